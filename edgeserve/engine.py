@@ -1,0 +1,148 @@
+"""The contract between the server and every engine, whatever its runtime.
+
+An engine stands on one of three rungs (docs/architecture.md):
+
+    cold  nothing in memory
+    warm  handle open, weights mapped but not resident, no context, no cache, no arena
+    hot   ready to compute
+
+    cold --open--> warm --heat--> hot --park--> warm       close: any --> cold
+
+All methods but ``estimate``, ``footprint`` and the properties are called from one thread at a time: the gate's
+worker. Constructing an engine is free: no file is read, no runtime imported.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol, runtime_checkable
+
+from edgeserve.messages import (
+    AudioEvent,
+    ChatEvent,
+    ChatRequest,
+    SpeakRequest,
+    TranscribeEvent,
+    TranscribeRequest,
+)
+
+Job = Literal["llm", "vision", "asr", "tts"]
+JOBS: tuple[Job, ...] = ("llm", "vision", "asr", "tts")
+
+Device = Literal["auto", "cpu", "cuda", "metal"]
+
+
+class Rung(enum.IntEnum):
+    """How far up the residency ladder an engine stands."""
+
+    COLD = 0
+    WARM = 1
+    HOT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """One model that this device serves: all an engine needs to open it. Picklable.
+
+    ``engine`` is an import string ``module:Class``. ``files`` maps a role ("model", "mmproj", "encoder", …) to its
+    path. ``options`` are the model's settings; each engine documents and checks its own.
+    """
+
+    job: Job
+    name: str
+    engine: str
+    files: Mapping[str, Path] = field(default_factory=dict)
+    device: Device = "auto"
+    threads: int | None = None
+    options: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all files on disk; missing files count nothing."""
+        return sum(path.stat().st_size for path in self.files.values() if path.is_file())
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Memory of one engine in bytes.
+
+    ``mapped``: weights mapped from files: droppable, the system takes them back under pressure. ``private``:
+    anonymous memory while hot (contexts, caches, arenas, copies of weights). ``per_request``: what one request adds
+    on top (activations, image, KV beyond the standing context). ``device``: on an accelerator of its own memory.
+    """
+
+    mapped: int = 0
+    private: int = 0
+    per_request: int = 0
+    device: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.mapped + self.private + self.per_request
+
+
+class Cancel(Protocol):
+    """Asked between tokens and segments; ``threading.Event`` is one."""
+
+    def is_set(self) -> bool: ...
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """What the gate knows of an engine. Every step is idempotent on the rung it leads to."""
+
+    spec: ModelSpec
+
+    @property
+    def rung(self) -> Rung:
+        """Where the engine stands now. Any thread."""
+        ...
+
+    def estimate(self) -> Footprint:
+        """What the engine will take when hot, before it is opened; at most 15% off. Any thread."""
+        ...
+
+    def footprint(self) -> Footprint:
+        """What the engine takes now. Any thread."""
+        ...
+
+    def open(self) -> None:
+        """Cold → warm (or hot, where a runtime has no warm). Blocks. Raises EngineFailure and stays cold."""
+        ...
+
+    def heat(self) -> None:
+        """Warm → hot: weights resident, contexts made. Blocks. Raises EngineFailure and stays warm."""
+        ...
+
+    def park(self) -> None:
+        """Hot → warm; the memory is returned to the system when this returns."""
+        ...
+
+    def close(self) -> None:
+        """Any → cold; everything is returned to the system when this returns. Never raises for a closed engine."""
+        ...
+
+
+class ChatEngine(Engine, Protocol):
+    def chat(self, request: ChatRequest, cancel: Cancel) -> Iterator[ChatEvent]:
+        """Token events, then one FinishEvent. Requires hot. Ends without a FinishEvent within one token of cancel."""
+        ...
+
+
+class SpeechToText(Engine, Protocol):
+    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
+        """Segments as they become certain, then one TranscriptEnd. Requires hot."""
+        ...
+
+
+class TextToSpeech(Engine, Protocol):
+    def voices(self) -> tuple[str, ...]:
+        """Names of the voices, the default first. Reads at most a small file; works on every rung, any thread."""
+        ...
+
+    def speak(self, request: SpeakRequest, cancel: Cancel) -> Iterator[AudioEvent]:
+        """One event a sentence or phrase, in order, as soon as each is ready. Requires hot."""
+        ...

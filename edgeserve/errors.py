@@ -1,0 +1,130 @@
+"""Every error the server can give. No HTTP here: ``api/failures.py`` gives each code its status.
+
+    EdgeserveError
+    ├── InvalidRequest            the request is wrong; ``param`` names the field
+    │   ├── ContextOverflow       the prompt does not fit in the model's context
+    │   ├── UnsupportedMedia      audio or image in a form that cannot be read
+    │   ├── TooLarge              a body, an image or an audio beyond the limit
+    │   └── NotSupported          a documented feature that this version does not have
+    ├── Unauthorized              no key or a wrong one
+    ├── NotFound                  no such model, route or session
+    ├── NotConfigured             the engine is not listed in models.toml
+    ├── Busy                      the queue is full; ``retry_after`` says when to come back
+    ├── ShuttingDown              the server is draining
+    ├── DoesNotFit                the model cannot be held inside the memory budget
+    ├── MemoryPressure            memory ran critical while the answer was being made
+    ├── Cancelled                 the client went away
+    ├── EngineFailure             the runtime failed; the engine has been closed
+    ├── ConfigError               models.toml, a variable or a flag is wrong
+    └── StoreError                a model file cannot be had
+        ├── ModelMissing          not pulled yet
+        ├── ChecksumMismatch      the bytes are not the promised ones
+        ├── DiskFull              not enough free disk space
+        └── SourceUnavailable     the source did not answer, or not with the file
+"""
+
+from __future__ import annotations
+
+
+class EdgeserveError(Exception):
+    """Base of all errors of the product.
+
+    ``message`` is for the user: what happened, with numbers, and what to do. ``param`` names the field of the
+    request, ``retry_after`` is in seconds; both are None where they say nothing.
+    """
+
+    code = "internal_error"
+
+    def __init__(self, message: str, *, param: str | None = None, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+        self.retry_after = retry_after
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Keyword-only arguments are lost by the default pickling of exceptions.
+        return _rebuild, (type(self), self.message, self.param, self.retry_after)
+
+
+def _rebuild(kind: type[EdgeserveError], message: str, param: str | None, retry_after: float | None) -> EdgeserveError:
+    return kind(message, param=param, retry_after=retry_after)
+
+
+class InvalidRequest(EdgeserveError):
+    code = "invalid_request"
+
+
+class ContextOverflow(InvalidRequest):
+    code = "context_length_exceeded"
+
+
+class UnsupportedMedia(InvalidRequest):
+    code = "unsupported_media"
+
+
+class TooLarge(InvalidRequest):
+    code = "too_large"
+
+
+class NotSupported(InvalidRequest):
+    code = "not_supported"
+
+
+class Unauthorized(EdgeserveError):
+    code = "invalid_api_key"
+
+
+class NotFound(EdgeserveError):
+    code = "not_found"
+
+
+class NotConfigured(EdgeserveError):
+    code = "engine_not_configured"
+
+
+class Busy(EdgeserveError):
+    code = "queue_full"
+
+
+class ShuttingDown(EdgeserveError):
+    code = "shutting_down"
+
+
+class DoesNotFit(EdgeserveError):
+    code = "insufficient_memory"
+
+
+class MemoryPressure(EdgeserveError):
+    code = "memory_pressure"
+
+
+class Cancelled(EdgeserveError):
+    code = "cancelled"
+
+
+class EngineFailure(EdgeserveError):
+    code = "engine_failure"
+
+
+class ConfigError(EdgeserveError):
+    code = "config_error"
+
+
+class StoreError(EdgeserveError):
+    code = "store_error"
+
+
+class ModelMissing(StoreError):
+    code = "model_missing"
+
+
+class ChecksumMismatch(StoreError):
+    code = "checksum_mismatch"
+
+
+class DiskFull(StoreError):
+    code = "disk_full"
+
+
+class SourceUnavailable(StoreError):
+    code = "source_unavailable"

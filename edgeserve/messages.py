@@ -1,0 +1,179 @@
+"""Requests to the engines and the events they answer with: frozen, picklable, free of any library.
+
+Audio travels as bytes so that neither side needs an array library to hold it: input is float32 little-endian mono
+at 16 kHz, output int16 little-endian mono at the event's own rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+INPUT_SAMPLE_RATE = 16_000
+"""Rate of all audio handed to a speech-to-text engine, in Hz."""
+
+Role = Literal["system", "user", "assistant", "tool"]
+FinishReason = Literal["stop", "length"]
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePart:
+    """One encoded picture (PNG or JPEG file bytes), already checked for its dimensions."""
+
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    role: Role
+    parts: tuple[TextPart | ImagePart, ...]
+
+    @property
+    def text(self) -> str:
+        """The text parts, joined."""
+        return "".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+    @property
+    def images(self) -> tuple[ImagePart, ...]:
+        return tuple(part for part in self.parts if isinstance(part, ImagePart))
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How the next token is chosen. None means: the model's own default (``ModelSpec.options``).
+
+    ``temperature`` 0 is greedy. ``seed`` None draws a fresh one. ``logit_bias`` maps token ids to what is added to
+    their logits, -100 to 100.
+    """
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    repeat_penalty: float | None = None
+    seed: int | None = None
+    logit_bias: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """A conversation to continue, or, when ``prompt`` is given, raw text to continue without the chat template.
+
+    ``max_tokens`` None means until the model ends, the context is full or the hard cap is reached. ``stop`` strings
+    end the answer and are not part of it. ``json_object`` constrains the answer to one JSON object.
+    """
+
+    messages: tuple[Message, ...] = ()
+    prompt: str | None = None
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    sampling: Sampling = Sampling()
+    json_object: bool = False
+
+    @property
+    def images(self) -> tuple[ImagePart, ...]:
+        return tuple(image for message in self.messages for image in message.images)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenEvent:
+    """Text that became certain: whole characters, never a part of a stop string. May cover several tokens."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FinishEvent:
+    """The last event of a chat. ``cached_tokens`` of the prompt came from a prefix already in the context."""
+
+    reason: FinishReason
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+
+
+ChatEvent = TokenEvent | FinishEvent
+
+
+@dataclass(frozen=True, slots=True)
+class TranscribeRequest:
+    """Speech to write down. ``pcm`` is float32 little-endian mono at 16 kHz; ``language`` an ISO 639-1 code or None."""
+
+    pcm: bytes = field(repr=False)
+    language: str | None = None
+    prompt: str | None = None
+    temperature: float = 0.0
+    word_timestamps: bool = False
+
+    @property
+    def duration(self) -> float:
+        """Length of the audio in seconds."""
+        return len(self.pcm) / 4 / INPUT_SAMPLE_RATE
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    start: float
+    end: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentEvent:
+    """One stretch of speech; times in seconds from the start of the audio. ``text`` keeps its leading space.
+
+    Figures that a runtime cannot give stay at their defaults.
+    """
+
+    start: float
+    end: float
+    text: str
+    tokens: tuple[int, ...] = ()
+    temperature: float = 0.0
+    avg_logprob: float = 0.0
+    compression_ratio: float = 0.0
+    no_speech_prob: float = 0.0
+    words: tuple[Word, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptEnd:
+    """The last event of a transcription: the language it was taken for and the audio's length in seconds."""
+
+    language: str
+    duration: float
+
+
+TranscribeEvent = SegmentEvent | TranscriptEnd
+
+
+@dataclass(frozen=True, slots=True)
+class SpeakRequest:
+    """Text to say. ``voice`` None is the model's default; ``speed`` 1.0 is its natural pace (0.25 to 4.0)."""
+
+    text: str
+    voice: str | None = None
+    speed: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class AudioEvent:
+    """A piece of speech: int16 little-endian mono samples at ``sample_rate`` Hz."""
+
+    pcm: bytes = field(repr=False)
+    sample_rate: int
+
+
+Request = ChatRequest | TranscribeRequest | SpeakRequest
+Event = ChatEvent | TranscribeEvent | AudioEvent
+
+Options = Mapping[str, object]
+"""Free settings of one model, as written in models.toml; each engine documents and checks its own."""

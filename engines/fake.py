@@ -1,0 +1,183 @@
+"""Engines without a runtime: the reference of the contract, and what the server's own tests run on.
+
+Deterministic: chat repeats the last user message word by word, vision names the picture's size in bytes,
+transcription counts seconds, speech is one tone a word. ``options`` shape them:
+
+    delay      seconds each event takes (0)
+    fail_on    step that raises EngineFailure: "open", "heat", "park", "close" or "run"
+    mapped_mb, private_mb, request_mb    what ``estimate`` and ``footprint`` report (100, 20, 5)
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import threading
+from collections.abc import Iterator
+
+from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
+from edgeserve.errors import ContextOverflow, EngineFailure, InvalidRequest
+from edgeserve.messages import (
+    INPUT_SAMPLE_RATE,
+    AudioEvent,
+    ChatEvent,
+    ChatRequest,
+    FinishEvent,
+    SegmentEvent,
+    SpeakRequest,
+    TokenEvent,
+    TranscribeEvent,
+    TranscribeRequest,
+    TranscriptEnd,
+)
+
+MB = 1 << 20
+
+
+class FakeEngine:
+    """The ladder without memory; ``steps`` records every step taken, for the tests of the rooms above."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self.spec = spec
+        self.steps: list[str] = []
+        self._rung = Rung.COLD
+        self._delay = self._number("delay", 0.0)
+        self._pause = threading.Event()
+
+    def _number(self, name: str, default: float) -> float:
+        value = self.spec.options.get(name, default)
+        if not isinstance(value, int | float):
+            raise InvalidRequest(f"option {name} must be a number, not {value!r}", param=name)
+        return float(value)
+
+    @property
+    def rung(self) -> Rung:
+        return self._rung
+
+    def estimate(self) -> Footprint:
+        return Footprint(
+            mapped=int(self._number("mapped_mb", 100) * MB),
+            private=int(self._number("private_mb", 20) * MB),
+            per_request=int(self._number("request_mb", 5) * MB),
+        )
+
+    def footprint(self) -> Footprint:
+        full = self.estimate()
+        if self._rung is Rung.HOT:
+            return Footprint(mapped=full.mapped, private=full.private)
+        return Footprint()
+
+    def open(self) -> None:
+        if self._rung is Rung.COLD:
+            self._step("open", Rung.WARM)
+
+    def heat(self) -> None:
+        self._require(Rung.WARM)
+        if self._rung is Rung.WARM:
+            self._step("heat", Rung.HOT)
+
+    def park(self) -> None:
+        if self._rung is Rung.HOT:
+            self._step("park", Rung.WARM)
+
+    def close(self) -> None:
+        if self._rung is not Rung.COLD:
+            self._step("close", Rung.COLD)
+
+    def _step(self, name: str, to: Rung) -> None:
+        self.steps.append(name)
+        self._work()
+        self._fail(name)
+        self._rung = to
+
+    def _require(self, rung: Rung) -> None:
+        if self._rung < rung:
+            raise EngineFailure(f"{self.spec.name} is {self._rung.name.lower()}, not {rung.name.lower()}")
+
+    def _fail(self, step: str) -> None:
+        if self.spec.options.get("fail_on") == step:
+            raise EngineFailure(f"{self.spec.name} failed on {step}, as configured")
+
+    def _work(self) -> None:
+        if self._delay:
+            self._pause.wait(self._delay)
+
+
+class FakeChat(FakeEngine):
+    """Repeats the last message. Context: option ``context`` words (1024)."""
+
+    def chat(self, request: ChatRequest, cancel: Cancel) -> Iterator[ChatEvent]:
+        self._require(Rung.HOT)
+        self._fail("run")
+        prompt = self._prompt(request)
+        context = int(self._number("context", 1024))
+        if len(prompt.split()) > context:
+            raise ContextOverflow(f"the prompt is {len(prompt.split())} tokens long; the context holds {context}")
+        words = self._answer(request, prompt).split()
+        limit = len(words) if request.max_tokens is None else min(request.max_tokens, len(words))
+        told = 0
+        for word in words[:limit]:
+            if cancel.is_set():
+                return
+            if word in request.stop:
+                break
+            self._work()
+            yield TokenEvent(word if told == 0 else f" {word}")
+            told += 1
+        length = told == limit and limit < len(words)
+        yield FinishEvent("length" if length else "stop", len(prompt.split()), told)
+
+    @staticmethod
+    def _prompt(request: ChatRequest) -> str:
+        if request.prompt is not None:
+            return request.prompt
+        return " ".join(message.text for message in request.messages)
+
+    def _answer(self, request: ChatRequest, prompt: str) -> str:
+        if request.json_object:
+            return "{}"
+        said = request.messages[-1].text if request.messages else prompt
+        if request.images:
+            sizes = " ".join(str(len(image.data)) for image in request.images)
+            return f"{len(request.images)} images of {sizes} bytes: {said}"
+        return said
+
+
+class FakeSpeechToText(FakeEngine):
+    """One segment a second of audio: "1", "2", …; no segment for silence (all samples zero)."""
+
+    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
+        self._require(Rung.HOT)
+        self._fail("run")
+        second = INPUT_SAMPLE_RATE * 4
+        for index in range(math.ceil(len(request.pcm) / second)):
+            if cancel.is_set():
+                return
+            self._work()
+            if any(request.pcm[index * second : (index + 1) * second]):
+                yield SegmentEvent(float(index), min(index + 1.0, request.duration), f" {index + 1}")
+        yield TranscriptEnd(request.language or "en", request.duration)
+
+
+class FakeTextToSpeech(FakeEngine):
+    """A tenth of a second of tone a word, one event a sentence, 24 kHz."""
+
+    SAMPLE_RATE = 24_000
+
+    def voices(self) -> tuple[str, ...]:
+        return ("tone", "hum")
+
+    def speak(self, request: SpeakRequest, cancel: Cancel) -> Iterator[AudioEvent]:
+        self._require(Rung.HOT)
+        self._fail("run")
+        voice = request.voice or "tone"
+        if voice not in self.voices():
+            raise InvalidRequest(f"unknown voice {voice!r}; voices: {', '.join(self.voices())}", param="voice")
+        pitch = {"tone": 440.0, "hum": 110.0}[voice]
+        for sentence in filter(str.strip, request.text.split(".")):
+            if cancel.is_set():
+                return
+            self._work()
+            count = int(self.SAMPLE_RATE * 0.1 * len(sentence.split()) / request.speed)
+            wave = (math.sin(2 * math.pi * pitch * i / self.SAMPLE_RATE) for i in range(count))
+            yield AudioEvent(struct.pack(f"<{count}h", *(int(8000 * sample) for sample in wave)), self.SAMPLE_RATE)

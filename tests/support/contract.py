@@ -1,0 +1,216 @@
+"""The one suite that every engine passes. A test class names its engine and inherits the suite of its job.
+
+    class TestLlama(ChatContract):
+        @pytest.fixture
+        def spec(self, pulled): return ModelSpec(job="llm", ...)
+        make = staticmethod(LlamaChat)          # spec -> engine
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+import pytest
+
+from edgeserve.engine import ModelSpec, Rung
+from edgeserve.errors import EngineFailure
+from edgeserve.messages import (
+    AudioEvent,
+    ChatRequest,
+    FinishEvent,
+    Message,
+    SegmentEvent,
+    SpeakRequest,
+    TextPart,
+    TokenEvent,
+    TranscribeRequest,
+    TranscriptEnd,
+)
+
+
+def ask(text: str, **settings: Any) -> ChatRequest:
+    return ChatRequest(messages=(Message("user", (TextPart(text),)),), **settings)
+
+
+class EngineContract:
+    """Lifecycle: the rungs, the order of the steps, and that nothing is lost on the way."""
+
+    make: ClassVar[Callable[[ModelSpec], Any]]
+
+    @pytest.fixture
+    def engine(self, spec: ModelSpec) -> Iterator[Any]:
+        engine = type(self).make(spec)
+        yield engine
+        engine.close()
+
+    @pytest.fixture
+    def hot(self, engine: Any) -> Any:
+        engine.open()
+        engine.heat()
+        return engine
+
+    def run(self, engine: Any, cancel: threading.Event) -> Iterator[Any]:
+        """One small request of the engine's job."""
+        raise NotImplementedError
+
+    def test_construction_is_cold_and_takes_nothing(self, engine: Any) -> None:
+        assert engine.rung is Rung.COLD
+        assert engine.footprint().total == 0
+
+    def test_spec_and_events_are_picklable(self, hot: Any) -> None:
+        assert pickle.loads(pickle.dumps(hot.spec)) == hot.spec
+        events = list(self.run(hot, threading.Event()))
+        assert pickle.loads(pickle.dumps(events)) == events
+
+    def test_estimate_needs_no_open(self, engine: Any) -> None:
+        assert engine.estimate().total > 0
+        assert engine.rung is Rung.COLD
+
+    def test_ladder_goes_up_and_down(self, engine: Any) -> None:
+        engine.open()
+        assert engine.rung >= Rung.WARM
+        engine.heat()
+        assert engine.rung is Rung.HOT
+        engine.park()
+        assert engine.rung <= Rung.WARM
+        engine.close()
+        assert engine.rung is Rung.COLD
+
+    def test_steps_are_idempotent(self, hot: Any) -> None:
+        hot.open()
+        hot.heat()
+        assert hot.rung is Rung.HOT
+        hot.park()
+        rung = hot.rung
+        hot.park()
+        assert hot.rung is rung
+        hot.close()
+        hot.close()
+        assert hot.rung is Rung.COLD
+
+    def test_running_below_hot_is_refused(self, engine: Any) -> None:
+        with pytest.raises(EngineFailure):
+            list(self.run(engine, threading.Event()))
+
+    def test_answers_are_the_same_after_park_and_after_close(self, hot: Any) -> None:
+        first = list(self.run(hot, threading.Event()))
+        hot.park()
+        hot.open()
+        hot.heat()
+        after_park = list(self.run(hot, threading.Event()))
+        hot.close()
+        hot.open()
+        hot.heat()
+        after_close = list(self.run(hot, threading.Event()))
+        assert self.essence(first) == self.essence(after_park) == self.essence(after_close)
+
+    def essence(self, events: list[Any]) -> Any:
+        """What must be equal between two answers to one request."""
+        return events
+
+    def test_cancel_before_the_start_yields_nothing_final(self, hot: Any) -> None:
+        cancel = threading.Event()
+        cancel.set()
+        events = list(self.run(hot, cancel))
+        assert not any(isinstance(event, FinishEvent | TranscriptEnd) for event in events)
+
+    def test_engine_works_after_a_cancelled_and_an_abandoned_request(self, hot: Any) -> None:
+        cancel = threading.Event()
+        iterator = self.run(hot, cancel)
+        next(iterator)
+        cancel.set()
+        list(iterator)
+        abandoned = self.run(hot, threading.Event())
+        next(abandoned)
+        abandoned.close()  # type: ignore[attr-defined]
+        assert list(self.run(hot, threading.Event()))
+
+    def test_missing_file_fails_clearly_and_stays_cold(self, spec: ModelSpec, tmp_path: Any) -> None:
+        if not spec.files:
+            return
+        gone = {role: tmp_path / "gone.bin" for role in spec.files}
+        engine = type(self).make(ModelSpec(spec.job, spec.name, spec.engine, gone, options=spec.options))
+        with pytest.raises(EngineFailure, match=r"gone\.bin"):
+            engine.open()
+        assert engine.rung is Rung.COLD
+
+
+class ChatContract(EngineContract):
+    def run(self, engine: Any, cancel: threading.Event) -> Iterator[Any]:
+        from edgeserve.messages import Sampling
+
+        return engine.chat(ask("Count from one to five.", max_tokens=12, sampling=Sampling(temperature=0.0)), cancel)
+
+    def essence(self, events: list[Any]) -> Any:
+        return "".join(event.text for event in events if isinstance(event, TokenEvent))
+
+    def test_answer_is_tokens_then_one_finish(self, hot: Any) -> None:
+        *tokens, finish = list(self.run(hot, threading.Event()))
+        assert tokens
+        assert all(isinstance(token, TokenEvent) and token.text for token in tokens)
+        assert isinstance(finish, FinishEvent)
+        assert finish.prompt_tokens > 0
+        assert 0 < finish.completion_tokens <= 12
+
+    def test_max_tokens_one(self, hot: Any) -> None:
+        finish = list(hot.chat(ask("Count from one to five.", max_tokens=1), threading.Event()))[-1]
+        assert finish.reason == "length"
+        assert finish.completion_tokens == 1
+
+    def test_raw_prompt_goes_without_template(self, hot: Any) -> None:
+        request = ChatRequest(prompt="one two three four", max_tokens=4)
+        assert isinstance(list(hot.chat(request, threading.Event()))[-1], FinishEvent)
+
+
+class SpeechToTextContract(EngineContract):
+    pcm: ClassVar[bytes]
+    """float32 speech at 16 kHz, a few seconds of it."""
+
+    def run(self, engine: Any, cancel: threading.Event) -> Iterator[Any]:
+        return engine.transcribe(TranscribeRequest(pcm=self.pcm), cancel)
+
+    def test_segments_in_order_then_one_end(self, hot: Any) -> None:
+        *segments, end = list(self.run(hot, threading.Event()))
+        assert segments
+        assert all(isinstance(segment, SegmentEvent) for segment in segments)
+        assert isinstance(end, TranscriptEnd)
+        assert end.duration == pytest.approx(len(self.pcm) / 64_000)
+        starts = [segment.start for segment in segments]
+        assert starts == sorted(starts)
+        assert all(segment.start <= segment.end <= end.duration + 0.02 for segment in segments)
+
+    def test_silence_has_no_words(self, hot: Any) -> None:
+        events = list(hot.transcribe(TranscribeRequest(pcm=bytes(4 * 16_000)), threading.Event()))
+        assert "".join(event.text for event in events[:-1]).strip() == ""
+
+
+class TextToSpeechContract(EngineContract):
+    def run(self, engine: Any, cancel: threading.Event) -> Iterator[Any]:
+        return engine.speak(SpeakRequest("Good morning. This is a test."), cancel)
+
+    def test_audio_comes_sentence_by_sentence(self, hot: Any) -> None:
+        events = list(self.run(hot, threading.Event()))
+        assert len(events) == 2
+        assert all(isinstance(event, AudioEvent) and len(event.pcm) % 2 == 0 for event in events)
+        seconds = sum(len(event.pcm) / 2 / event.sample_rate for event in events)
+        assert 0.3 < seconds < 10
+
+    def test_speed_shortens(self, hot: Any) -> None:
+        slow, fast = (
+            sum(len(event.pcm) for event in hot.speak(SpeakRequest("Good morning.", speed=speed), threading.Event()))
+            for speed in (0.8, 1.6)
+        )
+        assert fast < 0.8 * slow
+
+    def test_voices_name_the_default_first(self, engine: Any) -> None:
+        assert engine.voices()
+
+    def test_unknown_voice_names_the_known_ones(self, hot: Any) -> None:
+        from edgeserve.errors import InvalidRequest
+
+        with pytest.raises(InvalidRequest, match=hot.voices()[0]) as caught:
+            list(hot.speak(SpeakRequest("Hello.", voice="nobody"), threading.Event()))
+        assert caught.value.param == "voice"
