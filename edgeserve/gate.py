@@ -1,0 +1,260 @@
+"""The Ensure gate of one engine: its lock, its worker thread, its leases, its bounded queue and its last use.
+
+All work of an engine runs on the gate's one worker thread, in the order it came. Whoever comes first goes up the
+ladder; those behind find the engine hot. Steps down run on the thread that asks for them, under the same lock, and
+only when nobody holds a lease: they never wait, so two gates can never wait for each other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgeserve.engine import Engine, Footprint, Job, ModelSpec, Rung
+from edgeserve.errors import Busy, Cancelled, EdgeserveError, EngineFailure, NotSupported, ShuttingDown
+from edgeserve.memory.governor import Governor
+from edgeserve.messages import ChatRequest, Event, Request, SpeakRequest, TranscribeRequest
+
+log = logging.getLogger("edgeserve.gate")
+
+METHODS: dict[type, str] = {ChatRequest: "chat", TranscribeRequest: "transcribe", SpeakRequest: "speak"}
+CHECK_EVERY = 16
+"""Events between two looks at the memory pressure (reference/eviction-versus-limits.md: every 16 tokens)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The end of a run; ``error`` is None when it ended well."""
+
+    error: EdgeserveError | None = None
+
+
+@dataclass(slots=True)
+class Work:
+    """One request on its way through a gate. ``emit`` is called on the worker thread, last with a ``Done``.
+
+    ``context`` carries the request id over to the worker's log lines.
+    """
+
+    request: Request
+    emit: Callable[[Event | Done], None]
+    cancel: threading.Event = field(default_factory=threading.Event)
+    context: contextvars.Context = field(default_factory=contextvars.copy_context)
+    reason: EdgeserveError | None = None
+
+    def abort(self, reason: EdgeserveError) -> None:
+        """Stop within one token or segment and end with ``reason``."""
+        self.reason = self.reason or reason
+        self.cancel.set()
+
+
+class Gate:
+    """``queue_limit`` requests may wait while one runs; the next is refused with Busy. Clock in seconds."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        governor: Governor,
+        *,
+        queue_limit: int = 8,
+        pinned: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.engine = engine
+        self.pinned = pinned
+        self.last_used = clock()
+        self._governor = governor
+        self._queue_limit = queue_limit
+        self._clock = clock
+        self._engine_lock = threading.Lock()
+        self._state = threading.Condition()
+        self._leases = 0
+        self._closing = False
+        self._todo: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._open_work: list[Work] = []
+        self._worker: threading.Thread | None = None
+        self._typical_seconds = 1.0
+
+    # What the governor sees of an engine
+
+    @property
+    def job(self) -> Job:
+        return self.engine.spec.job
+
+    @property
+    def spec(self) -> ModelSpec:
+        return self.engine.spec
+
+    @property
+    def rung(self) -> Rung:
+        return self.engine.rung
+
+    @property
+    def leases(self) -> int:
+        return self._leases
+
+    def estimate(self) -> Footprint:
+        return self.engine.estimate()
+
+    def footprint(self) -> Footprint:
+        return self.engine.footprint()
+
+    def step_down(self, to: Rung) -> bool:
+        """Move down to ``to`` on the calling thread; True when the engine now stands there or lower.
+
+        False at once when the engine is leased or at work. Never waits for another engine.
+        """
+        with self._state:
+            if self._leases or not self._engine_lock.acquire(blocking=False):
+                return self.rung <= to
+        try:
+            if self.rung > to:
+                self.engine.park() if to is Rung.WARM else self.engine.close()
+            return self.rung <= to
+        finally:
+            self._engine_lock.release()
+
+    # Leases
+
+    def acquire(self) -> None:
+        """Count a lease. Raises Busy when the queue is full and ShuttingDown when the server drains."""
+        with self._state:
+            if self._closing:
+                raise ShuttingDown("the server is shutting down and takes no new requests", retry_after=5)
+            # Work is counted, not leases: a client that reads its finished answer slowly must not keep others out.
+            if len(self._open_work) > self._queue_limit:
+                raise Busy(
+                    f"{self.job} is busy: one request runs and all {self._queue_limit} places in its queue are taken; "
+                    "try again later or raise queue_limit in models.toml",
+                    retry_after=self._retry_after(),
+                )
+            self._leases += 1
+
+    def release(self) -> None:
+        """Give a lease back and stamp the last use: this is when the idle time starts."""
+        with self._state:
+            self._leases -= 1
+            self.last_used = self._clock()
+            self._state.notify_all()
+
+    def submit(self, work: Work) -> None:
+        """Queue work of a lease holder. Its ``emit`` gets the events and always one ``Done``."""
+        with self._state:
+            if self._worker is None:
+                self._worker = threading.Thread(target=self._loop, name=f"edgeserve-{self.job}", daemon=True)
+                self._worker.start()
+            self._open_work.append(work)
+        self._todo.put(work)
+
+    def map(self) -> None:
+        """Cold → warm on the calling thread: nothing stays resident, so nothing is reserved. Raises EngineFailure."""
+        with self._engine_lock:
+            self._climb(Rung.WARM)
+
+    def preload(self) -> None:
+        """Bring the engine up to hot on the calling thread. Raises DoesNotFit or EngineFailure."""
+        with self._engine_lock, self._hot():
+            self.last_used = self._clock()
+
+    @contextlib.contextmanager
+    def _hot(self) -> Iterator[None]:
+        """Reserve the memory and go up the ladder; give the request's share back at the end."""
+        reservation = self._governor.reserve(self)
+        try:
+            self._climb(Rung.HOT)
+            self._governor.settle(reservation)
+            yield
+        finally:
+            self._governor.release(reservation)
+
+    def drain(self, until: float) -> bool:
+        """Take no new leases and wait for those out until the clock shows ``until``; True when none is left."""
+        with self._state:
+            self._closing = True
+            return self._state.wait_for(lambda: not self._leases, max(0.0, until - self._clock()))
+
+    def abort(self, reason: EdgeserveError) -> None:
+        """End all work, running and waiting, with ``reason``."""
+        with self._state:
+            work = list(self._open_work)
+        for one in work:
+            one.abort(reason)
+
+    def stop(self) -> None:
+        """End the worker and close the engine. Blocks until both are done."""
+        self.abort(ShuttingDown("the server is shutting down"))
+        if self._worker is not None:
+            self._todo.put(None)
+            self._worker.join()
+        with self._engine_lock:
+            self.engine.close()
+
+    # The worker
+
+    def _retry_after(self) -> float:
+        return min(60.0, max(1.0, round(self._typical_seconds * len(self._open_work))))
+
+    def _loop(self) -> None:
+        while (work := self._todo.get()) is not None:
+            started = self._clock()
+            error = work.context.run(self._attempt, work)
+            with self._state:
+                self._open_work.remove(work)
+                self._typical_seconds += 0.3 * (self._clock() - started - self._typical_seconds)
+            work.emit(Done(error))
+
+    def _attempt(self, work: Work) -> EdgeserveError | None:
+        """Run the work; what went wrong, told in our own words."""
+        try:
+            if not work.cancel.is_set():
+                with self._engine_lock:
+                    self._serve(work)
+        except EngineFailure as error:
+            log.exception("%s failed", self.spec.name)
+            self._reset()
+            return error
+        except EdgeserveError as error:
+            return error
+        except Exception as error:
+            log.exception("%s failed in an unforeseen way", self.spec.name)
+            self._reset()
+            return EngineFailure(f"{self.spec.name} failed: {error}; it is reopened by the next request")
+        if work.cancel.is_set():
+            return work.reason or Cancelled("the request was cancelled")
+        return None
+
+    def _serve(self, work: Work) -> None:
+        method = METHODS[type(work.request)]
+        if not hasattr(self.engine, method):
+            raise NotSupported(f"{self.spec.name} serves {self.job}; it cannot {method}")
+        with self._hot():
+            events: Iterator[Any] = getattr(self.engine, method)(work.request, work.cancel)
+            for count, event in enumerate(events, start=1):
+                work.emit(event)
+                if count % CHECK_EVERY == 0:
+                    self._governor.check()
+
+    def _climb(self, rung: Rung) -> None:
+        started, before = self._clock(), self.rung
+        if self.rung is Rung.COLD:
+            self.engine.open()
+        if self.rung < rung:
+            self.engine.heat()
+        if self.rung is not before:
+            seconds = self._clock() - started
+            log.info("%s went from %s to %s in %.2f s", self.spec.name, before.name, self.rung.name, seconds)
+
+    def _reset(self) -> None:
+        """After a failure the engine's state is unknown: close it, so that the next request opens it anew."""
+        with self._engine_lock:
+            try:
+                self.engine.close()
+            except Exception:
+                log.exception("%s could not be closed after its failure", self.spec.name)

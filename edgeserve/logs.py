@@ -1,0 +1,50 @@
+"""Log lines for people or, with ``log_json``, one JSON object a line; each names the request that it belongs to."""
+
+from __future__ import annotations
+
+import contextvars
+import json
+import logging
+import sys
+import time
+
+request_id: contextvars.ContextVar[str] = contextvars.ContextVar("request_id", default="-")
+"""Id of the request being served; "-" outside of one. The gate carries it over to the engine's worker thread."""
+
+
+class PlainFormatter(logging.Formatter):
+    default_time_format = "%H:%M:%S"
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(name)s [%(request_id)s] %(message)s")
+
+
+class JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "request_id": getattr(record, "request_id", "-"),
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+def _add_request_id(record: logging.LogRecord) -> bool:
+    record.request_id = request_id.get()
+    return True
+
+
+def configure(level: str, *, as_json: bool = False) -> None:
+    """Send all log lines at ``level`` and above to stderr. Called once, by the process that serves."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if as_json else PlainFormatter())
+    handler.addFilter(_add_request_id)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    # Uvicorn's own start and stop lines repeat what we say in our words.
+    logging.getLogger("uvicorn.error").setLevel(max(logging.WARNING, root.level))

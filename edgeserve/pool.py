@@ -1,0 +1,153 @@
+"""All gates of the device, and the async side of a lease."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping
+from types import MappingProxyType, TracebackType
+from typing import cast
+
+from edgeserve.engine import Job, ModelSpec, Rung, TextToSpeech
+from edgeserve.errors import NotConfigured, ShuttingDown
+from edgeserve.gate import Done, Gate, Work
+from edgeserve.memory.governor import Governor
+from edgeserve.messages import Event, Request
+from edgeserve.monitor import MAPPED_AT_STARTUP
+
+HOW_TO_ADD: Mapping[Job, str] = MappingProxyType(
+    {
+        "llm": '[llm]\nmodel = "smollm2-135m-instruct"',
+        "vision": '[vision]\nmodel = "smolvlm-256m"',
+        "asr": '[asr]\nmodel = "whisper-tiny.en"',
+        "tts": '[tts]\nmodel = "hibari"',
+    }
+)
+"""The lines of models.toml that would add an engine."""
+
+
+class Lease:
+    """The right to use one engine until released. The engine is not moved down meanwhile."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._runs: list[Work] = []
+        self._released = False
+
+    @property
+    def spec(self) -> ModelSpec:
+        return self._gate.spec
+
+    async def run(self, request: Request) -> AsyncIterator[Event]:
+        """Events of one request, in order. Raises EdgeserveError, at the first event or later.
+
+        May be called several times on one lease, one after the other.
+        """
+        loop = asyncio.get_running_loop()
+        # Unbounded on purpose: a slow client must not hold the engine. Its length is bounded by the request itself.
+        mailbox: asyncio.Queue[Event | Done] = asyncio.Queue()
+
+        def emit(item: Event | Done) -> None:
+            # A closed loop means that the server has ended: nobody is left to tell.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(mailbox.put_nowait, item)
+
+        work = Work(request, emit)
+        self._runs.append(work)
+        self._gate.submit(work)
+        try:
+            while not isinstance(item := await mailbox.get(), Done):
+                yield item
+            if item.error is not None:
+                raise item.error
+        finally:
+            work.cancel.set()
+
+    async def release(self) -> None:
+        """Cancel what still runs and give the engine back. Idempotent."""
+        if not self._released:
+            self._released = True
+            for work in self._runs:
+                work.cancel.set()
+            self._gate.release()
+
+    async def __aenter__(self) -> Lease:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.release()
+
+
+class Pool:
+    """Every engine that the device is configured for, behind its gate."""
+
+    def __init__(self, gates: Iterable[Gate], governor: Governor) -> None:
+        self.gates: Mapping[Job, Gate] = MappingProxyType({gate.job: gate for gate in gates})
+        self.governor = governor
+        self.configured: Mapping[Job, ModelSpec] = MappingProxyType(
+            {job: gate.spec for job, gate in self.gates.items()}
+        )
+        for gate in self.gates.values():
+            governor.adopt(gate)
+
+    def rung(self, job: Job) -> Rung:
+        return self._gate(job).rung
+
+    async def lease(self, job: Job) -> Lease:
+        """Raises NotConfigured, Busy or ShuttingDown. Memory is reserved when the work begins."""
+        gate = self._gate(job)
+        gate.acquire()
+        return Lease(gate)
+
+    def voices(self) -> tuple[str, ...]:
+        """Voices of the speech engine, the default first."""
+        return cast(TextToSpeech, self._gate("tts").engine).voices()
+
+    async def preload(self, jobs: Iterable[Job]) -> dict[Job, bool]:
+        """Bring engines up to hot; True for each that now is. Raises what a load raises."""
+        gates = [self._gate(job) for job in jobs]
+        for gate in gates:
+            await asyncio.to_thread(gate.preload)
+        return {gate.job: gate.rung is Rung.HOT for gate in gates}
+
+    async def evict(self, job: Job, to: Rung = Rung.COLD) -> bool:
+        """Ask an engine down; False when a lease or its work holds it."""
+        gate = self._gate(job)
+        return await asyncio.to_thread(self._evict, gate, to)
+
+    def _evict(self, gate: Gate, to: Rung) -> bool:
+        self.governor.step_down(gate, to, "requested")
+        return gate.rung <= to
+
+    async def start(self, preload: Iterable[Job] = ()) -> None:
+        """Map what is mapped at startup, ending warm; bring ``preload`` up to hot."""
+        wanted = set(preload)
+        for job, gate in self.gates.items():
+            if job in wanted:
+                await asyncio.to_thread(gate.preload)
+            elif job in MAPPED_AT_STARTUP:
+                await asyncio.to_thread(gate.map)
+
+    async def drain(self, seconds: float) -> None:
+        """Take no new requests, let the ones under way end, and cut those that need longer, telling them why."""
+        until = time.monotonic() + seconds
+        for gate in self.gates.values():
+            if not await asyncio.to_thread(gate.drain, until):
+                reason = f"the server is shutting down and the answer took longer than its drain time of {seconds:g} s"
+                gate.abort(ShuttingDown(reason))
+
+    async def stop(self) -> None:
+        """End all workers and close all engines."""
+        for gate in self.gates.values():
+            await asyncio.to_thread(gate.stop)
+
+    def _gate(self, job: Job) -> Gate:
+        try:
+            return self.gates[job]
+        except KeyError:
+            raise NotConfigured(
+                f"no {job} engine is configured on this device; add to models.toml:\n{HOW_TO_ADD[job]}"
+            ) from None

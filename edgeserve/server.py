@@ -1,0 +1,108 @@
+"""The server process: Uvicorn on one socket, ended cleanly by SIGTERM or Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+
+import uvicorn
+from starlette.applications import Starlette
+
+from edgeserve import app, logs
+from edgeserve.config import Config
+from edgeserve.errors import ConfigError
+from edgeserve.pool import Pool
+from edgeserve.store import Store
+
+LAST_WORDS_SECONDS = 5.0
+"""What streams get after the drain time to tell their clients that they were cut."""
+MAX_CONNECTIONS = 512
+"""Open connections beyond which new ones are answered 503 at once."""
+
+
+def serve(
+    config: Config, store: Store, environ: Mapping[str, str], on_ready: Callable[[str], None] = lambda address: None
+) -> int:
+    """Serve until SIGTERM or SIGINT; returns the exit code. ``on_ready`` gets the address once requests are taken.
+
+    Raises ConfigError when the address cannot be bound, and whatever building the engines raises.
+    """
+    logs.configure(config.server.log_level, as_json=config.server.log_json)
+    pool = app.build_pool(config, store, environ)
+    listener = listen(config.server.host, config.server.port)
+    server = Server(app.build(config, pool), pool, config.server.drain_seconds)
+    server.on_ready = lambda: on_ready(address(listener))
+    with contextlib.closing(listener):
+        asyncio.run(server.serve(sockets=[listener]))
+    return 0 if server.started else 1
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A bound socket; port 0 takes a free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"cannot listen on {host} port {port}: {error.strerror}; choose another with --port, or 0 for a free one"
+        ) from None
+    return listener
+
+
+def address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+class Server(uvicorn.Server):
+    """Uvicorn whose shutdown drains the pool, and which ends with exit code 0 when it was asked to end."""
+
+    def __init__(self, application: Starlette, pool: Pool, drain_seconds: float) -> None:
+        super().__init__(
+            uvicorn.Config(
+                application,
+                loop="asyncio",
+                http="h11",
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                limit_concurrency=MAX_CONNECTIONS,
+                timeout_graceful_shutdown=int(drain_seconds + LAST_WORDS_SECONDS),
+            )
+        )
+        self.on_ready: Callable[[], None] = lambda: None
+        self._pool = pool
+        self._drain_seconds = drain_seconds
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self.on_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Streams under way may end; those that need longer than the drain time are told that they were cut."""
+        drain = asyncio.create_task(self._pool.drain(self._drain_seconds))
+        await super().shutdown(sockets)
+        await drain
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():  # signals reach the main thread only
+            yield
+            return
+        # Uvicorn raises the signal once more after a clean shutdown, and the process would end with -15.
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

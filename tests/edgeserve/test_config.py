@@ -1,0 +1,116 @@
+"""Settings: what wins over what, and that every mistake is told with its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgeserve import config
+from edgeserve.errors import ConfigError
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "models.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    monkeypatch.chdir(empty)
+
+
+def test_without_a_file_the_starter_models_are_served() -> None:
+    read = config.load({})
+    assert {job: one.model for job, one in read.engines.items()} == {
+        "llm": "smollm2-135m-instruct",
+        "asr": "whisper-tiny.en",
+        "tts": "hibari",
+    }
+    assert read.server.host == "127.0.0.1"
+
+
+def test_a_file_serves_only_what_it_lists(tmp_path: Path) -> None:
+    path = write(tmp_path, '[tts]\nmodel = "hibari"\nvoice = "heart"\n')
+    read = config.load({}, path=path)
+    assert set(read.engines) == {"tts"}
+    assert read.engines["tts"].options == {"voice": "heart"}
+
+
+def test_the_file_in_the_working_directory_is_found(tmp_path: Path) -> None:
+    Path("models.toml").write_text("[server]\nport = 9\n", encoding="utf-8")
+    assert config.load({}).server.port == 9
+
+
+def test_flags_beat_variables_beat_file(tmp_path: Path) -> None:
+    path = write(tmp_path, "[server]\nport = 1\n[residency]\nidle_timeout = 7\n")
+    assert config.load({}, path=path).server.port == 1
+    assert config.load({"EDGESERVE_PORT": "2"}, path=path).server.port == 2
+    assert config.load({"EDGESERVE_PORT": "2"}, path=path, flags={"PORT": 3}).server.port == 3
+    assert config.load({"EDGESERVE_PORT": "2"}, path=path, flags={"PORT": None}).server.port == 2
+    assert config.load({}, path=path).residency.idle_timeout == 7.0
+
+
+def test_a_model_named_by_flag_drops_the_options_of_the_other(tmp_path: Path) -> None:
+    path = write(tmp_path, '[llm]\nmodel = "a"\ncontext = 4096\n')
+    assert config.load({}, path=path, flags={"LLM": "b"}).engines["llm"].options == {}
+    assert config.load({}, path=path, flags={"LLM": "a"}).engines["llm"].options == {"context": 4096}
+
+
+def test_vision_by_flags(tmp_path: Path) -> None:
+    read = config.load({}, flags={"VLM_MODEL": "m.gguf", "MMPROJ": "p.gguf"})
+    assert read.engines["vision"].model == "m.gguf"
+    assert read.engines["vision"].mmproj == "p.gguf"
+
+
+def test_device_and_preload_reach_all_engines() -> None:
+    read = config.load({"EDGESERVE_DEVICE": "cpu"}, flags={"PRELOAD": "tts,asr"})
+    assert {one.device for one in read.engines.values()} == {"cpu"}
+    assert {job for job, one in read.engines.items() if one.preload} == {"tts", "asr"}
+    assert all(one.preload for one in config.load({"EDGESERVE_PRELOAD": "all"}).engines.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[server]\nprot = 1\n", r"line 2: \[server\] prot is not a known setting; did you mean port\?"),
+        ("[serve]\nport = 1\n", r"line 1: \[serve\] is not a known setting; did you mean server\?"),
+        ('[server]\nport = "80"\n', r"line 2: \[server\] port = '80': expected a whole number"),
+        ("[server]\nport = true\n", "expected a whole number"),
+        ("[server]\nport = -1\n", "expected at least 0"),
+        ('[server]\nlog_level = "loud"\n', "expected one of debug, info, warning, error"),
+        ('[residency]\nidle_timeout = "5m"\n', "expected a number"),
+        ("[llm]\ncontext = 1\n", r"\[llm\] names no model"),
+        ('[llm]\nmodel = "x"\ndevice = "tpu"\n', "expected one of auto, cpu, cuda, metal"),
+        ("llm = 3\n", r"line 1: \[llm\] must be a table"),
+        ("[server\n", r"not valid TOML: .*line 1"),
+    ],
+)
+def test_a_mistake_in_the_file_names_its_place(tmp_path: Path, text: str, told: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(ConfigError, match=told) as caught:
+        config.load({}, path=path)
+    assert str(path) in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("environ", "told"),
+    [
+        ({"EDGESERVE_PORT": "http"}, "EDGESERVE_PORT = 'http': expected a whole number"),
+        ({"EDGESERVE_LOG_JSON": "maybe"}, "EDGESERVE_LOG_JSON = 'maybe': expected true or false"),
+        ({"EDGESERVE_DEVICE": "tpu"}, "EDGESERVE_DEVICE = 'tpu': expected one of"),
+        ({"EDGESERVE_MMPROJ": "p.gguf"}, "without a vision model"),
+        ({"EDGESERVE_PRELOAD": "tss"}, "EDGESERVE_PRELOAD = 'tss': expected all, or a list of"),
+        ({"EDGESERVE_CONFIG": "/nowhere/models.toml"}, "no such file"),
+    ],
+)
+def test_a_mistake_in_a_variable_names_it(environ: dict[str, str], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        config.load(environ)
+
+
+def test_the_key_does_not_show_in_representations() -> None:
+    assert "sesame" not in repr(config.load({"EDGESERVE_API_KEY": "sesame"}))
