@@ -107,13 +107,13 @@ class Gate:
         return self.engine.footprint()
 
     def step_down(self, to: Rung) -> bool:
-        """Move down to ``to`` on the calling thread; True when the engine now stands there or lower.
+        """Move down to ``to`` on the calling thread: True when the engine then stands there or lower.
 
-        False at once when the engine is leased or at work. Never waits for another engine.
+        False at once when the engine is leased or at work; never waits.
         """
         with self._state:
             if self._leases or not self._engine_lock.acquire(blocking=False):
-                return self.rung <= to
+                return False
         try:
             if self.rung > to:
                 self.engine.park() if to is Rung.WARM else self.engine.close()
@@ -193,8 +193,7 @@ class Gate:
         if self._worker is not None:
             self._todo.put(None)
             self._worker.join()
-        with self._engine_lock:
-            self.engine.close()
+        self._reset()
 
     # The worker
 
@@ -252,9 +251,9 @@ class Gate:
             log.info("%s went from %s to %s in %.2f s", self.spec.name, before.name, self.rung.name, seconds)
 
     def _reset(self) -> None:
-        """After a failure the engine's state is unknown: close it, so that the next request opens it anew."""
+        """Close the engine whatever state it is in; the next request opens it anew."""
         with self._engine_lock:
             try:
                 self.engine.close()
             except Exception:
-                log.exception("%s could not be closed after its failure", self.spec.name)
+                log.exception("%s could not be closed", self.spec.name)

@@ -1,0 +1,60 @@
+"""Messages, errors and specs: frozen, picklable, and what they derive."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from pathlib import Path
+
+import pytest
+
+from edgeserve import errors
+from edgeserve.engine import Footprint, ModelSpec
+from edgeserve.messages import ChatRequest, ImagePart, Message, TextPart, TranscribeRequest
+
+
+def test_a_message_joins_its_text_and_keeps_its_images() -> None:
+    image = ImagePart(b"png")
+    message = Message("user", (TextPart("what is "), image, TextPart("this?")))
+    assert message.text == "what is this?"
+    assert ChatRequest((message, message)).images == (image, image)
+
+
+def test_audio_knows_its_length() -> None:
+    assert TranscribeRequest(bytes(4 * 24_000)).duration == 1.5
+
+
+def test_requests_are_frozen_and_hide_their_bytes() -> None:
+    request = TranscribeRequest(b"secret audio")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        request.language = "en"  # type: ignore[misc]
+    assert "secret" not in repr(request)
+
+
+@pytest.mark.parametrize("kind", [one for one in vars(errors).values() if isinstance(one, type)])
+def test_errors_survive_pickling_and_have_codes(kind: type[errors.EdgeserveError]) -> None:
+    error = kind("what happened", param="field", retry_after=2.0)
+    back = pickle.loads(pickle.dumps(error))
+    assert (type(back), back.message, back.param, back.retry_after) == (kind, "what happened", "field", 2.0)
+    assert str(back) == "what happened"
+
+
+def test_error_codes_are_unique() -> None:
+    kinds = [one for one in vars(errors).values() if isinstance(one, type)]
+    assert len({kind.code for kind in kinds}) == len(kinds)
+
+
+def test_the_tree_in_the_docstring_is_the_tree() -> None:
+    named = {line.split("──")[1].split()[0] for line in str(errors.__doc__).splitlines() if "──" in line}
+    assert named == {name for name, one in vars(errors).items() if isinstance(one, type)} - {"EdgeserveError"}
+
+
+def test_a_spec_sums_its_files(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(bytes(10))
+    spec = ModelSpec("llm", "m", "x:Y", {"model": tmp_path / "a", "gone": tmp_path / "b"})
+    assert spec.size_bytes == 10
+    assert pickle.loads(pickle.dumps(spec)) == spec
+
+
+def test_a_footprint_sums_what_is_in_memory() -> None:
+    assert Footprint(mapped=1, private=2, per_request=3, device=100).total == 6

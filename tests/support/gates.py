@@ -1,0 +1,99 @@
+"""A gate over a fake engine, and a governor that admits all and counts what it is asked."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgeserve.engine import Job, ModelSpec, Rung
+from edgeserve.errors import EdgeserveError
+from edgeserve.gate import Done, Gate, Work
+from edgeserve.messages import Request
+from engines.fake import FakeChat, FakeSpeechToText, FakeTextToSpeech
+
+FAKES: dict[Job, Any] = {"llm": FakeChat, "vision": FakeChat, "asr": FakeSpeechToText, "tts": FakeTextToSpeech}
+
+
+def fake_spec(job: Job = "llm", **options: Any) -> ModelSpec:
+    return ModelSpec(job, f"fake-{job}", f"engines.fake:{FAKES[job].__name__}", options=options)
+
+
+@dataclass
+class CountingGovernor:
+    """Admits all; ``refuse`` makes it raise instead."""
+
+    refuse: EdgeserveError | None = None
+    reserved: int = 0
+    settled: int = 0
+    released: int = 0
+    checks: int = 0
+    steps: list[tuple[str, Rung, str]] = field(default_factory=list)
+
+    def adopt(self, resident: Any) -> None: ...
+
+    def reserve(self, resident: Any) -> object:
+        if self.refuse:
+            raise self.refuse
+        self.reserved += 1
+        return object()
+
+    def settle(self, reservation: object) -> None:
+        self.settled += 1
+
+    def release(self, reservation: object) -> None:
+        self.released += 1
+
+    def check(self) -> None:
+        self.checks += 1
+
+    def step_down(self, resident: Any, to: Rung, reason: str) -> None:
+        if resident.step_down(to):
+            self.steps.append((resident.spec.name, to, reason))
+
+
+class Clock:
+    """Seconds, moved by hand."""
+
+    def __init__(self, now: float = 1000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def make_gate(job: Job = "llm", governor: Any = None, **settings: Any) -> Gate:
+    options = settings.pop("options", {})
+    engine = FAKES[job](fake_spec(job, **options))
+    return Gate(engine, governor or CountingGovernor(), **settings)
+
+
+class Mailbox:
+    """Where a test receives the events of a piece of work."""
+
+    def __init__(self) -> None:
+        self.items: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def work(self, request: Request) -> Work:
+        return Work(request, self.items.put)
+
+    def rest(self, timeout: float = 10.0) -> tuple[list[Any], EdgeserveError | None]:
+        """All events up to the end, and how it ended."""
+        events: list[Any] = []
+        while not isinstance(item := self.items.get(timeout=timeout), Done):
+            events.append(item)
+        return events, item.error
+
+
+def run(gate: Gate, request: Request, before: Callable[[Work], None] = lambda work: None) -> Any:
+    """One request through the gate, lease included: its events and its error."""
+    mailbox = Mailbox()
+    gate.acquire()
+    try:
+        work = mailbox.work(request)
+        before(work)
+        gate.submit(work)
+        return mailbox.rest()
+    finally:
+        gate.release()
