@@ -1,0 +1,100 @@
+"""A server process under measurement: started, asked, read from outside, ended."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+MB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Proportional set size of a process in MB (Linux ``smaps_rollup``): all, anonymous, file-backed."""
+
+    pss: float
+    anonymous: float
+    file: float
+
+
+def memory_of(pid: int) -> Memory:
+    """Raises OSError where the system has no ``smaps_rollup``."""
+    text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
+    rows = {line.split(":")[0]: line.split()[1] for line in text.splitlines()[1:]}
+    return Memory(*(int(rows[name]) / 1024 for name in ("Pss", "Pss_Anon", "Pss_File")))
+
+
+@dataclass(frozen=True, slots=True)
+class ServerProcess:
+    process: subprocess.Popen[bytes]
+    port: int
+    started: float
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def memory(self) -> Memory:
+        return memory_of(self.pid)
+
+    def get(self, path: str) -> object:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        with contextlib.closing(connection):
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            body = answer.read()
+            if answer.status != 200:
+                raise RuntimeError(f"GET {path} answered {answer.status}: {body[:500]!r}")
+            return json.loads(body)
+
+    def wait_healthy(self, timeout: float = 60.0) -> float:
+        """Seconds from the start of the process to its first healthy answer."""
+        while True:
+            if self.process.poll() is not None:
+                raise RuntimeError(f"the server ended with exit code {self.process.returncode}")
+            try:
+                self.get("/v1/health")
+            except ConnectionRefusedError:
+                if time.perf_counter() - self.started > timeout:
+                    raise
+                time.sleep(0.005)
+            else:
+                return time.perf_counter() - self.started
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def serving(config: Path, *flags: str, environ: Mapping[str, str] | None = None) -> Iterator[ServerProcess]:
+    """``edgeserve serve`` with this models.toml, ended by SIGTERM at the end of the block."""
+    port = free_port()
+    command = [sys.executable, "-m", "edgeserve", "serve", "--config", str(config), "--port", str(port), *flags]
+    started = time.perf_counter()
+    process = subprocess.Popen(
+        command, env={**os.environ, **(environ or {})}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    try:
+        yield ServerProcess(process, port, started)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+        if process.returncode != 0:
+            sys.stderr.write(errors.decode(errors="replace"))

@@ -1,0 +1,126 @@
+"""Seconds from process start to the first healthy answer, and the process's memory then.
+
+    python -m benchmarks.startup [--runs 5]
+
+Two servers: one with no engine configured, one with all four (vision runs the language model with a small
+projector that is built here, since no vision model is among the starter models). Best and median of the runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import report
+from benchmarks.process import Memory, serving
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+TARGET_SECONDS, TARGET_MB = 1.5, 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    seconds: float
+    memory: Memory
+
+
+def write_configs(folder: Path) -> dict[str, Path]:
+    from edgeserve.store import Store, default_root
+    from support.mmproj import build_mmproj
+
+    store = Store(default_root())
+    llm = store.pull("smollm2-135m-instruct").files["model"]
+    for name in ("whisper-tiny.en", "hibari"):
+        store.pull(name)
+    projector = build_mmproj(llm, folder / "mmproj.gguf")
+    four = (
+        '[llm]\nmodel = "smollm2-135m-instruct"\n[asr]\nmodel = "whisper-tiny.en"\n[tts]\nmodel = "hibari"\n'
+        f'[vision]\nmodel = "smollm2-135m-instruct"\nmmproj = "{projector}"\n'
+    )
+    texts = {"no engine": "[server]\n", "all four engines": four}
+    paths = {}
+    for number, (name, text) in enumerate(texts.items()):
+        paths[name] = folder / f"models-{number}.toml"
+        paths[name].write_text(text, encoding="utf-8")
+    return paths
+
+
+def measure(config: Path, runs: int) -> list[Start]:
+    starts = []
+    for _ in range(runs):
+        with serving(config, "--log-level", "warning") as server:
+            seconds = server.wait_healthy()
+            starts.append(Start(seconds, server.memory()))
+    return starts
+
+
+def rows(results: dict[str, list[Start]]) -> list[list[str]]:
+    return [
+        [
+            name,
+            f"{min(start.seconds for start in starts):.2f}",
+            f"{statistics.median(start.seconds for start in starts):.2f}",
+            *(
+                f"{statistics.median(getattr(start.memory, part) for start in starts):.0f}"
+                for part in ("pss", "anonymous", "file")
+            ),
+        ]
+        for name, starts in results.items()
+    ]
+
+
+def draw(results: dict[str, list[Start]]) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.2))
+    names = list(results)
+    left.bar(names, [statistics.median(start.seconds for start in starts) for starts in results.values()], width=0.5)
+    left.axhline(TARGET_SECONDS, color="tab:red", linestyle="--", label="target")
+    left.set_title("seconds to the first healthy answer")
+    bottom = [0.0] * len(names)
+    for part in ("anonymous", "file"):
+        values = [statistics.median(getattr(one.memory, part) for one in starts) for starts in results.values()]
+        right.bar(names, values, bottom=bottom, width=0.5, label=part)
+        bottom = [below + value for below, value in zip(bottom, values, strict=True)]
+    right.axhline(TARGET_MB, color="tab:red", linestyle="--", label="target")
+    right.set_title("memory then (Pss, MB)")
+    for axis in (left, right):
+        axis.legend(loc="upper left", frameon=False)
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout()
+    figure.savefig(report.picture("startup"), dpi=120)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--runs", type=int, default=5)
+    runs = parser.parse_args().runs
+    with tempfile.TemporaryDirectory() as folder:
+        results = {name: measure(config, runs) for name, config in write_configs(Path(folder)).items()}
+    header = ["configured", "seconds, best", "seconds, median", "Pss MB", "of it anonymous", "of it files"]
+    body = report.table(header, rows(results))
+    draw(results)
+    text = (
+        f"Process start to the first healthy answer, {runs} runs, page cache warm; targets with all four engines: "
+        f"{TARGET_SECONDS} s and {TARGET_MB:.0f} MB.\n\n{body}\n\n![startup](startup.png)"
+    )
+    print(report.write("startup", "Startup", text))
+    print(body)
+    four = results["all four engines"]
+    met = statistics.median(one.seconds for one in four) <= TARGET_SECONDS and all(
+        one.memory.pss <= TARGET_MB for one in four
+    )
+    print("target met" if met else "TARGET MISSED")
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,119 @@
+"""Who knows whom (docs/architecture.md): the direction of every import, and that nothing heavy is imported early."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+RUNTIMES = {"llama_cpp", "onnxruntime", "onnx_asr", "mlx", "mlx_whisper", "hibari"}
+HTTP = {"starlette", "uvicorn", "httpx", "openai"}
+HEAVY = RUNTIMES | {"numpy", "onnx", "huggingface_hub", "jinja2"}
+
+LEAVES = {"edgeserve.errors", "edgeserve.messages"}
+CONTRACT = LEAVES | {"edgeserve.engine"}
+
+ARROWS: dict[str, set[str]] = {
+    "edgeserve.errors": set(),
+    "edgeserve.messages": set(),
+    "edgeserve.logs": set(),
+    "edgeserve.engine": {"edgeserve.messages"},
+    "edgeserve.config": {"edgeserve.engine", "edgeserve.errors"},
+    "edgeserve.catalog": CONTRACT,
+    "edgeserve.sources": CONTRACT | {"edgeserve.catalog", "edgeserve.sources"},
+    "edgeserve.convert": CONTRACT | {"edgeserve.convert"},
+    "edgeserve.store": CONTRACT | {"edgeserve.catalog", "edgeserve.sources", "edgeserve.convert", "edgeserve.store"},
+    "edgeserve.memory": CONTRACT | {"edgeserve.memory"},
+    "edgeserve.gate": CONTRACT | {"edgeserve.memory"},
+    "edgeserve.monitor": CONTRACT | {"edgeserve.memory", "edgeserve.gate"},
+    "edgeserve.pool": CONTRACT | {"edgeserve.memory", "edgeserve.gate", "edgeserve.monitor"},
+    "edgeserve.api": CONTRACT | {"edgeserve", "edgeserve.api", "edgeserve.pool", "edgeserve.logs"},
+    "engines": CONTRACT | {"engines"},
+}
+"""What each room may import of ours. Rooms that stand above all others (app, server, cli, doctor) are not listed."""
+
+ABOVE = {"edgeserve", "edgeserve.app", "edgeserve.server", "edgeserve.cli", "edgeserve.doctor", "edgeserve.terminal"}
+ABOVE |= {"edgeserve.__main__"}
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted([*ROOT.glob("edgeserve/**/*.py"), *ROOT.glob("engines/**/*.py")]):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        yield name, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports hide the arrows"
+            if node.module in {"edgeserve", "engines"}:
+                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            else:
+                yield str(node.module)
+
+
+def at_import(tree: ast.Module) -> ast.Module:
+    """The module without the bodies of its functions and without what only type checkers read."""
+
+    class Outline(ast.NodeTransformer):
+        def visit_FunctionDef(self, node: ast.FunctionDef) -> None: ...
+        def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None: ...
+        def visit_If(self, node: ast.If) -> ast.AST | None:
+            return None if "TYPE_CHECKING" in ast.dump(node.test) else node
+
+    return ast.fix_missing_locations(Outline().visit(tree))
+
+
+def room(name: str) -> str:
+    """The entry of ARROWS or ABOVE that a module lives in."""
+    while name and name not in ARROWS and name not in ABOVE:
+        name = name.rpartition(".")[0]
+    return name
+
+
+ALL = list(modules())
+
+
+@pytest.mark.parametrize(("name", "tree"), ALL, ids=[name for name, _ in ALL])
+def test_imports_follow_the_arrows(name: str, tree: ast.Module) -> None:
+    home = room(name)
+    if home in ABOVE:
+        return
+    ours = {one for one in imports(tree) if one.split(".")[0] in {"edgeserve", "engines"}}
+    allowed = ARROWS[home]
+    strangers = {one for one in ours if not any(one == ok or one.startswith(f"{ok}.") for ok in allowed)}
+    strangers -= {"edgeserve.__version__"}
+    assert not strangers, f"{name} may not import {sorted(strangers)}"
+
+
+@pytest.mark.parametrize(("name", "tree"), ALL, ids=[name for name, _ in ALL])
+def test_runtimes_and_http_stay_in_their_rooms(name: str, tree: ast.Module) -> None:
+    roots = {one.split(".")[0] for one in imports(tree)}
+    if not name.startswith("engines"):
+        assert not roots & RUNTIMES, f"{name} imports a runtime"
+    if name.startswith(("engines", "edgeserve.memory")):
+        assert not roots & HTTP, f"{name} knows HTTP"
+    early = {one.split(".")[0] for one in imports(at_import(tree))}
+    assert not early & HEAVY, f"{name} imports {sorted(early & HEAVY)} before it is needed"
+
+
+def test_every_room_is_known() -> None:
+    assert all(room(name) for name, _ in ALL)
+
+
+def test_building_the_server_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, edgeserve.app, edgeserve.server, edgeserve.cli\n"
+        "import engines.llama, engines.llama_vision, engines.asr_onnx, engines.tts_onnx\n"
+        f"print(sorted({HEAVY!r} & set(sys.modules)))"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert told.stdout.strip() == "[]"
