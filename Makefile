@@ -1,0 +1,46 @@
+# `make serve` and `make test` do everything on a fresh machine: they need only Python 3.11+ and a C/C++ compiler.
+#   make serve PYTHON=python3.12    another Python (used when .venv is made)
+#   make serve ARGS="--port 9000"   options of edgeserve serve
+#   make test ARGS="-k chat"        options of pytest
+
+BIN := .venv/bin
+BENCHMARKS = $(shell grep -l __main__ benchmarks/*.py | xargs -n 1 basename | sed 's/\.py$$//')
+export PYTHON
+
+.PHONY: help serve test lint format bench clean
+
+help:
+	@echo "make serve   install, pull the models of models.toml, serve on http://127.0.0.1:8080"
+	@echo "make test    install what tests need and run all of them, on real models"
+	@echo "make lint    ruff and mypy"
+	@echo "make format  let ruff rewrite the sources"
+	@echo "make bench   run the benchmarks; tables and pictures go to docs/"
+	@echo "make clean   remove .venv and all caches; pulled models stay"
+
+serve:
+	@sh tools/install.sh starter
+	@$(BIN)/python -m edgeserve pull
+	@exec $(BIN)/python -m edgeserve serve $(ARGS)
+
+test:
+	@sh tools/install.sh dev
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint:
+	@sh tools/install.sh dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+format:
+	@sh tools/install.sh dev
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench:
+	@sh tools/install.sh dev
+	@set -e; for name in $(BENCHMARKS); do echo "$$name"; $(BIN)/python -m benchmarks.$$name; done
+
+clean:
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

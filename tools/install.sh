@@ -1,0 +1,115 @@
+#!/bin/sh
+# Make .venv and install edgeserve with the given extra ("starter" or "dev") from this directory, editable.
+# Does nothing, and asks no network, when that was done for this pyproject.toml and directory.
+# PYTHON names the Python to build on; pip reads its usual configuration.
+set -eu
+
+extra=$1
+venv=.venv
+log=$venv/install.log
+stamp=$venv/installed-$extra
+key="$(cksum <pyproject.toml) $PWD"
+
+say() { printf '%s\n' "$*" >&2; }
+fail() { say "[ERROR] $*"; exit 1; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# The command that installs what this script misses: how_to_install <apt> <dnf> <pacman> <zypper> <apk> <mac>
+how_to_install() {
+    if [ "$(uname -s)" = Darwin ]; then printf '%s' "$6"; return; fi
+    if have apt-get; then printf 'sudo apt-get install %s' "$1"
+    elif have dnf; then printf 'sudo dnf install %s' "$2"
+    elif have pacman; then printf 'sudo pacman -S %s' "$3"
+    elif have zypper; then printf 'sudo zypper install %s' "$4"
+    elif have apk; then printf 'sudo apk add %s' "$5"
+    else printf 'your package manager (package: %s)' "$1"
+    fi
+}
+
+recent() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+
+find_python() {
+    if [ -n "${PYTHON:-}" ]; then
+        have "$PYTHON" || fail "PYTHON=$PYTHON: no such command"
+        recent "$PYTHON" || fail "PYTHON=$PYTHON is $("$PYTHON" --version 2>&1); edgeserve needs 3.11 or newer"
+        return
+    fi
+    for PYTHON in python3 python3.13 python3.12 python3.11; do
+        if have "$PYTHON" && recent "$PYTHON"; then return; fi
+    done
+    found="no python3 was found"
+    if have python3; then found="python3 is $(python3 --version 2>&1)"; fi
+    fail "edgeserve needs Python 3.11 or newer; $found. Install it with:" \
+        "$(how_to_install 'python3 python3-venv' python3.12 python python312 python3 'brew install python@3.12')" \
+        "(or name another one: make serve PYTHON=/path/to/python3.12)"
+}
+
+need_compiler() {
+    # On a Mac without its developer tools, cc is there but only opens a window that offers them.
+    if [ "$(uname -s)" = Darwin ] && ! xcode-select -p >/dev/null 2>&1; then missing="no developer tools are"
+    elif ! have "${CC:-cc}" && ! have gcc && ! have clang; then missing="no C compiler is"
+    elif ! have "${CXX:-c++}" && ! have g++ && ! have clang++; then missing="no C++ compiler is"
+    else return
+    fi
+    fail "$missing installed; llama-cpp-python is built from source and needs a C and a C++ compiler." \
+        "Install them with:" \
+        "$(how_to_install build-essential 'gcc gcc-c++ make' base-devel 'gcc gcc-c++ make' build-base 'xcode-select --install')"
+}
+
+make_venv() {
+    if "$venv/bin/python" -c 'import pip' 2>/dev/null && recent "$venv/bin/python"; then return; fi
+    find_python
+    if ! "$PYTHON" -c 'import venv, ensurepip' 2>/dev/null; then
+        version=$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+        fail "$PYTHON cannot make virtual environments: its venv or ensurepip is missing. Install it with:" \
+            "$(how_to_install "python$version-venv" python3-pip python python3-pip 'python3 py3-pip' 'brew install python@3.12')"
+    fi
+    say "Making $venv with $("$PYTHON" --version 2>&1) ..."
+    "$PYTHON" -m venv --clear "$venv"
+}
+
+# Seconds gone and pip's latest line: redrawn each second in a terminal, else a line every half minute.
+tick() {
+    seconds=0
+    while kill -0 $$ 2>/dev/null; do
+        line=$(tail -n 1 "$log" 2>/dev/null | cut -c 1-64)
+        if [ -t 2 ]; then printf '\r  %4d s  %-64s' "$seconds" "$line" >&2
+        elif [ $((seconds % 30)) -eq 0 ]; then printf '  %4d s  %s\n' "$seconds" "$line" >&2
+        fi
+        sleep 1
+        seconds=$((seconds + 1))
+    done
+}
+
+install() {
+    say "Installing edgeserve[$extra] into $venv."
+    "$venv/bin/python" -m pip show --quiet llama-cpp-python 2>/dev/null ||
+        say "llama-cpp-python is built from source on this machine: about 4 minutes on 2 cores. Log: $log"
+    : >"$log"
+    tick &
+    ticker=$!
+    trap 'kill $ticker 2>/dev/null || :' EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    status=0
+    "$venv/bin/python" -m pip install --progress-bar off --editable ".[$extra]" >>"$log" 2>&1 || status=$?
+    kill $ticker 2>/dev/null || :
+    [ ! -t 2 ] || say ""
+    if [ $status -ne 0 ]; then
+        tail -n 25 "$log" >&2
+        fail "pip ended with code $status; the lines above are the end of $log"
+    fi
+}
+
+# dev contains starter.
+for done_before in "$stamp" "$venv/installed-dev"; do
+    if [ -f "$done_before" ] && [ "$(cat "$done_before")" = "$key" ]; then exit 0; fi
+done
+rm -f "$stamp"
+make_venv
+need_compiler
+install
+# Written last and in one step: an install that was broken off leaves no stamp.
+printf '%s\n' "$key" >"$stamp.new"
+mv "$stamp.new" "$stamp"
+say "Installed."
