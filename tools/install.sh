@@ -49,21 +49,23 @@ need_compiler() {
     if [ "$(uname -s)" = Darwin ] && ! xcode-select -p >/dev/null 2>&1; then missing="no developer tools are"
     elif ! have "${CC:-cc}" && ! have gcc && ! have clang; then missing="no C compiler is"
     elif ! have "${CXX:-c++}" && ! have g++ && ! have clang++; then missing="no C++ compiler is"
-    else return
+    else return 0
     fi
     fail "$missing installed; llama-cpp-python is built from source and needs a C and a C++ compiler." \
         "Install them with:" \
         "$(how_to_install build-essential 'gcc gcc-c++ make' base-devel 'gcc gcc-c++ make' build-base 'xcode-select --install')"
 }
 
+usable_venv() { "$venv/bin/python" -c 'import pip' 2>/dev/null && recent "$venv/bin/python"; }
+
+need_venv_module() {
+    if "$PYTHON" -c 'import venv, ensurepip' 2>/dev/null; then return; fi
+    version=$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    fail "$PYTHON cannot make virtual environments: its venv or ensurepip is missing. Install it with:" \
+        "$(how_to_install "python$version-venv" python3-pip python python3-pip 'python3 py3-pip' 'brew install python@3.12')"
+}
+
 make_venv() {
-    if "$venv/bin/python" -c 'import pip' 2>/dev/null && recent "$venv/bin/python"; then return; fi
-    find_python
-    if ! "$PYTHON" -c 'import venv, ensurepip' 2>/dev/null; then
-        version=$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-        fail "$PYTHON cannot make virtual environments: its venv or ensurepip is missing. Install it with:" \
-            "$(how_to_install "python$version-venv" python3-pip python python3-pip 'python3 py3-pip' 'brew install python@3.12')"
-    fi
     say "Making $venv with $("$PYTHON" --version 2>&1) ..."
     "$PYTHON" -m venv --clear "$venv"
 }
@@ -106,8 +108,9 @@ for done_before in "$stamp" "$venv/installed-dev"; do
     if [ -f "$done_before" ] && [ "$(cat "$done_before")" = "$key" ]; then exit 0; fi
 done
 rm -f "$stamp"
-make_venv
+if ! usable_venv; then find_python; need_venv_module; fi
 need_compiler
+usable_venv || make_venv
 install
 # Written last and in one step: an install that was broken off leaves no stamp.
 printf '%s\n' "$key" >"$stamp.new"

@@ -1,0 +1,174 @@
+"""tools/install.sh, which ``make serve`` and ``make test`` begin with: its checks, its stamp, its failures.
+
+A stub stands in for the Python of .venv and writes down how it was called; nothing is installed here.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parent.parent / "tools" / "install.sh"
+TOOLS = ("sh", "cat", "cksum", "cut", "mv", "rm", "sleep", "tail", "uname")
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the messages of macOS need a Mac without its tools")
+
+
+class Place:
+    """A directory with a pyproject.toml, and a PATH that holds nothing but what a test puts there."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.bin = root / "bin"
+        self.calls = root / "calls"
+        self.bin.mkdir()
+        (root / "pyproject.toml").write_text("[project]\n")
+        for tool in TOOLS:
+            found = shutil.which(tool)
+            assert found, f"{tool} is needed"
+            (self.bin / tool).symlink_to(found)
+
+    def stub(self, path: Path, body: str = "") -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f'#!/bin/sh\necho "$@" >>{self.calls}\n{body}\n')
+        path.chmod(0o755)
+
+    def commands(self, *names: str) -> None:
+        for name in names:
+            self.stub(self.bin / name)
+
+    def venv(self, body: str = "") -> None:
+        self.stub(self.root / ".venv/bin/python", body)
+
+    def run(self, extra: str = "starter", **environ: str) -> subprocess.CompletedProcess[str]:
+        self.calls.write_text("")
+        return subprocess.run(
+            ["/bin/sh", str(SCRIPT), extra],
+            cwd=self.root,
+            env={"PATH": str(self.bin), "HOME": str(self.root), **environ},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    @property
+    def stamp(self) -> Path:
+        return self.root / ".venv" / "installed-starter"
+
+    def installs(self) -> list[str]:
+        return [line for line in self.calls.read_text().splitlines() if " pip install" in f" {line}"]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.fixture
+def ready(place: Place) -> Place:
+    """With compilers, and with a .venv that can install."""
+    place.commands("cc", "c++", "apt-get")
+    place.venv()
+    return place
+
+
+def test_no_python_names_the_command(place: Place) -> None:
+    place.commands("apt-get")
+    ended = place.run()
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("[ERROR] edgeserve needs Python 3.11 or newer; no python3 was found.")
+    assert "sudo apt-get install python3 python3-venv" in ended.stderr
+
+
+def test_an_old_python_is_told_with_its_version(place: Place) -> None:
+    place.stub(place.bin / "python3", 'case "$1" in --version) echo Python 3.9.2;; *) exit 1;; esac')
+    place.commands("dnf")
+    ended = place.run()
+    assert "python3 is Python 3.9.2" in ended.stderr
+    assert "sudo dnf install python3.12" in ended.stderr
+
+
+def test_a_python_that_was_asked_for_is_not_replaced_by_another(place: Place) -> None:
+    place.commands("python3")
+    place.stub(place.bin / "python3.10", 'case "$1" in --version) echo Python 3.10.4;; *) exit 1;; esac')
+    assert "PYTHON=python3.10 is Python 3.10.4" in place.run(PYTHON="python3.10").stderr
+    assert "PYTHON=none: no such command" in place.run(PYTHON="none").stderr
+
+
+def test_debians_python_without_venv(place: Place) -> None:
+    place.stub(place.bin / "python3", 'case "$2" in *ensurepip*) exit 1;; *print*) echo 3.11;; esac')
+    place.commands("apt-get", "cc", "c++")
+    ended = place.run()
+    assert ended.returncode == 1
+    assert "sudo apt-get install python3.11-venv" in ended.stderr
+    assert not (place.root / ".venv").exists()
+
+
+@pytest.mark.parametrize(
+    ("there", "missing"), [(("c++",), "no C compiler"), (("cc",), "no C++ compiler"), ((), "no C compiler")]
+)
+def test_a_missing_compiler_is_told_before_anything_is_made(place: Place, there: tuple[str, ...], missing: str) -> None:
+    place.commands("python3", "apt-get", *there)
+    ended = place.run()
+    assert ended.returncode == 1
+    assert missing in ended.stderr
+    assert "sudo apt-get install build-essential" in ended.stderr
+    assert not (place.root / ".venv").exists()
+
+
+def test_the_second_run_calls_nothing(ready: Place) -> None:
+    first = ready.run()
+    assert first.returncode == 0, first.stderr
+    assert ready.installs() == ["-m pip install --progress-bar off --editable .[starter]"]
+    second = ready.run()
+    assert (second.returncode, second.stderr, ready.calls.read_text()) == (0, "", "")
+
+
+def test_the_build_is_announced(ready: Place) -> None:
+    ready.venv('case "$*" in *"pip show"*) exit 1;; esac')
+    assert "about 4 minutes on 2 cores" in ready.run().stderr
+
+
+def test_changed_dependencies_are_installed(ready: Place) -> None:
+    ready.run()
+    (ready.root / "pyproject.toml").write_text("[project]\ndependencies = []\n")
+    ready.run()
+    assert len(ready.installs()) == 1
+
+
+def test_what_tests_need_covers_what_serving_needs(ready: Place) -> None:
+    ready.run("dev")
+    ready.run("starter")
+    assert ready.installs() == []
+    ready.run("dev")
+    assert ready.installs() == []
+
+
+def test_a_failed_install_shows_its_end_and_leaves_no_stamp(ready: Place) -> None:
+    ready.run()
+    (ready.root / "pyproject.toml").write_text("[project]\nchanged = 1\n")
+    ready.venv('case "$*" in *"pip install"*) echo "No space left on device"; exit 7;; esac')
+    ended = ready.run()
+    assert ended.returncode == 1
+    assert "No space left on device" in ended.stderr
+    assert "pip ended with code 7" in ended.stderr
+    assert not ready.stamp.exists()
+
+
+def test_an_install_that_is_ended_leaves_no_stamp(ready: Place) -> None:
+    ready.venv('case "$*" in *"pip install"*) kill -TERM $PPID;; esac')
+    ended = ready.run()
+    assert ended.returncode == 143
+    assert not ready.stamp.exists()
+
+
+def test_make_starts_nothing_by_itself() -> None:
+    told = subprocess.run(
+        ["make"], cwd=SCRIPT.parent.parent, capture_output=True, text=True, check=True, env=os.environ
+    )
+    assert "make serve" in told.stdout
