@@ -5,7 +5,6 @@ A stub stands in for the Python of .venv and writes down how it was called; noth
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys

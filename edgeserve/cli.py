@@ -1,0 +1,177 @@
+"""The command ``edgeserve``: what can be typed, and how it ends.
+
+Each subcommand is a function of ``edgeserve.commands``, found through an import string so that ``--help`` is quick.
+Exit codes: 0 well, 1 something failed, 2 wrong usage or settings, 130 Ctrl-C, 141 nobody read the output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import edgeserve
+from edgeserve.commands import Call, PoolBuilder
+from edgeserve.errors import ConfigError, EdgeserveError, NotConfigured
+
+LEVELS = ("debug", "info", "warning", "error")
+DEVICES = ("auto", "cpu", "cuda", "metal")
+
+
+def main(
+    argv: Sequence[str] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    build_pool: PoolBuilder | None = None,
+) -> int:
+    """Run one command; returns its exit code. ``build_pool`` lets tests put fake engines in place of the stored models."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # an answer may hold characters that the terminal has not
+    args = make_parser().parse_args(argv)
+    module, _, function = args.run.partition(":")
+    try:
+        command = getattr(importlib.import_module(f"edgeserve.commands.{module}"), function)
+        code: int = command(Call(args, os.environ if environ is None else environ, build_pool))
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        # The interpreter flushes stdout once more when it ends; there must be something that takes it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 128 + signal.SIGPIPE
+    except Exception as error:
+        return fail(error, debug=getattr(args, "log_level", None) == "debug")
+    return code
+
+
+def fail(error: Exception, *, debug: bool) -> int:
+    """Say in one line what went wrong, with ``debug`` also where; returns the exit code."""
+    if debug:
+        import traceback
+
+        traceback.print_exception(error)
+    if isinstance(error, EdgeserveError | OSError):
+        message = str(error)
+    else:
+        message = f"unforeseen {type(error).__name__}: {error}; --log-level debug shows where"
+    print(f"[ERROR] {' '.join(message.split())}", file=sys.stderr)
+    return 2 if isinstance(error, ConfigError | NotConfigured) else 1
+
+
+class Parser(argparse.ArgumentParser):
+    """Tells wrong usage in one line, as all other errors."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"[ERROR] {message}; see {self.prog} --help\n")
+
+
+def make_parser() -> Parser:
+    parser = Parser(prog="edgeserve", description="Chat, vision, transcription and speech with local models.")
+    parser.add_argument("--version", action="version", version=f"edgeserve {edgeserve.__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for add in (_serve, _pull, _list, _show, _remove, _chat, _vision, _transcribe, _speak, _doctor):
+        add(commands)
+    return parser
+
+
+def _command(commands: Any, name: str, run: str, text: str) -> Parser:
+    """A subcommand with the options that all of them have."""
+    parser: Parser = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+    parser.add_argument("--config", metavar="FILE", help="settings instead of ./models.toml")
+    parser.add_argument("--log-level", choices=LEVELS, help="how much to tell on stderr")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _engine_options(parser: Parser, model_flag: str) -> None:
+    parser.add_argument("--model", dest=model_flag, metavar="NAME", help="another model than the configured one")
+    parser.add_argument("--device", choices=DEVICES, help="where to compute (auto)")
+
+
+def _serve(commands: Any) -> None:
+    parser = _command(commands, "serve", "serve:serve", "answer HTTP requests until Ctrl-C or SIGTERM")
+    parser.add_argument("--host", help="address to listen on (127.0.0.1)")
+    parser.add_argument("--port", type=int, help="port to listen on (8080); 0 takes a free one")
+    parser.add_argument("--llm", metavar="NAME", help="model for chat")
+    parser.add_argument("--vlm-model", metavar="NAME", help="model for vision")
+    parser.add_argument("--mmproj", metavar="FILE", help="image projector of the vision model")
+    parser.add_argument("--asr-model", metavar="NAME", help="model for transcription")
+    parser.add_argument("--tts-model", metavar="NAME", help="model for speech")
+    parser.add_argument("--device", choices=DEVICES, help="where to compute (auto)")
+    parser.add_argument("--idle-timeout", type=float, metavar="SECONDS", help="idle time before an engine closes (300)")
+    parser.add_argument("--preload", metavar="ENGINES", help='engines to load at startup: a comma list, or "all"')
+    parser.add_argument("--log-json", action="store_true", default=None, help="log one JSON object a line")
+
+
+def _pull(commands: Any) -> None:
+    parser = _command(commands, "pull", "models:pull", "fetch models")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help='catalogue name or source; "starter" for the starter models; '
+        "without a name all that models.toml lists"
+    )  # fmt: skip
+
+
+def _list(commands: Any) -> None:
+    parser = _command(commands, "list", "models:list_models", "list the models on this device")
+    parser.add_argument("--all", action="store_true", help="the whole catalogue, pulled or not")
+
+
+def _show(commands: Any) -> None:
+    parser = _command(commands, "show", "models:show", "show what is known of one model")
+    parser.add_argument("name", metavar="NAME")
+
+
+def _remove(commands: Any) -> None:
+    parser = _command(commands, "remove", "models:remove", "delete a model's files")
+    parser.add_argument("name", metavar="NAME")
+
+
+def _chat(commands: Any) -> None:
+    parser = _command(commands, "chat", "chat:chat", "answer one prompt, or hold a conversation")
+    parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="without it: a conversation, or piped input")
+    parser.add_argument("--system", metavar="TEXT", help="instruction that stands before the conversation")
+    parser.add_argument("--max-tokens", type=_positive, metavar="N", help="longest answer")
+    _engine_options(parser, "llm")
+
+
+def _vision(commands: Any) -> None:
+    parser = _command(commands, "vision", "chat:vision", "answer a question about a picture")
+    parser.add_argument("image", metavar="IMAGE", help="PNG or JPEG file")
+    parser.add_argument("prompt", nargs="?", default="Describe this picture.", metavar="PROMPT")
+    parser.add_argument("--max-tokens", type=_positive, metavar="N", help="longest answer")
+    parser.add_argument("--mmproj", metavar="FILE", help="image projector of the model")
+    _engine_options(parser, "vlm_model")
+
+
+def _transcribe(commands: Any) -> None:
+    parser = _command(commands, "transcribe", "audio:transcribe", "write down speech")
+    parser.add_argument("file", metavar="FILE", help="WAV file")
+    parser.add_argument("--format", choices=("text", "json", "srt", "vtt"), default="text")
+    parser.add_argument("--language", metavar="CODE", help="ISO 639-1 code of what is spoken")
+    _engine_options(parser, "asr_model")
+
+
+def _speak(commands: Any) -> None:
+    parser = _command(commands, "speak", "audio:speak", "say a text")
+    parser.add_argument("text", metavar="TEXT", help="- reads it from stdin")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="WAV file to write; - writes to stdout")
+    parser.add_argument("--voice", metavar="NAME")
+    parser.add_argument("--speed", type=float, default=1.0, metavar="FACTOR", help="0.25 to 4.0 (1.0)")
+    _engine_options(parser, "tts_model")
+
+
+def _doctor(commands: Any) -> None:
+    parser = _command(commands, "doctor", "doctor:doctor", "tell what this machine has, what fits and what is missing")
+    parser.add_argument("--json", action="store_true", help="the same as JSON")
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, not {value}")
+    return value

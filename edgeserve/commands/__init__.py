@@ -1,0 +1,61 @@
+"""What the subcommands do, one file a topic, and what all of them are given."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from edgeserve.config import Config
+    from edgeserve.pool import Pool
+    from edgeserve.store import Store
+
+PoolBuilder = Callable[["Config"], "Pool"]
+
+FLAGS = (
+    "host",
+    "port",
+    "llm",
+    "vlm_model",
+    "mmproj",
+    "asr_model",
+    "tts_model",
+    "device",
+    "idle_timeout",
+    "preload",
+    "log_level",
+    "log_json",
+)
+"""Options that stand over the variables of the same name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One run of the command: what was typed, the environment, and what builds the engines."""
+
+    args: argparse.Namespace
+    environ: Mapping[str, str]
+    build_pool: PoolBuilder | None = None
+
+    def config(self) -> Config:
+        """Raises ConfigError."""
+        from edgeserve import config
+
+        given = {name.upper(): getattr(self.args, name, None) for name in FLAGS}
+        return config.load(self.environ, path=Path(self.args.config) if self.args.config else None, flags=given)
+
+    def store(self, config: Config) -> Store:
+        from edgeserve.store import Store
+
+        raise NotImplementedError
+
+    def pool(self, config: Config) -> Pool:
+        """Raises ModelMissing and ConfigError."""
+        if self.build_pool is not None:
+            return self.build_pool(config)
+        from edgeserve import app
+
+        return app.build_pool(config, self.store(config), self.environ)

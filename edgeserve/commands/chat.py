@@ -1,0 +1,113 @@
+"""``edgeserve chat`` and ``edgeserve vision``: text that appears as it is made."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from edgeserve.commands import Call
+from edgeserve.commands.session import Session, open_session
+from edgeserve.errors import EdgeserveError, InvalidRequest
+from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, ImagePart, Message, TextPart, TokenEvent
+from edgeserve.terminal import is_terminal
+
+HELP = "/reset forgets the conversation, /exit or Ctrl-D leaves, Ctrl-C stops an answer"
+
+
+def chat(call: Call) -> int:
+    talks = call.args.prompt is None and is_terminal(sys.stdin) and is_terminal(sys.stdout)
+    prompt = call.args.prompt
+    if prompt is None and not talks:
+        prompt = sys.stdin.read()
+    if prompt is not None and not prompt.strip():
+        raise InvalidRequest("the prompt is empty", param="prompt")
+    with open_session(call, "llm") as session:
+        conversation = Conversation(session, call.args.system, call.args.max_tokens)
+        if prompt is None:
+            converse(conversation)
+        else:
+            conversation.say(prompt)
+    return 0
+
+
+def vision(call: Call) -> int:
+    from edgeserve.api import image
+
+    data = Path(call.args.image).read_bytes()
+    parts = (ImagePart(data), TextPart(call.args.prompt))
+    with open_session(call, "vision") as session:
+        answer(session, ChatRequest((Message("user", parts),), max_tokens=call.args.max_tokens))
+    return 0
+
+
+def answer(session: Session, request: ChatRequest, said: list[str] | None = None) -> None:
+    """Print the answer as it comes; its pieces are added to ``said``, also when it is broken off."""
+
+    def take(event: ChatEvent) -> None:
+        if isinstance(event, TokenEvent):
+            print(event.text, end="", flush=True)
+            if said is not None:
+                said.append(event.text)
+        elif isinstance(event, FinishEvent):
+            print(flush=True)
+            if event.reason == "length":
+                print(f"(cut after {event.completion_tokens} tokens)", file=sys.stderr)
+
+    session.ask(request, take)
+
+
+class Conversation:
+    """What was said so far; each turn sends all of it."""
+
+    def __init__(self, session: Session, system: str | None, max_tokens: int | None) -> None:
+        self._session = session
+        self._system = (Message("system", (TextPart(system),)),) if system else ()
+        self._max_tokens = max_tokens
+        self._turns: tuple[Message, ...] = ()
+
+    def say(self, text: str) -> None:
+        """One turn. What was answered before Ctrl-C is remembered; a turn without any answer is not."""
+        turns = (*self._turns, Message("user", (TextPart(text),)))
+        said: list[str] = []
+        try:
+            answer(self._session, ChatRequest(self._system + turns, max_tokens=self._max_tokens), said)
+        finally:
+            if said:
+                self._turns = (*turns, Message("assistant", (TextPart("".join(said)),)))
+
+    def reset(self) -> None:
+        self._turns = ()
+
+
+def converse(conversation: Conversation) -> None:
+    """Read and answer lines until Ctrl-D or /exit."""
+    import readline  # noqa: F401  gives input() its line editing and history
+
+    print(HELP)
+    while True:
+        try:
+            line = input("> ").strip()
+        except EOFError:
+            print()
+            return
+        except KeyboardInterrupt:
+            print()
+            continue
+        if line == "/exit":
+            return
+        if line == "/reset":
+            conversation.reset()
+        elif line.startswith("/"):
+            print(HELP)
+        elif line:
+            _turn(conversation, line)
+
+
+def _turn(conversation: Conversation, line: str) -> None:
+    try:
+        conversation.say(line)
+    except KeyboardInterrupt:
+        print(" (stopped)")
+    except EdgeserveError as error:
+        # A conversation survives a question that could not be answered, a full context above all.
+        print(f"[ERROR] {error}", file=sys.stderr)

@@ -1,0 +1,53 @@
+"""``edgeserve serve``: the server, and what it says when it is ready."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+
+import edgeserve
+from edgeserve.commands import Call
+from edgeserve.config import Config
+
+RECORDING = "hello.wav"
+
+
+def serve(call: Call) -> int:
+    from edgeserve import server
+
+    config = call.config()
+
+    def on_ready(address: str) -> None:
+        print("\n".join(greeting(config, address)), flush=True)
+
+    return server.serve(config, call.store(config), call.environ, on_ready)
+
+
+def greeting(config: Config, address: str) -> Iterator[str]:
+    """The address, what is served with which model, and commands to try, in an order that works when pasted."""
+    yield f"edgeserve {edgeserve.__version__} serves on {address} (Ctrl-C stops it)"
+    for job, settings in config.engines.items():
+        yield f"  {job:7} {settings.model}"
+    if not config.engines:
+        yield f"  no engine: {config.source} lists none"
+        return
+    yield "Try:"
+    yield from (f"  {command}" for command in examples(config, address))
+
+
+def examples(config: Config, address: str) -> Iterator[str]:
+    # A server that listens on every address is reached on this machine's own.
+    base = address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+    key = ' -H "Authorization: Bearer $EDGESERVE_API_KEY"' if config.server.api_key else ""
+    if "llm" in config.engines:
+        yield f"curl -s {base}/v1/chat{key} {_json(prompt='What is the capital of France?')}"
+    if "tts" in config.engines:
+        yield f"curl -s {base}/v1/tts/synthesize{key} {_json(text='Hello from this small box.')} -o {RECORDING}"
+    if "asr" in config.engines:
+        recording = RECORDING if "tts" in config.engines else "recording.wav"
+        yield f"curl -s {base}/v1/transcribe/file{key} -F audio=@{recording}"
+
+
+def _json(**body: str) -> str:
+    return f"-H 'Content-Type: application/json' -d {shlex.quote(json.dumps(body))}"

@@ -1,0 +1,61 @@
+"""One engine, opened in this process for one command."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from edgeserve import logs
+from edgeserve.commands import Call
+from edgeserve.engine import Job
+from edgeserve.errors import NotConfigured
+from edgeserve.messages import Event, Request
+from edgeserve.pool import Pool
+
+
+class Session:
+    """A context manager; requests take the same way as in the server, gate and governor included.
+
+    Ctrl-C cancels the request under way, within one token or segment, and leaves ``ask`` as KeyboardInterrupt;
+    the session can be asked again.
+    """
+
+    def __init__(self, pool: Pool, job: Job) -> None:
+        self._pool = pool
+        self._job = job
+        self._runner = asyncio.Runner()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *ignored: object) -> None:
+        try:
+            self._runner.run(self._pool.stop())
+        finally:
+            self._runner.close()
+
+    def ask(self, request: Request, take: Callable[[Any], None]) -> None:
+        """Hand each event of the answer to ``take``. Raises EdgeserveError."""
+        self._runner.run(self._ask(request, take))
+
+    async def _ask(self, request: Request, take: Callable[[Event], None]) -> None:
+        async with await self._pool.lease(self._job) as lease:
+            async for event in lease.run(request):
+                take(event)
+
+
+def open_session(call: Call, job: Job) -> Session:
+    """Build the configured engine of ``job`` and no other. Raises NotConfigured, ModelMissing and ConfigError."""
+    config = call.config()
+    if job not in config.engines:
+        raise NotConfigured(
+            f'no {job} model is configured; name one with --model, or in models.toml under [{job}] as model = "…"; '
+            "edgeserve list --all shows what there is"
+        )
+    logs.configure(call.args.log_level or "warning")
+    logging.captureWarnings(True)
+    only = dataclasses.replace(config, engines={job: config.engines[job]})
+    return Session(call.pool(only), job)

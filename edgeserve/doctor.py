@@ -1,0 +1,157 @@
+"""What fits on this machine, what is missing, and the command that mends it: pure judgements over readings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from edgeserve.engine import Job
+from edgeserve.machine import Machine
+from edgeserve.terminal import human_size
+
+OVERHEAD = 1.3
+"""Memory a model takes for each byte of its files, where nothing better is known (DESIGN: admission)."""
+
+NOT_INSTALLED = "not installed"
+
+COMPILERS: Mapping[str, str] = {
+    "apt-get": "sudo apt-get install build-essential",
+    "dnf": "sudo dnf install gcc gcc-c++ make",
+    "pacman": "sudo pacman -S base-devel",
+    "zypper": "sudo zypper install gcc gcc-c++ make",
+    "apk": "sudo apk add build-base",
+    "brew": "xcode-select --install",
+}
+
+RUNTIME_OF: Mapping[Job, str] = {
+    "llm": "llama-cpp-python",
+    "vision": "llama-cpp-python",
+    "asr": "onnxruntime",
+    "tts": "onnxruntime",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model of the catalogue or the settings. ``size_bytes`` 0: not known before it is pulled."""
+
+    name: str
+    job: Job
+    size_bytes: int
+    pulled: bool = False
+    configured: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that is judged. ``settings`` names where they come from, ``settings_error`` what is wrong with them."""
+
+    machine: Machine
+    models: Sequence[Model] = ()
+    settings: str = "defaults"
+    settings_error: str | None = None
+
+    @property
+    def configured(self) -> Sequence[Model]:
+        return [model for model in self.models if model.configured]
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """``reason`` is empty for "yes"."""
+
+    word: Literal["yes", "not now", "no", "unknown"]
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``error``: what is configured cannot be served as it is. ``hint``: it can, but not as well as it could."""
+
+    level: Literal["error", "hint"]
+    what: str
+    fix: str
+
+
+def memory_ceiling(machine: Machine) -> int:
+    """Bytes that all programs together can ever have here."""
+    return min(machine.memory_total, machine.memory_limit or machine.memory_total)
+
+
+def judge(model: Model, machine: Machine) -> Fit:
+    """Whether the model can be held in this machine's memory and, when it is not there yet, on its disk."""
+    if not model.size_bytes:
+        return Fit("unknown", "its size is not known before it is pulled")
+    needed = int(model.size_bytes * OVERHEAD)
+    if needed > memory_ceiling(machine):
+        return Fit("no", f"needs about {human_size(needed)} of memory, there are {human_size(memory_ceiling(machine))}")
+    if not model.pulled and needed > machine.disk_free:
+        return Fit("no", f"needs about {human_size(needed)} of disk, {human_size(machine.disk_free)} are free")
+    if needed > machine.memory_available:
+        available = human_size(machine.memory_available)
+        return Fit("not now", f"needs about {human_size(needed)} of memory, {available} are available")
+    return Fit("yes")
+
+
+def examine(facts: Facts) -> list[Finding]:
+    """Everything that is missing, errors first."""
+    findings = [*_settings(facts), *_runtimes(facts), *_models(facts), *_acceleration(facts.machine)]
+    return sorted(findings, key=lambda finding: finding.level != "error")
+
+
+def _settings(facts: Facts) -> Iterator[Finding]:
+    if facts.settings_error:
+        yield Finding("error", facts.settings_error, f"correct {facts.settings}, then: edgeserve doctor")
+    elif not facts.configured:
+        yield Finding("hint", f"{facts.settings} lists no engine", 'add, for example, [llm] with model = "…"')
+
+
+def _runtimes(facts: Facts) -> Iterator[Finding]:
+    needed = {RUNTIME_OF[model.job] for model in facts.configured}
+    for runtime in facts.machine.runtimes:
+        if runtime.version is not None or runtime.name not in needed:
+            continue
+        if runtime.name == "llama-cpp-python":
+            yield from _compilers(facts.machine)
+        again = "" if runtime.detail == NOT_INSTALLED else "--force-reinstall --no-cache-dir "
+        yield Finding("error", f"{runtime.name}: {runtime.detail}", f"python -m pip install {again}{runtime.name}")
+
+
+def _compilers(machine: Machine) -> Iterator[Finding]:
+    kinds = [("C", machine.c_compiler), ("C++", machine.cxx_compiler)]
+    lacking = " and no ".join(kind for kind, path in kinds if path is None)
+    if lacking:
+        what = f"no {lacking} compiler, which llama-cpp-python is built with"
+        yield Finding("error", what, compiler_command(machine))
+
+
+def compiler_command(machine: Machine) -> str:
+    if machine.system.startswith("macOS"):
+        return COMPILERS["brew"]
+    return COMPILERS.get(machine.package_manager or "", "install gcc, g++ and make with your package manager")
+
+
+def _models(facts: Facts) -> Iterator[Finding]:
+    for model in facts.configured:
+        name, fit = f"{model.name} ({model.job})", judge(model, facts.machine)
+        if fit.word == "no":
+            yield Finding("error", f"{name} does not fit: {fit.reason}", "choose a smaller one: edgeserve list --all")
+            continue
+        if not model.pulled:
+            yield Finding("error", f"{name} is configured but not pulled", f"edgeserve pull {model.name}")
+        if fit.word == "not now":
+            yield Finding("hint", f"{name} does not fit just now: {fit.reason}", "close other programs")
+
+
+def _acceleration(machine: Machine) -> Iterator[Finding]:
+    llama = next((one for one in machine.runtimes if one.name == "llama-cpp-python" and one.version), None)
+    if not machine.accelerators or llama is None or llama.detail != "CPU only":
+        return
+    backend = "METAL" if machine.system.startswith("macOS") else "CUDA"
+    yield Finding(
+        "hint",
+        f"{machine.accelerators[0]} is not used: llama-cpp-python was built for the CPU only",
+        f'CMAKE_ARGS="-DGGML_{backend}=on" python -m pip install --force-reinstall --no-cache-dir --no-deps '
+        "llama-cpp-python",
+    )

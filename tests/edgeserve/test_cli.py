@@ -1,0 +1,349 @@
+"""The command line on fake engines: what it prints, how it ends, and what Ctrl-C does."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+import edgeserve
+from edgeserve import cli
+from edgeserve.commands.serve import greeting
+from edgeserve.config import load
+from edgeserve.errors import DoesNotFit
+from support import fake_cli
+from support.gates import CountingGovernor
+
+SETTINGS = """
+[llm]
+model = "small"
+[vision]
+model = "seeing"
+[asr]
+model = "hearing"
+[tts]
+model = "speaking"
+"""
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with a models.toml, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models.toml").write_text(SETTINGS)
+    return tmp_path
+
+
+def run(*argv: str, environ: Mapping[str, str] | None = None, governor: CountingGovernor | None = None) -> int:
+    return fake_cli.main(list(argv), environ or {}, governor)
+
+
+def start(*argv: str, **environ: str) -> subprocess.Popen[str]:
+    """The command as a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, fake_cli.__file__, *argv],
+        env={"PATH": os.environ["PATH"], **environ},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def told(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The error lines; each starts with [ERROR]."""
+    return capsys.readouterr().err.splitlines()
+
+
+# Usage
+
+
+def test_help_is_quick_and_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, contextlib\nfrom edgeserve import cli\n"
+        "with contextlib.suppress(SystemExit): cli.main(['--help'])\n"
+        "print({'asyncio', 'starlette', 'numpy', 'edgeserve.pool', 'edgeserve.store'} & set(sys.modules))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=fake_cli.ROOT)
+    assert "transcribe" in ended.stdout
+    assert ended.stdout.endswith("set()\n")
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run("--version")
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"edgeserve {edgeserve.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["sing"],
+        ["chat", "--max-tokens", "0", "x"],
+        ["chat", "--max-tokens", "many", "x"],
+        ["chat", "--device", "tpu", "x"],
+        ["serve", "--port", "http"],
+        ["speak", "hello"],
+        ["transcribe", "a.wav", "--format", "doc"],
+    ],
+)
+def test_wrong_usage_is_one_line_and_ends_with_2(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(*argv)
+    assert ended.value.code == 2
+    (line,) = told(capsys)
+    assert line.startswith("[ERROR] ")
+    assert "--help" in line
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[llm\n", "not valid TOML"),
+        ("[llm]\nmodel = 3\n", "expected a text in quotes"),
+        ("[lmm]\nmodel = 'x'\n", "did you mean llm?"),
+    ],
+)
+def test_a_mistake_in_the_settings_ends_with_2(
+    settings: Path, text: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (settings / "models.toml").write_text(text)
+    assert run("chat", "hello") == 2
+    (line,) = told(capsys)
+    assert line.startswith("[ERROR] models.toml")
+    assert words in line
+
+
+def test_another_settings_file(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("chat", "hello", "--config", "none.toml") == 2
+    assert told(capsys) == ["[ERROR] none.toml: no such file; expected the server's models.toml"]
+
+
+def test_an_engine_that_is_not_configured(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (settings / "models.toml").write_text("")
+    assert run("chat", "hello") == 2
+    (line,) = told(capsys)
+    assert "no llm model is configured" in line
+    assert "--model" in line
+
+
+def test_a_model_named_on_the_command_line_needs_no_settings(
+    settings: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (settings / "models.toml").write_text("")
+    assert run("chat", "hello", "--model", "small") == 0
+    assert capsys.readouterr().out == "hello\n"
+
+
+# One answer
+
+
+def test_chat_prints_the_answer(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("chat", "one two three") == 0
+    assert capsys.readouterr() == ("one two three\n", "")
+
+
+def test_chat_says_when_the_answer_was_cut(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("chat", "one two three", "--max-tokens", "2") == 0
+    assert capsys.readouterr() == ("one two\n", "(cut after 2 tokens)\n")
+
+
+def test_chat_reads_piped_input() -> None:
+    piped = [sys.executable, fake_cli.__file__, "chat"]
+    ended = subprocess.run(piped, input="from a pipe\n", capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "from a pipe\n", "")
+
+
+def test_an_empty_prompt_is_refused(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("chat", "  ") == 1
+    assert told(capsys) == ["[ERROR] the prompt is empty"]
+
+
+@pytest.mark.parametrize("step", ["open", "heat", "run"])
+def test_a_failing_engine_ends_with_1(settings: Path, step: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("chat", "hello", environ={"FAKE_FAIL_ON": step}) == 1
+    assert told(capsys)[-1] == f"[ERROR] fake-llm failed on {step}, as configured"
+
+
+def test_a_model_that_does_not_fit_ends_with_1(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    refusing = CountingGovernor(refuse=DoesNotFit("needs 6.0 GB,\nthere are 4.0 GB"))
+    assert run("chat", "hello", governor=refusing) == 1
+    assert told(capsys) == ["[ERROR] needs 6.0 GB, there are 4.0 GB"]
+
+
+def test_an_unforeseen_error_is_one_line_and_with_debug_a_traceback(
+    settings: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(config: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    assert cli.main(["chat", "x"], environ={}, build_pool=broken) == 1  # type: ignore[arg-type]
+    assert told(capsys) == ["[ERROR] unforeseen ZeroDivisionError: a bug; --log-level debug shows where"]
+    assert cli.main(["chat", "x", "--log-level", "debug"], environ={}, build_pool=broken) == 1  # type: ignore[arg-type]
+    assert told(capsys)[0].startswith("Traceback")
+
+
+# Ctrl-C and broken pipes
+
+
+def read_until(process: subprocess.Popen[str], text: str) -> None:
+    assert process.stdout
+    got = ""
+    while text not in got:
+        piece = process.stdout.read(1)
+        assert piece, f"ended after {got!r}: {process.stderr and process.stderr.read()}"
+        got += piece
+
+
+def test_ctrl_c_ends_an_answer_with_130() -> None:
+    with start("chat", "one two three four five", FAKE_DELAY="0.2") as process:
+        read_until(process, "one")
+        process.send_signal(signal.SIGINT)
+        out, error = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "five" not in out
+    assert error == ""
+
+
+def test_nobody_reads_the_answer() -> None:
+    with start("chat", " ".join(["word"] * 50), FAKE_DELAY="0.02") as process:
+        read_until(process, "word")
+        assert process.stdout
+        process.stdout.close()
+        assert process.wait(timeout=20) == 141
+        assert process.stderr
+        assert process.stderr.read() == ""
+
+
+# The conversation
+
+
+class Typist:
+    """Someone at a terminal."""
+
+    def __init__(self, *argv: str, **environ: str) -> None:
+        self._terminal, theirs = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, fake_cli.__file__, *argv],
+            env={"PATH": os.environ["PATH"], "TERM": "dumb", "FAKE_TERMINAL": "1", **environ},
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self._unread = ""
+
+    def type(self, text: str) -> None:
+        os.write(self._terminal, text.encode())
+
+    def sees(self, text: str, seconds: float = 20.0) -> str:
+        """Wait for ``text`` on the screen; what came before it."""
+        until = time.monotonic() + seconds
+        while text not in self._unread:
+            assert select.select([self._terminal], [], [], max(0.0, until - time.monotonic()))[0], self._unread
+            self._unread += self._read()
+        before, _, self._unread = self._unread.partition(text)
+        return before
+
+    def _read(self) -> str:
+        try:
+            piece = os.read(self._terminal, 4096)
+        except OSError:  # how Linux tells the end of a terminal
+            piece = b""
+        assert piece, f"ended after {self._unread!r}"
+        return piece.decode()
+
+    def leave(self) -> None:
+        os.close(self._terminal)
+        self.process.kill()
+        self.process.wait()
+
+
+@contextlib.contextmanager
+def typist(*argv: str, **environ: str) -> Iterator[Typist]:
+    one = Typist(*argv, **environ)
+    try:
+        yield one
+    finally:
+        one.leave()
+
+
+def test_a_conversation() -> None:
+    with typist("chat") as me:
+        me.sees("/exit")
+        me.sees("> ")
+        me.type("good morning\n")
+        me.sees("good morning\r\n")  # the echo
+        me.sees("good morning\r\n")  # the answer
+        me.sees("> ")
+        me.type("/what\n")
+        me.sees("Ctrl-D leaves")
+        me.sees("> ")
+        me.type("\x04")
+        assert me.process.wait(timeout=20) == 0
+
+
+def test_exit_leaves() -> None:
+    with typist("chat") as me:
+        me.sees("> ")
+        me.type("/exit\n")
+        assert me.process.wait(timeout=20) == 0
+
+
+def test_ctrl_c_stops_the_answer_and_the_conversation_goes_on() -> None:
+    with typist("chat", FAKE_DELAY="0.1") as me:
+        me.sees("> ")
+        me.type("a b c d e f g h i j k l m n o p q r s t u v w x y z\n")
+        me.sees("z\r\n")
+        me.sees("a b")
+        me.type("\x03")
+        assert "z" not in me.sees("(stopped)")
+        me.sees("> ")
+        me.type("\x03")  # at the prompt it only clears the line
+        me.sees("> ")
+        me.type("again\n")
+        me.sees("again\r\n")
+        me.sees("again\r\n")
+        me.sees("> ")
+        me.type("/exit\n")
+        assert me.process.wait(timeout=20) == 0
+
+
+# What serve says
+
+
+def test_greeting_names_what_is_served_in_an_order_that_works() -> None:
+    lines = list(greeting(load({}), "http://0.0.0.0:8080"))
+    assert lines[0].startswith(f"edgeserve {edgeserve.__version__} serves on http://0.0.0.0:8080")
+    assert [line.split() for line in lines[1:4]] == [
+        ["llm", "smollm2-135m-instruct"],
+        ["asr", "whisper-tiny.en"],
+        ["tts", "hibari"],
+    ]
+    chat, speak, transcribe = (line.strip() for line in lines[5:])
+    assert all(line.startswith("curl -s http://127.0.0.1:8080/v1/") for line in (chat, speak, transcribe))
+    assert speak.endswith("-o hello.wav")
+    assert transcribe.endswith("audio=@hello.wav")
+
+
+def test_greeting_shows_only_what_is_configured(settings: Path) -> None:
+    (settings / "models.toml").write_text('[asr]\nmodel = "hearing"\n')
+    text = "\n".join(greeting(load({"EDGESERVE_API_KEY": "secret"}), "http://127.0.0.1:1"))
+    assert "/v1/chat" not in text
+    assert "recording.wav" in text
+    assert '-H "Authorization: Bearer $EDGESERVE_API_KEY"' in text
+    assert "secret" not in text
+    (settings / "models.toml").write_text("")
+    assert "models.toml lists none" in "\n".join(greeting(load({}), "http://127.0.0.1:1"))

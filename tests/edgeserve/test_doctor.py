@@ -1,0 +1,150 @@
+"""Judgements of the doctor over made-up machines."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from edgeserve.doctor import Facts, Model, compiler_command, examine, judge, memory_ceiling
+from edgeserve.machine import Machine, Runtime
+
+MB = 1 << 20
+GB = 1 << 30
+
+LLAMA = Runtime("llama-cpp-python", "0.3.36", "CPU only")
+ORT = Runtime("onnxruntime", "1.31.1", "CPUExecutionProvider")
+NO_MLX = Runtime("mlx", None, "not installed")
+
+BOX = Machine(
+    system="Debian GNU/Linux 12, kernel 6.6",
+    architecture="aarch64",
+    processor="Raspberry Pi 5",
+    features=("asimd", "asimddp"),
+    cores=4,
+    memory_total=8 * GB,
+    memory_available=6 * GB,
+    memory_limit=None,
+    disk_path="/models",
+    disk_free=20 * GB,
+    python="3.11.2 (/usr/bin/python3)",
+    package_manager="apt-get",
+    c_compiler="/usr/bin/cc",
+    cxx_compiler="/usr/bin/c++",
+    cmake=None,
+    accelerators=(),
+    runtimes=(LLAMA, ORT, NO_MLX),
+)
+
+CHAT = Model("small", "llm", 100 * MB, pulled=True, configured=True)
+SPEECH = Model("voice", "tts", 8 * MB, pulled=True, configured=True)
+
+
+def box(**changes: Any) -> Machine:
+    return dataclasses.replace(BOX, **changes)
+
+
+def test_nothing_is_missing() -> None:
+    assert examine(Facts(BOX, (CHAT, SPEECH))) == []
+
+
+@pytest.mark.parametrize(
+    ("size", "pulled", "machine", "word"),
+    [
+        (4 * GB, True, BOX, "yes"),
+        (5 * GB, True, BOX, "not now"),
+        (7 * GB, True, BOX, "no"),
+        (4 * GB, True, box(memory_limit=4 * GB), "no"),
+        (4 * GB, False, box(disk_free=5 * GB), "no"),
+        (4 * GB, True, box(disk_free=5 * GB), "yes"),
+        (0, False, BOX, "unknown"),
+    ],
+)
+def test_what_fits(size: int, pulled: bool, machine: Machine, word: str) -> None:
+    fit = judge(Model("m", "llm", size, pulled=pulled), machine)
+    assert fit.word == word
+    assert bool(fit.reason) == (word != "yes")
+
+
+def test_a_refusal_has_numbers() -> None:
+    assert judge(Model("m", "llm", 8 * GB), BOX).reason == "needs about 10 GB of memory, there are 8.0 GB"
+
+
+def test_the_ceiling_is_the_control_group_when_it_is_lower() -> None:
+    assert memory_ceiling(box(memory_limit=2 * GB)) == 2 * GB
+    assert memory_ceiling(box(memory_limit=64 * GB)) == 8 * GB
+
+
+def test_a_model_that_is_not_pulled_is_an_error_with_its_command() -> None:
+    (finding,) = examine(Facts(BOX, (dataclasses.replace(CHAT, pulled=False),)))
+    assert (finding.level, finding.fix) == ("error", "edgeserve pull small")
+
+
+def test_a_model_that_never_fits_is_not_to_be_pulled() -> None:
+    (finding,) = examine(Facts(BOX, (Model("huge", "llm", 70 * GB, configured=True),)))
+    assert finding.level == "error"
+    assert "91 GB" in finding.what
+    assert "pull" not in finding.fix
+
+
+def test_a_missing_runtime_is_missed_only_by_its_engines() -> None:
+    gone = box(runtimes=(Runtime("llama-cpp-python", None, "not installed"), ORT, NO_MLX))
+    assert examine(Facts(gone, (SPEECH,))) == []
+    (finding,) = examine(Facts(gone, (CHAT,)))
+    assert (finding.level, finding.fix) == ("error", "python -m pip install llama-cpp-python")
+
+
+def test_a_broken_runtime_is_reinstalled() -> None:
+    broken = box(runtimes=(LLAMA, Runtime("onnxruntime", None, "crashed at import (signal 4)"), NO_MLX))
+    (finding,) = examine(Facts(broken, (SPEECH,)))
+    assert "signal 4" in finding.what
+    assert "--force-reinstall" in finding.fix
+
+
+def test_the_compiler_comes_before_what_is_built_with_it() -> None:
+    bare = box(
+        runtimes=(Runtime("llama-cpp-python", None, "not installed"), ORT, NO_MLX), c_compiler=None, cxx_compiler=None
+    )
+    compiler, runtime = examine(Facts(bare, (CHAT,)))
+    assert compiler.what.startswith("no C and no C++ compiler")
+    assert compiler.fix == "sudo apt-get install build-essential"
+    assert "pip install llama-cpp-python" in runtime.fix
+
+
+def test_a_compiler_is_not_missed_once_the_runtime_is_built() -> None:
+    assert examine(Facts(box(c_compiler=None, cxx_compiler=None), (CHAT,))) == []
+
+
+@pytest.mark.parametrize(
+    ("system", "manager", "command"),
+    [
+        ("Debian GNU/Linux 12", "apt-get", "sudo apt-get install build-essential"),
+        ("Fedora Linux 41", "dnf", "sudo dnf install gcc gcc-c++ make"),
+        ("Alpine Linux 3.20", "apk", "sudo apk add build-base"),
+        ("macOS 15.1", "brew", "xcode-select --install"),
+        ("macOS 15.1", None, "xcode-select --install"),
+        ("Plan 9", None, "install gcc, g++ and make with your package manager"),
+    ],
+)
+def test_the_command_is_the_systems_own(system: str, manager: str | None, command: str) -> None:
+    assert compiler_command(box(system=system, package_manager=manager)) == command
+
+
+def test_an_unused_accelerator_is_a_hint_after_the_errors() -> None:
+    machine = box(accelerators=("NVIDIA Orin",))
+    error, hint = examine(Facts(machine, (dataclasses.replace(CHAT, pulled=False),)))
+    assert (error.level, hint.level) == ("error", "hint")
+    assert "-DGGML_CUDA=on" in hint.fix
+    used = dataclasses.replace(machine, runtimes=(dataclasses.replace(LLAMA, detail="GPU offload"), ORT, NO_MLX))
+    assert examine(Facts(used, (CHAT,))) == []
+
+
+def test_wrong_settings_are_an_error() -> None:
+    (finding,) = examine(Facts(BOX, (), "models.toml", "models.toml, line 3: [llm] names no model"))
+    assert (finding.level, finding.what) == ("error", "models.toml, line 3: [llm] names no model")
+
+
+def test_settings_without_an_engine_are_a_hint() -> None:
+    (finding,) = examine(Facts(BOX, (), "models.toml"))
+    assert finding.level == "hint"
