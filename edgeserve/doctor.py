@@ -74,18 +74,14 @@ class Finding:
     fix: str
 
 
-def memory_ceiling(machine: Machine) -> int:
-    """Bytes that all programs together can ever have here."""
-    return min(machine.memory_total, machine.memory_limit or machine.memory_total)
-
-
 def judge(model: Model, machine: Machine) -> Fit:
     """Whether the model can be held in this machine's memory and, when it is not there yet, on its disk."""
     if not model.size_bytes:
         return Fit("unknown", "its size is not known before it is pulled")
     needed = int(model.size_bytes * OVERHEAD)
-    if needed > memory_ceiling(machine):
-        return Fit("no", f"needs about {human_size(needed)} of memory, there are {human_size(memory_ceiling(machine))}")
+    if needed > machine.memory_budget:
+        budget, total = human_size(machine.memory_budget), human_size(machine.memory_total)
+        return Fit("no", f"needs about {human_size(needed)} of memory, models may take {budget} of {total}")
     if not model.pulled and needed > machine.disk_free:
         return Fit("no", f"needs about {human_size(needed)} of disk, {human_size(machine.disk_free)} are free")
     if needed > machine.memory_available:

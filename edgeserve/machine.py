@@ -12,6 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgeserve.memory import plan, probe
+from edgeserve.memory.policy import MemoryPolicy
+
 RUNTIME_SECONDS = 30.0
 """How long a runtime may take to say its version; a broken driver can hang at import."""
 
@@ -48,7 +51,11 @@ class Runtime:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Sizes in bytes. ``memory_limit`` is the smallest limit of a control group, None without one."""
+    """Sizes in bytes. Memory is that of the box: the machine, or the control group that limits it.
+
+    ``memory_limit`` is the smallest limit of a control group, None without one; ``memory_budget`` what the memory
+    policy lets all engines together take at most.
+    """
 
     system: str
     architecture: str
@@ -58,6 +65,7 @@ class Machine:
     memory_total: int
     memory_available: int
     memory_limit: int | None
+    memory_budget: int
     disk_path: str
     disk_free: int
     python: str
@@ -69,10 +77,13 @@ class Machine:
     runtimes: tuple[Runtime, ...]
 
 
-def read(models_dir: Path, environ: Mapping[str, str]) -> Machine:
+def read(models_dir: Path, policy: MemoryPolicy, environ: Mapping[str, str]) -> Machine:
     """Look at everything; about a second, most of it for the runtimes."""
     processor, features = read_processor(Path("/proc/cpuinfo"))
-    memory = read_memory(environ)
+    memory = probe.Probe(override_mb=policy.override_memory_mb).read()
+    limits = [group.limit for group in probe.groups(Path("/proc"), Path("/sys/fs/cgroup"))]
+    # What happens to be available now is a matter of the moment, and judged apart.
+    shares = plan.budget(memory, 0, policy).candidates
     there = next(path for path in (models_dir, *models_dir.absolute().parents) if path.exists())
     return Machine(
         system=system_name(),
@@ -80,9 +91,10 @@ def read(models_dir: Path, environ: Mapping[str, str]) -> Machine:
         processor=processor,
         features=features,
         cores=usable_cores(),
-        memory_total=memory[0],
-        memory_available=memory[1],
-        memory_limit=memory[2],
+        memory_total=memory.total,
+        memory_available=memory.available,
+        memory_limit=min(limits, default=None),
+        memory_budget=min(shares["fraction_of_total"], shares["total_minus_reserve"]),
         disk_path=str(models_dir),
         disk_free=shutil.disk_usage(there).free,
         python=f"{platform.python_version()} ({sys.executable})",

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from edgeserve import machine
-from edgeserve.machine import ask_runtime, first_command, read_processor
+from edgeserve.machine import Runtime, ask_runtime, first_command, read_processor
+from edgeserve.memory.policy import MemoryPolicy
 
-X86 = (
-    "processor\t: 0\nmodel name\t: Intel(R) N100\nflags\t\t: fpu sse avx avx2 fma\n\nprocessor\t: 1\nmodel name\t: x"
-)
+X86 = "processor\t: 0\nmodel name\t: Intel(R) N100\nflags\t\t: fpu sse avx avx2 fma\n\nprocessor\t: 1\nmodel name\t: x"
 ARM = "processor\t: 0\nBogoMIPS\t: 108.00\nFeatures\t: fp asimd aes asimddp\nCPU part\t: 0xd0b\n"
 
 
@@ -84,3 +83,14 @@ def test_the_real_runtimes_answer(name: str) -> None:
     runtime = ask_runtime(name)
     assert runtime.version is not None, runtime.detail
     assert runtime.detail
+
+
+def test_a_reading_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "ask_runtime", lambda name: Runtime(name, "1", "asked"))
+    here = machine.read(tmp_path / "not" / "there yet", MemoryPolicy(override_memory_mb=512), {"CC": sys.executable})
+    assert here.memory_total == 512 << 20
+    assert 0 < here.memory_budget < here.memory_total
+    assert here.disk_free > 0
+    assert here.cores >= 1
+    assert here.c_compiler == sys.executable
+    assert [runtime.name for runtime in here.runtimes] == list(machine.RUNTIMES)
