@@ -28,7 +28,7 @@ def main(
     environ: Mapping[str, str] | None = None,
     build_pool: PoolBuilder | None = None,
 ) -> int:
-    """Run one command; returns its exit code. ``build_pool`` lets tests put fake engines in place of the stored models."""
+    """Run one command; returns its exit code. ``build_pool`` lets tests run it on fake engines."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # an answer may hold characters that the terminal has not

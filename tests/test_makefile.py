@@ -167,7 +167,5 @@ def test_an_install_that_is_ended_leaves_no_stamp(ready: Place) -> None:
 
 
 def test_make_starts_nothing_by_itself() -> None:
-    told = subprocess.run(
-        ["make"], cwd=SCRIPT.parent.parent, capture_output=True, text=True, check=True, env=os.environ
-    )
+    told = subprocess.run(["make"], cwd=SCRIPT.parent.parent, capture_output=True, text=True, check=True)
     assert "make serve" in told.stdout

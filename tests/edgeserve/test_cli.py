@@ -14,14 +14,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from support import fake_cli
+from support.gates import CountingGovernor
 
 import edgeserve
 from edgeserve import cli
 from edgeserve.commands.serve import greeting
 from edgeserve.config import load
 from edgeserve.errors import DoesNotFit
-from support import fake_cli
-from support.gates import CountingGovernor
 
 SETTINGS = """
 [llm]

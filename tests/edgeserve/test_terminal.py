@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 
 import pytest
+from support.gates import Clock
 
 from edgeserve.terminal import ProgressBar, human_size, human_time, is_terminal, table
-from support.gates import Clock
 
 MB = 1 << 20
 
