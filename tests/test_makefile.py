@@ -5,7 +5,9 @@ A stub stands in for the Python of .venv and writes down how it was called; noth
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -163,6 +165,24 @@ def test_an_install_that_is_ended_leaves_no_stamp(ready: Place) -> None:
     ready.venv('case "$*" in *"pip install"*) kill -TERM $PPID;; esac')
     ended = ready.run()
     assert ended.returncode == 143
+    assert not ready.stamp.exists()
+
+
+def test_ctrl_c_ends_the_install_with_all_that_it_started(ready: Place) -> None:
+    going = ready.root / "going"
+    os.mkfifo(going)
+    ready.venv(f'case "$*" in *"pip install"*) echo >{going}; exec sleep 60;; esac')
+    process = subprocess.Popen(
+        ["/bin/sh", str(SCRIPT), "starter"],
+        cwd=ready.root,
+        env={"PATH": str(ready.bin)},
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    going.read_text()  # waits until pip runs
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=20)  # ends when the last of them has closed stderr
+    assert process.returncode == 130
     assert not ready.stamp.exists()
 
 
