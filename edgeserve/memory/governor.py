@@ -175,7 +175,7 @@ class Governor:
         return record
 
     def check(self) -> None:
-        """Called while an answer is made. At CRITICAL idle engines are closed; raises MemoryPressure if still CRITICAL."""
+        """Called while an answer is made: at CRITICAL closes idle engines; raises MemoryPressure if still CRITICAL."""
         if not self.policy.enabled or self._level(self.probe.latest()) < Pressure.CRITICAL:
             return
         self.relieve()

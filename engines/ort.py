@@ -1,0 +1,86 @@
+"""ONNX Runtime sessions whose memory settings are ours.
+
+No arena: an arena keeps what one long request needed, and frees nothing when the session goes (docs/memory.md). No
+spinning: worker threads of an idle session must not burn a core.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from edgeserve.engine import Device
+from edgeserve.errors import EngineFailure
+from engines import pages
+
+PROVIDERS: dict[Device, tuple[str, ...]] = {
+    "auto": ("CPUExecutionProvider",),
+    "cpu": ("CPUExecutionProvider",),
+    "cuda": ("CUDAExecutionProvider", "CPUExecutionProvider"),
+    "metal": ("CoreMLExecutionProvider", "CPUExecutionProvider"),
+}
+"""Small speech models are faster on the processor than on their way to an accelerator, hence "auto"."""
+
+
+def default_threads() -> int:
+    """Threads of a session: all cores up to four; speech models gain nothing from more."""
+    return min(4, os.cpu_count() or 1)
+
+
+def options(threads: int | None = None) -> Any:
+    """Fresh ``SessionOptions`` with our memory and thread settings."""
+    import onnxruntime
+
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = threads or default_threads()
+    settings.inter_op_num_threads = 1
+    settings.enable_cpu_mem_arena = False
+    settings.enable_mem_pattern = False
+    settings.log_severity_level = 3
+    settings.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    settings.add_session_config_entry("session.inter_op.allow_spinning", "0")
+    return settings
+
+
+def providers(device: Device) -> Sequence[str]:
+    """Execution providers for a device, best first. Raises EngineFailure when this build lacks it."""
+    import onnxruntime
+
+    wanted = PROVIDERS[device]
+    available = onnxruntime.get_available_providers()
+    if wanted[0] not in available:
+        raise EngineFailure(
+            f"device {device!r} needs ONNX Runtime's {wanted[0]}; this build has {', '.join(available)}; "
+            'use device = "cpu", or install the build of onnxruntime for that device'
+        )
+    return wanted
+
+
+def session(path: Path, *, threads: int | None = None, device: Device = "cpu", prepared: bool = False) -> Any:
+    """Open a graph. ``prepared``: it is optimised already, so the optimiser is left out.
+
+    Raises EngineFailure naming the file.
+    """
+    import onnxruntime
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    if not path.is_file():
+        raise EngineFailure(f"{path}: no such file; pull the model again with `edgeserve pull`")
+    settings = options(threads)
+    if prepared:
+        settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    try:
+        return onnxruntime.InferenceSession(str(path), settings, providers=list(providers(device)))
+    except (state.Fail, state.InvalidGraph, state.InvalidProtobuf, state.NoSuchFile, state.RuntimeException) as error:
+        raise EngineFailure(f"{path}: ONNX Runtime cannot open it: {error}") from error
+    except (state.InvalidArgument, state.NotImplemented) as error:
+        raise EngineFailure(f"{path}: ONNX Runtime refuses it: {error}") from error
+
+
+def release() -> None:
+    """Give back what deleted sessions leave on the heap. Call after the last reference is gone."""
+    gc.collect()
+    pages.trim_heap()

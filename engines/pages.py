@@ -1,0 +1,121 @@
+"""The system's memory tools for engines: mapped pages, the heap, and what of it is ours. No runtime here.
+
+Figures: measured on Linux (docs/memory.md). Where the system lacks a tool the function does nothing and says so
+in its result.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+MADV_WILLNEED, MADV_DONTNEED, MADV_POPULATE_READ = 3, 4, 22
+M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES = -3, 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """One range of this process's address space; sizes in bytes. ``private``: mapped for private writing."""
+
+    start: int
+    size: int
+    private: bool
+    resident: int
+    anonymous: int
+
+
+def mappings(path: Path) -> Iterator[Mapping]:
+    """All ranges that map this file. Nothing where there is no ``/proc/self/smaps``."""
+    smaps = Path("/proc/self/smaps")
+    if not smaps.exists():
+        return
+    name = str(path.resolve())
+    fields: dict[str, int] = {}
+    head: list[str] | None = None
+    for line in smaps.read_text(encoding="utf-8", errors="replace").splitlines():
+        first, _, rest = line.partition(" ")
+        if not first.endswith(":"):
+            if head:
+                yield _mapping(head, fields)
+            parts = line.split(maxsplit=5)
+            head, fields = (parts if len(parts) == 6 and parts[5] == name else None), {}
+        elif head:
+            fields[first[:-1]] = int(rest.split()[0]) * 1024 if first in ("Rss:", "Anonymous:") else 0
+    if head:
+        yield _mapping(head, fields)
+
+
+def _mapping(head: list[str], fields: dict[str, int]) -> Mapping:
+    start, end = (int(part, 16) for part in head[0].split("-"))
+    return Mapping(start, end - start, head[1].endswith("p"), fields.get("Rss", 0), fields.get("Anonymous", 0))
+
+
+def resident_mapped(path: Path) -> int:
+    """Bytes of the file's mappings that are resident now."""
+    return sum(one.resident for one in mappings(path))
+
+
+def drop_mapped(path: Path) -> int:
+    """Let go of the file's resident pages; they stay in the page cache and come back by page faults.
+
+    A private range with pages of its own (written to) is left alone: dropping would lose the writes. Returns bytes.
+    """
+    return sum(one.resident for one in mappings(path) if not one.anonymous and _advise(one, MADV_DONTNEED))
+
+
+def populate_mapped(path: Path) -> int:
+    """Bring the file's pages in at once instead of one fault after the other. Returns the bytes then resident."""
+    for one in mappings(path):
+        if not _advise(one, MADV_POPULATE_READ):  # Linux before 5.14
+            _advise(one, MADV_WILLNEED)
+    return resident_mapped(path)
+
+
+def _advise(one: Mapping, advice: int) -> bool:
+    madvise = _libc().madvise
+    madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    return bool(madvise(one.start, one.size, advice) == 0)
+
+
+def trim_heap() -> bool:
+    """Give the heap's free pages back to the system; False where there is no way to."""
+    if sys.platform == "darwin":
+        _libc().malloc_zone_pressure_relief(None, ctypes.c_size_t(0))
+        return True
+    trim = getattr(_libc(), "malloc_trim", None)
+    if trim is None:
+        return False
+    trim(0)
+    return True
+
+
+def tune_allocator() -> bool:
+    """Have blocks from 256 KB up mapped one by one, so that freeing them returns them at once (glibc).
+
+    By default glibc raises the threshold with each freed block, up to 32 MB, and later blocks stay on its heap.
+    """
+    mallopt = getattr(_libc(), "mallopt", None) if sys.platform == "linux" else None
+    return mallopt is not None and mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES) == 1
+
+
+def private_bytes() -> int:
+    """Anonymous memory of this process: ``Pss_Anon``, elsewhere the unique set size."""
+    rollup = Path("/proc/self/smaps_rollup")
+    if not rollup.exists():
+        import psutil
+
+        return int(psutil.Process().memory_full_info().uss)
+    for line in rollup.read_text(encoding="ascii").splitlines():
+        if line.startswith("Pss_Anon:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+@functools.cache
+def _libc() -> Any:
+    return ctypes.CDLL(None, use_errno=True)
