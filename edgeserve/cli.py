@@ -66,6 +66,9 @@ def fail(error: Exception, *, debug: bool) -> int:
 class Parser(argparse.ArgumentParser):
     """Tells wrong usage in one line, as all other errors."""
 
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=28), **settings)
+
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"[ERROR] {message}; see {self.prog} --help\n")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import pty
 import select
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import wave
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -192,6 +194,46 @@ def test_an_unforeseen_error_is_one_line_and_with_debug_a_traceback(
     assert told(capsys) == ["[ERROR] unforeseen ZeroDivisionError: a bug; --log-level debug shows where"]
     assert cli.main(["chat", "x", "--log-level", "debug"], environ={}, build_pool=broken) == 1  # type: ignore[arg-type]
     assert told(capsys)[0].startswith("Traceback")
+
+
+# Speech
+
+
+def test_speak_writes_a_wav_file(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("speak", "one two three. four", "-o", "a.wav") == 0
+    assert capsys.readouterr() == ("", "")
+    with wave.open("a.wav") as file:
+        assert (file.getnchannels(), file.getsampwidth(), file.getframerate()) == (1, 2, 24_000)
+        assert file.getnframes() == 0.4 * 24_000
+
+
+def test_speak_from_stdin_to_stdout() -> None:
+    command = [sys.executable, fake_cli.__file__, "speak", "-", "-o", "-"]
+    ended = subprocess.run(command, input=b"one two", capture_output=True)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    with wave.open(io.BytesIO(ended.stdout)) as file:
+        assert file.getnframes() == 0.2 * 24_000
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        ((" ", "-o", "a.wav"), "the text is empty"),
+        (("hello", "-o", "a.wav", "--speed", "9"), "--speed 9: expected 0.25 to 4.0"),
+        (("hello", "-o", "nowhere/a.wav"), "-o nowhere/a.wav: there is no such directory"),
+        (("hello", "-o", "a.wav", "--voice", "bass"), "unknown voice 'bass'; voices: tone, hum"),
+    ],
+)
+def test_speak_refuses(settings: Path, argv: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("speak", *argv) == 1
+    assert told(capsys) == [f"[ERROR] {words}"]
+    assert not list(settings.glob("**/*.wav"))
+
+
+def test_wav_bytes_do_not_go_to_a_terminal() -> None:
+    with typist("speak", "hello", "-o", "-") as me:
+        me.sees("[ERROR] -o - writes WAV bytes")
+        assert me.process.wait(timeout=20) == 1
 
 
 # Ctrl-C and broken pipes
