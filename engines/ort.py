@@ -59,8 +59,11 @@ def providers(device: Device) -> Sequence[str]:
     return wanted
 
 
-def session(path: Path, *, threads: int | None = None, device: Device = "cpu", prepared: bool = False) -> Any:
-    """Open a graph. ``prepared``: it is optimised already, so the optimiser is left out.
+def session(path: Path, *, threads: int | None = None, device: Device = "cpu", mapped: bool = False) -> Any:
+    """Open a graph. ``mapped``: its weights lie in a file of their own and are computed with where they are mapped.
+
+    Otherwise the runtime reorders weights into a second copy on the heap: measured on Whisper tiny.en, 167 MB private
+    instead of 18, and 20% faster.
 
     Raises EngineFailure naming the file.
     """
@@ -70,8 +73,8 @@ def session(path: Path, *, threads: int | None = None, device: Device = "cpu", p
     if not path.is_file():
         raise EngineFailure(f"{path}: no such file; pull the model again with `edgeserve pull`")
     settings = options(threads)
-    if prepared:
-        settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if mapped:
+        settings.add_session_config_entry("session.disable_prepacking", "1")
     try:
         return onnxruntime.InferenceSession(str(path), settings, providers=list(providers(device)))
     except (state.Fail, state.InvalidGraph, state.InvalidProtobuf, state.NoSuchFile, state.RuntimeException) as error:

@@ -1,9 +1,9 @@
 """The one suite that every engine passes. A test class names its engine and inherits the suite of its job.
 
-    class TestLlama(ChatContract):
-        @pytest.fixture
-        def spec(self, pulled): return ModelSpec(job="llm", ...)
-        make = staticmethod(LlamaChat)          # spec -> engine
+class TestLlama(ChatContract):
+    @pytest.fixture
+    def spec(self, pulled): return ModelSpec(job="llm", ...)
+    make = staticmethod(LlamaChat)          # spec -> engine
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class EngineContract:
     def test_missing_file_fails_clearly_and_stays_cold(self, spec: ModelSpec, tmp_path: Any) -> None:
         if not spec.files:
             return
-        gone = {role: tmp_path / "gone.bin" for role in spec.files}
+        gone = dict.fromkeys(spec.files, tmp_path / "gone.bin")
         engine = type(self).make(ModelSpec(spec.job, spec.name, spec.engine, gone, options=spec.options))
         with pytest.raises(EngineFailure, match=r"gone\.bin"):
             engine.open()

@@ -1,0 +1,94 @@
+"""Writes an ONNX graph node by node, its weights in one file beside it, each on a page of its own to be mapped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+from edgeserve.errors import StoreError
+
+OPSET = 20
+PAGE = 4096
+INLINE_BYTES = 1024
+"""Smaller constants stay in the graph: a page each would waste more than mapping saves."""
+
+
+def load_onnx() -> Any:
+    try:
+        import onnx
+    except ImportError:
+        raise StoreError("converting a checkpoint needs the package onnx: pip install 'edgeserve[starter]'") from None
+    return onnx
+
+
+class GraphWriter:
+    """Collects nodes; ``save`` writes ``path``, weights went to ``path`` + ".data" as they were given."""
+
+    def __init__(self, path: Path) -> None:
+        self.onnx = load_onnx()
+        self.path = path
+        self._data: BinaryIO = path.with_name(path.name + ".data").open("wb")
+        self._nodes: list[Any] = []
+        self._weights: dict[str, Any] = {}
+        self._inputs: list[Any] = []
+        self._outputs: list[Any] = []
+
+    def __enter__(self) -> GraphWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._data.close()
+
+    def input(self, name: str, shape: list[int | str], dtype: str = "FLOAT") -> str:
+        self._inputs.append(self._value(name, shape, dtype))
+        return name
+
+    def output(self, name: str, shape: list[int | str], value: str) -> None:
+        self._nodes.append(self.onnx.helper.make_node("Identity", [value], [name]))
+        self._outputs.append(self._value(name, shape, "FLOAT"))
+
+    def node(self, kind: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
+        """Append a node; returns the name of its output, or a list of names."""
+        names = [f"{kind}_{len(self._nodes)}_{index}" for index in range(outputs)]
+        self._nodes.append(self.onnx.helper.make_node(kind, list(inputs), names, **attributes))
+        return names[0] if outputs == 1 else names
+
+    def constant(self, name: str, array: Any) -> str:
+        """An initializer; each name is written once, large ones page-aligned into the data file."""
+        if name in self._weights:
+            return name
+        import numpy
+
+        array = numpy.ascontiguousarray(array)
+        if array.nbytes <= INLINE_BYTES:
+            self._weights[name] = self.onnx.numpy_helper.from_array(array, name)
+            return name
+        self._data.seek(-self._data.tell() % PAGE, 1)
+        offset = self._data.tell()
+        self._data.write(array.tobytes())
+        tensor = self.onnx.TensorProto(name=name, dims=array.shape)
+        tensor.data_type = self.onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+        tensor.data_location = self.onnx.TensorProto.EXTERNAL
+        place = {"location": self.path.name + ".data", "offset": offset, "length": array.nbytes}
+        for key, value in place.items():
+            tensor.external_data.add(key=key, value=str(value))
+        self._weights[name] = tensor
+        return name
+
+    def integers(self, *values: int) -> str:
+        import numpy
+
+        return self.constant("i_" + "_".join(map(str, values)).replace("-", "m"), numpy.array(values, numpy.int64))
+
+    def save(self, name: str) -> None:
+        helper = self.onnx.helper
+        graph = helper.make_graph(self._nodes, name, self._inputs, self._outputs, list(self._weights.values()))
+        opset = helper.make_opsetid("", OPSET)
+        model = helper.make_model(graph, opset_imports=[opset], producer_name="edgeserve", ir_version=9)
+        self.path.write_bytes(model.SerializeToString())
+
+    def _value(self, name: str, shape: list[int | str], dtype: str) -> Any:
+        return self.onnx.helper.make_tensor_value_info(name, getattr(self.onnx.TensorProto, dtype), shape)

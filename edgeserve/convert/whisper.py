@@ -1,0 +1,209 @@
+"""Whisper: a CTranslate2 checkpoint (any faster-whisper model) into three ONNX graphs with mapped weights.
+
+    encoder.onnx   mel [1, mels, 3000] → states [1, 1500, d]
+    cross.onnx     states → for each layer cross_k_i [1, heads, d/heads, 1500] and cross_v_i [1, heads, 1500, d/heads]
+    decoder.onnx   tokens [1, n], positions [n], mask [1, 1, n, past+n], rows [r], past and cross keys and values
+                   → logits [r, vocabulary] of the rows asked for, present keys and values, and
+                   alignment [alignment heads, n, 1500]: attention to the audio, for word timestamps
+
+One decoder serves the prompt and each step: the past may be empty. Weights are float32, transposed to the order in
+which they are multiplied. The token embedding and the final projection share one matrix, as in the checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from edgeserve.convert.ctranslate2 import Checkpoint
+from edgeserve.convert.graph import GraphWriter
+from edgeserve.errors import StoreError
+
+Progress = Callable[[str, float], None]
+
+AUDIO_STATES = 1500
+"""States of one 30 s window: 3,000 mel frames, halved by the second convolution."""
+EPSILON = 1e-5
+CONFIG = "config.json"
+TOKENIZER = "tokenizer.json"
+
+
+def convert(checkpoint: Path, out: Path, progress: Progress | None = None) -> Mapping[str, Path]:
+    """Write the graphs into the folder ``out``; returns the files by role.
+
+    ``progress`` is told each stage and the share done. Raises StoreError naming what is missing or cannot be read.
+    """
+    tell = progress or (lambda stage, share: None)
+    for name in ("model.bin", CONFIG, TOKENIZER):
+        if not (checkpoint / name).is_file():
+            raise StoreError(f"{checkpoint}: has no {name}; a CTranslate2 Whisper checkpoint is expected")
+    source = Checkpoint(checkpoint / "model.bin")
+    if source.spec != "WhisperSpec":
+        raise StoreError(f"{checkpoint}: holds a {source.spec}; only Whisper checkpoints can be converted")
+    settings = json.loads((checkpoint / CONFIG).read_text(encoding="utf-8"))
+    out.mkdir(parents=True, exist_ok=True)
+    whisper = _Whisper(source, settings)
+    for share, (name, write) in enumerate(
+        {"encoder": whisper.encoder, "cross": whisper.cross, "decoder": whisper.decoder}.items()
+    ):
+        tell(name, share / 3)
+        with GraphWriter(out / f"{name}.onnx") as graph:
+            write(graph)
+            graph.save(f"whisper-{name}")
+    settings["mel_bins"], settings["vocabulary_size"] = whisper.mels, whisper.vocabulary
+    settings["decoder_layers"], settings["decoder_heads"] = whisper.decoder_layers, whisper.decoder_heads
+    (out / CONFIG).write_text(json.dumps(settings, indent=1), encoding="utf-8")
+    shutil.copyfile(checkpoint / TOKENIZER, out / TOKENIZER)
+    tell("done", 1.0)
+    roles = {name: out / f"{name}.onnx" for name in ("encoder", "cross", "decoder")}
+    data = {f"{name}_data": out / f"{name}.onnx.data" for name in roles}
+    return {**roles, **data, "config": out / CONFIG, "tokenizer": out / TOKENIZER}
+
+
+class _Whisper:
+    def __init__(self, source: Checkpoint, settings: Mapping[str, Any]) -> None:
+        self._source = source
+        self._heads_to_align = [tuple(pair) for pair in settings.get("alignment_heads", [])]
+        self.mels = int(source.read("encoder/conv1/weight").shape[1])
+        self.vocabulary, self.width = source.read("decoder/embeddings/weight").shape
+        self.encoder_heads = source.integer("encoder/num_heads")
+        self.decoder_heads = source.integer("decoder/num_heads")
+        self.encoder_layers = self._count("encoder")
+        self.decoder_layers = self._count("decoder")
+        self.head_width = self.width // self.decoder_heads
+
+    def _count(self, part: str) -> int:
+        layers = 0
+        while f"{part}/layer_{layers}/ffn/linear_0/weight" in self._source:
+            layers += 1
+        return layers
+
+    # Building blocks
+
+    def _norm(self, graph: GraphWriter, name: str, value: str) -> str:
+        gamma, beta = (
+            graph.constant(f"{name}/{end}", self._source.weight(f"{name}/{end}")) for end in ("gamma", "beta")
+        )
+        return str(graph.node("LayerNormalization", value, gamma, beta, epsilon=EPSILON, axis=-1))
+
+    def _linear(self, graph: GraphWriter, name: str, value: str) -> str:
+        weight = graph.constant(f"{name}/weight", self._source.weight(f"{name}/weight").T)
+        product = graph.node("MatMul", value, weight)
+        if f"{name}/bias" in self._source:
+            product = graph.node("Add", product, graph.constant(f"{name}/bias", self._source.weight(f"{name}/bias")))
+        return str(product)
+
+    def _feed_forward(self, graph: GraphWriter, layer: str, value: str) -> str:
+        inner = self._norm(graph, f"{layer}/ffn/layer_norm", value)
+        inner = graph.node("Gelu", self._linear(graph, f"{layer}/ffn/linear_0", inner))
+        return str(graph.node("Add", value, self._linear(graph, f"{layer}/ffn/linear_1", inner)))
+
+    def _split_heads(self, graph: GraphWriter, value: str, heads: int, keys: bool = False) -> str:
+        """[1, n, d] → [1, heads, n, d/heads], for keys [1, heads, d/heads, n]."""
+        shaped = graph.node("Reshape", value, graph.integers(1, -1, heads, self.width // heads))
+        return str(graph.node("Transpose", shaped, perm=[0, 2, 3, 1] if keys else [0, 2, 1, 3]))
+
+    def _attend(
+        self, graph: GraphWriter, query: str, keys: str, values: str, heads: int, mask: str | None = None
+    ) -> tuple[str, str]:
+        """Attention of split heads; returns the joined states [1, n, d] and the weights [1, heads, n, m]."""
+        import numpy
+
+        scale = graph.constant("scale", numpy.float32((self.width // heads) ** -0.5))
+        scores = graph.node("MatMul", graph.node("Mul", query, scale), keys)
+        if mask:
+            scores = graph.node("Add", scores, mask)
+        weights = graph.node("Softmax", scores, axis=-1)
+        joined = graph.node("Transpose", graph.node("MatMul", weights, values), perm=[0, 2, 1, 3])
+        return str(graph.node("Reshape", joined, graph.integers(1, -1, self.width))), str(weights)
+
+    # The three graphs
+
+    def encoder(self, graph: GraphWriter) -> None:
+        value = graph.input("mel", [1, self.mels, 2 * AUDIO_STATES])
+        for name, stride in (("conv1", 1), ("conv2", 2)):
+            parts = [
+                graph.constant(f"{name}/{end}", self._source.weight(f"encoder/{name}/{end}"))
+                for end in ("weight", "bias")
+            ]
+            value = graph.node("Gelu", graph.node("Conv", value, *parts, pads=[1, 1], strides=[stride]))
+        value = graph.node("Transpose", value, perm=[0, 2, 1])
+        places = self._source.weight("encoder/position_encodings/encodings")
+        value = graph.node("Add", value, graph.constant("positions", places))
+        for index in range(self.encoder_layers):
+            layer = f"encoder/layer_{index}"
+            inner = self._norm(graph, f"{layer}/self_attention/layer_norm", value)
+            fused = self._linear(graph, f"{layer}/self_attention/linear_0", inner)
+            query, key, val = graph.node("Split", fused, outputs=3, axis=-1, num_outputs=3)
+            heads = self.encoder_heads
+            states, _ = self._attend(
+                graph,
+                self._split_heads(graph, query, heads),
+                self._split_heads(graph, key, heads, keys=True),
+                self._split_heads(graph, val, heads),
+                heads,
+            )
+            value = graph.node("Add", value, self._linear(graph, f"{layer}/self_attention/linear_1", states))
+            value = self._feed_forward(graph, layer, value)
+        graph.output("states", [1, AUDIO_STATES, self.width], self._norm(graph, "encoder/layer_norm", value))
+
+    def cross(self, graph: GraphWriter) -> None:
+        states = graph.input("states", [1, AUDIO_STATES, self.width])
+        heads = self.decoder_heads
+        for index in range(self.decoder_layers):
+            fused = self._linear(graph, f"decoder/layer_{index}/attention/linear_1", states)
+            key, val = graph.node("Split", fused, outputs=2, axis=-1, num_outputs=2)
+            keys = self._split_heads(graph, key, heads, keys=True)
+            graph.output(f"cross_k_{index}", [1, heads, self.head_width, AUDIO_STATES], keys)
+            values = self._split_heads(graph, val, heads)
+            graph.output(f"cross_v_{index}", [1, heads, AUDIO_STATES, self.head_width], values)
+
+    def decoder(self, graph: GraphWriter) -> None:
+        tokens = graph.input("tokens", [1, "n"], "INT64")
+        positions = graph.input("positions", ["n"], "INT64")
+        mask = graph.input("mask", [1, 1, "n", "total"])
+        rows = graph.input("rows", ["r"], "INT64")
+        embeddings = graph.constant("embeddings", self._source.weight("decoder/embeddings/weight"))
+        places = graph.constant("positions_table", self._source.weight("decoder/position_encodings/encodings"))
+        value = graph.node("Add", graph.node("Gather", embeddings, tokens), graph.node("Gather", places, positions))
+        attention = []
+        for index in range(self.decoder_layers):
+            value, weights = self._decoder_layer(graph, index, value, mask)
+            attention.append(weights)
+        value = graph.node("Gather", self._norm(graph, "decoder/layer_norm", value), rows, axis=1)
+        flat = graph.node("Reshape", value, graph.integers(-1, self.width))
+        logits = graph.node("Gemm", flat, embeddings, transB=1)
+        graph.output("logits", ["r", self.vocabulary], logits)
+        self._alignment(graph, attention)
+
+    def _decoder_layer(self, graph: GraphWriter, index: int, value: str, mask: str) -> tuple[str, str]:
+        layer, heads, width = f"decoder/layer_{index}", self.decoder_heads, self.head_width
+        inner = self._norm(graph, f"{layer}/self_attention/layer_norm", value)
+        fused = self._linear(graph, f"{layer}/self_attention/linear_0", inner)
+        query, key, val = graph.node("Split", fused, outputs=3, axis=-1, num_outputs=3)
+        past_k = graph.input(f"past_k_{index}", [1, heads, width, "past"])
+        past_v = graph.input(f"past_v_{index}", [1, heads, "past", width])
+        keys = graph.node("Concat", past_k, self._split_heads(graph, key, heads, keys=True), axis=3)
+        values = graph.node("Concat", past_v, self._split_heads(graph, val, heads), axis=2)
+        graph.output(f"present_k_{index}", [1, heads, width, "total"], keys)
+        graph.output(f"present_v_{index}", [1, heads, "total", width], values)
+        states, _ = self._attend(graph, self._split_heads(graph, query, heads), keys, values, heads, mask)
+        value = graph.node("Add", value, self._linear(graph, f"{layer}/self_attention/linear_1", states))
+
+        inner = self._norm(graph, f"{layer}/attention/layer_norm", value)
+        query = self._split_heads(graph, self._linear(graph, f"{layer}/attention/linear_0", inner), heads)
+        cross_k = graph.input(f"cross_k_{index}", [1, heads, width, AUDIO_STATES])
+        cross_v = graph.input(f"cross_v_{index}", [1, heads, AUDIO_STATES, width])
+        states, weights = self._attend(graph, query, cross_k, cross_v, heads)
+        value = graph.node("Add", value, self._linear(graph, f"{layer}/attention/linear_2", states))
+        return self._feed_forward(graph, layer, value), weights
+
+    def _alignment(self, graph: GraphWriter, attention: list[str]) -> None:
+        pairs = self._heads_to_align or [(self.decoder_layers - 1, head) for head in range(self.decoder_heads)]
+        chosen = [graph.node("Gather", attention[layer], graph.integers(head), axis=1) for layer, head in pairs]
+        joined = graph.node("Concat", *chosen, axis=1) if len(chosen) > 1 else chosen[0]
+        flat = graph.node("Squeeze", joined, graph.integers(0))
+        graph.output("alignment", [len(pairs), "n", AUDIO_STATES], flat)

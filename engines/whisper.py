@@ -1,0 +1,143 @@
+"""Long-form transcription with Whisper: 30 s windows, moved on by the model's own timestamps.
+
+The rules and numbers are those of openai/whisper ``transcribe.py``: fall back to higher temperatures when the text
+repeats itself or is unlikely, skip windows without speech, carry the text over as the next window's prompt.
+"""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from edgeserve.engine import Cancel
+from edgeserve.errors import InvalidRequest, NotSupported
+from edgeserve.messages import SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd
+from engines import whisper_features as features
+from engines.whisper_decode import MAX_POSITIONS, Cancelled, Decoded, Graphs, decode, detect_language
+from engines.whisper_text import SECONDS_PER_TIMESTAMP, Vocabulary
+
+TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+COMPRESSION_LIMIT = 2.4
+LOGPROB_LIMIT = -1.0
+NO_SPEECH_LIMIT = 0.6
+PROMPT_RESET_TEMPERATURE = 0.5
+FRAMES_PER_TIMESTAMP = round(SECONDS_PER_TIMESTAMP * features.FRAMES_PER_SECOND)
+
+
+class Whisper:
+    """One opened model."""
+
+    def __init__(self, graphs: Graphs, words: Vocabulary, bands: int) -> None:
+        self._graphs = graphs
+        self._words = words
+        self._bands = bands
+
+    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
+        """Segments window by window, then the end. Raises InvalidRequest for a language the model lacks."""
+        try:
+            yield from self._transcribe(request, cancel)
+        except Cancelled:
+            return
+
+    def _transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
+        import numpy
+
+        if request.word_timestamps:
+            raise NotSupported("this engine gives times of segments, not of words", param="timestamp_granularities")
+        language = self._language(request.language)
+        samples = numpy.frombuffer(request.pcm, "<f4")
+        if cancel.is_set():
+            raise Cancelled
+        if not len(samples):
+            yield TranscriptEnd(language or "en", 0.0)
+            return
+        mel = features.log_mel(samples, self._bands)
+        frames = len(samples) // features.HOP
+        carried = self._words.encode(request.prompt) if request.prompt else []
+        at = 0
+        while at < frames:
+            size = min(features.WINDOW_FRAMES, frames - at)
+            audio = self._graphs.listen(features.window(mel, at))
+            language = language or detect_language(self._graphs, audio, self._words)
+            prompt = self._words.prompt(language, carried, MAX_POSITIONS // 2 - 1)
+            best = self._best(audio, prompt, request.temperature, cancel)
+            if best.no_speech_prob > NO_SPEECH_LIMIT and best.avg_logprob < LOGPROB_LIMIT:
+                at += size
+                continue
+            segments, moved = self._segments(best, at, size)
+            yield from segments
+            carried += [token for segment in segments for token in segment.tokens]
+            if best.temperature > PROMPT_RESET_TEMPERATURE:
+                carried = []
+            at += moved
+        yield TranscriptEnd(language or "en", request.duration)
+
+    def _language(self, wanted: str | None) -> str | None:
+        if not self._words.languages:
+            if wanted not in (None, "en"):
+                raise InvalidRequest(f"this model knows English only, not {wanted!r}", param="language")
+            return "en"
+        if wanted is not None:
+            self._words.prompt(wanted, (), 1)
+        return wanted
+
+    def _best(self, audio: dict[str, Any], prompt: Sequence[int], temperature: float, cancel: Cancel) -> Decoded:
+        """At temperature 0 try higher ones until the text neither repeats itself nor is unlikely.
+
+        When none is good, the likeliest of those that do not repeat themselves, else of all.
+        """
+        tried: list[Decoded] = []
+        varied: list[Decoded] = []
+        for one in TEMPERATURES if temperature == 0 else (temperature,):
+            decoded = decode(self._graphs, audio, prompt, self._words, one, cancel)
+            unlikely = decoded.avg_logprob < LOGPROB_LIMIT
+            repeats = compression_ratio(self._words.decode(decoded.tokens)) > COMPRESSION_LIMIT
+            if not (repeats or unlikely) or (unlikely and decoded.no_speech_prob > NO_SPEECH_LIMIT):
+                return decoded
+            (tried if repeats else varied).append(decoded)
+        return max(varied or tried, key=lambda one: one.avg_logprob)
+
+    def _segments(self, decoded: Decoded, at: int, size: int) -> tuple[list[SegmentEvent], int]:
+        """Cut a window's tokens at its timestamp pairs; also, by how many frames to move on."""
+        first = self._words.first_timestamp
+        tokens = list(decoded.tokens)
+        stamps = [token >= first for token in tokens]
+        cuts = [index for index in range(1, len(tokens)) if stamps[index - 1] and stamps[index]]
+        ends_alone = stamps[-2:] == [False, True]
+        if not cuts:
+            last = [token for token, stamp in zip(tokens, stamps, strict=True) if stamp]
+            length = size
+            if last and last[-1] != first:
+                length = (last[-1] - first) * FRAMES_PER_TIMESTAMP
+            pieces = [(tokens, 0, length)]
+            moved = size
+        else:
+            bounds = [0, *cuts, *([len(tokens)] if ends_alone else [])]
+            pieces = [
+                (part, (part[0] - first) * FRAMES_PER_TIMESTAMP, (part[-1] - first) * FRAMES_PER_TIMESTAMP)
+                for part in (tokens[low:high] for low, high in itertools.pairwise(bounds))
+            ]
+            moved = size if ends_alone else (tokens[cuts[-1] - 1] - first) * FRAMES_PER_TIMESTAMP
+        segments = [self._segment(part, at + low, at + min(high, size), decoded) for part, low, high in pieces]
+        return [one for one in segments if one.text.strip() and one.start < one.end], moved or size
+
+    def _segment(self, tokens: Sequence[int], low: int, high: int, decoded: Decoded) -> SegmentEvent:
+        text = self._words.decode(tokens)
+        return SegmentEvent(
+            start=low / features.FRAMES_PER_SECOND,
+            end=high / features.FRAMES_PER_SECOND,
+            text=text,
+            tokens=tuple(tokens),
+            temperature=decoded.temperature,
+            avg_logprob=decoded.avg_logprob,
+            compression_ratio=compression_ratio(text),
+            no_speech_prob=decoded.no_speech_prob,
+        )
+
+
+def compression_ratio(text: str) -> float:
+    """How much shorter zlib makes it; repeated text scores high."""
+    data = text.encode()
+    return len(data) / len(zlib.compress(data)) if data else 0.0

@@ -1,0 +1,155 @@
+"""Whisper through the contract, and against faster-whisper on the checkpoint it was converted from."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+from support.contract import SpeechToTextContract
+from support.speech import SENTENCES, STORY, spoken, word_error_rate
+
+from edgeserve.engine import ModelSpec, Rung
+from edgeserve.errors import EngineFailure, InvalidRequest, NotSupported
+from edgeserve.messages import SegmentEvent, TranscribeRequest, TranscriptEnd
+from engines import pages, whisper_features
+from engines.asr_onnx import OnnxSpeechToText
+
+Pulled = Callable[[str], Mapping[str, Path]]
+
+pytestmark = pytest.mark.models
+
+
+def spec_of(files: Mapping[str, Path]) -> ModelSpec:
+    return ModelSpec("asr", "whisper-tiny.en", "engines.asr_onnx:OnnxSpeechToText", files, threads=2)
+
+
+@pytest.fixture(scope="module")
+def engine(pulled: Pulled) -> Iterator[OnnxSpeechToText]:
+    engine = OnnxSpeechToText(spec_of(pulled("whisper-tiny.en")))
+    engine.heat()
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(scope="module")
+def reference(checkpoint: Path) -> Any:
+    from faster_whisper import WhisperModel
+
+    return WhisperModel(str(checkpoint), device="cpu", compute_type="float32", cpu_threads=2)
+
+
+def transcribe(engine: OnnxSpeechToText, samples: Any, **settings: Any) -> list[Any]:
+    request = TranscribeRequest(numpy.asarray(samples, "<f4").tobytes(), **settings)
+    return list(engine.transcribe(request, threading.Event()))
+
+
+def text_of(events: list[Any]) -> str:
+    return "".join(event.text for event in events if isinstance(event, SegmentEvent))
+
+
+class TestWhisper(SpeechToTextContract):
+    make = OnnxSpeechToText
+
+    @property
+    def pcm(self) -> bytes:  # type: ignore[override]
+        return bytes(spoken(SENTENCES[0]).tobytes())
+
+    @pytest.fixture
+    def spec(self, pulled: Pulled) -> ModelSpec:
+        return spec_of(pulled("whisper-tiny.en"))
+
+
+@pytest.mark.parametrize("sentence", [*SENTENCES, STORY], ids=lambda text: text[:20])
+def test_the_text_is_that_of_the_reference(engine: OnnxSpeechToText, reference: Any, sentence: str) -> None:
+    samples = spoken(sentence)
+    segments, _ = reference.transcribe(samples, beam_size=1, language="en")
+    theirs = list(segments)
+    ours = transcribe(engine, samples)[:-1]
+    assert text_of(ours) == "".join(segment.text for segment in theirs)
+    assert [one.end for one in ours] == pytest.approx([one.end for one in theirs], abs=0.5)
+    assert word_error_rate(sentence, text_of(ours)) <= 0.10
+
+
+def test_encoder_states_are_those_of_the_reference(engine: OnnxSpeechToText, reference: Any) -> None:
+    from faster_whisper.feature_extractor import FeatureExtractor
+
+    samples = spoken(SENTENCES[1])
+    mel = whisper_features.window(whisper_features.log_mel(samples, 80), 0)
+    theirs = FeatureExtractor(feature_size=80)(samples)
+    assert mel[0, :, : theirs.shape[1]] == pytest.approx(theirs, abs=1e-4)
+    states = engine._model._graphs._encoder.run(["states"], {"mel": mel})[0]  # type: ignore[union-attr]
+    expected = numpy.array(reference.encode(mel[0]))
+    assert states == pytest.approx(expected, abs=2e-2)
+
+
+def test_every_weight_is_mapped_and_none_is_resident_when_warm(pulled: Pulled) -> None:
+    files = pulled("whisper-tiny.en")
+    data = [path for role, path in files.items() if role.endswith("_data")]
+    held = [one.start for path in data for one in pages.mappings(path)]
+    weights = sum(path.stat().st_size for path in data)
+    engine = OnnxSpeechToText(spec_of(files))
+    before = pages.private_bytes()
+    engine.open()
+    mapped = [one for path in data for one in pages.mappings(path) if one.start not in held]
+    assert sum(one.size for one in mapped) >= 0.99 * weights
+    assert pages.private_bytes() - before < 0.4 * weights
+    engine.heat()
+    assert sum(map(pages.resident_mapped, data)) >= 0.99 * weights
+    transcribe(engine, spoken(SENTENCES[0]))
+    engine.park()
+    assert sum(one.resident for path in data for one in pages.mappings(path) if one.start not in held) == 0
+    engine.close()
+    assert [one.start for path in data for one in pages.mappings(path)] == held
+
+
+def test_segments_carry_their_figures(engine: OnnxSpeechToText) -> None:
+    *segments, end = transcribe(engine, spoken(SENTENCES[0]))
+    assert isinstance(end, TranscriptEnd)
+    assert end.language == "en"
+    assert all(-1.0 < one.avg_logprob < 0 and one.tokens and one.no_speech_prob < 0.5 for one in segments)
+
+
+def test_a_prompt_steers_the_spelling(engine: OnnxSpeechToText) -> None:
+    assert text_of(transcribe(engine, spoken(SENTENCES[0]), prompt="A story about animals."))
+
+
+def test_no_audio_is_an_empty_transcript(engine: OnnxSpeechToText) -> None:
+    assert transcribe(engine, []) == [TranscriptEnd("en", 0.0)]
+
+
+def test_cancel_stops_within_a_token(engine: OnnxSpeechToText) -> None:
+    class After:
+        asked = 0
+
+        def is_set(self) -> bool:
+            self.asked += 1
+            return self.asked > 5
+
+    cancel = After()
+    request = TranscribeRequest(spoken(STORY).tobytes())
+    assert list(engine.transcribe(request, cancel)) == []
+    assert cancel.asked == 6
+
+
+def test_another_language_is_refused_by_an_english_model(engine: OnnxSpeechToText) -> None:
+    with pytest.raises(InvalidRequest, match="English only") as caught:
+        transcribe(engine, spoken(SENTENCES[0]), language="de")
+    assert caught.value.param == "language"
+
+
+def test_times_of_words_are_not_there_yet(engine: OnnxSpeechToText) -> None:
+    with pytest.raises(NotSupported, match="not of words"):
+        transcribe(engine, spoken(SENTENCES[0]), word_timestamps=True)
+
+
+def test_missing_roles_are_named(pulled: Pulled) -> None:
+    files = dict(pulled("whisper-tiny.en"))
+    del files["cross"]
+    engine = OnnxSpeechToText(spec_of(files))
+    with pytest.raises(EngineFailure, match="lacks cross"):
+        engine.open()
+    assert engine.rung is Rung.COLD
