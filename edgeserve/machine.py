@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgeserve.memory import plan, probe
+from edgeserve.memory.budget import budget
 from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.memory.probe import Probe
 
 RUNTIME_SECONDS = 30.0
 """How long a runtime may take to say its version; a broken driver can hang at import."""
@@ -80,10 +81,7 @@ class Machine:
 def read(models_dir: Path, policy: MemoryPolicy, environ: Mapping[str, str]) -> Machine:
     """Look at everything; about a second, most of it for the runtimes."""
     processor, features = read_processor(Path("/proc/cpuinfo"))
-    memory = probe.Probe(override_mb=policy.override_memory_mb).read()
-    limits = [group.limit for group in probe.groups(Path("/proc"), Path("/sys/fs/cgroup"))]
-    # What happens to be available now is a matter of the moment, and judged apart.
-    shares = plan.budget(memory, 0, policy).candidates
+    memory = Probe(override_mb=policy.override_memory_mb).read()
     there = next(path for path in (models_dir, *models_dir.absolute().parents) if path.exists())
     return Machine(
         system=system_name(),
@@ -93,8 +91,9 @@ def read(models_dir: Path, policy: MemoryPolicy, environ: Mapping[str, str]) -> 
         cores=usable_cores(),
         memory_total=memory.total,
         memory_available=memory.available,
-        memory_limit=min(limits, default=None),
-        memory_budget=min(shares["fraction_of_total"], shares["total_minus_reserve"]),
+        memory_limit=memory.group.limit if memory.group else None,
+        # What happens to be available now is a matter of the moment, and judged apart.
+        memory_budget=budget(memory, policy, settled=False).usable,
         disk_path=str(models_dir),
         disk_free=shutil.disk_usage(there).free,
         python=f"{platform.python_version()} ({sys.executable})",

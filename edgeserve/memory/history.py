@@ -2,51 +2,57 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from edgeserve.engine import Job, Rung
-
-MB = 1 << 20
+from edgeserve.engine import Job, ModelSpec, Rung
+from edgeserve.memory.policy import MB
 
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """One verified step down. Bytes; ``timestamp`` in seconds since the epoch."""
+    """One verified step down. Bytes; ``timestamp`` in seconds since the epoch. ``exact`` is False when other engines
+    took or gave memory at the same time, so that ``freed`` is not this step's alone."""
 
     job: Job
     model: str
+    quantization: str
     reason: str
     before: Rung
     after: Rung
     expected: int
     freed: int
     timestamp: float
+    exact: bool = True
 
     @property
     def action(self) -> str:
         return "offloaded" if self.after is Rung.WARM else "unloaded"
 
     def as_json(self) -> dict[str, object]:
+        """The shape of GET /memory/evictions (reference/gpu-memory-governor.md)."""
         return {
             "model_name": self.model,
             "model_type": self.job,
-            "quantization": None,
+            "quantization": self.quantization,
             "reason": self.reason,
             "action": self.action,
             "expected_mb": round(self.expected / MB, 1),
             "memory_freed_mb": round(self.freed / MB, 1),
+            "exact": self.exact,
             "timestamp": self.timestamp,
         }
 
 
 class History:
-    """The last ``limit`` steps, and how many there ever were of each action."""
+    """The last ``limit`` steps, and how many there ever were of each action. Guarded by the governor's lock."""
 
     def __init__(self, limit: int = 200) -> None:
         self._records: deque[StepRecord] = deque(maxlen=limit)
         self.counts: Counter[str] = Counter()
+        """offloaded, unloaded, restored, emergencies, stopped."""
 
     def add(self, record: StepRecord) -> None:
         self._records.append(record)
@@ -54,3 +60,15 @@ class History:
 
     def __iter__(self) -> Iterator[StepRecord]:
         return iter(tuple(self._records))
+
+
+QUANTIZATION = re.compile(r"(?i)(?<![a-z0-9])(i?q\d(?:_[a-z0-9]+)*|bf16|f(?:p|loat)?(?:16|32)|u?int[48])(?![a-z0-9])")
+
+
+def quantization(spec: ModelSpec) -> str:
+    """As the options name it, else as the file names do; "default" when neither says."""
+    named = spec.options.get("quantization")
+    if isinstance(named, str):
+        return named
+    found = (QUANTIZATION.search(text) for text in (spec.name, *(path.name for path in spec.files.values())))
+    return next((match[1] for match in found if match), "default")

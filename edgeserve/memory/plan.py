@@ -1,48 +1,62 @@
-"""Decisions about memory: pure functions of what is known; no side effect, no clock, no reading of their own."""
+"""May this engine have the memory, and who steps down for it? Pure: no side effect, no clock, no reading of its own."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from edgeserve.engine import Job, Rung
-from edgeserve.memory.policy import GB, MemoryPolicy, os_reserve
-from edgeserve.memory.probe import Readings
+from edgeserve.memory.amount import NOTHING, Amount
+from edgeserve.memory.budget import Budget
+from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.memory.readings import Readings
+
+SavingKind = Literal["prefix_cache", "context", "image"]
+SAVING_ORDER: tuple[SavingKind, ...] = ("prefix_cache", "context", "image")
+"""Degradation before eviction, in this order (DESIGN: memory policy)."""
 
 
-class Pressure(enum.IntEnum):
-    """LOW < 60 ≤ MODERATE < 80 ≤ HIGH < 90 ≤ CRITICAL percent of the budget (reference/gpu-memory-governor.md)."""
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """Memory that an engine can do without: ``private`` bytes less when it does."""
 
-    LOW = 0
-    MODERATE = 60
-    HIGH = 80
-    CRITICAL = 90
+    job: Job
+    kind: SavingKind
+    private: int
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a decision knows of one engine. ``bytes_by_rung``: what it takes on cold, warm and hot."""
+    """One engine as the books have it. ``held`` now, ``warm`` what would be left on warm; ``last_used`` on the clock of
+    ``now``; ``busy`` when it holds a reservation or could not be moved a moment ago. Engines with the same ``weights``
+    map one file: it is in memory once."""
 
     job: Job
+    name: str
     rung: Rung
-    bytes_by_rung: tuple[int, int, int]
-    leases: int
-    idle: float
+    held: Amount
+    warm: Amount = NOTHING
+    leases: int = 0
+    last_used: float = 0.0
     pinned: bool = False
+    busy: bool = False
+    weights: str = ""
+    savings: tuple[Saving, ...] = ()
 
-    @property
-    def bytes(self) -> int:
-        return self.bytes_by_rung[self.rung]
+    def at(self, rung: Rung) -> Amount:
+        """What it holds on ``rung``, which is not above its own."""
+        return self.held if rung >= self.rung else self.warm if rung is Rung.WARM else NOTHING
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
-    """Bytes that all engines together may take, and which candidate set it."""
+class Need:
+    """``amount`` is what is wanted on top of all that the engine holds already."""
 
-    bytes: int
-    winner: str
-    candidates: dict[str, int]
+    job: Job
+    name: str
+    amount: Amount
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,85 +65,166 @@ class Step:
     to: Rung
 
 
+class Verdict(enum.Enum):
+    ADMIT = "admit"
+    STEP = "step"
+    """Carry out the savings and steps, then ask again."""
+    WAIT = "wait"
+    """It fits once engines in use come free."""
+    REFUSE = "refuse"
+    """It does not fit even with everything else cold."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Admit after these steps, or, when ``fits`` is False, not at all."""
+    """Bytes of host memory: ``free`` of the budget now; ``evictable`` by stepping idle engines down; ``largest`` need
+    that fits with everything else cold; ``required`` budget with which this need would. ``retry_at``: when the first
+    grace time ends."""
 
-    fits: bool
-    steps: tuple[Step, ...] = ()
-    available: int = 0
+    verdict: Verdict
+    free: int
     evictable: int = 0
+    largest: int = 0
+    required: int = 0
+    savings: tuple[Saving, ...] = ()
+    steps: tuple[Step, ...] = ()
+    retry_at: float | None = None
 
 
-def budget(readings: Readings, held: int, policy: MemoryPolicy, recommended: int | None = None) -> Budget:
-    """The smallest of the candidates. ``held`` is what the engines have now; ``recommended`` the accelerator's word.
+Rungs = dict[Job, Rung]
+"""Engines that stand elsewhere than they do now."""
 
-    The margin under "available now" is 3 GB (reference/eviction-versus-limits.md), on small boxes a tenth of the total.
+
+def plan(
+    need: Need,
+    residents: Sequence[Standing],
+    readings: Readings,
+    budget: Budget,
+    now: float,
+    policy: MemoryPolicy,
+) -> Decision:
+    """Decide on ``need``. ``residents`` are all engines, the one in need among them.
+
+    1. It fits as things stand: admit.
+    2. It fits when prefix caches are dropped, then the context shrunk, then the image: step.
+    3. It fits when idle engines go down one rung, least recently used first: step.
+    4. It fits when they go down two rungs: step.
+    5. It would fit if those in use, or used a moment ago, were idle: wait.
+    6. It never fits beside what is pinned: refuse.
     """
-    reserve = os_reserve(readings.total) if policy.os_reserve_gb < 0 else int(policy.os_reserve_gb * GB)
-    margin = min(3 * GB, readings.total // 10)
-    candidates = {
-        "fraction_of_total": int(readings.total * policy.max_percent),
-        "total_minus_reserve": readings.total - reserve,
-        "adaptive_available": readings.available + held - margin,
-    }
-    if recommended is not None:
-        candidates["accelerator_recommended"] = recommended
-    winner = min(candidates, key=lambda name: candidates[name])
-    return Budget(max(0, candidates[winner]), winner, candidates)
-
-
-def pressure(used: int, limit: int) -> Pressure:
-    percent = 100 * used / limit if limit else 100.0
-    return max(level for level in Pressure if percent >= level)
-
-
-def admit(need: int, limit: int, booked: int, others: Sequence[Standing], policy: MemoryPolicy) -> Decision:
-    """May ``need`` more bytes be taken under ``limit`` when ``booked`` are, and who must step down for it?
-
-    1. It fits as things are: admit.
-    2. Take victims least recently used first, one rung each, then once more, two rungs, until it fits.
-       Never one with a lease, pinned, or used within the grace time.
-    3. It does not fit even so: refuse, with what there is and what eviction could add.
-    """
-    # 1.
-    free = limit - booked
-    if need <= free:
-        return Decision(True, available=free)
-    # 2.
-    victims = sorted((one for one in others if may_step_down(one, policy)), key=lambda one: -one.idle)
-    evictable = sum(one.bytes - one.bytes_by_rung[Rung.COLD] for one in victims)
-    rungs = (Rung.WARM, Rung.COLD) if policy.cpu_offload else (Rung.COLD,)
-    now = {one.job: one.rung for one in victims}
-    for to in rungs:
-        for one in victims:
-            if free < need and now[one.job] > to:
-                free += one.bytes_by_rung[now[one.job]] - one.bytes_by_rung[to]
-                now[one.job] = to
-    steps = tuple(Step(one.job, now[one.job]) for one in victims if now[one.job] < one.rung)
-    if need <= free:
-        return Decision(True, steps, limit - booked, evictable)
-    # 3.
-    return Decision(False, (), limit - booked, evictable)
-
-
-def may_step_down(one: Standing, policy: MemoryPolicy) -> bool:
-    return not one.leases and not one.pinned and one.rung > Rung.COLD and one.idle >= policy.grace_seconds
-
-
-def relieve(level: Pressure, engines: Sequence[Standing], policy: MemoryPolicy) -> tuple[Step, ...]:
-    """Who steps down: MODERATE parks what idled long, HIGH what idled a while, CRITICAL closes all that idle."""
-    idle_for = {Pressure.MODERATE: policy.eviction_idle_seconds, Pressure.HIGH: policy.high_idle_seconds}
-    if level is Pressure.LOW:
-        return ()
-    to = Rung.COLD if level is Pressure.CRITICAL else Rung.WARM
-    least = idle_for.get(level, policy.grace_seconds)
-    ranked = sorted(engines, key=lambda one: -one.idle)
-    return tuple(
-        Step(one.job, to) for one in ranked if one.rung > to and one.idle >= least and may_step_down(one, policy)
+    unbooked = overhead(residents, readings)
+    idle = sorted(
+        (one for one in residents if one.job != need.job and may_step_down(one, now, policy)),
+        key=lambda one: one.last_used,
     )
 
+    def fits(rungs: Rungs, saved: int) -> bool:
+        return _fits(booked(residents, rungs, need), unbooked - saved, need, budget, policy)
 
-def too_large(job: Job, size: int, total: int, policy: MemoryPolicy) -> bool:
-    """More than the threshold share of the total? Vision is then refused, text warned about."""
-    return job in ("vision", "llm") and size > policy.vision_threshold * total
+    held = booked(residents, {}).host
+    free = budget.usable - unbooked - held
+    evictable = held - booked(residents, {one.job: Rung.COLD for one in idle}).host
+    # 1.
+    if fits({}, 0):
+        return Decision(Verdict.ADMIT, free, evictable)
+    # 2.
+    savings = _savings(need, residents)
+    for count in range(1, len(savings) + 1):
+        if fits({}, sum(one.private for one in savings[:count])):
+            return Decision(Verdict.STEP, free, evictable, savings=tuple(savings[:count]))
+    # 3. and 4.
+    saved = sum(one.private for one in savings)
+    if (steps := _victims(idle, lambda rungs: fits(rungs, saved), budget, policy)) is not None:
+        return Decision(Verdict.STEP, free, evictable, savings=tuple(savings), steps=steps)
+    # 5.
+    movable = [one for one in residents if one.job != need.job and not one.pinned]
+    all_cold = {one.job: Rung.COLD for one in movable}
+    if fits(all_cold, saved):
+        return Decision(Verdict.WAIT, free, evictable, retry_at=_grace_end(movable, now, policy))
+    # 6.
+    alone, together = booked(residents, all_cold), booked(residents, all_cold, need)
+    critical = int(policy.critical_percent * budget.usable / 100)
+    largest = min(budget.usable - alone.host, critical - 1 - alone.private) - unbooked
+    private = max(0, together.private + unbooked - saved)
+    required = max(together.mapped + private, int(100 * private / policy.critical_percent) + 1)
+    return Decision(Verdict.REFUSE, free, evictable, max(0, largest), required)
+
+
+def booked(residents: Sequence[Standing], rungs: Mapping[Job, Rung], need: Need | None = None) -> Amount:
+    """What all hold when these engines stand on these rungs, ``need`` included. Shared weights count once."""
+    private = device = 0
+    mapped: dict[str, int] = {}
+    for one in residents:
+        held = one.at(rungs.get(one.job, one.rung))
+        if need is not None and one.job == need.job:
+            held = held + need.amount
+        private, device = private + held.private, device + held.device
+        weights = one.weights or one.job
+        mapped[weights] = max(mapped.get(weights, 0), held.mapped)
+    return Amount(sum(mapped.values()), private, device)
+
+
+def _fits(total: Amount, unbooked: int, need: Need, budget: Budget, policy: MemoryPolicy) -> bool:
+    private = max(0, total.private + unbooked)
+    if need.amount.device and budget.device is not None and total.device > budget.device:
+        return False
+    # What the system cannot take back stays below CRITICAL, or the answer would be stopped half-way.
+    return total.mapped + private <= budget.usable and 100 * private < policy.critical_percent * budget.usable
+
+
+def overhead(residents: Sequence[Standing], readings: Readings) -> int:
+    """Private bytes of the process that no engine's book explains: the server itself, and the heap's free pages."""
+    return max(0, readings.unreclaimable - sum(one.held.private for one in residents))
+
+
+def may_step_down(one: Standing, now: float, policy: MemoryPolicy) -> bool:
+    """Idle: not leased, not at work, not pinned, not cold, and its grace time is over."""
+    used = one.leases or one.busy or one.pinned
+    return not used and one.rung > Rung.COLD and now - one.last_used >= policy.grace_seconds
+
+
+def _savings(need: Need, residents: Sequence[Standing]) -> list[Saving]:
+    """What can be done without, in order: every idle engine's prefix cache, but only the needy one's own quality."""
+    found = [
+        saving
+        for one in residents
+        for saving in one.savings
+        if one.job == need.job or (saving.kind == "prefix_cache" and not one.leases and not one.busy)
+    ]
+    return sorted(found, key=lambda one: SAVING_ORDER.index(one.kind))
+
+
+def _victims(
+    idle: Sequence[Standing], fits: Callable[[Rungs], bool], budget: Budget, policy: MemoryPolicy
+) -> tuple[Step, ...] | None:
+    """Who of the idle goes down, and how far; None when all of them are not enough."""
+    rungs: Rungs = {}
+    pool = sum(one.held.host for one in idle if one.rung is Rung.WARM)
+    # 3. one rung each, as far as the warm pool has room
+    for one in idle:
+        if one.rung is Rung.HOT and policy.cpu_offload and pool + one.warm.host <= budget.warm:
+            pool += one.warm.host
+            rungs[one.job] = Rung.WARM
+            if fits(rungs):
+                return _spared(idle, rungs, fits)
+    # 4. two rungs
+    for one in idle:
+        rungs[one.job] = Rung.COLD
+        if fits(rungs):
+            return _spared(idle, rungs, fits)
+    return None
+
+
+def _spared(idle: Sequence[Standing], rungs: Rungs, fits: Callable[[Rungs], bool]) -> tuple[Step, ...]:
+    """The steps without those that turned out not to be needed; the most recently used are spared first."""
+    kept = dict(rungs)
+    for one in reversed(idle):
+        without = {job: rung for job, rung in kept.items() if job != one.job}
+        if fits(without):
+            kept = without
+    return tuple(Step(one.job, kept[one.job]) for one in idle if one.job in kept)
+
+
+def _grace_end(movable: Sequence[Standing], now: float, policy: MemoryPolicy) -> float | None:
+    ends = [one.last_used + policy.grace_seconds for one in movable if one.rung > Rung.COLD and not one.leases]
+    return min((end for end in ends if end > now), default=None)

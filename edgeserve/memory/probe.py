@@ -1,55 +1,48 @@
-"""Readings of memory: the process, the system, the control groups above it. No decision is made here."""
+"""Readings of memory: process, machine, control groups, accelerator; on demand and once a second. Decides nothing."""
 
 from __future__ import annotations
 
-import ctypes
-import gc
+import contextlib
+import dataclasses
 import logging
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import psutil
+from edgeserve.memory import cgroup, procfs, vm_stat
+from edgeserve.memory.policy import MB
+from edgeserve.memory.readings import (
+    AcceleratorReader,
+    GroupLimit,
+    NullAccelerator,
+    ProcessMemory,
+    Readings,
+    Stall,
+    SystemPressure,
+)
 
 log = logging.getLogger("edgeserve.memory")
 
-MB = 1 << 20
-UNLIMITED = 1 << 60
-"""cgroup v1 writes "no limit" as a number near 2**63, rounded to pages."""
+COMMAND_SECONDS = 5.0
+
+Run = Callable[[Sequence[str]], str]
+"""Runs a command of the system and returns what it printed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Readings:
-    """Bytes. ``total`` and ``available`` are those of the box: the machine, or the smallest control group above us.
-
-    ``pss_anon`` is ours alone; ``pss_file`` is our share of mapped files, which the system may drop.
-    """
-
-    total: int
-    available: int
-    pss_anon: int
-    pss_file: int
-
-    @property
-    def pss(self) -> int:
-        return self.pss_anon + self.pss_file
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """One control group: its limit, and what is left of it counting droppable file pages as free."""
-
-    limit: int
-    headroom: int
+def run_command(command: Sequence[str]) -> str:
+    """Raises OSError or subprocess.SubprocessError."""
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=True)  # noqa: S603
+    return ended.stdout
 
 
 class Probe:
-    """Reads on demand (``read``) and, once started, every second in a thread (``latest``).
+    """Reads on demand (``read``) and, once started, every ``interval`` seconds in a thread (``latest``).
 
-    ``override_mb`` simulates a smaller machine everywhere a total or an available is read.
+    ``override_mb`` simulates a smaller machine, used by nobody else, everywhere a total or an available is read;
+    0 is the real one. All roots are given, so that recorded ones can be read.
     """
 
     def __init__(
@@ -57,126 +50,127 @@ class Probe:
         *,
         override_mb: int = 0,
         proc: Path = Path("/proc"),
-        cgroup: Path = Path("/sys/fs/cgroup"),
+        cgroups: Path = Path("/sys/fs/cgroup"),
+        platform: str = sys.platform,
+        run: Run = run_command,
+        accelerator: AcceleratorReader | None = None,
         interval: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.accelerator = accelerator or NullAccelerator()
         self._override = override_mb * MB
         self._proc = proc
-        self._cgroup = cgroup
+        self._cgroups = cgroups
+        self._platform = platform
+        self._run = run
         self._interval = interval
         self._clock = clock
-        self._latest: tuple[float, Readings] | None = None
+        self._latest: Readings | None = None
+        self._machine_total = 0
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
+        """Start the reader thread. May be called again after ``stop``."""
+        self._stopped.clear()
         self._thread = threading.Thread(target=self._loop, name="edgeserve-probe", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
+        """Blocks until the reading under way is over."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join()
+            self._thread = None
 
     def latest(self) -> Readings:
-        """A reading at most two intervals old."""
+        """The last reading; read now when it is older than two intervals, as without the thread it may be."""
         seen = self._latest
-        if seen is None or self._clock() - seen[0] > 2 * self._interval:
-            return self.read()
-        return seen[1]
+        if seen is None or self._clock() - seen.at > 2 * self._interval:
+            return self.glance()
+        return seen
 
     def read(self) -> Readings:
-        """A fresh reading; a few milliseconds for a process with gigabytes mapped."""
-        anon, file = self._process()
-        total, available = self._box()
+        """A fresh, exact reading: the kernel counts every page of ours, some 17 ms for each GB in 4 KB pages."""
+        return self._read(exact=True)
+
+    def glance(self) -> Readings:
+        """A fresh reading in half a millisecond, whatever is resident: pages shared with others count in full."""
+        return self._read(exact=False)
+
+    def _read(self, exact: bool) -> Readings:
+        readings = self._read_macos() if self._platform == "darwin" else self._read_linux(exact)
         if self._override:
-            used = total - available
-            total, available = min(total, self._override), max(0, min(available, self._override - anon - file))
-            log.debug("simulating %d MB of memory; %d MB are used for real", total // MB, used // MB)
-        readings = Readings(total, available, anon, file)
-        self._latest = (self._clock(), readings)
+            readings = simulate(readings, self._override)
+        self._latest = readings
         return readings
 
     def _loop(self) -> None:
         while not self._stopped.wait(self._interval):
             try:
-                self.read()
-            except OSError:
+                self.glance()
+            except Exception:
                 log.exception("memory could not be read; the next reading is in %g s", self._interval)
 
-    def _process(self) -> tuple[int, int]:
-        rollup = self._proc / "self" / "smaps_rollup"
-        if not rollup.exists():
-            full = psutil.Process().memory_full_info()
-            return full.uss, max(0, full.rss - full.uss)
-        rows = {}
-        for line in rollup.read_text(encoding="ascii").splitlines()[1:]:
-            name, _, value = line.partition(":")
-            rows[name] = int(value.split()[0]) * 1024
-        return rows.get("Pss_Anon", rows.get("Anonymous", 0)), rows.get("Pss_File", 0)
+    def _read_linux(self, exact: bool) -> Readings:
+        total, available = procfs.parse_meminfo((self._proc / "meminfo").read_text(encoding="ascii"))
+        return Readings(
+            at=self._clock(),
+            machine_total=total,
+            machine_available=available,
+            process=self._read_process(exact),
+            group=cgroup.read_limit(self._proc, self._cgroups),
+            accelerator=self.accelerator.read(),
+            stall=self._read_stall(),
+        )
 
-    def _box(self) -> tuple[int, int]:
-        machine = psutil.virtual_memory()
-        total, available = int(machine.total), int(machine.available)
-        for group in groups(self._proc, self._cgroup):
-            total, available = min(total, group.limit), min(available, max(0, group.headroom))
-        return total, available
+    def _read_process(self, exact: bool) -> ProcessMemory:
+        own = self._proc / "self"
+        if exact:
+            # Not on kernels before 4.14, and not in every sandbox.
+            with contextlib.suppress(OSError):
+                return procfs.parse_smaps_rollup((own / "smaps_rollup").read_text(encoding="ascii"))
+        return procfs.parse_status((own / "status").read_text(encoding="utf-8"))
+
+    def _read_stall(self) -> Stall | None:
+        """Of our own control group where it tells; the whole machine's stalls may be somebody else's."""
+        for folder, version in cgroup.folders(self._proc, self._cgroups):
+            if version is cgroup.V2 and (stall := procfs.read_stall(folder / "memory.pressure")):
+                return stall
+        return procfs.read_stall(self._proc / "pressure" / "memory")
+
+    def _read_macos(self) -> Readings:
+        self._machine_total = self._machine_total or int(self._run(["sysctl", "-n", "hw.memsize"]))
+        level = int(self._run(["sysctl", "-n", "kern.memorystatus_vm_pressure_level"]))
+        pressure = SystemPressure(level) if level in tuple(SystemPressure) else SystemPressure.WARN
+        return Readings(
+            at=self._clock(),
+            machine_total=self._machine_total,
+            machine_available=vm_stat.safe_available(vm_stat.parse(self._run(["vm_stat"])), pressure),
+            process=_process_by_psutil(),
+            accelerator=self.accelerator.read(),
+            system_pressure=pressure,
+        )
 
 
-def groups(proc: Path, root: Path) -> list[Group]:
-    """Control groups with a memory limit, from this process's own up to the root, versions 1 and 2.
+def simulate(readings: Readings, total: int) -> Readings:
+    """The same process on a machine of ``total`` bytes where nobody else runs: what others use here is not its.
 
-    ``memory.current`` counts page cache, mapped weights included: headroom = limit - current + file pages.
+    Mapped pages are droppable and so available, as in the real figure.
     """
-    try:
-        lines = (proc / "self" / "cgroup").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return []
-    found = []
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        limits: tuple[str, ...] = ("memory.max", "memory.high")
-        base, current = root, "memory.current"
-        if "memory" in controllers.split(","):
-            limits = ("memory.limit_in_bytes",)
-            base, current = root / "memory", "memory.usage_in_bytes"
-        elif controllers:
-            continue
-        here = Path(path.lstrip("/"))
-        for folder in [base / here, *(base / parent for parent in here.parents)]:
-            found += [group for name in limits if (group := _group(folder, name, current))]
-    return found
+    available = max(0, total - readings.unreclaimable)
+    group = readings.group and GroupLimit(min(readings.group.limit, total), min(readings.group.headroom, available))
+    return dataclasses.replace(
+        readings,
+        machine_total=min(readings.machine_total, total),
+        machine_available=min(readings.machine_available, available),
+        group=group,
+    )
 
 
-def _group(folder: Path, limit_name: str, current_name: str) -> Group | None:
-    limit = _number(folder / limit_name)
-    current = _number(folder / current_name)
-    if limit is None or current is None or limit >= UNLIMITED:
-        return None
-    droppable = 0
-    try:
-        for line in (folder / "memory.stat").read_text(encoding="ascii").splitlines():
-            name, _, value = line.partition(" ")
-            if name in ("inactive_file", "active_file"):
-                droppable += int(value)
-    except OSError:
-        log.debug("%s has no memory.stat; its page cache counts as used", folder)
-    return Group(limit, limit - current + droppable)
+def _process_by_psutil() -> ProcessMemory:
+    """Where there is no proportional share: what is unique to us is ours, the rest of the resident set is file."""
+    import psutil
 
-
-def _number(path: Path) -> int | None:
-    try:
-        text = path.read_text(encoding="ascii").strip()
-    except OSError:
-        return None
-    return int(text) if text.isdigit() else None
-
-
-def trim() -> None:
-    """Collect garbage and give the heap's free pages back to the system (glibc; elsewhere only the former)."""
-    gc.collect()
-    if sys.platform == "linux":
-        malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if malloc_trim is not None:
-            malloc_trim(0)
+    full = psutil.Process().memory_full_info()
+    return ProcessMemory(anon=full.uss, file=max(0, full.rss - full.uss), total=full.rss)

@@ -1,0 +1,207 @@
+"""Letting engines up: reserve before the climb, settle on what it really took, release when the request is over."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from edgeserve.engine import Footprint, Job, Rung
+from edgeserve.errors import Busy, DoesNotFit
+from edgeserve.memory import refusal
+from edgeserve.memory.amount import NOTHING
+from edgeserve.memory.books import Books
+from edgeserve.memory.budget import Budget, budget, text_warning, too_large, vision_refusal
+from edgeserve.memory.entry import Entry
+from edgeserve.memory.mover import Mover
+from edgeserve.memory.plan import Decision, Need, Verdict
+from edgeserve.memory.policy import GB, MB
+from edgeserve.memory.probe import Probe
+from edgeserve.memory.readings import Readings
+
+log = logging.getLogger("edgeserve.memory")
+
+SWITCH_BYTES: Mapping[Job, int] = {"vision": 20 * GB, "asr": 10 * GB, "tts": 10 * GB}
+"""What a switch waits for at most, by kind of model (reference/vision-threshold-and-switch-gate.md)."""
+MEASURE_EVERY = 30.0
+"""Seconds between two measurements of a hot engine: its arenas may still grow."""
+
+
+@dataclass(slots=True, eq=False)
+class Reservation:
+    """Bytes set aside for one request and, when the engine ``climbs``, for its way up to hot."""
+
+    entry: Entry
+    before: Rung
+    climbs: bool
+    settled: bool = False
+    released: bool = False
+
+
+class Admission:
+    """Blocking calls, on the worker thread of the engine that wants memory."""
+
+    def __init__(self, books: Books, probe: Probe, mover: Mover) -> None:
+        self._books = books
+        self._policy = books.policy
+        self._probe = probe
+        self._mover = mover
+
+    def reserve_at_once(self, entry: Entry, readings: Readings, limit: Budget) -> Reservation | None:
+        """For a hot engine whose request fits: no reading, no waiting. None when it is not so."""
+        with self._books.changed:
+            if entry.resident.rung is not Rung.HOT or entry.hot is None:
+                return None
+            decision = self._books.decide(need_of(entry), readings, limit)
+            return self.book(entry) if decision.verdict is Verdict.ADMIT else None
+
+    def reserve(self, entry: Entry) -> Reservation:
+        """Make room as the plan says until it fits.
+
+        Blocks while others step down, while their memory comes back, and at most ``queue_seconds`` while they are in
+        use. Raises DoesNotFit, Busy or ShuttingDown.
+        """
+        entry.expect(self._books.ledger)
+        self._check_size(entry)
+        deadline = self._books.clock() + self._policy.queue_seconds
+        busy: set[Job] = set()
+        spent: set[tuple[Job, str]] = set()
+        settled = True
+        while True:
+            self._books.observe()
+            readings = self._probe.glance()
+            limit = budget(readings, self._policy, settled=settled)
+            with self._books.changed:
+                decision = self._books.decide(need_of(entry), readings, limit, busy, spent)
+                if decision.verdict is Verdict.ADMIT:
+                    return self.book(entry)
+            if decision.verdict is Verdict.STEP:
+                settled = self._make_room(entry, decision, busy, spent) and settled
+            elif decision.verdict is Verdict.WAIT and self._books.clock() < deadline:
+                busy.clear()
+                self._await_idle(decision, deadline)
+            else:
+                raise self._refusal(entry, decision, limit, readings)
+
+    def book(self, entry: Entry) -> Reservation:
+        """Under the lock of the books."""
+        before = entry.resident.rung
+        entry.active += 1
+        entry.uses += 1
+        entry.climbing = before is not Rung.HOT
+        return Reservation(entry, before, climbs=entry.climbing)
+
+    def settle(self, reservation: Reservation, measured: int | None) -> None:
+        """The engine is hot: book what it takes and learn it. Restores the budget when that was more than expected."""
+        entry = reservation.entry
+        if reservation.settled or not reservation.climbs:
+            reservation.settled = True
+            return
+        taken = entry.resident.footprint()
+        with self._books.changed:
+            expected = entry.held.total
+            self._measure(entry, taken, measured)
+            entry.climbing, entry.seen, reservation.settled = False, Rung.HOT, True
+            self._books.restored(reservation.before)
+            overdrawn = entry.held.total > expected
+            self._books.changed.notify_all()
+        self._learn(entry)
+        if overdrawn:
+            self._restore_budget(entry)
+
+    def release(self, reservation: Reservation) -> None:
+        """The request's bytes return; all of them when the engine did not become hot. Idempotent."""
+        entry = reservation.entry
+        with self._books.changed:
+            if reservation.released:
+                return
+            reservation.released = True
+            entry.active -= 1
+            if reservation.climbs and not reservation.settled:
+                entry.climbing = False
+            self._books.changed.notify_all()
+        due = reservation.climbs or self._books.clock() - entry.measured_at >= MEASURE_EVERY
+        if reservation.settled and due and entry.resident.rung is Rung.HOT:
+            taken = entry.resident.footprint()
+            with self._books.changed:
+                self._measure(entry, taken)
+            self._learn(entry)
+
+    def _measure(self, entry: Entry, taken: Footprint, measured: int | None = None) -> None:
+        entry.measure(taken, measured)
+        entry.measured_at = self._books.clock()
+
+    def _learn(self, entry: Entry) -> None:
+        if entry.hot is not None and entry.source == "measured":
+            self._books.ledger.learn(entry.resident.spec, entry.hot)
+
+    def _make_room(self, entry: Entry, decision: Decision, busy: set[Job], spent: set[tuple[Job, str]]) -> bool:
+        """Save, or where nothing is left to save, step down. False when freed memory did not come back in time."""
+        for saving in decision.savings:
+            spent.add((saving.job, saving.kind))
+            self._mover.shed(saving)
+        if decision.savings:
+            return True
+        moved = False
+        for step in decision.steps:
+            if self._mover.step_down(self._books[step.job], step.to, "memory_needed") is None:
+                busy.add(step.job)
+            else:
+                moved = True
+        return self._await_release(entry) if moved else True
+
+    def _await_release(self, entry: Entry) -> bool:
+        """The switch gate: memory given back may come late, so poll until it is there before the next load."""
+        need = entry.need.host
+        wanted = min(SWITCH_BYTES.get(entry.resident.job, need), need)
+        deadline = self._books.clock() + self._policy.switch_timeout
+        while (available := self._probe.glance().available) < wanted:
+            if self._books.clock() >= deadline:
+                text = "%s needs %.2f GB; only %.2f GB are available %g s after others were moved down; going on"
+                name = entry.resident.spec.name
+                log.warning(text, name, wanted / GB, available / GB, self._policy.switch_timeout)
+                return False
+            self._books.pause(self._policy.switch_interval)
+        return True
+
+    def _await_idle(self, decision: Decision, deadline: float) -> None:
+        """Until something changes, a grace time ends, or the next look: leases end without our knowing."""
+        now = self._books.clock()
+        until = min(deadline, now + self._policy.switch_interval, decision.retry_at or deadline)
+        self._books.pause(max(0.01, until - now))
+
+    def _check_size(self, entry: Entry) -> None:
+        """The 70% rule: vision is refused, everything else warned about."""
+        spec, total = entry.resident.spec, self._probe.latest().total
+        if entry.resident.rung is Rung.HOT or not too_large(spec, total, self._policy):
+            return
+        if spec.job == "vision":
+            raise DoesNotFit(vision_refusal(spec, total, self._policy))
+        log.warning("%s", text_warning(spec, total, self._policy))
+
+    def _refusal(self, entry: Entry, decision: Decision, limit: Budget, readings: Readings) -> DoesNotFit | Busy:
+        need = need_of(entry)
+        if decision.verdict is Verdict.WAIT:
+            text = refusal.in_use(need, decision, limit, self._policy.queue_seconds)
+            return Busy(text, retry_after=max(1.0, self._policy.grace_seconds))
+        others = [one for one in self._books if one is not entry]
+        pinned = [one.resident.job for one in others if one.resident.pinned and one.held.host]
+        return DoesNotFit(refusal.does_not_fit(need, decision, limit, readings, pinned, self._policy))
+
+    def _restore_budget(self, entry: Entry) -> None:
+        """It took more than was expected: idle engines make room after the fact."""
+        self._books.observe()
+        readings = self._probe.glance()
+        limit = budget(readings, self._policy)
+        nothing = Need(entry.resident.job, entry.resident.spec.name, NOTHING)
+        with self._books.changed:
+            decision = self._books.decide(nothing, readings, limit)
+        for step in decision.steps:
+            self._mover.step_down(self._books[step.job], step.to, "memory_needed")
+        if decision.verdict in (Verdict.WAIT, Verdict.REFUSE):
+            text = "%s took %d MB, more than expected; the budget of %d MB (%s) is overdrawn until others are idle"
+            log.warning(text, nothing.name, entry.held.total // MB, limit.usable // MB, limit.winner)
+
+
+def need_of(entry: Entry) -> Need:
+    return Need(entry.resident.job, entry.resident.spec.name, entry.need)

@@ -1,0 +1,103 @@
+"""The books of all engines, and the lock that guards them.
+
+The lock is never held while an engine moves, while memory is read or while it is waited for.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Set
+
+from edgeserve.engine import Job, Rung
+from edgeserve.errors import ShuttingDown
+from edgeserve.memory.amount import Amount
+from edgeserve.memory.budget import Budget
+from edgeserve.memory.entry import Entry, Resident
+from edgeserve.memory.history import History
+from edgeserve.memory.ledger import Ledger
+from edgeserve.memory.plan import Decision, Need, Standing, booked, plan
+from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.memory.readings import Readings
+
+Pause = Callable[[threading.Condition, float], object]
+"""Waits on a held condition, at most so many seconds."""
+
+
+class Books:
+    """``clock`` in seconds, the one that ``Resident.last_used`` is on; ``wall`` in seconds since the epoch."""
+
+    def __init__(
+        self,
+        policy: MemoryPolicy,
+        ledger: Ledger,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wait: Pause = threading.Condition.wait,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.policy = policy
+        self.ledger = ledger
+        self.history = History()
+        self.clock = clock
+        self.wall = wall
+        self.changed = threading.Condition()
+        """Held to read or write; notified whenever memory may have come free."""
+        self.closing = False
+        self._wait = wait
+        self._entries: dict[Job, Entry] = {}
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(tuple(self._entries.values()))
+
+    def __getitem__(self, job: Job) -> Entry:
+        return self._entries[job]
+
+    def adopt(self, resident: Resident) -> None:
+        with self.changed:
+            self._entries[resident.job] = Entry(resident, parked_at=self.wall())
+
+    def observe(self) -> None:
+        """Look at the engines that changed their rung without us. Not under the lock: engines are asked."""
+        for entry in self:
+            entry.observe()
+
+    def standings(self, busy: Set[Job] = frozenset(), spent: Set[tuple[Job, str]] = frozenset()) -> list[Standing]:
+        """All engines as ``plan`` sees them. ``busy`` could not be moved just now, ``spent`` savings are used up."""
+        return [entry.standing(entry.resident.job in busy, spent) for entry in self._entries.values()]
+
+    def booked(self) -> Amount:
+        """What all hold: the sum of the rungs and of the requests under way."""
+        return booked(self.standings(), {})
+
+    def decide(
+        self,
+        need: Need,
+        readings: Readings,
+        limit: Budget,
+        busy: Set[Job] = frozenset(),
+        spent: Set[tuple[Job, str]] = frozenset(),
+    ) -> Decision:
+        """``plan`` on the books as they are; under the lock when the answer is to be booked."""
+        return plan(need, self.standings(busy, spent), readings, limit, self.clock(), self.policy)
+
+    def at_rest(self) -> bool:
+        """No reservation is out: whatever memory moves now is moved by a step down."""
+        return not any(entry.active for entry in self)
+
+    def restored(self, before: Rung) -> None:
+        self.history.counts["restored"] += before is Rung.WARM
+
+    def pause(self, seconds: float) -> None:
+        """Until something comes free, at most so long. Raises ShuttingDown when the server ends meanwhile."""
+        with self.changed:
+            if not self.closing:
+                self._wait(self.changed, seconds)
+            if self.closing:
+                raise ShuttingDown("the server is shutting down and loads nothing more", retry_after=5)
+
+    def close(self) -> None:
+        """End all pauses, now and later."""
+        with self.changed:
+            self.closing = True
+            self.changed.notify_all()

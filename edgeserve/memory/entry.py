@@ -1,0 +1,174 @@
+"""One engine in the books: what it holds, derived from the rung it stands on, so that the books cannot drift."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from edgeserve.engine import Footprint, Job, ModelSpec, Rung
+from edgeserve.errors import EdgeserveError
+from edgeserve.memory.amount import NOTHING, Amount, request, standing
+from edgeserve.memory.estimate import heuristic
+from edgeserve.memory.ledger import Ledger
+from edgeserve.memory.plan import SAVING_ORDER, Saving, Standing
+
+
+class Resident(Protocol):
+    """What the governor knows of an engine; the gate is one. ``last_used`` is on the governor's clock."""
+
+    last_used: float
+    pinned: bool
+
+    @property
+    def job(self) -> Job: ...
+    @property
+    def spec(self) -> ModelSpec: ...
+    @property
+    def rung(self) -> Rung: ...
+    @property
+    def leases(self) -> int: ...
+    def estimate(self) -> Footprint: ...
+    def footprint(self) -> Footprint: ...
+
+    def step_down(self, to: Rung) -> bool:
+        """Down to ``to`` on the calling thread; False at once when leased or at work. Never waits."""
+        ...
+
+
+@runtime_checkable
+class Thrifty(Protocol):
+    """A resident that can do with less before anything is evicted for it. Both methods: any thread, never wait."""
+
+    def savings(self) -> Mapping[str, int]:
+        """Private bytes that it could save now, by kind: "prefix_cache", "context", "image"."""
+        ...
+
+    def shed(self, kind: str) -> bool:
+        """Save it: drop the cache, or open with a smaller context or picture from now on. False when at work."""
+        ...
+
+
+@dataclass(slots=True)
+class Entry:
+    """One engine's page. ``hot`` is what it takes when hot, as measured or, until then, expected from ``source``.
+
+    ``climbing`` while it is on its way up under a reservation, of which ``active`` are out.
+    """
+
+    resident: Resident
+    hot: Footprint | None = None
+    source: str = "unknown"
+    estimated: int = 0
+    warm: Amount = NOTHING
+    seen: Rung = Rung.COLD
+    climbing: bool = False
+    active: int = 0
+    uses: int = 0
+    parked_at: float = 0.0
+    measured_at: float = 0.0
+    thrifty: Thrifty | None = None
+
+    def __post_init__(self) -> None:
+        self.thrifty = self.resident if isinstance(self.resident, Thrifty) else None
+
+    def expect(self, ledger: Ledger) -> None:
+        """Before the first load: learned peak, else the engine's estimate, else by the size of the files."""
+        if self.hot is not None:
+            return
+        spec = self.resident.spec
+        looks: tuple[tuple[str, Callable[[], Footprint | None]], ...] = (
+            ("ledger", lambda: ledger.find(spec)),
+            ("estimate", self._estimate),
+            ("heuristic", lambda: heuristic(spec)),
+        )
+        for source, look in looks:
+            found = look()
+            if found is not None and standing(found).total:
+                self.hot, self.source, self.estimated = found, source, standing(found).total
+                return
+        self.hot, self.source = Footprint(), "unknown"
+
+    def estimate_anew(self) -> None:
+        """Its settings changed: what was learned with the old ones does not hold."""
+        found = self._estimate()
+        if found is not None:
+            self.hot, self.source = found, "estimate"
+
+    def _estimate(self) -> Footprint | None:
+        try:
+            return self.resident.estimate()
+        except EdgeserveError:
+            return None  # what is wrong with the files is told by open(), which comes next
+
+    def observe(self) -> None:
+        """Look at an engine that changed its rung without us: mapped at startup, or closed after a failure."""
+        rung = self.resident.rung
+        if rung is self.seen:
+            return
+        now = self.resident.footprint()
+        if rung is Rung.WARM:
+            self.warm = standing(now)
+        elif rung is Rung.HOT and self.hot is None:
+            self.measure(now)
+        self.seen = rung
+
+    def measure(self, taken: Footprint, measured: int | None = None) -> None:
+        """Book what a hot engine really takes; ``measured`` bytes, where known, replace its own sum."""
+        if not standing(taken).total and measured is None:
+            return  # it cannot tell: what was expected stands
+        old = self.hot or Footprint()
+        private = taken.private if measured is None else max(0, measured - taken.mapped)
+        mapped = taken.mapped if measured is None else min(taken.mapped, measured)
+        self.hot = Footprint(mapped, private, max(taken.per_request, old.per_request), taken.device)
+        self.source = "measured"
+
+    @property
+    def request(self) -> Amount:
+        return request(self.hot) if self.hot else NOTHING
+
+    @property
+    def held(self) -> Amount:
+        """By rung; a climbing engine counts as hot already, each reservation out adds one request."""
+        rung = self.resident.rung
+        amount = NOTHING
+        if self.climbing or rung is Rung.HOT:
+            amount = standing(self.hot) if self.hot else NOTHING
+        elif rung is Rung.WARM:
+            amount = self.warm
+        for _ in range(self.active):
+            amount = amount + self.request
+        return amount
+
+    @property
+    def need(self) -> Amount:
+        """What one more request takes beyond what is held: the way up to hot, and the request."""
+        if self.climbing or self.resident.rung is Rung.HOT or self.hot is None:
+            return self.request
+        now = self.warm if self.resident.rung is Rung.WARM else NOTHING
+        return (standing(self.hot) - now) + self.request
+
+    def standing(self, busy: bool, spent: Set[tuple[Job, str]]) -> Standing:
+        one = self.resident
+        return Standing(
+            job=one.job,
+            name=one.spec.name,
+            rung=Rung.HOT if self.climbing else one.rung,
+            held=self.held,
+            warm=self.warm,
+            leases=one.leases,
+            last_used=one.last_used,
+            pinned=one.pinned,
+            busy=busy or self.active > 0,
+            weights=str(one.spec.files.get("model", "")),
+            savings=tuple(self.savings(spent)),
+        )
+
+    def savings(self, spent: Set[tuple[Job, str]]) -> Iterator[Saving]:
+        """What a thrifty resident could save, in the order in which it should."""
+        if self.thrifty is None:
+            return
+        offered = self.thrifty.savings()
+        for kind in SAVING_ORDER:
+            if offered.get(kind, 0) > 0 and (self.resident.job, kind) not in spent:
+                yield Saving(self.resident.job, kind, offered[kind])

@@ -1,0 +1,96 @@
+"""What each model really took on this device, kept on disk: the next estimate starts from it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from edgeserve.engine import Footprint, ModelSpec
+
+log = logging.getLogger("edgeserve.memory")
+
+LIMIT = 256
+"""Entries kept; those not learned from for longest go first."""
+WORTH_WRITING = 0.01
+"""A peak that rose by less than this share is not written again."""
+FIELDS = ("mapped", "private", "per_request", "device")
+
+
+class Ledger:
+    """Peaks in bytes by model and settings. ``path`` None keeps them in memory only. Any thread."""
+
+    def __init__(self, path: Path | None = None, wall: Callable[[], float] = time.time) -> None:
+        self._path = path
+        self._wall = wall
+        self._lock = threading.Lock()
+        self._peaks: dict[str, dict[str, float]] | None = None
+
+    def find(self, spec: ModelSpec) -> Footprint | None:
+        """The learned peak of this model with these settings, None when it never ran here."""
+        with self._lock:
+            row = self._rows().get(key(spec))
+        return Footprint(**{name: int(row[name]) for name in FIELDS}) if row else None
+
+    def learn(self, spec: ModelSpec, taken: Footprint) -> None:
+        """Remember the peak of what was taken. Failing to write is warned about, not raised: it costs an estimate."""
+        name = key(spec)
+        with self._lock:
+            rows = self._rows()
+            old = rows.get(name, dict.fromkeys(FIELDS, 0))
+            new: dict[str, float] = {one: max(old[one], getattr(taken, one)) for one in FIELDS}
+            if sum(new[one] - old[one] for one in FIELDS) <= WORTH_WRITING * sum(old[one] for one in FIELDS):
+                return
+            rows.pop(name, None)
+            rows[name] = new | {"learned": self._wall()}
+            while len(rows) > LIMIT:
+                del rows[next(iter(rows))]
+            self._write(rows)
+
+    def _rows(self) -> dict[str, dict[str, float]]:
+        if self._peaks is None:
+            self._peaks = read(self._path) if self._path else {}
+        return self._peaks
+
+    def _write(self, rows: dict[str, dict[str, float]]) -> None:
+        if self._path is None:
+            return
+        beside = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            beside.write_text(json.dumps({"version": 1, "peaks": rows}, indent=1), encoding="utf-8")
+            os.replace(beside, self._path)
+        except OSError as error:
+            log.warning("learned peaks could not be written to %s: %s; they are learned anew", beside, error)
+
+
+def read(path: Path) -> dict[str, dict[str, float]]:
+    """The rows of a ledger file. A damaged one is warned about and put aside as ``….damaged``."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        rows = document["peaks"]
+        return {str(name): {one: float(row[one]) for one in (*FIELDS, "learned")} for name, row in rows.items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        aside = path.with_name(f"{path.name}.damaged")
+        log.warning("%s cannot be read (%s: %s); put aside as %s", path, type(error).__name__, error, aside.name)
+        try:
+            os.replace(path, aside)
+        except OSError as failure:
+            log.warning("%s could not be put aside: %s", path, failure)
+        return {}
+
+
+def key(spec: ModelSpec) -> str:
+    """Model, file sizes, settings and kind of host: whatever changes what the model takes changes the key."""
+    sizes = {role: path.stat().st_size for role, path in spec.files.items() if path.is_file()}
+    settings = [spec.engine, spec.device, spec.threads, sorted(sizes.items()), sorted(spec.options.items())]
+    digest = hashlib.sha256(json.dumps(settings, default=str).encode()).hexdigest()[:16]
+    return f"{spec.job}:{spec.name}:{platform.system()}-{platform.machine()}:{digest}"

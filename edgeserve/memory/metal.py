@@ -1,0 +1,60 @@
+"""Limits for MLX: how much it may allocate, cache and pin. Pure, but for ``apply``, which is given the module.
+
+Re-read before each load: what other programs use changes (reference/eviction-versus-limits.md, the four candidates).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from edgeserve.memory.policy import GB
+from edgeserve.memory.readings import Readings
+
+FRACTION_OF_TOTAL = 0.70
+SYSTEM_RESERVE = 3 * GB
+SAFETY_MARGIN = 3 * GB
+"""Of what is available now, left to everybody else."""
+LEAST = 2 * GB
+"""A candidate of no more than this is not valid: MLX cannot work inside it, and it says that memory is momentarily
+short rather than how much there may be."""
+CACHE_FRACTION = 0.25
+WIRED_SINCE = (15, 0)
+"""The macOS version from which memory can be pinned."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetalLimits:
+    """Bytes. ``wired`` is None where the system cannot pin. ``winner``: the candidate that set ``memory``."""
+
+    memory: int
+    cache: int
+    wired: int | None
+    winner: str
+
+
+def limits(readings: Readings, macos: tuple[int, ...] = (), *, cache_fraction: float = CACHE_FRACTION) -> MetalLimits:
+    """The smallest valid of four candidates. With none valid, the least that MLX can work in.
+
+    ``macos``: the system's version, () elsewhere.
+    """
+    recommended = readings.accelerator.recommended or 0
+    candidates = {
+        "fraction_of_total": int(readings.total * FRACTION_OF_TOTAL),
+        "total_minus_reserve": readings.total - SYSTEM_RESERVE,
+        "apple_recommended": recommended,
+        "adaptive_available": readings.available - SAFETY_MARGIN,
+    }
+    valid = {name: size for name, size in candidates.items() if size > LEAST}
+    winner = min(valid, key=lambda name: valid[name], default="least")
+    memory = valid.get(winner, LEAST)
+    wired = min(recommended, memory) if recommended and macos >= WIRED_SINCE else None
+    return MetalLimits(memory, int(memory * cache_fraction), wired, winner)
+
+
+def apply(mx: Any, limits: MetalLimits) -> None:
+    """Set them. ``mx`` is the module ``mlx.core``; outside macOS it accepts them and enforces nothing."""
+    mx.set_memory_limit(limits.memory)
+    mx.set_cache_limit(limits.cache)
+    if limits.wired is not None:
+        mx.set_wired_limit(limits.wired)

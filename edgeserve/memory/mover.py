@@ -1,0 +1,102 @@
+"""Moving engines down, verified: memory is read before and after, and what came back is compared with what should."""
+
+from __future__ import annotations
+
+import logging
+
+from edgeserve.engine import Rung
+from edgeserve.errors import EngineFailure
+from edgeserve.memory.amount import Amount, standing
+from edgeserve.memory.books import Books
+from edgeserve.memory.entry import Entry
+from edgeserve.memory.history import StepRecord, quantization
+from edgeserve.memory.plan import Saving
+from edgeserve.memory.policy import MB
+from edgeserve.memory.probe import Probe
+from edgeserve.memory.readings import Readings
+
+log = logging.getLogger("edgeserve.memory")
+
+VERIFIED_SHARE = 0.90
+"""A step down that returns less than this share of what was expected is warned about …"""
+NOISE = 2 * MB
+"""… unless no more than this is missing: the server's own heap moves by as much."""
+
+
+class Mover:
+    def __init__(self, books: Books, probe: Probe) -> None:
+        self._books = books
+        self._probe = probe
+
+    def step_down(self, entry: Entry, to: Rung, reason: str) -> StepRecord | None:
+        """Move an engine down on this thread. None when it stands there already, is in use, or failed to go."""
+        one = entry.resident
+        before, alone = one.rung, self._books.at_rest()
+        if before <= to:
+            return None
+        expected, held = standing(one.footprint()), self._probe.read()
+        try:
+            if not one.step_down(to):
+                return None
+        except EngineFailure:
+            log.exception("%s could not be moved down to %s", one.spec.name, to.name.lower())
+            return None
+        left, now = standing(one.footprint()), self._probe.read()
+        record = StepRecord(
+            job=one.job,
+            model=one.spec.name,
+            quantization=quantization(one.spec),
+            reason=reason,
+            before=before,
+            after=one.rung,
+            expected=(expected - left).total,
+            freed=freed(held, now),
+            timestamp=self._books.wall(),
+            exact=alone and self._books.at_rest(),
+        )
+        self._record(entry, left, record)
+        return record
+
+    def shed(self, saving: Saving) -> None:
+        """Let an engine do with less. It says no when it is at work; the plan then goes on without."""
+        entry = self._books[saving.job]
+        if entry.thrifty is None or not entry.thrifty.shed(saving.kind):
+            return
+        one = entry.resident
+        log.info("%s saves %d MB: %s", one.spec.name, saving.private // MB, saving.kind.replace("_", " "))
+        if one.rung is Rung.HOT:
+            taken = one.footprint()
+            with self._books.changed:
+                entry.measure(taken)
+        else:
+            entry.estimate_anew()
+
+    def _record(self, entry: Entry, left: Amount, record: StepRecord) -> None:
+        with self._books.changed:
+            if record.after is Rung.WARM:
+                entry.warm = left
+            entry.seen, entry.parked_at = record.after, record.timestamp
+            self._books.history.add(record)
+            self._books.changed.notify_all()
+        missing = record.expected - record.freed
+        wrong = record.exact and missing > NOISE and record.freed < VERIFIED_SHARE * record.expected
+        log.log(
+            logging.WARNING if wrong else logging.INFO,
+            "%s %s:%s from %s to %s, %s (freed %.1f MB of %.1f MB expected)",
+            record.action.capitalize(),
+            record.job,
+            record.model,
+            record.before.name.lower(),
+            record.after.name.lower(),
+            record.reason.replace("_", " "),
+            record.freed / MB,
+            record.expected / MB,
+        )
+
+
+def freed(before: Readings, after: Readings) -> int:
+    """Bytes that came back: of the process's share, and of an accelerator's own memory."""
+    host = max(0, before.process.total - after.process.total)
+    if not before.accelerator.has_own_memory:
+        return host
+    return host + max(0, after.accelerator.free - before.accelerator.free)

@@ -1,0 +1,79 @@
+"""The words of a refusal: what was needed, what there was, what could be freed, and a setting that would fit."""
+
+from __future__ import annotations
+
+import math
+
+from edgeserve.engine import Job
+from edgeserve.memory.budget import Budget
+from edgeserve.memory.plan import Decision, Need
+from edgeserve.memory.policy import GB, MB, MemoryPolicy
+from edgeserve.memory.readings import Readings
+
+LEAST_RESERVE = 0.05
+"""Share of the memory that no advice takes from the system."""
+
+
+def mb(size: int) -> str:
+    return f"{max(0, size) / MB:,.0f} MB"
+
+
+def does_not_fit(
+    need: Need, decision: Decision, budget: Budget, readings: Readings, pinned: list[Job], policy: MemoryPolicy
+) -> str:
+    """For DoesNotFit (507)."""
+    return f"{_figures(need, decision, budget)}. {advice(need, decision, budget, readings, pinned, policy)}"
+
+
+def in_use(need: Need, decision: Decision, budget: Budget, seconds: float) -> str:
+    """For Busy (503): it fits, but not beside the engines that are at work."""
+    return (
+        f"{_figures(need, decision, budget)}. It would fit once the engines in use are idle, which did not happen "
+        f"within {seconds:g} s; try again later"
+    )
+
+
+def _figures(need: Need, decision: Decision, budget: Budget) -> str:
+    return (
+        f"{need.name} needs {mb(need.amount.host)} of memory; {mb(decision.free)} of the budget of {mb(budget.usable)} "
+        f"({budget.winner}) are available and {mb(decision.evictable)} more are evictable"
+    )
+
+
+def advice(
+    need: Need, decision: Decision, budget: Budget, readings: Readings, pinned: list[Job], policy: MemoryPolicy
+) -> str:
+    """A setting with which it would fit, the mildest first.
+
+    1. The accelerator's own memory is what is short.
+    2. The budget's own limit, when loosening it alone is enough.
+    3. Unpinning, when something is pinned.
+    4. Freeing memory, when it is others who hold it.
+    5. A smaller model or context, and how small.
+    """
+    smaller = f"a smaller model, quantization or context for [{need.job}]"
+    # 1.
+    if budget.device is not None and need.amount.device > budget.device:
+        device = f"{mb(need.amount.device)} of the accelerator's memory are needed, {mb(budget.device)} may be used"
+        return f'{device}: set device = "cpu" in [{need.job}], or choose {smaller}'
+    # 2.
+    wanted, total = decision.required, readings.machine_total
+    alone = wanted <= min((size for name, size in budget.candidates.items() if name != budget.winner), default=0)
+    if alone and budget.winner == "total_minus_reserve" and total - wanted >= LEAST_RESERVE * total:
+        return f"Set EDGESERVE_OS_RESERVE={_floor((total - wanted) / GB)} to make it fit, or choose {smaller}"
+    if alone and budget.winner == "fraction_of_total" and wanted <= (1 - LEAST_RESERVE) * readings.total:
+        percent = math.ceil(100 * wanted / readings.total) / 100
+        return f"Set EDGESERVE_GPU_MEMORY_MAX_PERCENT={percent:.2f} to make it fit, or choose {smaller}"
+    # 3.
+    if pinned:
+        return f"Remove pinned = true from {', '.join(f'[{job}]' for job in pinned)}, or choose {smaller}"
+    # 4.
+    if alone and budget.winner == "available_now":
+        return f"Other programs hold the memory: free {mb(wanted - budget.usable)} on the device, or choose {smaller}"
+    # 5.
+    return f"Choose {smaller} that needs at most {mb(decision.largest)}"
+
+
+def _floor(gb: float) -> str:
+    """Rounded down to a hundredth, so that what it promises holds."""
+    return f"{math.floor(gb * 100) / 100:g}"

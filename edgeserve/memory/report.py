@@ -1,0 +1,161 @@
+"""What the memory routes tell, in the shapes of reference/gpu-memory-governor.md; sizes in MB. Pure functions.
+
+With an accelerator that has memory of its own, ``total_mb`` … ``allocated_mb`` are its figures and ``cpu_*`` the
+host's; else all are the host's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from edgeserve.engine import Rung
+from edgeserve.memory.amount import Amount
+from edgeserve.memory.budget import Budget
+from edgeserve.memory.entry import Entry
+from edgeserve.memory.heap import HeapUsage
+from edgeserve.memory.history import History, quantization
+from edgeserve.memory.policy import MB
+from edgeserve.memory.pressure import Level
+from edgeserve.memory.readings import Accelerator, Readings
+
+Json = dict[str, object]
+
+MESSAGES = {
+    Level.LOW: "Memory usage normal",
+    Level.MODERATE: "Memory usage moderate: engines idle for long are parked",
+    Level.HIGH: "Memory usage high: idle engines are parked",
+    Level.CRITICAL: "Memory usage critical: all idle engines are closed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """One moment: readings, the budget drawn from them, what is booked, and the pressure."""
+
+    readings: Readings
+    budget: Budget
+    booked: Amount
+    percent: float
+    level: Level
+
+
+def mb(size: int) -> int:
+    return size // MB
+
+
+def share(part: float, whole: float) -> float:
+    """Percent, to one place."""
+    return round(100 * part / whole, 1) if whole else 0.0
+
+
+def stats(now: Situation, entries: Iterable[Entry], history: History) -> Json:
+    """GET /memory/stats. ``used_percent`` is of the total; ``budget_used_percent`` is what the pressure goes by."""
+    entries = list(entries)
+    readings, counts = now.readings, history.counts
+    accelerator, own = readings.accelerator, readings.accelerator.has_own_memory
+    total, free = (accelerator.total, accelerator.free) if own else (readings.total, readings.available)
+    warm = [one for one in entries if one.resident.rung is Rung.WARM]
+    return {
+        "cuda_available": accelerator.name == "cuda",
+        "accelerator": accelerator.name,
+        "total_mb": mb(total),
+        "free_mb": mb(free),
+        "used_mb": mb(total - free),
+        "used_percent": share(total - free, total),
+        "allocated_mb": mb(now.booked.device if own else now.booked.host),
+        "budget_total_mb": mb(total),
+        "budget_usable_mb": mb(now.budget.device or 0 if own else now.budget.usable),
+        "budget_winner": now.budget.winner,
+        "budget_candidates_mb": {name: mb(size) for name, size in now.budget.candidates.items()},
+        "budget_used_percent": round(now.percent, 1),
+        "cpu_budget_total_mb": mb(readings.total),
+        "cpu_budget_usable_mb": mb(now.budget.warm),
+        "cpu_used_mb": mb(sum(one.held.host for one in warm)),
+        "pss_anon_mb": round(readings.process.anon / MB, 1),
+        "pss_file_mb": round(readings.process.file / MB, 1),
+        "models_loaded": sum(one.resident.rung is Rung.HOT for one in entries),
+        "models_offloaded": len(warm),
+        "pressure_level": now.level.name,
+        "total_evictions": counts["offloaded"] + counts["unloaded"],
+        "total_offloads": counts["offloaded"],
+        "total_restorations": counts["restored"],
+        "total_unloads": counts["unloaded"],
+    }
+
+
+def model(entry: Entry, now: float, accelerator: Accelerator) -> Json:
+    """One row of GET /memory/models. ``location``: where its bytes are, "disk" when it is cold."""
+    one = entry.resident
+    on_gpu = one.rung is Rung.HOT and entry.held.device > 0
+    return {
+        "model_name": one.spec.name,
+        "model_type": one.job,
+        "quantization": quantization(one.spec),
+        "location": "disk" if one.rung is Rung.COLD else "gpu" if on_gpu or _unified(entry, accelerator) else "cpu",
+        "rung": one.rung.name.lower(),
+        "memory_mb": round(entry.held.total / MB, 1),
+        "estimated_mb": round(entry.estimated / MB, 1),
+        "source": entry.source,
+        "idle_seconds": round(0.0 if one.leases else max(0.0, now - one.last_used), 1),
+        "use_count": entry.uses,
+        "leases": one.leases,
+        "pinned": one.pinned,
+    }
+
+
+def offloaded(entry: Entry, wall: float) -> Json:
+    """One row of GET /memory/offloaded; times in seconds since the epoch."""
+    one = entry.resident
+    return {
+        "model_key": key(entry),
+        "original_device": one.spec.device,
+        "offload_time": entry.parked_at,
+        "seconds_offloaded": round(max(0.0, wall - entry.parked_at), 1),
+    }
+
+
+def key(entry: Entry) -> str:
+    """``type:name:quantization``, as POST /memory/preload answers it."""
+    spec = entry.resident.spec
+    return f"{spec.job}:{spec.name}:{quantization(spec)}"
+
+
+def fragmentation(readings: Readings, heap: HeapUsage | None, emergencies: int, stopped: int) -> Json:
+    """GET /memory/fragmentation: of the accelerator's cache where there is one, else of the C heap.
+
+    ``num_alloc_retries`` counts emergency clean-ups, ``num_ooms`` the answers stopped because one was not enough.
+    """
+    accelerator = readings.accelerator
+    if accelerator.total:
+        allocated, reserved = accelerator.active, accelerator.active + accelerator.cached
+    elif heap is not None:
+        allocated, reserved = heap.allocated, heap.reserved
+    else:
+        allocated = reserved = readings.process.own
+    spare = max(0, reserved - allocated)
+    return {
+        "cuda_available": accelerator.name == "cuda",
+        "accelerator": accelerator.name,
+        "allocated_mb": mb(allocated),
+        "reserved_mb": mb(reserved),
+        "fragmentation_mb": mb(spare),
+        "fragmentation_percent": share(spare, reserved),
+        "num_alloc_retries": emergencies,
+        "num_ooms": stopped,
+    }
+
+
+def health(now: Situation) -> Json:
+    """GET /memory/health: unhealthy at CRITICAL. ``used_percent`` is of the budget, as the levels are."""
+    return {
+        "healthy": now.level is not Level.CRITICAL,
+        "pressure": now.level.name,
+        "used_percent": round(now.percent, 1),
+        "message": MESSAGES[now.level],
+    }
+
+
+def _unified(entry: Entry, accelerator: Accelerator) -> bool:
+    one = entry.resident
+    return accelerator.unified and accelerator.total > 0 and one.rung is Rung.HOT and one.spec.device != "cpu"
