@@ -1,0 +1,102 @@
+"""The metadata of a GGUF file, read without llama.cpp: enough to estimate what a model will take.
+
+Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Arrays are stepped over; only their length is kept.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from edgeserve.errors import EngineFailure
+
+MAGIC = b"GGUF"
+MAX_PAIRS, MAX_TEXT = 10_000, 64 << 20
+SCALARS = {0: "B", 1: "b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "?", 10: "<Q", 11: "<q", 12: "<d"}
+TEXT, ARRAY = 8, 9
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    """Metadata by key; for arrays, their length. Raises EngineFailure naming the file."""
+    try:
+        with path.open("rb") as file:
+            if file.read(4) != MAGIC:
+                raise EngineFailure(f"{path}: not a GGUF file")
+            version, _, pairs = _unpack(file, "<I"), _unpack(file, "<Q"), _unpack(file, "<Q")
+            if version < 2 or pairs > MAX_PAIRS:
+                raise EngineFailure(f"{path}: GGUF version {version} with {pairs} entries cannot be read")
+            return {_text(file): _value(file, _unpack(file, "<I")) for _ in range(pairs)}
+    except FileNotFoundError:
+        raise EngineFailure(f"{path}: no such file; pull the model again with `edgeserve pull`") from None
+    except (OSError, struct.error, UnicodeDecodeError, KeyError) as error:
+        raise EngineFailure(f"{path}: not a complete GGUF file ({error})") from error
+
+
+def _unpack(file: BinaryIO, form: str) -> Any:
+    return struct.unpack(form, file.read(struct.calcsize(form)))[0]
+
+
+def _text(file: BinaryIO) -> str:
+    length = _unpack(file, "<Q")
+    if length > MAX_TEXT:
+        raise struct.error(f"a text of {length} bytes")
+    return file.read(length).decode()
+
+
+def _value(file: BinaryIO, kind: int) -> Any:
+    if kind == TEXT:
+        return _text(file)
+    if kind != ARRAY:
+        return _unpack(file, SCALARS[kind])
+    inner, count = _unpack(file, "<I"), _unpack(file, "<Q")
+    if inner == TEXT:
+        for _ in range(count):
+            length = _unpack(file, "<Q")
+            if length > MAX_TEXT:
+                raise struct.error(f"a text of {length} bytes")
+            file.seek(length, 1)
+    else:
+        file.seek(struct.calcsize(SCALARS[inner]) * count, 1)
+    return count
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What decides the memory of a language model."""
+
+    layers: int
+    width: int
+    feed_forward: int
+    key_value_width: int
+    """Of keys and values together, over all heads of one layer."""
+    vocabulary: int
+    trained_context: int
+    window: int
+    """Of sliding attention, 0 for none."""
+
+
+def read_shape(path: Path) -> Shape:
+    """Raises EngineFailure when the file names no architecture."""
+    header = read_header(path)
+    architecture = header.get("general.architecture")
+
+    def number(key: str, default: int = 0) -> int:
+        value = header.get(f"{architecture}.{key}", default)
+        return int(value) if isinstance(value, int | float) else default
+
+    width, heads = number("embedding_length"), max(1, number("attention.head_count", 1))
+    if not width or not number("block_count"):
+        raise EngineFailure(f"{path}: names no layers of a language model; its architecture is {architecture!r}")
+    shared = number("attention.head_count_kv", heads)
+    head_width = number("attention.key_length", width // heads) + number("attention.value_length", width // heads)
+    return Shape(
+        layers=number("block_count"),
+        width=width,
+        feed_forward=number("feed_forward_length", 4 * width),
+        key_value_width=shared * head_width,
+        vocabulary=number("vocab_size", int(header.get("tokenizer.ggml.tokens", 32_000))),
+        trained_context=number("context_length", 2048),
+        window=number("attention.sliding_window"),
+    )

@@ -1,0 +1,147 @@
+"""Chat through llama.cpp: the model mapped at startup, its own chat template, tokens streamed as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
+from edgeserve.errors import EngineFailure, InvalidRequest
+from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, Message, TextPart, TokenEvent
+from engines import llama_model, pages
+from engines.gguf_header import read_shape
+from engines.llama_context import Cancelled, Context, estimate_bytes
+from engines.llama_options import read_options
+from engines.llama_sampler import Sampler
+from engines.llama_template import ChatTemplate
+from engines.llama_text import TextStream
+
+VOCABULARY_BYTES = 380
+"""Private bytes for each token of an open vocabulary, measured on SmolLM2 (49,152 tokens)."""
+
+
+class LlamaChat:
+    """Files: ``model``. Options: engines/llama_options.py.
+
+    Warm: the model is mapped, no weight page is resident, only the vocabulary is private. Hot: weights resident and
+    a context made.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self.spec = spec
+        self.options = read_options(spec.job, spec.options)
+        self._model: llama_model.MappedModel | None = None
+        self._context: Context | None = None
+        self._template: ChatTemplate | None = None
+        self._private = {Rung.COLD: 0, Rung.WARM: 0, Rung.HOT: 0}
+
+    @property
+    def rung(self) -> Rung:
+        if self._model is None:
+            return Rung.COLD
+        return Rung.WARM if self._context is None else Rung.HOT
+
+    def estimate(self) -> Footprint:
+        path = self.spec.files["model"]
+        shape = read_shape(path)
+        private = estimate_bytes(shape, self.options) + shape.vocabulary * VOCABULARY_BYTES
+        return Footprint(mapped=path.stat().st_size, private=private)
+
+    def footprint(self) -> Footprint:
+        rung = self.rung
+        mapped = pages.resident_mapped(self.spec.files["model"]) if rung is Rung.HOT else 0
+        return Footprint(mapped=mapped, private=self._private[rung])
+
+    def open(self) -> None:
+        if self._model is None:
+            before = pages.private_bytes()
+            self._model = llama_model.acquire(self.spec.files["model"], self.spec.device, self.options)
+            self._private[Rung.WARM] = max(0, pages.private_bytes() - before)
+
+    def heat(self) -> None:
+        if self._model is None:
+            raise EngineFailure(f"{self.spec.name} is cold; open it first")
+        if self._context is None:
+            before = pages.private_bytes()
+            self._context = self._make_context(self._model)
+            self._model.heat()
+            self._private[Rung.HOT] = self._private[Rung.WARM] + max(0, pages.private_bytes() - before)
+
+    def park(self) -> None:
+        if self._model is not None and self._context is not None:
+            self._free_context(self._context)
+            self._context = None
+            self._model.cool()
+            pages.trim_heap()
+
+    def close(self) -> None:
+        self.park()
+        if self._model is not None:
+            self._template = None
+            llama_model.release(self._model)
+            self._model = None
+
+    def _make_context(self, model: llama_model.MappedModel) -> Context:
+        return Context(model, self.options, self.spec.threads)
+
+    def _free_context(self, context: Context) -> None:
+        context.free()
+
+    # Chat
+
+    def chat(self, request: ChatRequest, cancel: Cancel) -> Iterator[ChatEvent]:
+        model, context = self._model, self._context
+        if model is None or context is None:
+            raise EngineFailure(f"{self.spec.name} is {self.rung.name.lower()}, not hot")
+        sampler = Sampler(request, self.options, model.vocabulary)
+        try:
+            prompt_tokens, cached = self._prefill(model, context, request, cancel)
+            yield from self._generate(context, request, cancel, sampler, prompt_tokens, cached)
+        except Cancelled:
+            return
+        finally:
+            sampler.free()
+
+    def _prefill(
+        self, model: llama_model.MappedModel, context: Context, request: ChatRequest, cancel: Cancel
+    ) -> tuple[int, int]:
+        """Decode the prompt; returns its length in tokens, and how many of them were still in the cache."""
+        if request.images:
+            raise InvalidRequest("this model takes no images; use a vision model", param="messages")
+        tokens = model.tokenize(self.prompt(model, request), add_special=request.prompt is not None)
+        if not tokens:
+            raise InvalidRequest("the prompt is empty", param="prompt")
+        return len(tokens), context.feed(tokens, cancel)
+
+    def _generate(
+        self, context: Context, request: ChatRequest, cancel: Cancel, sampler: Sampler, prompt_tokens: int, cached: int
+    ) -> Iterator[ChatEvent]:
+        model = context.model
+        limit = min(request.max_tokens or self.options.max_new_tokens, self.options.max_new_tokens)
+        stream = TextStream(request.stop)
+        said = 0
+        while True:
+            if cancel.is_set():
+                raise Cancelled
+            token = sampler.sample(context.handle)
+            said += 1
+            ended = model.ends(token)
+            text = "" if ended else stream.feed(model.piece(token))
+            if text:
+                yield TokenEvent(text)
+            if ended or stream.stopped or said >= limit or context.position >= context.size:
+                break
+            context.push(token)
+        if not stream.stopped and (rest := stream.rest()):
+            yield TokenEvent(rest)
+        yield FinishEvent("stop" if ended or stream.stopped else "length", prompt_tokens, said, cached)
+
+    def prompt(self, model: llama_model.MappedModel, request: ChatRequest, marker: str = "") -> str:
+        """Text to continue: the raw prompt, or the conversation in the model's own chat template."""
+        if request.prompt is not None:
+            return request.prompt
+        if self._template is None:
+            self._template = ChatTemplate(model.chat_template(), *model.borders())
+        messages = request.messages
+        if self.options.system and not any(message.role == "system" for message in messages):
+            messages = (Message("system", (TextPart(self.options.system),)), *messages)
+        return self._template.render(messages, marker)

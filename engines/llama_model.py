@@ -1,0 +1,126 @@
+"""Mapped models, shared by all engines that name the same file.
+
+llama.cpp maps with MAP_POPULATE: right after loading, every weight page is resident. ``acquire`` drops them again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from edgeserve.engine import Device
+from edgeserve.errors import EngineFailure
+from engines import pages
+from engines.llama_options import LlamaOptions
+from engines.llama_runtime import llama, why
+
+
+@dataclass(eq=False, slots=True)
+class MappedModel:
+    """One ``llama_model`` and who uses it. ``handle`` and ``vocabulary`` are llama.cpp's pointers."""
+
+    path: Path
+    handle: Any
+    vocabulary: Any
+    users: int = 0
+    hot: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def heat(self) -> None:
+        """Make the weights resident, for one more hot user."""
+        with self.lock:
+            self.hot += 1
+        pages.populate_mapped(self.path)
+
+    def cool(self) -> None:
+        """One hot user less; the last one's pages go."""
+        with self.lock:
+            self.hot -= 1
+            if not self.hot:
+                pages.drop_mapped(self.path)
+
+    def tokenize(self, text: str, *, add_special: bool) -> list[int]:
+        """``add_special``: prepend what the model begins every text with; templates write that themselves."""
+        data = text.encode()
+        room = len(data) + 8
+        array = (llama().llama_token * room)()
+        count = llama().llama_tokenize(self.vocabulary, data, len(data), array, room, add_special, True)
+        if count < 0:
+            raise EngineFailure(f"{self.path}: a text of {len(data)} bytes could not be cut into tokens")
+        return list(array[:count])
+
+    def piece(self, token: int) -> bytes:
+        """The bytes of one token, perhaps part of a character; control tokens have none."""
+        buffer = ctypes.create_string_buffer(256)
+        length = llama().llama_token_to_piece(self.vocabulary, token, buffer, len(buffer), 0, False)
+        return buffer.raw[:length] if length > 0 else b""
+
+    def ends(self, token: int) -> bool:
+        """Does this token end an answer?"""
+        return bool(llama().llama_vocab_is_eog(self.vocabulary, token))
+
+    def chat_template(self) -> str | None:
+        """The Jinja source that the file carries."""
+        source = llama().llama_model_chat_template(self.handle, None)
+        return source.decode() if source else None
+
+    def borders(self) -> tuple[str, str]:
+        """Texts of the tokens that begin and end a text; empty where the model has none."""
+        runtime = llama()
+        tokens = (runtime.llama_vocab_bos(self.vocabulary), runtime.llama_vocab_eos(self.vocabulary))
+        begin, end = (
+            (runtime.llama_vocab_get_text(self.vocabulary, one) or b"").decode() if one >= 0 else "" for one in tokens
+        )
+        return begin, end
+
+
+_models: dict[tuple[object, ...], MappedModel] = {}
+_lock = threading.Lock()
+
+
+def acquire(path: Path, device: Device, options: LlamaOptions) -> MappedModel:
+    """Map the file, or share the mapping that is there. No page is resident after. Raises EngineFailure."""
+    if not path.is_file():
+        raise EngineFailure(f"{path}: no such file; pull the model again with `edgeserve pull`")
+    repack = options.repack == "on"
+    layers = 0 if device == "cpu" else options.gpu_layers
+    key = (path.resolve(), layers, repack)
+    with _lock:
+        if key not in _models:
+            _models[key] = _load(path, device, layers, repack)
+        _models[key].users += 1
+        return _models[key]
+
+
+def release(model: MappedModel) -> None:
+    """Give the model back; the last user frees it."""
+    with _lock:
+        model.users -= 1
+        if not model.users:
+            for key in [key for key, one in _models.items() if one is model]:
+                del _models[key]
+            llama().llama_model_free(model.handle)
+            pages.trim_heap()
+
+
+def _load(path: Path, device: Device, layers: int, repack: bool) -> MappedModel:
+    runtime = llama()
+    offload = bool(runtime.llama_supports_gpu_offload())
+    if device in ("cuda", "metal") and not offload:
+        raise EngineFailure(
+            f'device {device!r}: this build of llama-cpp-python computes on the processor only; use device = "cpu", or '
+            f"rebuild it with CMAKE_ARGS=-DGGML_{device.upper()}=on"
+        )
+    parameters = runtime.llama_model_default_params()
+    parameters.n_gpu_layers = layers if offload else 0
+    parameters.load_mode = runtime.LLAMA_LOAD_MODE_MMAP
+    parameters.use_extra_bufts = repack
+    handle = runtime.llama_model_load_from_file(str(path).encode(), parameters)
+    if not handle:
+        raise EngineFailure(f"{path}: llama.cpp cannot load it{why()}")
+    pages.drop_mapped(path)
+    pages.trim_heap()
+    return MappedModel(path, handle, runtime.llama_model_get_vocab(handle))

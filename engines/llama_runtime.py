@@ -1,0 +1,55 @@
+"""llama.cpp's low-level bindings, loaded once, its log turned into ours."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import logging
+from typing import Any
+
+log = logging.getLogger("edgeserve.llama")
+
+WARN, ERROR = 3, 4
+recent_errors: collections.deque[str] = collections.deque(maxlen=5)
+"""Last lines that llama.cpp logged as errors: its calls only return null."""
+
+
+@functools.cache
+def llama() -> Any:
+    """The module ``llama_cpp.llama_cpp``, its backend initialised."""
+    import llama_cpp.llama_cpp as bindings
+
+    bindings.llama_log_set(_callback(bindings), None)
+    bindings.llama_backend_init()
+    return bindings
+
+
+@functools.cache
+def mtmd() -> Any:
+    """The module ``llama_cpp.mtmd_cpp``: pictures into embeddings."""
+    import llama_cpp.mtmd_cpp as bindings
+
+    callback = _callback(llama())
+    bindings.mtmd_log_set(callback, None)
+    bindings.mtmd_helper_log_set(callback, None)
+    return bindings
+
+
+@functools.cache
+def _callback(bindings: Any) -> Any:
+    # Cached, since the library keeps a pointer to it for as long as it lives.
+    def tell(level: int, text: bytes, user: object) -> None:
+        line = text.decode(errors="replace").rstrip()
+        if level == ERROR and line:
+            recent_errors.append(line)
+        if line:
+            log.debug("%s", line)
+
+    return bindings.llama_log_callback(tell)
+
+
+def why() -> str:
+    """What llama.cpp said last of a failure, in brackets; empty when it said nothing."""
+    said = "; ".join(recent_errors)
+    recent_errors.clear()
+    return f" ({said})" if said else ""

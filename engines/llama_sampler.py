@@ -1,0 +1,81 @@
+"""llama.cpp's sampler chain for one request."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from edgeserve.errors import InvalidRequest
+from edgeserve.messages import ChatRequest
+from engines.llama_options import LlamaOptions
+from engines.llama_runtime import llama
+
+PENALTY_WINDOW = 64
+"""Tokens back that penalties look (llama.cpp's default)."""
+
+JSON_OBJECT = r"""
+root   ::= object
+value  ::= object | array | string | number | "true" | "false" | "null"
+object ::= "{" ws ( string ":" ws value ws ( "," ws string ":" ws value ws )* )? "}"
+array  ::= "[" ws ( value ws ( "," ws value ws )* )? "]"
+string ::= "\"" ( [^"\\\x00-\x1F\x7F] | "\\" ( ["\\bfnrt/] | "u" [0-9a-fA-F]{4} ) )* "\""
+number ::= "-"? ( "0" | [1-9] [0-9]{0,15} ) ( "." [0-9]{1,16} )? ( [eE] [-+]? [0-9]{1,3} )?
+ws     ::= ( " " | "\n" [ \t]{0,16} )?
+"""
+"""One JSON object (RFC 8259), white space kept short, since small models like to go on with it."""
+
+
+class Sampler:
+    """Chooses tokens; free it when done."""
+
+    def __init__(self, request: ChatRequest, options: LlamaOptions, vocabulary: Any) -> None:
+        runtime = llama()
+        self._size = int(runtime.llama_vocab_n_tokens(vocabulary))
+        parameters = runtime.llama_sampler_chain_default_params()
+        self.chain = runtime.llama_sampler_chain_init(parameters)
+        for one in self._samplers(request, options, vocabulary):
+            runtime.llama_sampler_chain_add(self.chain, one)
+
+    def sample(self, context: Any) -> int:
+        """The next token after the last one decoded."""
+        return int(llama().llama_sampler_sample(self.chain, context, -1))
+
+    def free(self) -> None:
+        llama().llama_sampler_free(self.chain)
+
+    def _samplers(self, request: ChatRequest, options: LlamaOptions, vocabulary: Any) -> list[Any]:
+        runtime, wanted = llama(), request.sampling
+        chain = []
+        if wanted.logit_bias:
+            chain.append(self._biases(wanted.logit_bias))
+        repeat = _or(wanted.repeat_penalty, options.repeat_penalty)
+        frequency, presence = wanted.frequency_penalty or 0.0, wanted.presence_penalty or 0.0
+        if repeat != 1.0 or frequency or presence:
+            chain.append(runtime.llama_sampler_init_penalties(self._size, PENALTY_WINDOW, repeat, frequency, presence))
+        if request.json_object:
+            chain.append(runtime.llama_sampler_init_grammar(vocabulary, JSON_OBJECT.encode(), b"root"))
+        temperature = _or(wanted.temperature, options.temperature)
+        if temperature <= 0:
+            return [*chain, runtime.llama_sampler_init_greedy()]
+        seed = wanted.seed if wanted.seed is not None else secrets.randbits(32)
+        return [
+            *chain,
+            runtime.llama_sampler_init_top_k(int(_or(wanted.top_k, options.top_k))),
+            runtime.llama_sampler_init_top_p(_or(wanted.top_p, options.top_p), 1),
+            runtime.llama_sampler_init_min_p(_or(wanted.min_p, options.min_p), 1),
+            runtime.llama_sampler_init_temp(temperature),
+            runtime.llama_sampler_init_dist(seed & 0xFFFFFFFF),
+        ]
+
+    def _biases(self, wanted: tuple[tuple[int, float], ...]) -> Any:
+        runtime = llama()
+        for token, _ in wanted:
+            if not 0 <= token < self._size:
+                text = f"token {token} is not in the vocabulary of {self._size} tokens"
+                raise InvalidRequest(text, param="logit_bias")
+        biases = (runtime.llama_logit_bias * len(wanted))(*(runtime.llama_logit_bias(*pair) for pair in wanted))
+        return runtime.llama_sampler_init_logit_bias(self._size, len(wanted), biases)
+
+
+def _or(given: float | None, default: float) -> float:
+    return default if given is None else given

@@ -1,0 +1,43 @@
+"""From a model's bytes to text that is certain: whole characters, and nothing that may turn out to be a stop string."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Sequence
+
+
+class TextStream:
+    """Feed it pieces of UTF-8; it gives out what cannot change any more."""
+
+    def __init__(self, stops: Sequence[str] = ()) -> None:
+        self._stops = tuple(stop for stop in stops if stop)
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._pending = ""
+        self.stopped = False
+
+    def feed(self, piece: bytes) -> str:
+        """Text that became certain. After ``stopped`` turns true, what came before the stop string was the last."""
+        self._pending += self._decoder.decode(piece)
+        found = [at for stop in self._stops if (at := self._pending.find(stop)) >= 0]
+        if found:
+            self.stopped = True
+            text, self._pending = self._pending[: min(found)], ""
+            return text
+        held = self._held()
+        cut = len(self._pending) - held
+        text, self._pending = self._pending[:cut], self._pending[cut:]
+        return text
+
+    def rest(self) -> str:
+        """What was held back, when no more comes."""
+        text, self._pending = self._pending + self._decoder.decode(b"", final=True), ""
+        return text
+
+    def _held(self) -> int:
+        """Length of the longest end of the pending text that begins a stop string."""
+        longest = min(max(map(len, self._stops), default=0) - 1, len(self._pending))
+        for length in range(longest, 0, -1):
+            end = self._pending[-length:]
+            if any(stop.startswith(end) for stop in self._stops):
+                return length
+        return 0

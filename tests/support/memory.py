@@ -1,0 +1,165 @@
+"""A machine without memory: engines that only say what they take, and a probe that reads them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from support.gates import Clock, fake_spec
+
+from edgeserve.engine import Footprint, Job, Rung
+from edgeserve.memory.governor import Governor
+from edgeserve.memory.ledger import Ledger
+from edgeserve.memory.policy import GB, MB, MemoryPolicy
+from edgeserve.memory.readings import Accelerator, NullAccelerator, ProcessMemory, Readings
+
+POLICY = MemoryPolicy(os_reserve_gb=0.0, available_margin_gb=0.0, max_percent=1.0)
+"""A budget that is just the machine."""
+
+
+def readings(total: int = 16 * GB, available: int | None = None, anon: int = 0, **more: Any) -> Readings:
+    process = ProcessMemory(anon=anon, total=anon)
+    available = total - anon if available is None else available
+    return Readings(at=0.0, machine_total=total, machine_available=available, process=process, **more)
+
+
+class FakeResident:
+    """Takes what it is told to on each rung. ``takes`` differs from ``says`` when the estimate is wrong."""
+
+    def __init__(
+        self,
+        job: Job,
+        mapped: int = 0,
+        private: int = 0,
+        request: int = 0,
+        *,
+        warm: int = 0,
+        rung: Rung = Rung.COLD,
+        pinned: bool = False,
+        last_used: float = 0.0,
+        takes: int | None = None,
+    ) -> None:
+        self.spec = fake_spec(job, mapped=mapped, private=private)
+        self.rung = rung
+        self.leases = 0
+        self.last_used = last_used
+        self.pinned = pinned
+        self.says = Footprint(mapped * MB, private * MB, request * MB)
+        self.warm = Footprint(private=warm * MB)
+        self.takes = self.says if takes is None else Footprint(mapped * MB, takes * MB, request * MB)
+        self.opened = 0
+        self.before_step: Callable[[], None] = lambda: None
+        self.refuses = False
+
+    @property
+    def job(self) -> Job:
+        return self.spec.job
+
+    def estimate(self) -> Footprint:
+        return self.says
+
+    def footprint(self) -> Footprint:
+        if self.rung is Rung.HOT:
+            return dataclasses.replace(self.takes, per_request=0)
+        return self.warm if self.rung is Rung.WARM else Footprint()
+
+    def step_down(self, to: Rung) -> bool:
+        self.before_step()
+        if self.leases or self.refuses:
+            return False
+        self.rung = min(self.rung, to)
+        return True
+
+    def climb(self) -> None:
+        """What the gate does between reserve and settle."""
+        assert self.rung is not Rung.HOT, f"{self.job} opened twice"
+        self.opened += 1
+        self.rung = Rung.HOT
+
+
+class FakeProbe:
+    """Reads a machine of ``total`` on which only the residents and ``others`` take memory. ``late`` bytes that were
+    given back are not available yet; each glance brings ``returning`` of them."""
+
+    def __init__(self, total: int, base: int = 0) -> None:
+        self.total = total
+        self.base = base
+        self.others = 0
+        self.late = 0
+        self.returning = 0
+        self.residents: list[FakeResident] = []
+        self.accelerator: Any = NullAccelerator()
+        self.more: dict[str, Any] = {}
+        self.reads = 0
+
+    def read(self) -> Readings:
+        self.reads += 1
+        taken = [one.footprint() for one in self.residents]
+        anon = self.base + sum(one.private for one in taken)
+        process = ProcessMemory(anon=anon, file=sum(one.mapped for one in taken), total=sum(
+            (one.total for one in taken), self.base))
+        available = max(0, self.total - anon - self.others - self.late)
+        self.late = max(0, self.late - self.returning)
+        device: Accelerator = self.accelerator.read()
+        return Readings(0.0, self.total, available, process, accelerator=device, **self.more)
+
+    glance = latest = read
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+
+
+class World:
+    """A governor on a fake machine of ``total`` MB. Waiting moves the clock; ``on_wait`` is what happens meanwhile."""
+
+    def __init__(
+        self, total: int, *residents: FakeResident, policy: MemoryPolicy = POLICY, kind: type[Governor] = Governor
+    ) -> None:
+        self.clock = Clock(1000.0)
+        self.probe: Any = FakeProbe(total * MB)
+        self.waits: list[float] = []
+        self.on_wait: Callable[[], None] = lambda: None
+        self.ledger = Ledger()
+        self.trims = 0
+        self.governor = kind(
+            policy,
+            self.probe,
+            ledger=self.ledger,
+            clock=self.clock,
+            wait=self._wait,
+            wall=lambda: 1_704_067_200.0 + self.clock.now,
+            trim=self._trim,
+        )
+        self.residents = {one.job: one for one in residents}
+        for one in residents:
+            self.probe.residents.append(one)
+            self.governor.adopt(one)
+
+    def _wait(self, condition: Any, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.clock.now += seconds
+        self.on_wait()
+
+    def _trim(self) -> None:
+        self.trims += 1
+
+    def heat(self, job: Job) -> FakeResident:
+        """One whole request, at the end of which the engine is hot and was used just now."""
+        one = self.residents[job]
+        reservation = self.governor.reserve(one)
+        try:
+            if one.rung is not Rung.HOT:
+                one.climb()
+            self.governor.settle(reservation)
+        finally:
+            self.governor.release(reservation)
+            one.last_used = self.clock.now
+        return one
+
+    def later(self, seconds: float) -> None:
+        self.clock.now += seconds
+
+    def booked(self) -> int:
+        with self.governor.books.changed:
+            return self.governor.books.booked().host
