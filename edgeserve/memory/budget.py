@@ -18,10 +18,12 @@ PREFIX_CACHE_TIERS = ((128, 0.85), (64, 0.80), (32, 0.75))
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Bytes. ``device`` is the budget of an accelerator with memory of its own, None without one; ``warm`` what warm
-    engines may hold of ``usable``."""
+    """Bytes. ``usable`` is planned with; ``ceiling`` is the same without the margin under what is available, which
+    pressure is measured against. ``device``: of an accelerator with memory of its own, None without one. ``warm``:
+    what warm engines may hold of ``usable``."""
 
     usable: int
+    ceiling: int
     winner: str
     candidates: Mapping[str, int]
     device: int | None
@@ -39,16 +41,19 @@ def budget(readings: Readings, policy: MemoryPolicy, *, settled: bool = True) ->
     accelerator = readings.accelerator
     if accelerator.unified and accelerator.recommended:
         candidates["accelerator_recommended"] = accelerator.recommended
+    ceiling = min(candidates.values())
     if settled:
         # Mapped pages count as available already, so only what the system cannot take back is ours on top.
-        margin = available_margin(readings.total, policy)
-        candidates["available_now"] = readings.available + readings.unreclaimable - margin
+        reachable = readings.available + readings.unreclaimable
+        ceiling = min(ceiling, reachable)
+        candidates["available_now"] = reachable - available_margin(readings.total, policy)
     winner = min(candidates, key=lambda name: candidates[name])
     device = None
     if accelerator.has_own_memory:
         device = min(int(accelerator.total * policy.max_percent), accelerator.free + accelerator.active)
     return Budget(
         usable=max(0, candidates[winner]),
+        ceiling=max(0, ceiling),
         winner=winner,
         candidates=candidates,
         device=device,

@@ -134,7 +134,8 @@ def plan(
             return Decision(Verdict.STEP, free, evictable, savings=tuple(savings[:count]))
     # 3. and 4.
     saved = sum(one.private for one in savings)
-    if (steps := _victims(idle, lambda rungs: fits(rungs, saved), budget, policy)) is not None:
+    room = budget.warm - sum(one.held.host for one in residents if one.rung is Rung.WARM)
+    if (steps := _victims(idle, lambda rungs: fits(rungs, saved), room if policy.cpu_offload else 0)) is not None:
         return Decision(Verdict.STEP, free, evictable, savings=tuple(savings), steps=steps)
     # 5.
     movable = [one for one in residents if one.job != need.job and not one.pinned]
@@ -194,16 +195,14 @@ def _savings(need: Need, residents: Sequence[Standing]) -> list[Saving]:
     return sorted(found, key=lambda one: SAVING_ORDER.index(one.kind))
 
 
-def _victims(
-    idle: Sequence[Standing], fits: Callable[[Rungs], bool], budget: Budget, policy: MemoryPolicy
-) -> tuple[Step, ...] | None:
-    """Who of the idle goes down, and how far; None when all of them are not enough."""
+def _victims(idle: Sequence[Standing], fits: Callable[[Rungs], bool], room: int) -> tuple[Step, ...] | None:
+    """Who of the idle goes down, and how far; None when all of them are not enough. ``room`` is left in the warm pool;
+    none at all means that nothing is parked."""
     rungs: Rungs = {}
-    pool = sum(one.held.host for one in idle if one.rung is Rung.WARM)
-    # 3. one rung each, as far as the warm pool has room
+    # 3. one rung each
     for one in idle:
-        if one.rung is Rung.HOT and policy.cpu_offload and pool + one.warm.host <= budget.warm:
-            pool += one.warm.host
+        if one.rung is Rung.HOT and room > 0 and one.warm.host <= room:
+            room -= one.warm.host
             rungs[one.job] = Rung.WARM
             if fits(rungs):
                 return _spared(idle, rungs, fits)

@@ -30,7 +30,7 @@ def used_percent(readings: Readings, limit: Budget) -> float:
     Mapped weights do not count: the system drops them by itself. Were they counted, one engine that fills its budget
     as planned would stop its own answers as CRITICAL.
     """
-    shares = [readings.unreclaimable / limit.usable if limit.usable else 1.0]
+    shares = [readings.unreclaimable / limit.ceiling if limit.ceiling else 1.0]
     if limit.device:
         shares.append((readings.accelerator.active + readings.accelerator.cached) / limit.device)
     return 100 * max(shares)

@@ -6,13 +6,12 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from support.gates import Clock, fake_spec
-
 from edgeserve.engine import Footprint, Job, Rung
 from edgeserve.memory.governor import Governor
 from edgeserve.memory.ledger import Ledger
 from edgeserve.memory.policy import GB, MB, MemoryPolicy
 from edgeserve.memory.readings import Accelerator, NullAccelerator, ProcessMemory, Readings
+from support.gates import Clock, fake_spec
 
 POLICY = MemoryPolicy(os_reserve_gb=0.0, available_margin_gb=0.0, max_percent=1.0)
 """A budget that is just the machine."""
@@ -97,8 +96,9 @@ class FakeProbe:
         self.reads += 1
         taken = [one.footprint() for one in self.residents]
         anon = self.base + sum(one.private for one in taken)
-        process = ProcessMemory(anon=anon, file=sum(one.mapped for one in taken), total=sum(
-            (one.total for one in taken), self.base))
+        process = ProcessMemory(
+            anon=anon, file=sum(one.mapped for one in taken), total=sum((one.total for one in taken), self.base)
+        )
         available = max(0, self.total - anon - self.others - self.late)
         self.late = max(0, self.late - self.returning)
         device: Accelerator = self.accelerator.read()

@@ -1,0 +1,51 @@
+"""The C heap: what is freed goes back, and the figures add up; elsewhere than on glibc nothing breaks."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import sys
+
+import pytest
+
+from edgeserve.memory import heap
+from edgeserve.memory.probe import Probe
+
+glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
+
+
+@glibc
+def test_the_figures_follow_an_allocation() -> None:
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype = ctypes.c_void_p
+    before = heap.usage()
+    block = libc.malloc(ctypes.c_size_t(5 << 20))
+    during = heap.usage()
+    libc.free(ctypes.c_void_p(block))
+    assert before is not None
+    assert during is not None
+    assert during.allocated - before.allocated >= 5 << 20
+    assert during.reserved >= during.allocated
+
+
+@glibc
+@pytest.mark.skipif(sys.platform != "linux", reason="reads this machine's /proc")
+def test_trimming_returns_small_blocks_to_the_system() -> None:
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype = ctypes.c_void_p
+    libc.memset.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]
+    blocks = [libc.malloc(ctypes.c_size_t(4096)) for _ in range(4096)]
+    for block in blocks:
+        libc.memset(block, 1, 4096)
+    full = Probe().read().process.anon
+    for block in blocks[:-1]:  # the last one keeps the heap's top in place
+        libc.free(ctypes.c_void_p(block))
+    heap.trim()
+    assert full - Probe().read().process.anon > 8 << 20
+    libc.free(ctypes.c_void_p(blocks[-1]))
+
+
+def test_another_c_library_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heap, "_libc", lambda: object())
+    heap.trim()
+    assert heap.usage() is None

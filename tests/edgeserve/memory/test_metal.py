@@ -1,0 +1,74 @@
+"""MLX's limits: the reference's own example, each candidate as the winner, and that they are set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.memory import readings
+
+from edgeserve.memory.metal import CACHE_FRACTION, LEAST, MetalLimits, apply, limits
+from edgeserve.memory.policy import GB
+from edgeserve.memory.readings import Accelerator
+
+
+def mac(total: float, available: float, recommended: float) -> Any:
+    size = int(total * GB)
+    return readings(
+        size,
+        int(available * GB),
+        accelerator=Accelerator("metal", size, recommended=int(recommended * GB), unified=True),
+    )
+
+
+@pytest.mark.parametrize(
+    ("machine", "winner", "gb"),
+    [
+        (mac(48, 33, 46), "adaptive_available", 30.0),  # "min(33.6, 45, 46, 30.0) = 30.0 GB (adaptive wins)"
+        (mac(48, 40, 46), "fraction_of_total", 33.6),
+        (mac(8, 8, 7), "total_minus_reserve", 5.0),
+        (mac(64, 60, 40), "apple_recommended", 40.0),
+        (mac(16, 4, 12), "fraction_of_total", 11.2),  # 1 GB is not valid: too little to work in
+        (mac(2, 1, 1), "least", 2.0),
+        (mac(48, 33, 0), "adaptive_available", 30.0),
+    ],
+)
+def test_the_smallest_valid_candidate_wins(machine: Any, winner: str, gb: float) -> None:
+    found = limits(machine)
+    assert found.winner == winner
+    assert found.memory / GB == pytest.approx(gb)
+    assert found.cache == int(found.memory * CACHE_FRACTION)
+
+
+@pytest.mark.parametrize(("macos", "wired"), [((), None), ((14, 7), None), ((15, 0), 30 * GB), ((26, 1), 30 * GB)])
+def test_memory_is_pinned_only_where_the_system_can(macos: tuple[int, ...], wired: int | None) -> None:
+    assert limits(mac(48, 33, 46), macos).wired == wired
+
+
+@given(st.floats(0, 600), st.floats(0, 600), st.floats(0, 600))
+def test_no_limit_is_below_the_least_or_above_what_apple_says(
+    total: float, available: float, recommended: float
+) -> None:
+    found = limits(mac(total, available, recommended), (15, 0))
+    assert found.memory >= LEAST
+    if found.winner != "least" and recommended * GB > LEAST + 1:
+        assert found.memory <= recommended * GB
+    assert found.wired is None or found.wired <= found.memory
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, int]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda size: self.calls.append((name, size))
+
+
+def test_they_are_set_on_the_module_that_is_given() -> None:
+    mx = Recorder()
+    apply(mx, MetalLimits(100, 25, None, "x"))
+    apply(mx, MetalLimits(100, 25, 50, "x"))
+    plain = [("set_memory_limit", 100), ("set_cache_limit", 25)]
+    assert mx.calls == [*plain, *plain, ("set_wired_limit", 50)]

@@ -1,0 +1,127 @@
+"""Levels and who goes for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.memory import readings
+
+from edgeserve.engine import JOBS, Job, Rung
+from edgeserve.memory.amount import Amount
+from edgeserve.memory.budget import Budget, budget
+from edgeserve.memory.plan import Standing, Step
+from edgeserve.memory.policy import GB, MemoryPolicy
+from edgeserve.memory.pressure import Level, level_of, relief, used_percent
+from edgeserve.memory.readings import Accelerator, ProcessMemory, Stall, SystemPressure
+
+POLICY = MemoryPolicy()
+NOW = 1000.0
+
+
+@pytest.mark.parametrize(
+    ("percent", "level"),
+    [
+        (0, Level.LOW),
+        (59.9, Level.LOW),
+        (60, Level.MODERATE),
+        (79.9, Level.MODERATE),
+        (80, Level.HIGH),
+        (89.9, Level.HIGH),
+        (90, Level.CRITICAL),
+        (250, Level.CRITICAL),
+    ],
+)
+def test_the_levels(percent: float, level: Level) -> None:
+    assert level_of(percent, readings(), POLICY) is level
+
+
+@pytest.mark.parametrize(
+    ("more", "level"),
+    [
+        ({"system_pressure": SystemPressure.WARN}, Level.HIGH),
+        ({"system_pressure": SystemPressure.CRITICAL}, Level.CRITICAL),
+        ({"stall": Stall(some=50, full=9.9)}, Level.LOW),
+        ({"stall": Stall(some=50, full=10)}, Level.HIGH),
+    ],
+)
+def test_the_system_can_raise_the_level(more: dict[str, Any], level: Level) -> None:
+    assert level_of(10, readings(**more), POLICY) is level
+    assert level_of(95, readings(**more), POLICY) is Level.CRITICAL
+
+
+def test_only_what_cannot_be_taken_back_presses() -> None:
+    told = readings(16 * GB, available=13 * GB)
+    told = type(told)(0.0, 16 * GB, 13 * GB, ProcessMemory(anon=3 * GB, file=8 * GB, total=11 * GB))
+    assert used_percent(told, budget(told, POLICY)) == 25.0
+
+
+def test_shared_device_memory_presses_too() -> None:
+    told = readings(16 * GB, accelerator=Accelerator("metal", 16 * GB, active=5 * GB, cached=GB, unified=True))
+    assert used_percent(told, budget(told, POLICY)) == 50.0
+
+
+def test_a_full_card_presses_whatever_the_host_has() -> None:
+    card = Accelerator("cuda", total=10 * GB, free=0, active=8 * GB, cached=GB)
+    told = readings(16 * GB, accelerator=card)
+    assert used_percent(told, budget(told, POLICY)) > 90
+
+
+def test_no_budget_at_all_is_critical() -> None:
+    assert used_percent(readings(0), Budget(0, 0, "available_now", {}, None, 0)) == 100
+
+
+def stands(job: Job, idle: float, rung: Rung = Rung.HOT, **more: Any) -> Standing:
+    return Standing(job, job, rung, Amount(private=10), last_used=NOW - idle, **more)
+
+
+ENGINES = [stands("llm", 119), stands("vision", 121), stands("asr", 31), stands("tts", 4)]
+
+
+@pytest.mark.parametrize(
+    ("level", "steps"),
+    [
+        (Level.LOW, ()),
+        (Level.MODERATE, (Step("vision", Rung.WARM),)),
+        (Level.HIGH, (Step("vision", Rung.WARM), Step("llm", Rung.WARM), Step("asr", Rung.WARM))),
+        (Level.CRITICAL, (Step("vision", Rung.COLD), Step("llm", Rung.COLD), Step("asr", Rung.COLD))),
+    ],
+)
+def test_who_goes(level: Level, steps: tuple[Step, ...]) -> None:
+    assert relief(level, ENGINES, NOW, POLICY) == steps
+
+
+def test_warm_engines_go_at_critical_only() -> None:
+    warm = [stands("llm", 500, Rung.WARM)]
+    assert relief(Level.HIGH, warm, NOW, POLICY) == ()
+    assert relief(Level.CRITICAL, warm, NOW, POLICY) == (Step("llm", Rung.COLD),)
+    assert relief(Level.HIGH, warm, NOW, MemoryPolicy(cpu_offload=False)) == (Step("llm", Rung.COLD),)
+
+
+@given(
+    st.sampled_from(Level),
+    st.lists(
+        st.builds(
+            stands,
+            st.sampled_from(JOBS),
+            st.floats(0, 300),
+            st.sampled_from(Rung),
+            leases=st.integers(0, 1),
+            pinned=st.booleans(),
+            busy=st.booleans(),
+        ),
+        max_size=4,
+        unique_by=lambda one: one.job,
+    ),
+)
+def test_never_one_in_use(level: Level, engines: list[Standing]) -> None:
+    by_job = {one.job: one for one in engines}
+    for step in relief(level, engines, NOW, POLICY):
+        one = by_job[step.job]
+        assert not one.leases
+        assert not one.pinned
+        assert not one.busy
+        assert NOW - one.last_used >= POLICY.grace_seconds
+        assert step.to < one.rung
