@@ -1,26 +1,26 @@
 """Every error the server can give. No HTTP here: ``api/failures.py`` gives each code its status.
 
-    EdgeserveError
-    ├── InvalidRequest            the request is wrong; ``param`` names the field
-    │   ├── ContextOverflow       the prompt does not fit in the model's context
-    │   ├── UnsupportedMedia      audio or image in a form that cannot be read
-    │   ├── TooLarge              a body, an image or an audio beyond the limit
-    │   └── NotSupported          a documented feature that this version does not have
-    ├── Unauthorized              no key or a wrong one
-    ├── NotFound                  no such model, route or session
-    ├── NotConfigured             the engine is not listed in models.toml
-    ├── Busy                      the queue is full; ``retry_after`` says when to come back
-    ├── ShuttingDown              the server is draining
-    ├── DoesNotFit                the model cannot be held inside the memory budget
-    ├── MemoryPressure            memory ran critical while the answer was being made
-    ├── Cancelled                 the client went away
-    ├── EngineFailure             the runtime failed; the engine has been closed
-    ├── ConfigError               models.toml, a variable or a flag is wrong
-    └── StoreError                a model file cannot be had
-        ├── ModelMissing          not pulled yet
-        ├── ChecksumMismatch      the bytes are not the promised ones
-        ├── DiskFull              not enough free disk space
-        └── SourceUnavailable     the source did not answer, or not with the file
+EdgeserveError
+├── InvalidRequest            the request is wrong; ``param`` names the field
+│   ├── ContextOverflow       the prompt does not fit in the model's context
+│   ├── UnsupportedMedia      audio or image in a form that cannot be read
+│   ├── TooLarge              a body, an image or an audio beyond the limit
+│   └── NotSupported          a documented feature that this version does not have
+├── Unauthorized              no key or a wrong one
+├── NotFound                  no such model, route or session
+├── NotConfigured             the engine is not listed in models.toml
+├── Busy                      the queue is full; ``retry_after`` says when to come back
+├── ShuttingDown              the server is draining
+├── DoesNotFit                the model cannot be held inside the memory budget
+├── MemoryPressure            memory ran critical while the answer was being made
+├── Cancelled                 the client went away
+├── EngineFailure             the runtime failed; the engine has been closed
+├── ConfigError               models.toml, a variable or a flag is wrong
+└── StoreError                a model file cannot be had
+    ├── ModelMissing          not pulled yet
+    ├── ChecksumMismatch      the bytes are not the promised ones
+    ├── DiskFull              not enough free disk space
+    └── SourceUnavailable     the source did not answer, or not with the file
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class Gate:
             if self._closing:
                 raise ShuttingDown("the server is shutting down and takes no new requests", retry_after=5)
             # Work is counted, not leases: a client that reads its finished answer slowly must not keep others out.
-            if len(self._open_work) > self._queue_limit:
+            if sum(not work.cancel.is_set() for work in self._open_work) > self._queue_limit:
                 raise Busy(
                     f"{self.job} is busy: one request runs and all {self._queue_limit} places in its queue are taken; "
                     "try again later or raise queue_limit in models.toml",

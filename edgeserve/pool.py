@@ -10,7 +10,7 @@ from types import MappingProxyType, TracebackType
 from typing import cast
 
 from edgeserve.engine import Job, ModelSpec, Rung, TextToSpeech
-from edgeserve.errors import NotConfigured, ShuttingDown
+from edgeserve.errors import Cancelled, NotConfigured, ShuttingDown
 from edgeserve.gate import Done, Gate, Work
 from edgeserve.memory.governor import Governor
 from edgeserve.messages import Event, Request
@@ -33,6 +33,7 @@ class Lease:
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
         self._runs: list[Work] = []
+        self._mailbox: asyncio.Queue[Event | Done] | None = None
         self._released = False
 
     @property
@@ -47,6 +48,7 @@ class Lease:
         loop = asyncio.get_running_loop()
         # Unbounded on purpose: a slow client must not hold the engine. Its length is bounded by the request itself.
         mailbox: asyncio.Queue[Event | Done] = asyncio.Queue()
+        self._mailbox = mailbox
 
         def emit(item: Event | Done) -> None:
             # A closed loop means that the server has ended: nobody is left to tell.
@@ -70,6 +72,9 @@ class Lease:
             self._released = True
             for work in self._runs:
                 work.cancel.set()
+            if self._mailbox is not None:
+                # Whoever still waits for an event of work that is queued or between two tokens need not wait on.
+                self._mailbox.put_nowait(Done(Cancelled("the request was cancelled")))
             self._gate.release()
 
     async def __aenter__(self) -> Lease:

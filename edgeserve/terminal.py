@@ -64,14 +64,14 @@ class ProgressBar:
         self._shown = ""
         self._latest = ""
 
-    def update(self, label: str, done: int, total: int) -> None:
-        """``done`` of ``total`` bytes; a total of 0 or less means that it is not known."""
+    def update(self, label: str, done: int, total: int, *, in_bytes: bool = True) -> None:
+        """``done`` of ``total``, in bytes or else as a mere share; a total of 0 or less means that it is not known."""
         now = self._clock()
         begins = label != self._label
         if begins:
             self.close()
             self._label, self._started, self._first_done = label, now, done
-        self._latest = self._line(done, total, now - self._started)
+        self._latest = self._line(done, total, now - self._started, in_bytes)
         pause = REDRAW_SECONDS if self._redraws else REPORT_SECONDS
         if begins or now - self._shown_at >= pause:
             self._show(now)
@@ -102,12 +102,15 @@ class ProgressBar:
         self._out.flush()
         self._shown, self._shown_at = self._latest, now
 
-    def _line(self, done: int, total: int, seconds: float) -> str:
+    def _line(self, done: int, total: int, seconds: float, in_bytes: bool) -> str:
         if total <= 0:
             return f"{self._label}  {human_size(done)}" if done else self._label
         part = min(1.0, done / total)
         bar = f"[{'=' * int(20 * part):20}] " if self._redraws else ""
-        line = f"{self._label}  {bar}{part:.0%} of {human_size(total)}"
+        line = f"{self._label}  {bar}{part:.0%}"
+        if not in_bytes:
+            return line
+        line += f" of {human_size(total)}"
         gained = done - self._first_done
         if seconds < 1 or gained <= 0:
             return line

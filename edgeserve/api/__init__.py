@@ -1,0 +1,1 @@
+"""HTTP: two dialects over one straight line (``line.py``), one renderer of failures, the limits on everything."""

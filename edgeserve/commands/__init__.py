@@ -48,6 +48,7 @@ class Call:
         return config.load(self.environ, path=Path(self.args.config) if self.args.config else None, flags=given)
 
     def store(self, config: Config) -> Store:
+        """Where models lie: models_dir of the settings, else the user's data folder."""
         from edgeserve.store import Store, default_root
 
         named = config.server.models_dir

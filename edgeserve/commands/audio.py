@@ -2,19 +2,46 @@
 
 from __future__ import annotations
 
-import io
 import sys
-import wave
 from pathlib import Path
 
 from edgeserve.commands import Call
 from edgeserve.commands.session import open_session
 from edgeserve.errors import EngineFailure, InvalidRequest
-from edgeserve.messages import AudioEvent, SpeakRequest
+from edgeserve.messages import AudioEvent, SegmentEvent, SpeakRequest, TranscribeEvent, TranscribeRequest
 from edgeserve.terminal import is_terminal
 
 
+def transcribe(call: Call) -> int:
+    from edgeserve.api import transcripts
+    from edgeserve.api.audio import decode_wav
+    from edgeserve.api.limits import Limits
+
+    args = call.args
+    data = sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()
+    pcm = decode_wav(data, Limits(), args.file)
+    forms = {"json": transcripts.Native, "srt": transcripts.Srt, "vtt": transcripts.Vtt}
+    with open_session(call, "asr") as session:
+        request = TranscribeRequest(pcm, args.language)
+        if args.format == "text":
+            session.ask(request, show_text)
+            print()
+        else:
+            whole = forms[args.format]()
+            session.ask(request, lambda event: whole.feed(0, event))
+            print(whole.end().decode().rstrip())
+    return 0
+
+
+def show_text(event: TranscribeEvent) -> None:
+    """Segments appear as they become certain; together they are the text."""
+    if isinstance(event, SegmentEvent):
+        print(event.text if event.start else event.text.lstrip(), end="", flush=True)
+
+
 def speak(call: Call) -> int:
+    from edgeserve.api.audio import wav
+
     args = call.args
     text = sys.stdin.read() if args.text == "-" else args.text
     if not text.strip():
@@ -25,12 +52,14 @@ def speak(call: Call) -> int:
     events: list[AudioEvent] = []
     with open_session(call, "tts") as session:
         session.ask(SpeakRequest(text.strip(), args.voice, args.speed), events.append)
-    # Written when all of it is there: a file that is there is whole.
-    wav = to_wav(events)
+    if not events:
+        raise EngineFailure("the engine made no sound of this text")
+    # Written when all of it is there: a file that exists is whole.
+    file = wav((event.pcm for event in events), events[0].sample_rate)
     if args.output == "-":
-        sys.stdout.buffer.write(wav)
+        sys.stdout.buffer.write(file)
     else:
-        Path(args.output).write_bytes(wav)
+        Path(args.output).write_bytes(file)
     return 0
 
 
@@ -41,17 +70,3 @@ def check_output(output: str) -> None:
             raise InvalidRequest("-o - writes WAV bytes, which a terminal cannot show; redirect them or name a file")
     elif not Path(output).absolute().parent.is_dir():
         raise InvalidRequest(f"-o {output}: there is no such directory")
-
-
-def to_wav(events: list[AudioEvent]) -> bytes:
-    """A WAV file of all pieces, which share one rate. Raises EngineFailure when there is no piece."""
-    if not events:
-        raise EngineFailure("the engine made no sound of this text")
-    file = io.BytesIO()
-    with wave.open(file, "wb") as out:
-        out.setnchannels(1)
-        out.setsampwidth(2)
-        out.setframerate(events[0].sample_rate)
-        for event in events:
-            out.writeframesraw(event.pcm)
-    return file.getvalue()

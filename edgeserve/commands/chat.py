@@ -8,7 +8,7 @@ from pathlib import Path
 from edgeserve.commands import Call
 from edgeserve.commands.session import Session, open_session
 from edgeserve.errors import EdgeserveError, InvalidRequest
-from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, ImagePart, Message, TextPart, TokenEvent
+from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, Message, TextPart, TokenEvent
 from edgeserve.terminal import is_terminal
 
 HELP = "/reset forgets the conversation, /exit or Ctrl-D leaves, Ctrl-C stops an answer"
@@ -31,10 +31,11 @@ def chat(call: Call) -> int:
 
 
 def vision(call: Call) -> int:
-    from edgeserve.api import image
+    from edgeserve.api.image import check_image
+    from edgeserve.api.limits import Limits
 
-    data = Path(call.args.image).read_bytes()
-    parts = (ImagePart(data), TextPart(call.args.prompt))
+    image = check_image(Path(call.args.image).read_bytes(), Limits(), call.args.image)
+    parts = (image, TextPart(call.args.prompt))
     with open_session(call, "vision") as session:
         answer(session, ChatRequest((Message("user", parts),), max_tokens=call.args.max_tokens))
     return 0

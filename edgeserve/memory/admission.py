@@ -70,6 +70,7 @@ class Admission:
         while True:
             self._books.observe()
             readings = self._probe.glance()
+            self._books.rest(readings)
             limit = budget(readings, self._policy, settled=settled)
             with self._books.changed:
                 decision = self._books.decide(need_of(entry), readings, limit, busy, spent)
@@ -126,6 +127,7 @@ class Admission:
             with self._books.changed:
                 self._measure(entry, taken)
             self._learn(entry)
+            self._books.rest(self._probe.glance())
 
     def _measure(self, entry: Entry, taken: Footprint, measured: int | None = None) -> None:
         entry.measure(taken, measured)

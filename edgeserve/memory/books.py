@@ -16,7 +16,7 @@ from edgeserve.memory.budget import Budget
 from edgeserve.memory.entry import Entry, Resident
 from edgeserve.memory.history import History
 from edgeserve.memory.ledger import Ledger
-from edgeserve.memory.plan import Decision, Need, Standing, booked, plan
+from edgeserve.memory.plan import Decision, Need, Standing, booked, overhead, plan
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.memory.readings import Readings
 
@@ -44,6 +44,7 @@ class Books:
         self.changed = threading.Condition()
         """Held to read or write; notified whenever memory may have come free."""
         self.closing = False
+        self._base = 0
         self._wait = wait
         self._entries: dict[Job, Entry] = {}
 
@@ -62,6 +63,12 @@ class Books:
         for entry in self:
             entry.observe()
 
+    def rest(self, readings: Readings) -> None:
+        """When no request runs, what the process takes beside its engines shows: remember it."""
+        with self.changed:
+            if self.at_rest():
+                self._base = overhead(self.standings(), readings)
+
     def standings(self, busy: Set[Job] = frozenset(), spent: Set[tuple[Job, str]] = frozenset()) -> list[Standing]:
         """All engines as ``plan`` sees them. ``busy`` could not be moved just now, ``spent`` savings are used up."""
         return [entry.standing(entry.resident.job in busy, spent) for entry in self._entries.values()]
@@ -79,7 +86,8 @@ class Books:
         spent: Set[tuple[Job, str]] = frozenset(),
     ) -> Decision:
         """``plan`` on the books as they are; under the lock when the answer is to be booked."""
-        return plan(need, self.standings(busy, spent), readings, limit, self.clock(), self.policy)
+        standings = self.standings(busy, spent)
+        return plan(need, standings, readings, limit, self.clock(), self.policy, base=self._base)
 
     def at_rest(self) -> bool:
         """No reservation is out: whatever memory moves now is moved by a step down."""

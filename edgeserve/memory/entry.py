@@ -84,7 +84,7 @@ class Entry:
         )
         for source, look in looks:
             found = look()
-            if found is not None and standing(found).total:
+            if found is not None and found.total + found.device:
                 self.hot, self.source, self.estimated = found, source, standing(found).total
                 return
         self.hot, self.source = Footprint(), "unknown"

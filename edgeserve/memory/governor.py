@@ -120,6 +120,7 @@ class Governor:
         self._relieved_at = self.books.clock()
         self.books.observe()
         readings = self.probe.glance()
+        self.books.rest(readings)
         now = self._situation(readings)
         used = 1 - readings.available / readings.total if readings.total else 1.0
         if used >= prefix_cache_threshold(readings.total, self.policy):

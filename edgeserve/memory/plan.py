@@ -102,8 +102,11 @@ def plan(
     budget: Budget,
     now: float,
     policy: MemoryPolicy,
+    *,
+    base: int = 0,
 ) -> Decision:
-    """Decide on ``need``. ``residents`` are all engines, the one in need among them.
+    """Decide on ``need``. ``residents`` are all engines, the one in need among them. ``base``: what the process was
+    seen to take beside them when no request ran, in bytes; a request that has not used its share yet would hide it.
 
     1. It fits as things stand: admit.
     2. It fits when prefix caches are dropped, then the context shrunk, then the image: step.
@@ -112,7 +115,7 @@ def plan(
     5. It would fit if those in use, or used a moment ago, were idle: wait.
     6. It never fits beside what is pinned: refuse.
     """
-    unbooked = overhead(residents, readings)
+    unbooked = max(base, overhead(residents, readings))
     idle = sorted(
         (one for one in residents if one.job != need.job and may_step_down(one, now, policy)),
         key=lambda one: one.last_used,

@@ -1,0 +1,99 @@
+"""The one place where errors become HTTP: ``{"error": {"message", "type", "code", "param"}}`` in every dialect."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from edgeserve import errors
+from edgeserve.errors import EdgeserveError
+
+STATUS: Mapping[str, int] = MappingProxyType(
+    {
+        errors.InvalidRequest.code: 400,
+        errors.ContextOverflow.code: 400,
+        errors.Unauthorized.code: 401,
+        errors.NotFound.code: 404,
+        errors.TooLarge.code: 413,
+        errors.UnsupportedMedia.code: 415,
+        errors.Cancelled.code: 499,
+        errors.EdgeserveError.code: 500,
+        errors.EngineFailure.code: 500,
+        errors.ConfigError.code: 500,
+        errors.NotSupported.code: 501,
+        errors.NotConfigured.code: 503,
+        errors.Busy.code: 503,
+        errors.ShuttingDown.code: 503,
+        errors.MemoryPressure.code: 503,
+        errors.StoreError.code: 503,
+        errors.ModelMissing.code: 503,
+        errors.ChecksumMismatch.code: 503,
+        errors.DiskFull.code: 507,
+        errors.SourceUnavailable.code: 503,
+        errors.DoesNotFit.code: 507,
+    }
+)
+"""HTTP status by code. 499 (nginx's "client closed request") reaches nobody but the log."""
+
+INTERNAL = EdgeserveError("an internal error; the server's log tells more under this answer's X-Request-Id")
+
+
+def body(error: EdgeserveError) -> dict[str, Any]:
+    """The error as every dialect writes it."""
+    return {
+        "error": {
+            "message": error.message,
+            "type": _type(STATUS[error.code]),
+            "code": error.code,
+            "param": error.param,
+        }
+    }
+
+
+def respond(error: EdgeserveError) -> JSONResponse:
+    headers = {}
+    if error.retry_after is not None:
+        headers["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
+    if isinstance(error, errors.Unauthorized):
+        headers["WWW-Authenticate"] = "Bearer"
+    return JSONResponse(body(error), STATUS[error.code], headers)
+
+
+def _type(status: int) -> str:
+    """OpenAI's word for a class of errors."""
+    if status == 401:
+        return "authentication_error"
+    if status == 404:
+        return "not_found_error"
+    if status < 500 or status == 501:
+        return "invalid_request_error"
+    return "server_error"
+
+
+async def on_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, EdgeserveError)  # noqa: S101 - registered for nothing else
+    return respond(error)
+
+
+async def on_http(request: Request, error: Exception) -> JSONResponse:
+    """What the router or the form parser refuses."""
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for nothing else
+    if error.status_code == 404:
+        answer = respond(errors.NotFound(f"there is no route {request.method} {request.url.path}; see GET /"))
+    elif error.status_code == 405:
+        text = f"{request.url.path} does not take {request.method}"
+        answer = JSONResponse(body(errors.InvalidRequest(text)), 405, error.headers)
+    else:
+        answer = respond(errors.InvalidRequest(f"the body cannot be read: {error.detail}"))
+    return answer
+
+
+async def on_unforeseen(request: Request, error: Exception) -> JSONResponse:
+    # Starlette raises the error on after this answer, and Uvicorn logs it with its traceback.
+    return respond(INTERNAL)

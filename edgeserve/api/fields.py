@@ -1,0 +1,151 @@
+"""Typed reading of a JSON object; every mistake names its field."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection
+from typing import Any
+
+from starlette.requests import Request
+
+from edgeserve.errors import InvalidRequest
+
+MAX_DEPTH = 64
+
+
+async def read_json(request: Request) -> Fields:
+    """The body as an object. Raises InvalidRequest."""
+    data = await request.body()
+    try:
+        value = json.loads(data.decode("utf-8"), parse_constant=_no_constant)
+    except UnicodeDecodeError:
+        raise InvalidRequest("the body is not UTF-8 text") from None
+    except RecursionError:
+        raise InvalidRequest(f"the body is nested more than {MAX_DEPTH} levels deep") from None
+    except json.JSONDecodeError as error:
+        raise InvalidRequest(
+            f"the body is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+        ) from None
+    if not isinstance(value, dict):
+        raise InvalidRequest(f"the body must be a JSON object, not {_kind(value)}")
+    if _depth(value) > MAX_DEPTH:
+        raise InvalidRequest(f"the body is nested more than {MAX_DEPTH} levels deep")
+    return Fields(value)
+
+
+def _no_constant(name: str) -> float:
+    raise json.JSONDecodeError(f"{name} is not a JSON number", name, 0)
+
+
+def _depth(value: Any) -> int:
+    level, nodes = 0, [value]
+    while nodes and level <= MAX_DEPTH:
+        level += 1
+        nodes = [
+            child
+            for node in nodes
+            if isinstance(node, dict | list)
+            for child in (node.values() if isinstance(node, dict) else node)
+        ]
+    return level
+
+
+class Fields:
+    """``path`` prefixes names in errors: "messages[0]."."""
+
+    def __init__(self, values: dict[str, Any], path: str = "") -> None:
+        self._values = values
+        self._path = path
+
+    def has(self, name: str) -> bool:
+        return self._values.get(name) is not None
+
+    def raw(self, name: str) -> Any:
+        return self._values.get(name)
+
+    def only(self, known: Collection[str]) -> None:
+        """Raises InvalidRequest for a field that nobody reads: most likely a misspelled one."""
+        for name in self._values:
+            if name not in known:
+                listed = ", ".join(sorted(known))
+                raise self.error(name, f"is not a known field; known are: {listed}")
+
+    def text(self, name: str, default: str | None = None, *, limit: int | None = None) -> str | None:
+        value = self._values.get(name)
+        if value is None:
+            return default
+        if not isinstance(value, str):
+            raise self.error(name, f"must be a string, not {_kind(value)}")
+        if limit is not None and len(value) > limit:
+            raise self.error(name, f"has {len(value)} characters; the limit is {limit}")
+        return value
+
+    def required_text(self, name: str, *, limit: int | None = None) -> str:
+        value = self.text(name, limit=limit)
+        if value is None or not value.strip():
+            raise self.error(name, "is required and must not be empty")
+        return value
+
+    def number(self, name: str, low: float, high: float) -> float | None:
+        value = self._values.get(name)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise self.error(name, f"must be a number, not {_kind(value)}")
+        if not low <= value <= high:
+            raise self.error(name, f"must lie between {low:g} and {high:g}, not {value:g}")
+        return float(value)
+
+    def integer(self, name: str, low: int, high: int) -> int | None:
+        value = self.number(name, low, high)
+        if value is not None and value != int(value):
+            raise self.error(name, f"must be a whole number, not {value:g}")
+        return None if value is None else int(self._values[name])
+
+    def flag(self, name: str) -> bool:
+        value = self._values.get(name)
+        if value is None:
+            return False
+        if not isinstance(value, bool):
+            raise self.error(name, f"must be true or false, not {_kind(value)}")
+        return value
+
+    def object(self, name: str) -> Fields | None:
+        value = self._values.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise self.error(name, f"must be an object, not {_kind(value)}")
+        return Fields(value, f"{self._path}{name}.")
+
+    def objects(self, name: str) -> list[Fields]:
+        """A list of objects; at least one."""
+        value = self._values.get(name)
+        if not isinstance(value, list) or not value:
+            raise self.error(name, "must be a list of at least one object")
+        for index, item in enumerate(value):
+            if not isinstance(item, dict):
+                raise self.error(f"{name}[{index}]", f"must be an object, not {_kind(item)}")
+        return [Fields(item, f"{self._path}{name}[{index}].") for index, item in enumerate(value)]
+
+    def texts(self, name: str, limit: int) -> tuple[str, ...]:
+        """A string, or a list of at most ``limit`` strings."""
+        value = self._values.get(name)
+        if value is None:
+            return ()
+        items = [value] if isinstance(value, str) else value
+        if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
+            raise self.error(name, f"must be a string or a list of strings, not {_kind(value)}")
+        if len(items) > limit:
+            raise self.error(name, f"has {len(items)} entries; the limit is {limit}")
+        return tuple(items)
+
+    def error(self, name: str, text: str) -> InvalidRequest:
+        field = f"{self._path}{name}"
+        return InvalidRequest(f"{field} {text}", param=field)
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), f"the number {value}" if isinstance(value, int | float) else type(value).__name__)

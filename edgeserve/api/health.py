@@ -1,0 +1,44 @@
+"""Whether the server is well, and where things are."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+import edgeserve
+from edgeserve.engine import JOBS
+from edgeserve.pool import Pool
+
+
+async def health(request: Request) -> Response:
+    pool: Pool = request.app.state.pool
+    return JSONResponse(
+        {
+            "status": "ok",
+            "version": edgeserve.__version__,
+            "engines": {job: job in pool.configured for job in sorted(JOBS)},
+            "rungs": {job: pool.rung(job).name.lower() for job in pool.configured},
+            "system": {"memory_total_bytes": request.app.state.memory_total()},
+        }
+    )
+
+
+async def root(request: Request) -> Response:
+    pool: Pool = request.app.state.pool
+    return JSONResponse(
+        {
+            "name": "edgeserve",
+            "version": edgeserve.__version__,
+            "engines": {job: spec.name for job, spec in pool.configured.items()},
+            "native": "/v1/chat, /v1/transcribe/file, /v1/tts/synthesize, /v1/vision/analyze",
+            "openai": "/v1/chat/completions, /v1/audio/transcriptions, /v1/audio/speech, /v1/models",
+            "health": "/v1/health",
+            "memory": "/memory/stats",
+            "openapi": "/openapi.json",
+        }
+    )
+
+
+async def voices(request: Request) -> Response:
+    pool: Pool = request.app.state.pool
+    return JSONResponse({"voices": list(pool.voices())})

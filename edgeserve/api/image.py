@@ -1,0 +1,70 @@
+"""Pictures of a request: taken from data URLs and uploads, their dimensions checked before anything decodes them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+
+from edgeserve.api.limits import Limits
+from edgeserve.errors import InvalidRequest, NotSupported, TooLarge, UnsupportedMedia
+from edgeserve.messages import ImagePart
+
+
+def check_image(data: bytes, limits: Limits, param: str = "image") -> ImagePart:
+    """PNG, JPEG, GIF or BMP bytes. Raises UnsupportedMedia, and TooLarge for more pixels than the limit."""
+    if not data:
+        raise UnsupportedMedia(f"{param} is empty", param=param)
+    size = _dimensions(data)
+    if size is None:
+        raise UnsupportedMedia(f"{param} is neither PNG, JPEG, GIF nor BMP (it begins with {data[:4]!r})", param=param)
+    width, height = size
+    if not width or not height:
+        raise UnsupportedMedia(f"{param} has no pixels ({width}×{height})", param=param)
+    if width * height > limits.max_image_pixels:
+        raise TooLarge(
+            f"{param} is {width}×{height}, {width * height / 1e6:.0f} million pixels; the limit is "
+            f"{limits.max_image_pixels / 1e6:.0f} million: send it smaller",
+            param=param,
+        )
+    return ImagePart(data)
+
+
+def from_url(url: str, limits: Limits, param: str) -> ImagePart:
+    """The picture in a data URL. Others are refused: the server fetches nothing on behalf of a client."""
+    if not url.startswith("data:"):
+        raise NotSupported(f"{param}: only data: URLs are taken; this server fetches no addresses", param=param)
+    head, _, text = url.partition(",")
+    if not head.endswith(";base64"):
+        raise InvalidRequest(f"{param}: expected data:image/png;base64,…", param=param)
+    try:
+        return check_image(base64.b64decode(text, validate=True), limits, param)
+    except binascii.Error as error:
+        raise InvalidRequest(f"{param}: the data URL is not base64: {error}", param=param) from None
+
+
+def _dimensions(data: bytes) -> tuple[int, int] | None:
+    try:
+        if data[:8] == b"\x89PNG\r\n\x1a\n":
+            return struct.unpack_from(">II", data, 16)
+        if data[:3] == b"GIF":
+            return struct.unpack_from("<HH", data, 6)
+        if data[:2] == b"BM":
+            width, height = struct.unpack_from("<ii", data, 18)
+            return abs(width), abs(height)
+        if data[:2] == b"\xff\xd8":
+            return _jpeg(data)
+    except struct.error:
+        return (0, 0)
+    return None
+
+
+def _jpeg(data: bytes) -> tuple[int, int]:
+    """Walks the segments to the frame header (SOF0 to SOF15, ITU T.81 table B.1)."""
+    at = 2
+    while True:
+        marker, length = struct.unpack_from(">HH", data, at)
+        if 0xFFC0 <= marker <= 0xFFCF and marker not in (0xFFC4, 0xFFC8, 0xFFCC):
+            height, width = struct.unpack_from(">HH", data, at + 5)
+            return width, height
+        at += 2 + length

@@ -1,0 +1,143 @@
+"""The straight line: parse → lease → first event → render → release. Every answer of an engine is made here.
+
+A dialect gives a ``parse`` that turns a request into a ``Call``: for which engine, the frozen requests to run one
+after the other, and the renderer that folds their events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from edgeserve import messages
+from edgeserve.engine import Job
+from edgeserve.errors import Cancelled, EdgeserveError
+from edgeserve.pool import Lease, Pool
+
+STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+
+
+class Renderer(Protocol):
+    """Folds events into bytes. ``stream`` says whether the client gets them as they come or all at the end."""
+
+    stream: bool
+    media_type: str
+
+    def feed(self, index: int, event: messages.Event) -> bytes:
+        """Bytes that this event of request number ``index`` adds; may be none."""
+        ...
+
+    def end(self) -> bytes:
+        """The last bytes; for a whole answer, all of it."""
+        ...
+
+    def fail(self, error: EdgeserveError) -> bytes:
+        """How a stream that has begun tells its client what went wrong."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    job: Job
+    requests: Sequence[messages.Request]
+    renderer: Renderer
+
+
+Parse = Callable[[Request], Awaitable[Call]]
+Events = AsyncGenerator[tuple[int, messages.Event], None]
+
+
+def answering(parse: Parse) -> Callable[[Request], Awaitable[Response]]:
+    """The endpoint of a route that an engine answers."""
+
+    async def endpoint(request: Request) -> Response:
+        call = await parse(request)
+        pool: Pool = request.app.state.pool
+        lease = await pool.lease(call.job)
+        try:
+            async with _watching(request.receive, lease):
+                events = _run(lease, call.requests)
+                first = await anext(events)
+                if call.renderer.stream:
+                    return _Stream(call.renderer, first, events, lease)
+                body = await _whole(call.renderer, first, events)
+        except BaseException:
+            await lease.release()
+            raise
+        await lease.release()
+        return Response(body, media_type=call.renderer.media_type)
+
+    return endpoint
+
+
+async def _run(lease: Lease, requests: Sequence[messages.Request]) -> Events:
+    for index, request in enumerate(requests):
+        async for event in lease.run(request):
+            yield index, event
+
+
+async def _whole(renderer: Renderer, first: tuple[int, messages.Event], events: Events) -> bytes:
+    parts = [renderer.feed(*first)]
+    async for pair in events:
+        parts.append(renderer.feed(*pair))
+    return b"".join([*parts, renderer.end()])
+
+
+@contextlib.asynccontextmanager
+async def _watching(receive: Receive, lease: Lease) -> AsyncIterator[None]:
+    """Release the lease, which cancels its work, as soon as the client has gone."""
+
+    async def watch() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        await lease.release()
+
+    watcher = asyncio.create_task(watch())
+    try:
+        yield
+    finally:
+        watcher.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watcher
+
+
+class _Stream(Response):
+    """Sends each event as it comes. Owns the lease from here on."""
+
+    def __init__(self, renderer: Renderer, first: tuple[int, messages.Event], events: Events, lease: Lease) -> None:
+        self.status_code = 200
+        self.media_type = renderer.media_type
+        self.background = None
+        self.init_headers(STREAM_HEADERS)
+        del self.headers["content-length"]
+        self._renderer, self._first, self._events, self._lease = renderer, first, events, lease
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            async with _watching(receive, self._lease):
+                await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+                async for chunk in self._chunks():
+                    if chunk:
+                        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                await send({"type": "http.response.body", "body": b""})
+        finally:
+            await self._events.aclose()
+            await self._lease.release()
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        try:
+            yield self._renderer.feed(*self._first)
+            async for pair in self._events:
+                yield self._renderer.feed(*pair)
+            yield self._renderer.end()
+        except Cancelled:
+            return  # nobody is left to tell
+        except EdgeserveError as error:
+            yield self._renderer.fail(error)

@@ -1,0 +1,57 @@
+"""Which models there are, and which one a request means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from edgeserve.engine import Job, Rung
+from edgeserve.errors import NotFound
+from edgeserve.pool import Pool
+
+CREATED = 1_735_689_600
+"""OpenAI's shape wants a time of creation; models on disk have none that matters: 2025-01-01."""
+
+
+def choose(pool: Pool, model: str | None, jobs: Sequence[Job]) -> Job:
+    """The job among ``jobs`` whose model is called ``model`` (or whose own name that is, in any case).
+
+    Without a name the first configured one. Raises NotFound naming the known models.
+    """
+    candidates = [job for job in jobs if job in pool.configured]
+    if not model or not candidates:
+        return candidates[0] if candidates else jobs[0]
+    for job in candidates:
+        if model.lower() in (pool.configured[job].name.lower(), job):
+            return job
+    known = ", ".join(pool.configured[job].name for job in candidates)
+    raise NotFound(f"the model {model!r} is not served here for this; served: {known}", param="model")
+
+
+async def list_models(request: Request) -> Response:
+    """Both shapes at once: OpenAI's ``data`` and the native ``models``."""
+    pool: Pool = request.app.state.pool
+    native = [
+        {"name": spec.name, "type": job, "loaded": pool.rung(job) is Rung.HOT, "rung": pool.rung(job).name.lower()}
+        for job, spec in pool.configured.items()
+    ]
+    system = {"memory_total_bytes": request.app.state.memory_total()}
+    names = dict.fromkeys(spec.name for spec in pool.configured.values())
+    return JSONResponse(
+        {"object": "list", "data": [_openai(name) for name in names], "models": native, "system": system}
+    )
+
+
+async def get_model(request: Request) -> Response:
+    pool: Pool = request.app.state.pool
+    wanted = request.path_params["model"]
+    job = choose(pool, wanted, tuple(pool.configured)) if pool.configured else None
+    if job is None:
+        raise NotFound(f"the model {wanted!r} is not served here; no engine is configured", param="model")
+    return JSONResponse(_openai(pool.configured[job].name))
+
+
+def _openai(name: str) -> dict[str, object]:
+    return {"id": name, "object": "model", "created": CREATED, "owned_by": "edgeserve"}

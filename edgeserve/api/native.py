@@ -1,0 +1,181 @@
+"""The native dialect: small bodies, plain answers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from starlette.requests import Request
+
+from edgeserve.api import audio, failures, image, sse, transcripts
+from edgeserve.api.conversation import read_messages
+from edgeserve.api.fields import Fields, read_json
+from edgeserve.api.limits import Limits
+from edgeserve.api.line import Call
+from edgeserve.api.uploads import read_upload
+from edgeserve.errors import EdgeserveError
+from edgeserve.messages import (
+    AudioEvent,
+    ChatRequest,
+    Event,
+    Message,
+    SpeakRequest,
+    TextPart,
+    TokenEvent,
+    TranscribeRequest,
+)
+
+MAX_TOKENS = 1_000_000
+"""What a client may ask for; the engine's own cap is lower."""
+
+SOAP = (
+    "You are a medical scribe. Write a SOAP note from the transcript of a consultation, under the headings Subjective, "
+    "Objective, Assessment and Plan. Use only what the transcript says."
+)
+SUMMARIZE = "Summarize the text in a few short sentences. Use only what it says."
+DESCRIBE = "Describe this image."
+READ = "Write down all text in this image, exactly as it stands, and nothing else."
+
+
+class TextBody:
+    """``{"text"}`` of a chat."""
+
+    stream = False
+    media_type = "application/json"
+
+    def __init__(self) -> None:
+        self._text: list[str] = []
+
+    def feed(self, index: int, event: Event) -> bytes:
+        if isinstance(event, TokenEvent):
+            self._text.append(event.text)
+        return b""
+
+    def end(self) -> bytes:
+        return _json({"text": "".join(self._text)})
+
+    def fail(self, error: EdgeserveError) -> bytes:
+        return _json(failures.body(error))
+
+
+class TokenStream(TextBody):
+    """``{"token"}`` by ``{"token"}``, then ``{"done": true, "text"}``."""
+
+    stream = True
+    media_type = sse.MEDIA_TYPE
+
+    def feed(self, index: int, event: Event) -> bytes:
+        super().feed(index, event)
+        return sse.event({"token": event.text}) if isinstance(event, TokenEvent) else b""
+
+    def end(self) -> bytes:
+        return sse.event({"done": True, "text": "".join(self._text)})
+
+    def fail(self, error: EdgeserveError) -> bytes:
+        return sse.event(failures.body(error))
+
+
+class WavBody:
+    """All pieces of speech as one WAV file."""
+
+    stream = False
+    media_type = "audio/wav"
+
+    def __init__(self) -> None:
+        self._pieces: list[AudioEvent] = []
+
+    def feed(self, index: int, event: Event) -> bytes:
+        if isinstance(event, AudioEvent):
+            self._pieces.append(event)
+        return b""
+
+    def end(self) -> bytes:
+        return audio.wav((piece.pcm for piece in self._pieces), self._pieces[0].sample_rate)
+
+    def fail(self, error: EdgeserveError) -> bytes:
+        return b""
+
+
+async def chat(request: Request) -> Call:
+    return Call("llm", [await _chat_request(request)], TextBody())
+
+
+async def chat_stream(request: Request) -> Call:
+    return Call("llm", [await _chat_request(request)], TokenStream())
+
+
+async def _chat_request(request: Request) -> ChatRequest:
+    fields = await read_json(request)
+    fields.only(("prompt", "system", "messages", "max_length"))
+    tokens = fields.integer("max_length", 1, MAX_TOKENS)
+    if fields.has("messages"):
+        for name in ("prompt", "system"):
+            if fields.has(name):
+                raise fields.error(name, "cannot stand beside messages")
+        return ChatRequest(read_messages(fields, _limits(request)), max_tokens=tokens)
+    return _ask(fields.text("system"), fields.required_text("prompt"), tokens)
+
+
+def _ask(system: str | None, text: str, tokens: int | None) -> ChatRequest:
+    messages = [Message("system", (TextPart(system),))] if system else []
+    return ChatRequest((*messages, Message("user", (TextPart(text),))), max_tokens=tokens)
+
+
+async def soap(request: Request) -> Call:
+    return await _instructed(request, "transcript", SOAP)
+
+
+async def summarize(request: Request) -> Call:
+    return await _instructed(request, "text", SUMMARIZE)
+
+
+async def _instructed(request: Request, name: str, instruction: str) -> Call:
+    fields = await read_json(request)
+    fields.only((name, "max_length"))
+    tokens = fields.integer("max_length", 1, MAX_TOKENS)
+    return Call("llm", [_ask(instruction, fields.required_text(name), tokens)], TextBody())
+
+
+async def analyze(request: Request) -> Call:
+    return await _seen(request, DESCRIBE)
+
+
+async def ocr(request: Request) -> Call:
+    return await _seen(request, READ)
+
+
+async def _seen(request: Request, default: str) -> Call:
+    form = await read_upload(request, "image")
+    form.fields.only(("prompt",))
+    picture = image.check_image(form.file, _limits(request))
+    prompt = form.fields.text("prompt") or default
+    return Call("vision", [ChatRequest((Message("user", (picture, TextPart(prompt))),))], TextBody())
+
+
+async def transcribe(request: Request) -> Call:
+    form = await read_upload(request, "audio")
+    form.fields.only(("language", "prompt"))
+    pcm = audio.decode_wav(form.file, _limits(request))
+    wanted = TranscribeRequest(pcm, form.fields.text("language"), form.fields.text("prompt"))
+    return Call("asr", [wanted], transcripts.Native())
+
+
+async def synthesize(request: Request) -> Call:
+    fields = await read_json(request)
+    fields.only(("text", "voice", "speed"))
+    return Call("tts", [speak_request(fields, "text", _limits(request))], WavBody())
+
+
+def speak_request(fields: Fields, name: str, limits: Limits) -> SpeakRequest:
+    text = fields.required_text(name, limit=limits.max_text_chars)
+    speed = fields.number("speed", 0.25, 4.0)
+    return SpeakRequest(text, fields.text("voice"), 1.0 if speed is None else speed)
+
+
+def _limits(request: Request) -> Limits:
+    limits: Limits = request.app.state.limits
+    return limits
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode()

@@ -1,0 +1,178 @@
+"""The OpenAPI document of the routes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import edgeserve
+
+MULTIPART = "multipart/form-data"
+
+
+def text(description: str) -> dict[str, Any]:
+    return {"type": "string", "description": description}
+
+
+def number(description: str, low: float | None = None, high: float | None = None) -> dict[str, Any]:
+    bounds = {"minimum": low, "maximum": high}
+    return {"type": "number", "description": description} | {key: one for key, one in bounds.items() if one is not None}
+
+
+def whole(description: str, low: int = 1) -> dict[str, Any]:
+    return {"type": "integer", "description": description, "minimum": low}
+
+
+def file(description: str) -> dict[str, Any]:
+    return {"type": "string", "format": "binary", "description": description}
+
+
+def schema(required: str, **properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties} | ({"required": required.split()} if required else {})
+
+
+CONVERSATION = {
+    "type": "array",
+    "minItems": 1,
+    "items": {
+        "type": "object",
+        "required": ["role", "content"],
+        "properties": {
+            "role": {"type": "string", "enum": ["system", "developer", "user", "assistant"]},
+            "content": {
+                "description": "text, or parts of type text and image_url (data: URLs)",
+                "oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}],
+            },
+        },
+    },
+}
+SAMPLING = {
+    "model": text("a configured model or engine name; left out: the default"),
+    "stream": {"type": "boolean"},
+    "stream_options": {"type": "object", "properties": {"include_usage": {"type": "boolean"}}},
+    "n": whole("answers to make"),
+    "seed": {"type": "integer"},
+    "stop": {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "maxItems": 4}]},
+    "temperature": number("0 is greedy", 0, 2),
+    "top_p": number("nucleus", 0, 1),
+    "top_k": whole("tokens considered; extension", 0),
+    "min_p": number("extension", 0, 1),
+    "repeat_penalty": number("extension", 0, 10),
+    "presence_penalty": number("", -2, 2),
+    "frequency_penalty": number("", -2, 2),
+    "logit_bias": {"type": "object", "additionalProperties": {"type": "number"}},
+    "max_tokens": whole("tokens of one answer at most"),
+}
+JSON_FORM = {"type": "object", "properties": {"type": {"type": "string", "enum": ["text", "json_object"]}}}
+TRANSCRIPT_FORMS = {"type": "string", "enum": ["json", "text", "srt", "vtt", "verbose_json"]}
+
+SCHEMAS: dict[str, dict[str, Any]] = {
+    "Chat": schema(
+        "",
+        prompt=text("what the user says"),
+        system=text("how to answer"),
+        messages=CONVERSATION,
+        max_length=whole("tokens at most"),
+    ),
+    "Soap": schema("transcript", transcript=text("of the consultation"), max_length=whole("tokens at most")),
+    "Summarize": schema("text", text=text("to be summarized"), max_length=whole("tokens at most")),
+    "Image": schema("image", image=file("PNG, JPEG, GIF or BMP"), prompt=text("what to do with it")),
+    "Recording": schema("audio", audio=file("WAV"), language=text("ISO 639-1"), prompt=text("earlier text")),
+    "Speak": schema("text", text=text("to be said"), voice=text("see /v1/tts/voices"), speed=number("", 0.25, 4)),
+    "ChatCompletion": schema(
+        "messages",
+        messages=CONVERSATION,
+        max_completion_tokens=whole("tokens of one answer at most"),
+        response_format=JSON_FORM,
+        **SAMPLING,
+    ),
+    "Completion": schema(
+        "prompt",
+        prompt={"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
+        echo={"type": "boolean"},
+        **SAMPLING,
+    ),
+    "Transcription": schema(
+        "file",
+        file=file("WAV"),
+        model=text("left out: the default"),
+        language=text("ISO 639-1"),
+        prompt=text("earlier text"),
+        response_format=TRANSCRIPT_FORMS,
+        temperature=number("0 rises by itself where the text is doubtful", 0, 1),
+    ),
+    "Speech": schema(
+        "input",
+        input=text("to be said"),
+        model=text("left out: the default"),
+        voice=text("see /v1/tts/voices"),
+        speed=number("", 0.25, 4),
+        response_format={"type": "string", "enum": ["wav", "pcm"], "default": "wav"},
+        stream_format={"type": "string", "enum": ["audio", "sse"]},
+    ),
+    "Preload": schema(
+        "",
+        engines={"type": "array", "items": {"type": "string", "enum": ["llm", "vision", "asr", "tts"]}},
+        models={"type": "array", "items": {"type": "object"}},
+    ),
+    "Error": schema(
+        "error",
+        error=schema(
+            "message type code param",
+            message=text("what happened and what to do"),
+            type=text("class of the error"),
+            code=text("its own code"),
+            param={"type": ["string", "null"], "description": "the field that is wrong"},
+        ),
+    ),
+}
+FORMS = {"Image", "Recording", "Transcription"}
+
+Row = tuple[str, str, str, str, str]
+
+
+def document(rows: Iterable[Row]) -> dict[str, Any]:
+    """OpenAPI 3.1 of (method, path, summary, body schema, media type of the answer) rows."""
+    paths: dict[str, dict[str, Any]] = {}
+    for method, path, summary, body, answer in rows:
+        plain = re.sub(r":\w+}", "}", path)
+        paths.setdefault(plain, {})[method.lower()] = _operation(method, plain, summary, body, answer)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "edgeserve",
+            "version": edgeserve.__version__,
+            "summary": "Chat, vision, transcription and speech with local models",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths,
+        "components": {
+            "schemas": SCHEMAS,
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(method: str, path: str, summary: str, body: str, answer: str) -> dict[str, Any]:
+    failure = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+    operation: dict[str, Any] = {
+        "operationId": f"{method.lower()}{re.sub(r'[^a-z]+', '_', path)}".rstrip("_"),
+        "summary": summary,
+        "responses": {
+            "200": {"description": "done", "content": {answer: {}}},
+            "default": {"description": "an error", "content": failure},
+        },
+    }
+    if summary.startswith("Later"):
+        del operation["responses"]["200"]
+        operation["responses"]["501"] = {"description": "not in this version", "content": failure}
+    if names := re.findall(r"{(\w+)}", path):
+        operation["parameters"] = [
+            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names
+        ]
+    if body:
+        media = MULTIPART if body in FORMS else "application/json"
+        content = {media: {"schema": {"$ref": f"#/components/schemas/{body}"}}}
+        operation["requestBody"] = {"required": True, "content": content}
+    return operation

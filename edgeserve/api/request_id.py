@@ -1,0 +1,49 @@
+"""An id for every request: in its answer, and in every log line that belongs to it; one access line each."""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import time
+
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from edgeserve import logs
+
+log = logging.getLogger("edgeserve.access")
+
+HEADER = "X-Request-Id"
+SANE = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
+
+
+class RequestId:
+    """Takes the client's ``X-Request-Id`` over when it is harmless, else makes one."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = dict(scope["headers"]).get(HEADER.lower().encode(), b"")
+        name = given.decode() if SANE.fullmatch(given) else f"req_{secrets.token_hex(8)}"
+        token = logs.request_id.set(name)
+        started, status = time.perf_counter(), 0
+
+        async def named(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message)[HEADER] = name
+            await send(message)
+
+        try:
+            await self._app(scope, receive, named)
+        finally:
+            milliseconds = 1000 * (time.perf_counter() - started)
+            # The path only: a query may carry what does not belong into a log.
+            log.info("%s %s %d %.0f ms", scope["method"], scope["path"], status or 500, milliseconds)
+            logs.request_id.reset(token)

@@ -1,0 +1,117 @@
+"""All routes with what they are for; the table that the router and the OpenAPI document are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from edgeserve.api import admin, failures, health, models, native, openai_audio, openai_chat, openapi
+from edgeserve.api.auth import KeyRequired
+from edgeserve.api.limits import BodyLimit, Limits
+from edgeserve.api.line import answering
+from edgeserve.api.request_id import RequestId
+from edgeserve.errors import EdgeserveError, NotSupported
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One route. ``body`` names the schema of its request, "" for none; ``answer`` the media type of a success."""
+
+    method: str
+    path: str
+    summary: str
+    endpoint: Endpoint
+    body: str = ""
+    answer: str = "application/json"
+
+
+def later(what: str) -> Endpoint:
+    """The endpoint of a documented route that this version does not have."""
+
+    async def endpoint(request: Request) -> Response:
+        raise NotSupported(f"{what} are not supported by this version")
+
+    return endpoint
+
+
+SSE, WAV, TEXT = "text/event-stream", "audio/wav", "text/plain"
+STREAMED = "streamed transcriptions"
+
+ENTRIES = (
+    Entry("GET", "/", "Where things are", health.root),
+    Entry("GET", "/v1/health", "Configured engines and their rungs", health.health),
+    Entry("GET", "/v1/models", "Models served, in both dialects' shapes", models.list_models),
+    Entry("GET", "/v1/models/{model:path}", "One model", models.get_model),
+    Entry("POST", "/v1/chat", "Answer a prompt or conversation", answering(native.chat), "Chat"),
+    Entry("POST", "/v1/chat/stream", "The same, token by token", answering(native.chat_stream), "Chat", SSE),
+    Entry("POST", "/v1/chat/soap", "SOAP note of a consultation", answering(native.soap), "Soap"),
+    Entry("POST", "/v1/chat/summarize", "Summary of a text", answering(native.summarize), "Summarize"),
+    Entry("POST", "/v1/vision/analyze", "Describe an image", answering(native.analyze), "Image"),
+    Entry("POST", "/v1/vision/ocr", "Read the text in an image", answering(native.ocr), "Image"),
+    Entry("POST", "/v1/transcribe/file", "Transcribe a WAV file", answering(native.transcribe), "Recording"),
+    Entry("POST", "/v1/transcribe/stream", "Later: start a transcription session", later(STREAMED)),
+    Entry("POST", "/v1/transcribe/push", "Later: push audio into a session", later(STREAMED)),
+    Entry("POST", "/v1/transcribe/flush", "Later: end a session", later(STREAMED)),
+    Entry("POST", "/v1/tts/synthesize", "Say a text", answering(native.synthesize), "Speak", WAV),
+    Entry("GET", "/v1/tts/voices", "Voices, the default first", health.voices),
+    Entry("POST", "/v1/chat/completions", "OpenAI chat", answering(openai_chat.chat), "ChatCompletion"),
+    Entry("POST", "/v1/completions", "OpenAI completions", answering(openai_chat.completions), "Completion"),
+    Entry("POST", "/v1/embeddings", "Later: OpenAI embeddings", later("embeddings")),
+    Entry(
+        "POST",
+        "/v1/audio/transcriptions",
+        "OpenAI transcription of a WAV file",
+        answering(openai_audio.transcriptions),
+        "Transcription",
+    ),
+    Entry("POST", "/v1/audio/translations", "Later: OpenAI translation", later("translations")),
+    Entry(
+        "POST",
+        "/v1/audio/speech",
+        "OpenAI speech; WAV unless pcm is asked for",
+        answering(openai_audio.speech),
+        "Speech",
+        WAV,
+    ),
+    Entry("GET", "/memory/stats", "Memory, budget and pressure", admin.reading("stats")),
+    Entry("GET", "/memory/models", "Engines and what they hold", admin.reading("models")),
+    Entry("GET", "/memory/evictions", "Steps down: expected and returned", admin.reading("evictions")),
+    Entry("GET", "/memory/offloaded", "Engines that are warm", admin.reading("offloaded")),
+    Entry("GET", "/memory/fragmentation", "Memory held and not used", admin.reading("fragmentation")),
+    Entry("GET", "/memory/health", "Pressure in one word", admin.reading("health")),
+    Entry("POST", "/memory/evict/{engine}", "Close an engine", admin.evict),
+    Entry("POST", "/memory/preload", "Load engines", admin.preload, "Preload"),
+    Entry("POST", "/memory/defragment", "Return free heap pages", admin.reading("defragment")),
+    Entry("GET", "/openapi.json", "This document", lambda request: describe(request)),
+)
+
+
+async def describe(request: Request) -> Response:
+    rows = [(one.method, one.path, one.summary, one.body, one.answer) for one in ENTRIES]
+    return JSONResponse(openapi.document(rows))
+
+
+def routes() -> list[Route]:
+    return [Route(one.path, one.endpoint, methods=[one.method]) for one in ENTRIES]
+
+
+def middleware(limits: Limits) -> list[Middleware]:
+    """Outermost first."""
+    key = [Middleware(KeyRequired, key=limits.api_key)] if limits.api_key else []
+    return [Middleware(RequestId), *key, Middleware(BodyLimit, limit=limits.max_body_bytes)]
+
+
+def exception_handlers() -> dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]]:
+    return {
+        EdgeserveError: failures.on_error,
+        HTTPException: failures.on_http,
+        Exception: failures.on_unforeseen,
+    }

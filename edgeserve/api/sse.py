@@ -1,0 +1,16 @@
+"""Server-sent events (HTML standard, section 9.2): one ``data:`` line of JSON an event."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+MEDIA_TYPE = "text/event-stream"
+
+
+def event(value: Any) -> bytes:
+    return b"data: " + json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n\n"
+
+
+DONE = b"data: [DONE]\n\n"
+"""How OpenAI ends a stream."""

@@ -1,0 +1,125 @@
+"""Transcripts in the forms that clients ask for: json, text, srt, vtt, verbose_json, and the native one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from edgeserve.api import failures
+from edgeserve.errors import EdgeserveError
+from edgeserve.messages import Event, SegmentEvent, TranscriptEnd
+
+
+class Transcript:
+    """Gathers segments; each form writes them at the end."""
+
+    stream = False
+    media_type = "application/json"
+
+    def __init__(self) -> None:
+        self.segments: list[SegmentEvent] = []
+        self.ending = TranscriptEnd("en", 0.0)
+
+    def feed(self, index: int, event: Event) -> bytes:
+        if isinstance(event, SegmentEvent):
+            self.segments.append(event)
+        elif isinstance(event, TranscriptEnd):
+            self.ending = event
+        return b""
+
+    @property
+    def text(self) -> str:
+        return "".join(segment.text for segment in self.segments).strip()
+
+    def end(self) -> bytes:
+        return json.dumps(self.value(), ensure_ascii=False).encode()
+
+    def value(self) -> Any:
+        """OpenAI's ``json``, with the usage that its newer clients expect."""
+        usage = {"type": "duration", "seconds": max(1, round(self.ending.duration))}
+        return {"text": self.text, "usage": usage}
+
+    def fail(self, error: EdgeserveError) -> bytes:
+        return json.dumps(failures.body(error)).encode()
+
+
+class Native(Transcript):
+    def value(self) -> Any:
+        segments = [{"start": one.start, "end": one.end, "text": one.text.strip()} for one in self.segments]
+        return {"text": self.text, "duration": self.ending.duration, "segments": segments}
+
+
+class Verbose(Transcript):
+    def __init__(self, granularities: tuple[str, ...] = ("segment",)) -> None:
+        super().__init__()
+        self._granularities = granularities
+
+    def value(self) -> Any:
+        value: dict[str, Any] = {
+            "task": "transcribe",
+            "language": self.ending.language,
+            "duration": self.ending.duration,
+            "text": self.text,
+        }
+        if "segment" in self._granularities:
+            value["segments"] = [_segment(number, one) for number, one in enumerate(self.segments)]
+        if "word" in self._granularities:
+            words = [word for one in self.segments for word in one.words]
+            value["words"] = [{"word": one.text.strip(), "start": one.start, "end": one.end} for one in words]
+        return value
+
+
+class Plain(Transcript):
+    media_type = "text/plain"
+
+    def end(self) -> bytes:
+        return f"{self.text}\n".encode()
+
+
+class Srt(Transcript):
+    """SubRip."""
+
+    media_type = "text/plain"
+
+    def end(self) -> bytes:
+        blocks = (
+            f"{number}\n{_time(one.start, ',')} --> {_time(one.end, ',')}\n{one.text.strip()}\n"
+            for number, one in enumerate(self.segments, start=1)
+        )
+        return "\n".join(blocks).encode()
+
+
+class Vtt(Transcript):
+    """WebVTT (W3C)."""
+
+    media_type = "text/vtt"
+
+    def end(self) -> bytes:
+        blocks = (f"{_time(one.start, '.')} --> {_time(one.end, '.')}\n{one.text.strip()}\n" for one in self.segments)
+        return "\n".join(["WEBVTT\n", *blocks]).encode()
+
+
+FORMS: dict[str, Callable[[], Transcript]] = {"json": Transcript, "text": Plain, "srt": Srt, "vtt": Vtt}
+
+
+def _segment(number: int, one: SegmentEvent) -> dict[str, Any]:
+    return {
+        "id": number,
+        "seek": int(one.start * 100),
+        "start": one.start,
+        "end": one.end,
+        "text": one.text,
+        "tokens": list(one.tokens),
+        "temperature": one.temperature,
+        "avg_logprob": one.avg_logprob,
+        "compression_ratio": one.compression_ratio,
+        "no_speech_prob": one.no_speech_prob,
+    }
+
+
+def _time(seconds: float, point: str) -> str:
+    milliseconds = round(seconds * 1000)
+    hours, rest = divmod(milliseconds, 3_600_000)
+    minutes, rest = divmod(rest, 60_000)
+    return f"{hours:02}:{minutes:02}:{rest // 1000:02}{point}{rest % 1000:03}"

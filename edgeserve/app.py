@@ -1,0 +1,111 @@
+"""Builds everything and injects it: settings and stored models → engines → gates → pool → application."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+
+from starlette.applications import Starlette
+
+from edgeserve.api.limits import Limits
+from edgeserve.api.routes import exception_handlers, middleware, routes
+from edgeserve.config import Config, EngineSettings
+from edgeserve.engine import Engine, Job, ModelSpec
+from edgeserve.errors import ConfigError
+from edgeserve.gate import Gate
+from edgeserve.memory.governor import make_governor
+from edgeserve.memory.policy import read_policy
+from edgeserve.monitor import IdlePolicy, Monitor
+from edgeserve.pool import Pool
+from edgeserve.store import Store
+
+MB = 1 << 20
+
+
+def specs(config: Config, store: Store) -> Iterator[ModelSpec]:
+    """What models.toml lists, with the files on disk. Raises ModelMissing naming the command that fetches one."""
+    for job, settings in config.engines.items():
+        stored = store.find(settings.model)
+        if stored.job != job and not (job == "vision" and stored.job == "llm"):
+            raise ConfigError(
+                f"{config.source}: [{job}] model = {settings.model!r} is made for {stored.job}, not {job}"
+            )
+        files = {**stored.files, **_projector(job, settings)}
+        if job == "vision" and "mmproj" not in files:
+            raise ConfigError(f'{config.source}: [vision] {settings.model!r} needs its projector: mmproj = "…"')
+        yield ModelSpec(
+            job=job,
+            name=stored.name,
+            engine=_engine_for(job, stored.engine),
+            files=files,
+            device=settings.device,
+            threads=settings.threads or None,
+            options={**stored.options, **settings.options},
+        )
+
+
+def _projector(job: Job, settings: EngineSettings) -> Mapping[str, Path]:
+    if job != "vision" or not settings.mmproj:
+        return {}
+    path = Path(settings.mmproj).expanduser()
+    if not path.is_file():
+        raise ConfigError(f"[vision] mmproj = {settings.mmproj!r}: no such file")
+    return {"mmproj": path}
+
+
+def _engine_for(job: Job, engine: str) -> str:
+    """A plain language model that is served for vision runs in the vision engine."""
+    return "engines.llama_vision:LlamaVision" if job == "vision" and engine == "engines.llama:LlamaChat" else engine
+
+
+def make_engine(spec: ModelSpec) -> Engine:
+    """The engine named by the spec's import string; constructing it loads nothing."""
+    module, _, name = spec.engine.partition(":")
+    engine: Engine = getattr(importlib.import_module(module), name)(spec)
+    return engine
+
+
+def build_pool(config: Config, store: Store, environ: Mapping[str, str]) -> Pool:
+    """Engines behind their gates, under one governor. Raises ModelMissing and ConfigError."""
+    policy = read_policy(config.memory, environ, config.source)
+    governor = make_governor(policy, ledger=store.root.parent / "memory.json")
+    gates = []
+    for spec in specs(config, store):
+        pinned = config.engines[spec.job].pinned
+        gates.append(Gate(make_engine(spec), governor, queue_limit=config.server.queue_limit, pinned=pinned))
+    return Pool(gates, governor)
+
+
+def build(config: Config, pool: Pool) -> Starlette:
+    """The application; its lifespan maps the models, runs the monitor, and closes all at the end."""
+    limits = Limits(max_body_bytes=config.server.max_body_mb * MB, api_key=config.server.api_key)
+    residency = config.residency
+    idle = IdlePolicy(residency.warm_after, residency.idle_timeout, residency.check_interval)
+    preload = [job for job, settings in config.engines.items() if settings.preload]
+
+    @contextlib.asynccontextmanager
+    async def lifespan(application: Starlette) -> AsyncIterator[None]:
+        monitor = Monitor(pool.gates.values(), pool.governor, idle)
+        try:
+            await pool.start(preload)
+            pool.governor.start()
+            monitor.start()
+            yield
+        finally:
+            await asyncio.to_thread(monitor.stop)
+            await asyncio.to_thread(pool.governor.stop)
+            await pool.stop()
+
+    application = Starlette(
+        routes=routes(),
+        middleware=middleware(limits),
+        exception_handlers=exception_handlers(),
+        lifespan=lifespan,
+    )
+    application.state.pool = pool
+    application.state.limits = limits
+    application.state.memory_total = lambda: pool.governor.probe.latest().total
+    return application

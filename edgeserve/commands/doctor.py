@@ -1,0 +1,130 @@
+"""``edgeserve doctor``: collect the facts, judge them, show both."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from edgeserve import catalog, machine
+from edgeserve import doctor as judge
+from edgeserve.catalog import Entry
+from edgeserve.commands import Call
+from edgeserve.config import Config
+from edgeserve.doctor import Facts, Finding, Model
+from edgeserve.engine import Job
+from edgeserve.errors import ConfigError, NotFound, StoreError
+from edgeserve.machine import Machine
+from edgeserve.memory.policy import MemoryPolicy, read_policy
+from edgeserve.store import Store
+from edgeserve.terminal import human_size, table
+
+
+def doctor(call: Call) -> int:
+    """1 when something that is configured cannot be served as it is."""
+    facts = collect(call)
+    findings = judge.examine(facts)
+    print(json.dumps(as_json(facts, findings), indent=2) if call.args.json else "\n".join(render(facts, findings)))
+    return 1 if any(finding.level == "error" for finding in findings) else 0
+
+
+def collect(call: Call) -> Facts:
+    """Wrong settings are a finding, not the end: everything else is looked at all the same."""
+    policy, error = MemoryPolicy(), None
+    try:
+        config = call.config()
+    except ConfigError as wrong:
+        config, error = Config(source=call.args.config or "models.toml"), str(wrong)
+    try:
+        policy = read_policy(config.memory, call.environ, config.source)
+    except ConfigError as wrong:
+        error = error or str(wrong)
+    store = call.store(config)
+    readings = machine.read(store.root, policy, call.environ)
+    return Facts(readings, tuple(models(config, store)), config.source, error)
+
+
+def models(config: Config, store: Store) -> Iterator[Model]:
+    """What is configured, then the rest of the catalogue."""
+    named = set()
+    for job, settings in config.engines.items():
+        known = settings.model if Path(settings.model).exists() else _in_catalogue(settings.model)
+        model = _model(job, known, store)
+        named.add(model.name)
+        yield dataclasses.replace(model, configured=True)
+    for entry in catalog.MODELS.values():
+        if entry.name not in named:
+            yield _model(entry.job, entry, store)
+
+
+def _in_catalogue(name: str) -> Entry | str:
+    try:
+        return catalog.find(name)
+    except NotFound:
+        return name
+
+
+def _model(job: Job, known: Entry | str, store: Store) -> Model:
+    name = known if isinstance(known, str) else known.name
+    try:
+        stored = store.find(name)
+    except StoreError:
+        return Model(name, job, 0 if isinstance(known, str) else known.size_bytes)
+    return Model(stored.name, job, stored.size_bytes, pulled=True)
+
+
+def as_json(facts: Facts, findings: list[Finding]) -> dict[str, Any]:
+    """The facts by name (sizes in bytes), a fit for each model, and the findings."""
+    models = [
+        dataclasses.asdict(model) | {"fit": dataclasses.asdict(judge.judge(model, facts.machine))}
+        for model in facts.models
+    ]
+    return {
+        "machine": dataclasses.asdict(facts.machine),
+        "settings": facts.settings,
+        "models": models,
+        "findings": [dataclasses.asdict(finding) for finding in findings],
+    }
+
+
+def render(facts: Facts, findings: list[Finding]) -> Iterator[str]:
+    yield "This machine"
+    yield from (f"  {name:12} {value}" for name, value in _machine(facts.machine))
+    yield "Runtimes"
+    for runtime in facts.machine.runtimes:
+        yield f"  {runtime.name:17} {runtime.version or '-':10} {runtime.detail}"
+    yield f"Configured ({facts.settings})"
+    for model in facts.configured:
+        yield f"  {model.job:7} {model.name}, {'pulled' if model.pulled else 'not pulled'}"
+    yield "Catalogue"
+    rows = []
+    for model in facts.models:
+        if not model.configured:
+            fit = judge.judge(model, facts.machine)
+            rows.append((model.name, model.job, human_size(model.size_bytes), f"{fit.word} {fit.reason}".strip()))
+    yield from (f"  {line}" for line in table(("name", "job", "size", "fits"), rows).splitlines())
+    yield ""
+    for finding in findings:
+        yield f"[{finding.level.upper()}] {finding.what}"
+        yield f"        {finding.fix}"
+    if not findings:
+        yield "Nothing is missing."
+
+
+def _machine(one: Machine) -> Iterator[tuple[str, str]]:
+    limit = f", limited to {human_size(one.memory_limit)} by a control group" if one.memory_limit else ""
+    yield "system", one.system
+    yield "processor", f"{one.processor}, {one.architecture}, {one.cores} cores"
+    if one.features:
+        yield "features", " ".join(one.features)
+    available, budget = human_size(one.memory_available), human_size(one.memory_budget)
+    yield "memory", f"{human_size(one.memory_total)}, {available} available, models may take {budget}{limit}"
+    yield "disk", f"{human_size(one.disk_free)} free at {one.disk_path}"
+    yield "accelerator", "; ".join(one.accelerators) or "none found"
+    yield "python", one.python
+    yield (
+        "compilers",
+        f"{one.c_compiler or 'no C'}, {one.cxx_compiler or 'no C++'}, {one.cmake or 'no cmake (pip brings one)'}",
+    )
