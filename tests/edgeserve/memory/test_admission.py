@@ -1,0 +1,463 @@
+"""Reserving: at once, after making room, after waiting, not at all; the switch gate; and no overcommitment."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.memory import POLICY, FakeResident, World
+
+from edgeserve.engine import Footprint, Job, ModelSpec, Rung
+from edgeserve.errors import Busy, DoesNotFit, EngineFailure, ShuttingDown
+from edgeserve.memory.policy import GB, MB, MemoryPolicy
+
+
+def test_a_cold_engine_that_fits_is_let_up_and_booked() -> None:
+    world = World(1000, FakeResident("llm", 100, 20, 5))
+    one = world.residents["llm"]
+    reservation = world.governor.reserve(one)
+    assert world.booked() == 125 * MB, "the way up and the request are set aside before the engine opens"
+    one.climb()
+    world.governor.settle(reservation)
+    assert world.booked() == 125 * MB
+    world.governor.release(reservation)
+    assert world.booked() == 120 * MB, "the request's bytes return"
+    world.governor.release(reservation)
+    assert world.booked() == 120 * MB, "a second release changes nothing"
+
+
+def test_a_load_that_failed_gives_everything_back() -> None:
+    world = World(1000, FakeResident("llm", 100, 20, 5))
+    reservation = world.governor.reserve(world.residents["llm"])
+    world.governor.release(reservation)
+    assert world.booked() == 0
+
+
+def test_an_engine_that_failed_and_was_closed_holds_nothing() -> None:
+    world = World(1000, FakeResident("llm", 100, 20))
+    world.heat("llm").rung = Rung.COLD
+    assert world.booked() == 0
+
+
+def test_what_was_mapped_at_startup_is_seen() -> None:
+    world = World(1000, FakeResident("llm", 100, 20, warm=7), FakeResident("asr", 0, 10))
+    world.residents["llm"].rung = Rung.WARM
+    world.heat("asr")
+    assert world.booked() == 17 * MB
+
+
+def test_a_hot_engine_is_served_without_reading_or_waiting() -> None:
+    world = World(1000, FakeResident("llm", 100, 20, 5))
+    world.heat("llm")
+    reads = world.probe.reads
+    world.heat("llm")
+    assert world.probe.reads == reads + 1, "one look at the last reading"
+    assert world.waits == []
+
+
+def test_the_least_recently_used_makes_room() -> None:
+    world = World(1000, FakeResident("llm", 600, 20), FakeResident("asr", 0, 300), FakeResident("tts", 0, 200))
+    world.heat("asr")
+    world.later(10)
+    world.heat("tts")
+    world.later(10)
+    world.heat("llm")
+    rungs = {job: one.rung for job, one in world.residents.items()}
+    assert rungs == {"llm": Rung.HOT, "asr": Rung.WARM, "tts": Rung.HOT}
+    [record] = world.governor.evictions()
+    assert (record["model_type"], record["reason"], record["action"]) == ("asr", "memory_needed", "offloaded")
+
+
+def test_one_in_grace_is_waited_for_and_then_evicted() -> None:
+    world = World(1000, FakeResident("llm", 600, 20), FakeResident("asr", 0, 500))
+    world.heat("asr")
+    started = world.clock.now
+    world.heat("llm")
+    assert world.clock.now - started == pytest.approx(5, abs=0.5)
+    assert world.residents["asr"].rung is Rung.WARM
+
+
+def test_a_leased_engine_is_waited_for_until_its_lease_ends() -> None:
+    world = World(1000, FakeResident("llm", 600, 20), FakeResident("asr", 0, 500))
+    asr = world.heat("asr")
+    asr.leases = 1
+
+    def on_wait() -> None:
+        if world.clock.now >= 1012 and asr.leases:
+            asr.leases, asr.last_used = 0, world.clock.now
+
+    world.on_wait = on_wait
+    world.heat("llm")
+    assert world.clock.now == pytest.approx(1017, abs=1)
+    assert asr.rung is Rung.WARM
+
+
+def test_a_lease_that_does_not_end_is_busy_not_refused() -> None:
+    world = World(1000, FakeResident("llm", 600, 20), FakeResident("asr", 0, 500))
+    world.heat("asr").leases = 1
+    started = world.clock.now
+    with pytest.raises(Busy, match=r"fake-llm needs 620 MB of memory; 500 MB of the budget of 1,000 MB") as caught:
+        world.governor.reserve(world.residents["llm"])
+    assert caught.value.retry_after == 5
+    assert "within 30 s; try again later" in caught.value.message
+    assert world.clock.now - started == pytest.approx(30, abs=0.5)
+    assert world.residents["asr"].rung is Rung.HOT
+
+
+def test_what_never_fits_is_refused_at_once_with_the_figures() -> None:
+    world = World(1000, FakeResident("llm", 1200, 20), FakeResident("asr", 0, 300))
+    world.heat("asr")
+    world.later(60)
+    with pytest.raises(DoesNotFit) as caught:
+        world.governor.reserve(world.residents["llm"])
+    assert caught.value.message == (
+        "fake-llm needs 1,220 MB of memory; 700 MB of the budget of 1,000 MB (fraction_of_total) are available and "
+        "300 MB more are evictable. Choose a smaller model, quantization or context for [llm] that needs at most 900 MB"
+    )
+    assert world.waits == []
+    assert world.residents["asr"].rung is Rung.HOT, "nothing is moved in vain"
+
+
+@pytest.mark.parametrize(
+    ("policy", "needs", "advice"),
+    [
+        (MemoryPolicy(max_percent=0.5), 700, "Set EDGESERVE_GPU_MEMORY_MAX_PERCENT=0.70 to make it fit"),
+        (MemoryPolicy(os_reserve_gb=0.5), 700, "Set EDGESERVE_OS_RESERVE=0.29 to make it fit"),
+        (MemoryPolicy(), 2000, "Choose a smaller model"),
+    ],
+)
+def test_the_refusal_names_a_setting_that_would_fit(policy: MemoryPolicy, needs: int, advice: str) -> None:
+    import dataclasses
+
+    world = World(1000, FakeResident("llm", needs), policy=policy)
+    with pytest.raises(DoesNotFit) as caught:
+        world.governor.reserve(world.residents["llm"])
+    assert advice in caught.value.message
+    if "EDGESERVE" in advice:
+        name, value = advice.split()[1].split("=")
+        field = {"EDGESERVE_OS_RESERVE": "os_reserve_gb", "EDGESERVE_GPU_MEMORY_MAX_PERCENT": "max_percent"}[name]
+        changed = dataclasses.replace(policy, **{field: float(value)})  # type: ignore[arg-type]
+        World(1000, FakeResident("llm", needs), policy=changed).heat("llm")
+
+
+def test_a_pinned_engine_is_named_in_the_refusal() -> None:
+    world = World(1000, FakeResident("llm", 600), FakeResident("tts", 0, 500, pinned=True))
+    world.heat("tts")
+    world.later(60)
+    with pytest.raises(DoesNotFit, match=r"Remove pinned = true from \[tts\]"):
+        world.governor.reserve(world.residents["llm"])
+
+
+def test_memory_that_others_hold_is_named_in_the_refusal() -> None:
+    world = World(1000, FakeResident("llm", 600))
+    world.probe.others = 700
+    world.probe.others *= MB
+    with pytest.raises(DoesNotFit, match=r"Other programs hold the memory: free 300 MB on the device"):
+        world.governor.reserve(world.residents["llm"])
+
+
+def test_a_vision_model_over_the_threshold_is_refused_in_the_reference_words(tmp_path: Path) -> None:
+    model = tmp_path / "model.gguf"
+    with model.open("wb") as file:
+        file.truncate(800 * MB)
+    world = World(1000, FakeResident("vision", 10))
+    world.residents["vision"].spec = ModelSpec("vision", "v", "e:E", {"model": model})
+    with pytest.raises(DoesNotFit, match=r"^Model size \(0\.8 GB\) exceeds 70% of system memory \(1\.0 GB\)\. Vision"):
+        world.governor.reserve(world.residents["vision"])
+
+
+def test_a_text_model_over_the_threshold_is_only_warned_about(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    model = tmp_path / "model.gguf"
+    with model.open("wb") as file:
+        file.truncate(800 * MB)
+    world = World(1000, FakeResident("llm", 10))
+    world.residents["llm"].spec = ModelSpec("llm", "t", "e:E", {"model": model})
+    with caplog.at_level(logging.WARNING):
+        world.heat("llm")
+    assert "Model size 0.8 GB exceeds 70% of 1.0 GB system memory. Expect extreme slowness" in caplog.text
+
+
+# Where the estimate comes from
+
+
+def test_the_ledger_comes_before_the_estimate() -> None:
+    world = World(1000, FakeResident("llm", 100, 20))
+    one = world.residents["llm"]
+    world.ledger.learn(one.spec, Footprint(mapped=100 * MB, private=300 * MB))
+    world.governor.reserve(one)
+    assert world.booked() == 400 * MB
+    assert world.governor.models()[0]["source"] == "ledger"
+
+
+def test_without_an_estimate_the_files_size_decides(tmp_path: Path) -> None:
+    model = tmp_path / "model.onnx"
+    with model.open("wb") as file:
+        file.truncate(100 * MB)
+    world = World(1000, FakeResident("asr", 1))
+    one = world.residents["asr"]
+    one.spec = ModelSpec("asr", "a", "e:E", {"model": model})
+
+    def estimate() -> Footprint:
+        raise EngineFailure("the file cannot be read")
+
+    one.estimate = estimate  # type: ignore[method-assign]
+    world.governor.reserve(one)
+    assert world.booked() == 130 * MB
+    assert world.governor.models()[0]["source"] == "heuristic"
+
+
+def test_what_was_taken_is_learned_for_the_next_start() -> None:
+    world = World(1000, FakeResident("llm", 100, 20, takes=45))
+    one = world.heat("llm")
+    assert world.ledger.find(one.spec) == Footprint(mapped=100 * MB, private=45 * MB)
+    assert world.booked() == 145 * MB
+
+
+def test_a_measured_figure_wins_over_the_engines_own() -> None:
+    world = World(1000, FakeResident("llm", 100, 20))
+    one = world.residents["llm"]
+    reservation = world.governor.reserve(one)
+    one.climb()
+    world.governor.settle(reservation, measured=170 * MB)
+    assert world.booked() == 170 * MB
+    assert world.ledger.find(one.spec) == Footprint(mapped=100 * MB, private=70 * MB)
+
+
+def test_an_engine_that_grows_is_measured_again() -> None:
+    world = World(1000, FakeResident("llm", 100, 20))
+    one = world.heat("llm")
+    one.takes = Footprint(mapped=100 * MB, private=60 * MB)
+    world.later(29)
+    world.heat("llm")
+    assert world.booked() == 120 * MB
+    world.later(31)
+    world.heat("llm")
+    assert world.booked() == 160 * MB
+
+
+def test_taking_more_than_expected_makes_idle_engines_go() -> None:
+    world = World(1000, FakeResident("asr", 0, 400), FakeResident("llm", 0, 300, takes=700))
+    world.heat("asr")
+    world.later(60)
+    world.heat("llm")
+    assert world.residents["asr"].rung is Rung.WARM
+    assert world.booked() <= 1000 * MB
+
+
+def test_an_overdrawn_budget_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(1000, FakeResident("asr", 0, 400), FakeResident("llm", 0, 300, takes=700))
+    world.heat("asr").leases = 1
+    world.later(60)
+    with caplog.at_level(logging.WARNING):
+        world.heat("llm")
+    assert "fake-llm took 700 MB, more than expected; the budget of 1000 MB" in caplog.text
+
+
+# The switch gate
+
+
+def switching(late: int, returning: int, job: Job = "llm", size: int = 600, total: int = 1000) -> World:
+    """Memory given back is not available at once: ``late`` MB of it, ``returning`` MB a look."""
+    world = World(total, FakeResident(job, size), FakeResident("tts", 0, total // 2))
+    tts = world.heat("tts")
+    world.later(60)
+
+    def before_step() -> None:
+        world.probe.late, world.probe.returning = late * MB, returning * MB
+
+    tts.before_step = before_step
+    return world
+
+
+def test_a_load_waits_until_freed_memory_is_really_available() -> None:
+    world = switching(late=800, returning=100)
+    world.heat("llm")
+    assert world.waits
+    assert set(world.waits) == {0.5}
+    assert world.residents["llm"].rung is Rung.HOT
+
+
+def test_memory_that_is_there_at_once_is_not_waited_for() -> None:
+    world = switching(late=0, returning=0)
+    world.heat("llm")
+    assert world.waits == []
+
+
+def test_the_gate_gives_up_after_ten_seconds_with_the_figure_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    world = switching(late=800, returning=0)
+    with caplog.at_level(logging.WARNING):
+        world.heat("llm")
+    assert sum(world.waits) == 10
+    assert "fake-llm needs 0.59 GB; only 0.20 GB are available 10 s after others were moved down" in caplog.text
+    assert world.residents["llm"].rung is Rung.HOT
+
+
+@pytest.mark.parametrize(("job", "cap"), [("vision", 20), ("asr", 10), ("tts", 10)])
+def test_the_gate_asks_for_no_more_than_its_cap(job: Job, cap: int) -> None:
+    world = World(40_000, FakeResident(job, 30_000), FakeResident("llm", 0, 20_000))
+    llm = world.heat("llm")
+    world.later(60)
+    llm.before_step = lambda: setattr(world.probe, "others", 40_000 * MB - cap * GB)
+    with pytest.raises(DoesNotFit):
+        world.governor.reserve(world.residents[job])
+    assert world.waits == [], "the cap is there: what is short beyond it is for the plan to say"
+
+    world = World(40_000, FakeResident(job, 30_000), FakeResident("llm", 0, 20_000))
+    llm = world.heat("llm")
+    world.later(60)
+    llm.before_step = lambda: setattr(world.probe, "others", 40_000 * MB - cap * GB + 1)
+    world.governor.reserve(world.residents[job])
+    assert sum(world.waits) == 10
+
+
+# Savings
+
+
+class Thrifty(FakeResident):
+    """Has a prefix cache of 200 MB inside its 300, and can open with a context of half the size."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.offers = {"prefix_cache": 0, "context": 0}
+        self.shed_kinds: list[str] = []
+
+    def savings(self) -> dict[str, int]:
+        return self.offers
+
+    def shed(self, kind: str) -> bool:
+        self.shed_kinds.append(kind)
+        saved = self.offers.pop(kind, 0)
+        less = Footprint(self.says.mapped, self.says.private - saved)
+        self.says = self.takes = less
+        return True
+
+
+def test_a_prefix_cache_goes_before_anybody_is_evicted() -> None:
+    llm = Thrifty("llm", 0, 500)
+    world = World(1000, llm, FakeResident("asr", 500, 100))
+    world.heat("llm").offers = {"prefix_cache": 200 * MB}
+    world.later(60)
+    world.heat("asr")
+    assert llm.shed_kinds == ["prefix_cache"]
+    assert llm.rung is Rung.HOT
+    assert world.booked() == 900 * MB
+    assert world.governor.evictions() == []
+
+
+def test_the_context_shrinks_before_anybody_is_evicted() -> None:
+    llm = Thrifty("llm", 0, 700)
+    llm.offers = {"context": 300 * MB}
+    world = World(1000, llm, FakeResident("asr", 400, 100))
+    world.heat("asr")
+    world.later(60)
+    world.heat("llm")
+    assert llm.shed_kinds == ["context"]
+    assert world.residents["asr"].rung is Rung.HOT
+    assert world.booked() == 900 * MB
+
+
+def test_savings_that_are_not_enough_are_followed_by_eviction() -> None:
+    llm = Thrifty("llm", 0, 800)
+    llm.offers = {"context": 100 * MB}
+    world = World(1000, llm, FakeResident("asr", 400, 100))
+    world.heat("asr")
+    world.later(60)
+    world.heat("llm")
+    assert llm.shed_kinds == ["context"]
+    assert world.residents["asr"].rung is Rung.WARM
+
+
+# Others at the same time
+
+
+def test_a_victim_that_was_taken_into_use_meanwhile_is_passed_over() -> None:
+    world = World(1000, FakeResident("llm", 600), FakeResident("asr", 0, 300), FakeResident("tts", 0, 250))
+    asr, tts = world.heat("asr"), world.heat("tts")
+    tts.last_used = 10.0
+    world.later(60)
+    tts.refuses = True
+    world.heat("llm")
+    assert (asr.rung, tts.rung) == (Rung.WARM, Rung.HOT)
+
+
+def test_a_victim_that_fails_to_go_does_not_fail_the_request(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(1000, FakeResident("llm", 600), FakeResident("asr", 0, 300), FakeResident("tts", 0, 250))
+    asr, tts = world.heat("asr"), world.heat("tts")
+    tts.last_used = 10.0
+    world.later(60)
+
+    def fail() -> None:
+        raise EngineFailure("park failed")
+
+    tts.before_step = fail
+    world.heat("llm")
+    assert asr.rung is Rung.WARM
+    assert "fake-tts could not be moved down to warm" in caplog.text
+
+
+def test_stopping_ends_a_wait() -> None:
+    world = World(1000, FakeResident("llm", 600, 20), FakeResident("asr", 0, 500))
+    world.heat("asr").leases = 1
+    world.on_wait = world.governor.books.close
+    with pytest.raises(ShuttingDown):
+        world.governor.reserve(world.residents["llm"])
+
+
+def test_two_at_once_do_not_overcommit() -> None:
+    """Both fit alone. The first is on its way up, its memory not taken yet, when the second asks."""
+    world = World(1000, FakeResident("llm", 600), FakeResident("asr", 600))
+    llm, asr = world.residents["llm"], world.residents["asr"]
+    first = world.governor.reserve(llm)
+    outcome: list[object] = []
+
+    def second() -> None:
+        try:
+            outcome.append(world.governor.reserve(asr))
+        except Busy as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=second)
+    thread.start()
+    thread.join(10)
+    assert isinstance(outcome[0], Busy)
+    llm.climb()
+    world.governor.settle(first)
+    world.governor.release(first)
+    llm.last_used = world.clock.now
+    world.later(5)
+    world.heat("asr")
+    assert llm.rung is Rung.WARM
+    assert world.booked() == 600 * MB
+
+
+def test_a_hot_engine_is_served_while_another_is_being_moved_and_waited_for() -> None:
+    """The lock is free while a victim steps down and while the switch gate waits."""
+    world = World(2000, FakeResident("llm", 1200), FakeResident("asr", 0, 900), FakeResident("tts", 0, 100, 5))
+    asr = world.heat("asr")
+    tts = world.heat("tts")
+    tts.pinned = True
+    world.later(60)
+    served: list[str] = []
+
+    def serve(when: str) -> None:
+        def once() -> None:
+            world.governor.release(world.governor.reserve(tts))
+            served.append(when)
+
+        thread = threading.Thread(target=once)
+        thread.start()
+        thread.join(10)
+        assert not thread.is_alive()
+
+    def before_step() -> None:
+        serve("while stepping down")
+        world.probe.late, world.probe.returning = 1000 * MB, 200 * MB
+
+    asr.before_step = before_step
+    llm = world.residents["llm"]
+    world.governor.release(world.governor.reserve(llm))
+    assert served == ["while stepping down"]
+    assert POLICY.switch_interval in world.waits

@@ -1,0 +1,89 @@
+"""Steps down are verified: what came back against what should have."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from support.memory import FakeResident, World, readings
+
+from edgeserve.engine import Rung
+from edgeserve.memory.mover import freed
+from edgeserve.memory.policy import GB, MB
+from edgeserve.memory.readings import Accelerator, ProcessMemory
+
+
+def test_a_step_is_recorded_with_both_figures(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(1000, FakeResident("asr", 100, 50, warm=10))
+    asr = world.heat("asr")
+    with caplog.at_level(logging.INFO):
+        record = world.governor.step_down(asr, Rung.WARM, "idle")
+    assert record is not None
+    assert (record.expected, record.freed, record.exact) == (140 * MB, 140 * MB, True)
+    assert (record.before, record.after, record.action) == (Rung.HOT, Rung.WARM, "offloaded")
+    assert record.timestamp == 1_704_067_200.0 + world.clock.now
+    assert caplog.records[-1].levelno == logging.INFO
+    assert "Offloaded asr:fake-asr from hot to warm, idle (freed 140.0 MB of 140.0 MB expected)" in caplog.text
+    assert world.booked() == 10 * MB
+
+
+def test_two_rungs_at_once() -> None:
+    world = World(1000, FakeResident("asr", 100, 50, warm=10))
+    record = world.governor.step_down(world.heat("asr"), Rung.COLD, "requested")
+    assert record is not None
+    assert (record.action, record.expected) == ("unloaded", 150 * MB)
+    assert world.booked() == 0
+
+
+@pytest.mark.parametrize(("kept", "warned"), [(9, False), (11, True)])
+def test_less_than_ninety_percent_is_warned_about(kept: int, warned: bool, caplog: pytest.LogCaptureFixture) -> None:
+    world = World(1000, FakeResident("asr", 0, 100))
+    asr = world.heat("asr")
+    asr.before_step = lambda: setattr(world.probe, "base", kept * MB)
+    with caplog.at_level(logging.INFO):
+        record = world.governor.step_down(asr, Rung.COLD, "idle")
+    assert record is not None
+    assert record.freed == (100 - kept) * MB
+    assert (caplog.records[-1].levelno == logging.WARNING) is warned
+
+
+def test_a_megabyte_of_noise_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(1000, FakeResident("tts", 0, 3))
+    tts = world.heat("tts")
+    tts.before_step = lambda: setattr(world.probe, "base", 2 * MB)
+    with caplog.at_level(logging.WARNING):
+        world.governor.step_down(tts, Rung.COLD, "idle")
+    assert caplog.records == []
+
+
+def test_beside_other_work_the_figure_is_not_exact_and_not_warned_about(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(1000, FakeResident("asr", 0, 100), FakeResident("llm", 0, 100, 5))
+    asr = world.heat("asr")
+    world.heat("llm")
+    reservation = world.governor.reserve(world.residents["llm"])
+    asr.before_step = lambda: setattr(world.probe, "base", 90 * MB)
+    with caplog.at_level(logging.WARNING):
+        record = world.governor.step_down(asr, Rung.COLD, "idle")
+    world.governor.release(reservation)
+    assert record is not None
+    assert not record.exact
+    assert caplog.records == []
+
+
+def test_nothing_is_recorded_when_nothing_moved() -> None:
+    world = World(1000, FakeResident("asr", 0, 100))
+    asr = world.residents["asr"]
+    assert world.governor.step_down(asr, Rung.WARM, "idle") is None
+    world.heat("asr").leases = 1
+    assert world.governor.step_down(asr, Rung.WARM, "idle") is None
+    assert world.governor.evictions() == []
+
+
+def test_an_accelerators_memory_counts_as_freed() -> None:
+    before = readings(accelerator=Accelerator("cuda", total=8 * GB, free=2 * GB))
+    after = readings(accelerator=Accelerator("cuda", total=8 * GB, free=5 * GB))
+    assert freed(before, after) == 3 * GB
+    unified = readings(accelerator=Accelerator("metal", total=8 * GB, free=2 * GB, unified=True))
+    assert freed(unified, unified) == 0
+    grown = type(before)(0.0, GB, GB, ProcessMemory(total=5))
+    assert freed(readings(), grown) == 0
