@@ -55,7 +55,9 @@ def fail(error: Exception, *, debug: bool) -> int:
         import traceback
 
         traceback.print_exception(error)
-    if isinstance(error, EdgeserveError | OSError):
+    if isinstance(error, OSError) and error.filename:
+        message = f"{error.filename}: {error.strerror}"
+    elif isinstance(error, EdgeserveError | OSError):
         message = str(error)
     else:
         message = f"unforeseen {type(error).__name__}: {error}; --log-level debug shows where"

@@ -34,13 +34,21 @@ RUNTIME_OF: Mapping[Job, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model of the catalogue or the settings. ``size_bytes`` 0: not known before it is pulled."""
+    """A model of the catalogue or the settings. ``size_bytes`` 0: not known before it is pulled.
+
+    ``trouble``: why a model that was pulled cannot be used.
+    """
 
     name: str
     job: Job
     size_bytes: int
     pulled: bool = False
     configured: bool = False
+    trouble: str = ""
+
+    @property
+    def state(self) -> str:
+        return "damaged" if self.trouble else "pulled" if self.pulled else "not pulled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +142,10 @@ def _models(facts: Facts) -> Iterator[Finding]:
         if fit.word == "no":
             yield Finding("error", f"{name} does not fit: {fit.reason}", "choose a smaller one: edgeserve list --all")
             continue
-        if not model.pulled:
+        if model.trouble:
+            fix = f"edgeserve remove {model.name} && edgeserve pull {model.name}"
+            yield Finding("error", model.trouble, fix)
+        elif not model.pulled:
             yield Finding("error", f"{name} is configured but not pulled", f"edgeserve pull {model.name}")
         if fit.word == "not now":
             yield Finding("hint", f"{name} does not fit just now: {fit.reason}", "close other programs")

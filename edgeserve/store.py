@@ -77,10 +77,7 @@ class Store:
 
     def find(self, name: str) -> StoredModel:
         """A pulled model, or a local file to be used in place. Raises ModelMissing naming the command that pulls it."""
-        try:
-            wanted = understand(name, offline=True)
-        except NotFound as error:
-            raise ModelMissing(error.message, param="model") from None
+        wanted = self._meant(name)
         return _in_place(wanted) if wanted.here is not None else self._read(wanted.name)
 
     def list(self) -> tuple[StoredModel, ...]:
@@ -88,15 +85,15 @@ class Store:
         return tuple(self._read(path.parent.name) for path in folders if not path.parent.name.startswith("."))
 
     def remove(self, name: str) -> None:
-        """Raises ModelMissing."""
-        stored = self.find(name)
-        folder = self.root / stored.name
-        if not (folder / MANIFEST).is_file():
+        """Damaged models too. Raises ModelMissing."""
+        wanted = self._meant(name)
+        if wanted.here is not None:
             raise StoreError(f"{name} is used in place and was not pulled; remove the file yourself")
-        with self._locked(stored.name, lambda progress: None):
+        self._manifest(wanted.name)
+        with self._locked(wanted.name, lambda progress: None):
             # Renamed first: a half-removed model must not be found.
-            gone = self.root / f".removed-{stored.name}"
-            folder.rename(gone)
+            gone = self.root / f".removed-{wanted.name}"
+            (self.root / wanted.name).rename(gone)
             shutil.rmtree(gone)
 
     def verify(self, name: str, *, progress: Callable[[Progress], None] | None = None) -> StoredModel:
@@ -108,6 +105,12 @@ class Store:
             path = self.root / stored.name / entry["name"]
             check(path, entry["sha256"], lambda done, total: tell(Progress(stored.name, "verify", done, total)))
         return stored
+
+    def _meant(self, name: str) -> Wanted:
+        try:
+            return understand(name, offline=True)
+        except NotFound as error:
+            raise ModelMissing(error.message, param="model") from None
 
     # One pull
 

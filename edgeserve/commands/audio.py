@@ -24,7 +24,7 @@ def transcribe(call: Call) -> int:
     with open_session(call, "asr") as session:
         request = TranscribeRequest(pcm, args.language)
         if args.format == "text":
-            session.ask(request, show_text)
+            session.ask(request, Printer().take)
             print()
         else:
             whole = forms[args.format]()
@@ -33,10 +33,16 @@ def transcribe(call: Call) -> int:
     return 0
 
 
-def show_text(event: TranscribeEvent) -> None:
-    """Segments appear as they become certain; together they are the text."""
-    if isinstance(event, SegmentEvent):
-        print(event.text if event.start else event.text.lstrip(), end="", flush=True)
+class Printer:
+    """Prints segments as they become certain; together they are the text."""
+
+    def __init__(self) -> None:
+        self._begun = False
+
+    def take(self, event: TranscribeEvent) -> None:
+        if isinstance(event, SegmentEvent):
+            print(event.text if self._begun else event.text.lstrip(), end="", flush=True)
+            self._begun = True
 
 
 def speak(call: Call) -> int:

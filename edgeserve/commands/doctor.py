@@ -15,7 +15,7 @@ from edgeserve.commands import Call
 from edgeserve.config import Config
 from edgeserve.doctor import Facts, Finding, Model
 from edgeserve.engine import Job
-from edgeserve.errors import ConfigError, NotFound, StoreError
+from edgeserve.errors import ConfigError, ModelMissing, NotFound, StoreError
 from edgeserve.machine import Machine
 from edgeserve.memory.policy import MemoryPolicy, read_policy
 from edgeserve.store import Store
@@ -68,10 +68,13 @@ def _in_catalogue(name: str) -> Entry | str:
 
 def _model(job: Job, known: Entry | str, store: Store) -> Model:
     name = known if isinstance(known, str) else known.name
+    size = 0 if isinstance(known, str) else known.size_bytes
     try:
         stored = store.find(name)
-    except StoreError:
-        return Model(name, job, 0 if isinstance(known, str) else known.size_bytes)
+    except ModelMissing:
+        return Model(name, job, size)
+    except StoreError as error:
+        return Model(name, job, size, pulled=True, trouble=error.message)
     return Model(stored.name, job, stored.size_bytes, pulled=True)
 
 
@@ -97,7 +100,7 @@ def render(facts: Facts, findings: list[Finding]) -> Iterator[str]:
         yield f"  {runtime.name:17} {runtime.version or '-':10} {runtime.detail}"
     yield f"Configured ({facts.settings})"
     for model in facts.configured:
-        yield f"  {model.job:7} {model.name}, {'pulled' if model.pulled else 'not pulled'}"
+        yield f"  {model.job:7} {model.name}, {model.state}"
     yield "Catalogue"
     rows = []
     for model in facts.models:
@@ -124,7 +127,5 @@ def _machine(one: Machine) -> Iterator[tuple[str, str]]:
     yield "disk", f"{human_size(one.disk_free)} free at {one.disk_path}"
     yield "accelerator", "; ".join(one.accelerators) or "none found"
     yield "python", one.python
-    yield (
-        "compilers",
-        f"{one.c_compiler or 'no C'}, {one.cxx_compiler or 'no C++'}, {one.cmake or 'no cmake (pip brings one)'}",
-    )
+    cmake = one.cmake or "no cmake (pip brings one)"
+    yield "compilers", f"{one.c_compiler or 'no C'}, {one.cxx_compiler or 'no C++'}, {cmake}"

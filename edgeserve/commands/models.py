@@ -85,7 +85,6 @@ def show(call: Call) -> int:
 
 def remove(call: Call) -> int:
     store = call.store(call.config())
-    stored = store.find(call.args.name)
-    store.remove(stored.name)
-    print(f"{stored.name}: removed, {human_size(stored.size_bytes)} freed")
+    store.remove(call.args.name)
+    print(f"{call.args.name}: removed")
     return 0

@@ -37,11 +37,11 @@ class Session:
         finally:
             self._runner.close()
 
-    def ask(self, request: Request, take: Callable[[Any], None]) -> None:
+    def ask(self, request: Request, take: Callable[[Any], object]) -> None:
         """Hand each event of the answer to ``take``. Raises EdgeserveError."""
         self._runner.run(self._ask(request, take))
 
-    async def _ask(self, request: Request, take: Callable[[Event], None]) -> None:
+    async def _ask(self, request: Request, take: Callable[[Event], object]) -> None:
         async with await self._pool.lease(self._job) as lease:
             async for event in lease.run(request):
                 take(event)

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import array
 import contextlib
 import io
+import json
 import os
 import pty
 import select
 import signal
+import struct
 import subprocess
 import sys
 import time
 import wave
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from support import fake_cli
 from support.gates import CountingGovernor
+from support.machines import BOX
 
 import edgeserve
-from edgeserve import cli
+from edgeserve import catalog, cli, machine
+from edgeserve.api.audio import wav
+from edgeserve.commands.models import wanted
 from edgeserve.commands.serve import greeting
 from edgeserve.config import load
 from edgeserve.errors import DoesNotFit
+from edgeserve.store import Progress, Store, StoredModel
 
 SETTINGS = """
 [llm]
@@ -230,6 +237,63 @@ def test_speak_refuses(settings: Path, argv: tuple[str, ...], words: str, capsys
     assert not list(settings.glob("**/*.wav"))
 
 
+def spoken(folder: Path) -> str:
+    """A WAV file of three seconds; the second is silent."""
+    path = folder / "three.wav"
+    tone, silence = array.array("h", [8000] * 16_000).tobytes(), bytes(32_000)
+    path.write_bytes(wav([tone, silence, tone], 16_000))
+    return str(path)
+
+
+def test_transcribe_prints_the_text(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("transcribe", spoken(settings)) == 0
+    assert capsys.readouterr() == ("1 3\n", "")
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("srt", "1\n00:00:00,000 --> 00:00:01,000\n1\n\n2\n00:00:02,000 --> 00:00:03,000\n3\n"),
+        ("vtt", "WEBVTT\n\n00:00:00.000 --> 00:00:01.000\n1\n\n00:00:02.000 --> 00:00:03.000\n3\n"),
+    ],
+)
+def test_transcribe_writes_subtitles(settings: Path, form: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("transcribe", spoken(settings), "--format", form) == 0
+    assert capsys.readouterr().out == text
+
+
+def test_transcribe_as_json(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("transcribe", spoken(settings), "--format", "json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["text"], told["duration"]) == ("1 3", 3.0)
+    assert told["segments"][1] == {"start": 2.0, "end": 3.0, "text": "3"}
+
+
+def test_files_that_cannot_be_read(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (settings / "text.wav").write_text("no sound")
+    assert run("transcribe", "text.wav") == 1
+    assert run("transcribe", "none.wav") == 1
+    assert run("vision", "text.wav") == 1
+    heard, missing, seen = told(capsys)
+    assert heard.startswith("[ERROR] text.wav is not a WAV file")
+    assert missing == "[ERROR] none.wav: No such file or directory"
+    assert seen.startswith("[ERROR] text.wav is neither PNG")
+
+
+def test_vision_answers_about_the_picture(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    head = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", 8, 8)
+    (settings / "a.png").write_bytes(head)
+    assert run("vision", "a.png", "what is this") == 0
+    assert capsys.readouterr().out == f"1 images of {len(head)} bytes: what is this\n"
+
+
+def test_vision_that_does_not_fit_ends_with_1(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (settings / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", 8, 8))
+    refusing = CountingGovernor(refuse=DoesNotFit("71% of the memory; at most 70%"))
+    assert run("vision", "a.png", governor=refusing) == 1
+    assert capsys.readouterr() == ("", "[ERROR] 71% of the memory; at most 70%\n")
+
+
 def test_wav_bytes_do_not_go_to_a_terminal() -> None:
     with typist("speak", "hello", "-o", "-") as me:
         me.sees("[ERROR] -o - writes WAV bytes")
@@ -361,6 +425,165 @@ def test_ctrl_c_stops_the_answer_and_the_conversation_goes_on() -> None:
         me.sees("> ")
         me.type("/exit\n")
         assert me.process.wait(timeout=20) == 0
+
+
+# Models
+
+
+@pytest.fixture
+def models(settings: Path) -> dict[str, str]:
+    """An environment whose store holds hibari, in a few bytes, and nothing else."""
+    folder = settings / "store" / "hibari"
+    folder.mkdir(parents=True)
+    (folder / "hibari.onnx").write_bytes(bytes(2048))
+    manifest = {
+        "name": "hibari",
+        "job": "tts",
+        "engine": "engines.tts_onnx:OnnxTextToSpeech",
+        "licence": "Apache-2.0",
+        "source": "package hibari-tts 0.2.1",
+        "options": {"family": "hibari"},
+        "files": {"model": {"name": "hibari.onnx", "size": 2048, "sha256": "0"}},
+    }
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return {"EDGESERVE_MODELS_DIR": str(settings / "store")}
+
+
+def test_list_shows_what_is_here(models: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("list", environ=models) == 0
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["NAME", "JOB", "SIZE", "LICENCE", "PULLED"],
+        ["hibari", "tts", "2.0", "KB", "Apache-2.0", "yes"],
+    ]
+
+
+def test_list_all_shows_each_model_once(models: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("list", "--all", environ=models) == 0
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert sorted(line.split()[0] for line in lines) == sorted(catalog.MODELS)
+    assert [line.split()[0] for line in lines if line.endswith("yes")] == ["hibari"]
+
+
+def test_list_of_nothing_says_what_to_do(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("list", environ={"EDGESERVE_MODELS_DIR": "nowhere"}) == 0
+    assert "edgeserve pull starter" in capsys.readouterr().out
+
+
+def test_show(models: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("show", "hibari", environ=models) == 0
+    here = capsys.readouterr().out
+    assert "hibari.onnx" in here
+    assert run("show", "WHISPER", environ=models) == 0
+    assert "no; edgeserve pull whisper-tiny.en" in capsys.readouterr().out
+    assert run("show", "hibary", environ=models) == 1
+    assert "did you mean hibari" in told(capsys)[0]
+
+
+def test_remove(models: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("remove", "hibari", environ=models) == 0
+    assert run("remove", "hibari", environ=models) == 1
+    assert "edgeserve pull hibari" in told(capsys)[0]
+
+
+def test_a_damaged_model_can_be_removed(models: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    (Path(models["EDGESERVE_MODELS_DIR"]) / "hibari" / "hibari.onnx").unlink()
+    assert run("show", "hibari", environ=models) == 1
+    assert run("remove", "hibari", environ=models) == 0
+    assert "`edgeserve remove hibari`" in told(capsys)[0]
+
+
+def test_pull_fetches_nothing_that_is_here(models: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("pull", "hibari", environ=models) == 0
+    assert capsys.readouterr() == ("hibari: already here, 2.0 KB\n", "")
+
+
+def test_pull_shows_progress_and_the_licence(
+    models: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pull(self: Store, what: str, *, progress: Callable[[Progress], None]) -> StoredModel:
+        progress(Progress(what, "download", 0, 2048))
+        progress(Progress(what, "download", 2048, 2048))
+        progress(Progress(what, "convert", 100, 100))
+        return StoredModel(what, "llm", "engine", {}, 2048, "MIT")
+
+    monkeypatch.setattr(Store, "pull", pull)
+    assert run("pull", "smollm2", environ=models) == 0
+    out, error = capsys.readouterr()
+    assert out == "smollm2: pulled, 2.0 KB, licence MIT\n"
+    assert error.splitlines() == [
+        "smollm2: download  0% of 2.0 KB",
+        "smollm2: download  100% of 2.0 KB",
+        "smollm2: convert  100%",
+    ]
+
+
+def test_what_is_pulled_without_a_name(settings: Path) -> None:
+    starter = ["smollm2-135m-instruct", "whisper-tiny.en", "hibari"]
+    assert list(wanted([], load({}))) == ["small", "seeing", "hearing", "speaking"]
+    assert list(wanted(["hibari", "starter", "small"], load({}))) == ["hibari", *starter[:2], "small"]
+    (settings / "models.toml").unlink()
+    assert list(wanted([], load({}))) == starter
+
+
+def test_a_model_that_is_not_pulled_is_not_fetched_by_a_question(
+    models: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["chat", "hello", "--model", "smollm2"], environ=models) == 1
+    assert "edgeserve pull smollm2-135m-instruct" in told(capsys)[0]
+
+
+# Doctor
+
+
+@pytest.fixture
+def box(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "read", lambda *ignored: BOX)
+
+
+@pytest.mark.usefixtures("box")
+def test_doctor_tells_what_is_missing(models: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    Path("models.toml").write_text('[llm]\nmodel = "smollm2"\n[tts]\nmodel = "hibari"\n')
+    assert run("doctor", environ=models) == 1
+    out = capsys.readouterr().out
+    assert "8.0 GB, 5.0 GB available, models may take 6.0 GB" in out
+    assert "tts     hibari, pulled" in out
+    assert out.endswith(
+        "[ERROR] smollm2-135m-instruct (llm) is configured but not pulled\n"
+        "        edgeserve pull smollm2-135m-instruct\n"
+    )
+
+
+@pytest.mark.usefixtures("box")
+def test_doctor_finds_nothing(models: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    Path("models.toml").write_text('[tts]\nmodel = "hibari"\n')
+    assert run("doctor", environ=models) == 0
+    assert capsys.readouterr().out.endswith("Nothing is missing.\n")
+
+
+@pytest.mark.usefixtures("box")
+def test_doctor_as_json(models: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    Path("models.toml").write_text('[tts]\nmodel = "hibari"\n')
+    (Path(models["EDGESERVE_MODELS_DIR"]) / "hibari" / "hibari.onnx").unlink()
+    assert run("doctor", "--json", environ=models) == 1
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["machine"]["memory_total"] == 8 << 30
+    assert facts["findings"][0]["fix"] == "edgeserve remove hibari && edgeserve pull hibari"
+    by_name = {model["name"]: model for model in facts["models"]}
+    assert by_name["hibari"]["configured"]
+    assert by_name["smolvlm-256m"]["fit"] == {"word": "yes", "reason": ""}
+    assert sorted(by_name) == sorted(catalog.MODELS)
+
+
+@pytest.mark.usefixtures("box")
+@pytest.mark.parametrize("text", ["[llm]\n", "[tts]\nmodel = 'hibari'\n[memory]\nmax_percent = 7\n"])
+def test_doctor_looks_on_when_the_settings_are_wrong(
+    models: dict[str, str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("models.toml").write_text(text)
+    assert run("doctor", environ=models) == 1
+    out = capsys.readouterr().out
+    assert "This machine" in out
+    assert "[ERROR] models.toml" in out
 
 
 # What serve says

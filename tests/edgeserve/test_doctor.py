@@ -6,37 +6,13 @@ import dataclasses
 from typing import Any
 
 import pytest
+from support.machines import BOX, LLAMA, NO_MLX, ORT
 
 from edgeserve.doctor import Facts, Model, compiler_command, examine, judge
 from edgeserve.machine import Machine, Runtime
 
 MB = 1 << 20
 GB = 1 << 30
-
-LLAMA = Runtime("llama-cpp-python", "0.3.36", "CPU only")
-ORT = Runtime("onnxruntime", "1.31.1", "CPUExecutionProvider")
-NO_MLX = Runtime("mlx", None, "not installed")
-
-BOX = Machine(
-    system="Debian GNU/Linux 12, kernel 6.6",
-    architecture="aarch64",
-    processor="Raspberry Pi 5",
-    features=("asimd", "asimddp"),
-    cores=4,
-    memory_total=8 * GB,
-    memory_available=5 * GB,
-    memory_limit=None,
-    memory_budget=6 * GB,
-    disk_path="/models",
-    disk_free=20 * GB,
-    python="3.11.2 (/usr/bin/python3)",
-    package_manager="apt-get",
-    c_compiler="/usr/bin/cc",
-    cxx_compiler="/usr/bin/c++",
-    cmake=None,
-    accelerators=(),
-    runtimes=(LLAMA, ORT, NO_MLX),
-)
 
 CHAT = Model("small", "llm", 100 * MB, pulled=True, configured=True)
 SPEECH = Model("voice", "tts", 8 * MB, pulled=True, configured=True)
@@ -77,6 +53,11 @@ def test_a_refusal_has_numbers() -> None:
 def test_a_model_that_is_not_pulled_is_an_error_with_its_command() -> None:
     (finding,) = examine(Facts(BOX, (dataclasses.replace(CHAT, pulled=False),)))
     assert (finding.level, finding.fix) == ("error", "edgeserve pull small")
+
+
+def test_a_damaged_model_is_pulled_anew() -> None:
+    (finding,) = examine(Facts(BOX, (dataclasses.replace(CHAT, trouble="model.gguf is damaged"),)))
+    assert (finding.what, finding.fix) == ("model.gguf is damaged", "edgeserve remove small && edgeserve pull small")
 
 
 def test_a_model_that_never_fits_is_not_to_be_pulled() -> None:

@@ -104,3 +104,12 @@ def test_resumed_bytes_are_not_counted_as_speed() -> None:
         clock.now += 10
         bar.update("x", 100 * MB, 100 * MB)
     assert out.getvalue().splitlines()[-1] == "x  100% of 100 MB  1.0 MB/s in 10 s"
+
+
+def test_a_step_that_has_no_bytes_shows_its_share_only() -> None:
+    out, clock = io.StringIO(), Clock()
+    with ProgressBar(out, clock) as bar:
+        bar.update("x: convert", 0, 100, in_bytes=False)
+        clock.now += 5
+        bar.update("x: convert", 100, 100, in_bytes=False)
+    assert out.getvalue().splitlines() == ["x: convert  0%", "x: convert  100%"]
