@@ -21,8 +21,8 @@ STORY = (
     "doors of the building. He did not look back. Far away a helicopter skimmed down between the roofs, hovered for an "
     "instant, and darted away again. The hallway smelt of boiled cabbage and old rag mats. At one end of it a coloured "
     "poster had been tacked to the wall. It showed a large face, more than a metre wide. He went for the "
-    "stairs, because the lift was seldom working. The flat was seven flights up, and he rested several times on the way. "
-    "On each landing the poster gazed from the wall."
+    "stairs, because the lift was seldom working. The flat was seven flights up, and he rested several times on the "
+    "way. On each landing the poster gazed from the wall."
 )
 
 
