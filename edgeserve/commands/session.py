@@ -47,6 +47,11 @@ class Session:
                 take(event)
 
 
+def without_traceback(record: logging.LogRecord) -> bool:
+    """What was raised is told by the command itself, in one line."""
+    return record.exc_info is None
+
+
 def open_session(call: Call, job: Job) -> Session:
     """Build the configured engine of ``job`` and no other. Raises NotConfigured, ModelMissing and ConfigError."""
     config = call.config()
@@ -55,7 +60,10 @@ def open_session(call: Call, job: Job) -> Session:
             f'no {job} model is configured; name one with --model, or in models.toml under [{job}] as model = "…"; '
             "edgeserve list --all shows what there is"
         )
-    logs.configure(call.args.log_level or "warning")
-    logging.captureWarnings(True)
+    level = call.args.log_level or "warning"
+    logs.configure(level)
+    if level != "debug":
+        for handler in logging.getLogger().handlers:
+            handler.addFilter(without_traceback)
     only = dataclasses.replace(config, engines={job: config.engines[job]})
     return Session(call.pool(only), job)

@@ -26,6 +26,7 @@ from support.machines import BOX
 import edgeserve
 from edgeserve import catalog, cli, machine
 from edgeserve.api.audio import wav
+from edgeserve.commands.chat import Conversation, converse
 from edgeserve.commands.models import wanted
 from edgeserve.commands.serve import greeting
 from edgeserve.config import load
@@ -182,7 +183,9 @@ def test_an_empty_prompt_is_refused(settings: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize("step", ["open", "heat", "run"])
 def test_a_failing_engine_ends_with_1(settings: Path, step: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("chat", "hello", environ={"FAKE_FAIL_ON": step}) == 1
-    assert told(capsys)[-1] == f"[ERROR] fake-llm failed on {step}, as configured"
+    assert told(capsys) == [f"[ERROR] fake-llm failed on {step}, as configured"]
+    assert run("chat", "hello", "--log-level", "debug", environ={"FAKE_FAIL_ON": step}) == 1
+    assert any("Traceback" in line for line in told(capsys))
 
 
 def test_a_model_that_does_not_fit_ends_with_1(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -417,11 +420,41 @@ def test_ctrl_c_stops_the_answer_and_the_conversation_goes_on() -> None:
         me.type("\x03")
         assert "z" not in me.sees("(stopped)")
         me.sees("> ")
-        me.type("\x03")  # at the prompt it only clears the line
-        me.sees("> ")
         me.type("again\n")
         me.sees("again\r\n")
         me.sees("again\r\n")
+        me.sees("> ")
+        me.type("/exit\n")
+        assert me.process.wait(timeout=20) == 0
+
+
+def test_ctrl_c_at_the_prompt_only_clears_the_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Not through a terminal: readline takes a signal only once it waits, which nobody outside can see.
+    typed: Iterator[str | type[BaseException]] = iter([KeyboardInterrupt, "again", EOFError])
+
+    def read(prompt: str) -> str:
+        line = next(typed)
+        if isinstance(line, str):
+            return line
+        raise line
+
+    class Echo(Conversation):
+        def say(self, text: str) -> None:
+            print(f"said {text}")
+
+    monkeypatch.setattr("builtins.input", read)
+    converse(Echo(None, None, None))  # type: ignore[arg-type]
+    assert capsys.readouterr().out.splitlines()[1:] == ["", "said again", ""]
+
+
+def test_an_error_does_not_end_the_conversation() -> None:
+    with typist("chat", FAKE_FAIL_ON="run") as me:
+        for _ in range(2):
+            me.sees("> ")
+            me.type("hello\n")
+            me.sees("[ERROR] fake-llm failed on run")
         me.sees("> ")
         me.type("/exit\n")
         assert me.process.wait(timeout=20) == 0
