@@ -153,15 +153,20 @@ class Admission:
         return self._await_release(entry) if moved else True
 
     def _await_release(self, entry: Entry) -> bool:
-        """The switch gate: memory given back may come late, so poll until it is there before the next load."""
+        """The switch gate: memory given back may come late, so poll until it is there before the next load.
+
+        Not when more must go first: an engine may keep more on warm than was known before it went there.
+        """
         need = entry.need.host
         wanted = min(SWITCH_BYTES.get(entry.resident.job, need), need)
         deadline = self._books.clock() + self._policy.switch_timeout
-        while (available := self._probe.glance().available) < wanted:
+        while (readings := self._probe.glance()).available < wanted:
+            if not self._books.admits(need_of(entry), budget(readings, self._policy, settled=False)):
+                return True
             if self._books.clock() >= deadline:
                 text = "%s needs %.2f GB; only %.2f GB are available %g s after others were moved down; going on"
                 name = entry.resident.spec.name
-                log.warning(text, name, wanted / GB, available / GB, self._policy.switch_timeout)
+                log.warning(text, name, wanted / GB, readings.available / GB, self._policy.switch_timeout)
                 return False
             self._books.pause(self._policy.switch_interval)
         return True

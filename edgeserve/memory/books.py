@@ -16,7 +16,7 @@ from edgeserve.memory.budget import Budget
 from edgeserve.memory.entry import Entry, Resident
 from edgeserve.memory.history import History
 from edgeserve.memory.ledger import Ledger
-from edgeserve.memory.plan import Decision, Need, Standing, booked, overhead, plan
+from edgeserve.memory.plan import Decision, Need, Standing, booked, overhead, plan, within
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.memory.readings import Readings
 
@@ -88,6 +88,11 @@ class Books:
         """``plan`` on the books as they are; under the lock when the answer is to be booked."""
         standings = self.standings(busy, spent)
         return plan(need, standings, readings, limit, self.clock(), self.policy, base=self._base)
+
+    def admits(self, need: Need, limit: Budget) -> bool:
+        """By the books alone, as if all memory that was given back had arrived."""
+        with self.changed:
+            return within(booked(self.standings(), {}, need), self._base, need, limit, self.policy)
 
     def at_rest(self) -> bool:
         """No reservation is out: whatever memory moves now is moved by a step down."""

@@ -14,7 +14,7 @@ from edgeserve.errors import MemoryPressure
 from edgeserve.memory import heap, report
 from edgeserve.memory.admission import Admission, Reservation
 from edgeserve.memory.books import Books, Pause
-from edgeserve.memory.budget import budget, prefix_cache_threshold
+from edgeserve.memory.budget import Budget, budget, prefix_cache_threshold
 from edgeserve.memory.entry import Resident
 from edgeserve.memory.history import StepRecord
 from edgeserve.memory.ledger import Ledger
@@ -58,6 +58,7 @@ class Governor:
         self._emergency = threading.Lock()
         self._nudge = threading.Event()
         self._relieved_at = float("-inf")
+        self._last: tuple[Readings, Budget, Level] | None = None
         self._thread: threading.Thread | None = None
 
     def adopt(self, resident: Resident) -> None:
@@ -85,11 +86,8 @@ class Governor:
         in use. Raises DoesNotFit, Busy or ShuttingDown.
         """
         entry = self.books[resident.job]
-        readings = self.probe.latest()
-        limit = budget(readings, self.policy)
-        percent = used_percent(readings, limit)
-        tight = level_of(percent, readings, self.policy) >= Level.HIGH
-        if tight and self.books.clock() - self._relieved_at >= QUIET_SECONDS:
+        readings, limit, level = self._judged()
+        if level >= Level.HIGH and self.books.clock() - self._relieved_at >= QUIET_SECONDS:
             self._nudge.set()
         return self._admission.reserve_at_once(entry, readings, limit) or self._admission.reserve(entry)
 
@@ -111,7 +109,7 @@ class Governor:
     def check(self) -> None:
         """Called while an answer is made: microseconds, until CRITICAL. Then idle engines are closed and caches
         dropped; raises MemoryPressure when that is not enough."""
-        if self._level(self.probe.latest()) is Level.CRITICAL:
+        if self._judged()[2] is Level.CRITICAL:
             with self._emergency:
                 self._clean_up()
 
@@ -175,6 +173,13 @@ class Governor:
                 self.relieve()
             except Exception:
                 log.exception("the pressure check failed; the next is in %g s", self.policy.pressure_interval)
+
+    def _judged(self) -> tuple[Readings, Budget, Level]:
+        """The latest reading with its budget and level, worked out once a reading: every request asks for them."""
+        readings, judged = self.probe.latest(), self._last
+        if judged is None or judged[0] is not readings:
+            judged = self._last = (readings, budget(readings, self.policy), self._level(readings))
+        return judged
 
     def _level(self, readings: Readings) -> Level:
         return level_of(used_percent(readings, budget(readings, self.policy)), readings, self.policy)

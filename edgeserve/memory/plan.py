@@ -116,20 +116,20 @@ def plan(
     6. It never fits beside what is pinned: refuse.
     """
     unbooked = max(base, overhead(residents, readings))
+    held, wanted = booked(residents, {}), booked(residents, {}, need)
+    free = budget.usable - unbooked - held.host
+    # 1.
+    if within(wanted, unbooked, need, budget, policy):
+        return Decision(Verdict.ADMIT, free)
     idle = sorted(
         (one for one in residents if one.job != need.job and may_step_down(one, now, policy)),
         key=lambda one: one.last_used,
     )
+    evictable = held.host - booked(residents, {one.job: Rung.COLD for one in idle}).host
 
     def fits(rungs: Rungs, saved: int) -> bool:
-        return _fits(booked(residents, rungs, need), unbooked - saved, need, budget, policy)
+        return within(booked(residents, rungs, need), unbooked - saved, need, budget, policy)
 
-    held = booked(residents, {}).host
-    free = budget.usable - unbooked - held
-    evictable = held - booked(residents, {one.job: Rung.COLD for one in idle}).host
-    # 1.
-    if fits({}, 0):
-        return Decision(Verdict.ADMIT, free, evictable)
     # 2.
     savings = _savings(need, residents)
     for count in range(1, len(savings) + 1):
@@ -147,11 +147,19 @@ def plan(
         return Decision(Verdict.WAIT, free, evictable, retry_at=_grace_end(movable, now, policy))
     # 6.
     alone, together = booked(residents, all_cold), booked(residents, all_cold, need)
-    critical = int(policy.critical_percent * budget.usable / 100)
-    largest = min(budget.usable - alone.host, critical - 1 - alone.private) - unbooked
-    private = max(0, together.private + unbooked - saved)
-    required = max(together.mapped + private, int(100 * private / policy.critical_percent) + 1)
-    return Decision(Verdict.REFUSE, free, evictable, max(0, largest), required)
+    largest = min(budget.usable - alone.host, policy.critical_percent * budget.usable // 100 - 1 - alone.private)
+    return Decision(
+        Verdict.REFUSE,
+        free,
+        evictable,
+        largest=max(0, int(largest) - unbooked),
+        required=_required(together.mapped, max(0, together.private + unbooked - saved), policy),
+    )
+
+
+def _required(mapped: int, private: int, policy: MemoryPolicy) -> int:
+    """The smallest budget that these fit in."""
+    return max(mapped + private, int(100 * private / policy.critical_percent) + 1)
 
 
 def booked(residents: Sequence[Standing], rungs: Mapping[Job, Rung], need: Need | None = None) -> Amount:
@@ -168,7 +176,8 @@ def booked(residents: Sequence[Standing], rungs: Mapping[Job, Rung], need: Need 
     return Amount(sum(mapped.values()), private, device)
 
 
-def _fits(total: Amount, unbooked: int, need: Need, budget: Budget, policy: MemoryPolicy) -> bool:
+def within(total: Amount, unbooked: int, need: Need, budget: Budget, policy: MemoryPolicy) -> bool:
+    """Does ``total``, which ``need`` is part of, fit in the budget beside ``unbooked`` private bytes?"""
     private = max(0, total.private + unbooked)
     if need.amount.device and budget.device is not None and total.device > budget.device:
         return False

@@ -286,6 +286,17 @@ def test_memory_that_is_there_at_once_is_not_waited_for() -> None:
     assert world.waits == []
 
 
+def test_what_a_victim_keeps_on_warm_is_not_waited_for() -> None:
+    """It was not known before: the victim goes on to cold at once."""
+    world = World(1000, FakeResident("llm", 950), FakeResident("tts", 0, 500, warm=100))
+    tts = world.heat("tts")
+    world.later(60)
+    world.heat("llm")
+    assert tts.rung is Rung.COLD
+    assert world.waits == []
+    assert [one["action"] for one in world.governor.evictions()] == ["offloaded", "unloaded"]
+
+
 def test_the_gate_gives_up_after_ten_seconds_with_the_figure_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     world = switching(late=800, returning=0)
     with caplog.at_level(logging.WARNING):
@@ -404,6 +415,24 @@ def test_stopping_ends_a_wait() -> None:
     world.on_wait = world.governor.books.close
     with pytest.raises(ShuttingDown):
         world.governor.reserve(world.residents["llm"])
+
+
+def test_what_is_decided_is_booked_under_one_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(1000, FakeResident("llm", 100))
+    books, owned = world.governor.books, []
+    monkeypatch.setattr(books, "decide", _noting(books.decide, books, owned))
+    monkeypatch.setattr(world.governor._admission, "book", _noting(world.governor._admission.book, books, owned))
+    world.heat("llm")
+    world.heat("llm")
+    assert owned == [True] * 4, "decide and book, for the cold and for the hot engine"
+
+
+def _noting(method: Any, books: Any, owned: list[bool]) -> Any:
+    def noting(*args: Any, **kwargs: Any) -> Any:
+        owned.append(books.changed._is_owned())
+        return method(*args, **kwargs)
+
+    return noting
 
 
 def test_two_at_once_do_not_overcommit() -> None:
