@@ -30,8 +30,9 @@ class Start:
 
 
 def write_configs(folder: Path) -> dict[str, Path]:
-    from edgeserve.store import Store, default_root
     from support.mmproj import build_mmproj
+
+    from edgeserve.store import Store, default_root
 
     store = Store(default_root())
     llm = store.pull("smollm2-135m-instruct").files["model"]

@@ -42,7 +42,12 @@ def later(what: str) -> Endpoint:
     return endpoint
 
 
-SSE, WAV, TEXT = "text/event-stream", "audio/wav", "text/plain"
+async def describe(request: Request) -> Response:
+    rows = [(one.method, one.path, one.summary, one.body, one.answer) for one in ENTRIES]
+    return JSONResponse(openapi.document(rows))
+
+
+SSE, WAV = "text/event-stream", "audio/wav"
 STREAMED = "streamed transcriptions"
 
 ENTRIES = (
@@ -90,13 +95,8 @@ ENTRIES = (
     Entry("POST", "/memory/evict/{engine}", "Close an engine", admin.evict),
     Entry("POST", "/memory/preload", "Load engines", admin.preload, "Preload"),
     Entry("POST", "/memory/defragment", "Return free heap pages", admin.reading("defragment")),
-    Entry("GET", "/openapi.json", "This document", lambda request: describe(request)),
+    Entry("GET", "/openapi.json", "This document", describe),
 )
-
-
-async def describe(request: Request) -> Response:
-    rows = [(one.method, one.path, one.summary, one.body, one.answer) for one in ENTRIES]
-    return JSONResponse(openapi.document(rows))
 
 
 def routes() -> list[Route]:

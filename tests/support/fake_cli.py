@@ -19,10 +19,11 @@ ROOT = Path(__file__).parent.parent.parent
 if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
+from support.gates import CountingGovernor, make_gate  # noqa: E402
+
 from edgeserve import cli  # noqa: E402
 from edgeserve.config import Config  # noqa: E402
 from edgeserve.pool import Pool  # noqa: E402
-from support.gates import CountingGovernor, make_gate  # noqa: E402
 
 
 def main(argv: list[str], environ: Mapping[str, str], governor: CountingGovernor | None = None) -> int:

@@ -6,12 +6,13 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from support.gates import Clock, fake_spec
+
 from edgeserve.engine import Footprint, Job, Rung
 from edgeserve.memory.governor import Governor
 from edgeserve.memory.ledger import Ledger
 from edgeserve.memory.policy import GB, MB, MemoryPolicy
 from edgeserve.memory.readings import Accelerator, NullAccelerator, ProcessMemory, Readings
-from support.gates import Clock, fake_spec
 
 POLICY = MemoryPolicy(os_reserve_gb=0.0, available_margin_gb=0.0, max_percent=1.0)
 """A budget that is just the machine."""

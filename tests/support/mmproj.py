@@ -52,7 +52,7 @@ def _tensors(words: Any) -> dict[str, Any]:
     first = zeros((HIDDEN, WIDTH))
     bias = numpy.full(HIDDEN, -100.0)
     for unit, (signs, place) in enumerate(itertools.product(COLOURS.values(), range(PLACES))):
-        # Its colour and place: 3 × 10 + 20 - 40 = 10, where GELU is the identity; any other: at most -10, where it is 0.
+        # Its colour and place: 3 × 10 + 20 - 40 = 10, where GELU is the identity; others: at most -10, where it is 0.
         first[unit, :3] = [10.0 * sign for sign in signs]
         first[unit, 3 + place] = 20.0
         bias[unit] = -40.0

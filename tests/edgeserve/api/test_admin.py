@@ -1,0 +1,59 @@
+"""The memory routes and the OpenAPI document."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import httpx
+from openapi_spec_validator import validate
+from support.server import Running, fake_pool, serving
+
+from edgeserve.api.routes import ENTRIES, routes
+
+
+def test_the_reports_have_their_shapes(client: httpx.Client) -> None:
+    stats = client.get("/memory/stats").json()
+    assert {"total_mb", "budget_usable_mb", "pressure_level", "pss_anon_mb", "pss_file_mb", "budget_winner"} <= set(
+        stats
+    )
+    assert {one["model_type"] for one in client.get("/memory/models").json()} == {"llm", "vision", "asr", "tts"}
+    health = client.get("/memory/health").json()
+    assert set(health) >= {"healthy", "pressure", "used_percent", "message"}
+    assert "fragmentation_percent" in client.get("/memory/fragmentation").json()
+    assert isinstance(client.get("/memory/offloaded").json(), list)
+    assert client.post("/memory/defragment").json()["status"] == "defragmentation_triggered"
+
+
+def test_preload_and_evict(running: Running) -> None:
+    client = running.client
+    answer = client.post("/memory/preload", json={"engines": ["asr"]})
+    assert answer.json() == {"results": {"asr:fake-asr": True}}
+    wanted = {"models": [{"name": "fake-tts", "model_type": "tts", "quantization": "float16"}]}
+    assert client.post("/memory/preload", json=wanted).json() == {"results": {"tts:fake-tts": True}}
+    assert client.post("/memory/evict/asr").json() == {"status": "evicted", "model_type": "asr"}
+    evictions = client.get("/memory/evictions").json()
+    assert evictions[-1]["model_name"] == "fake-asr"
+    assert {"expected_mb", "memory_freed_mb", "reason", "action", "timestamp"} <= set(evictions[-1])
+    assert client.post("/memory/evict/wheel").status_code == 404
+    assert client.post("/memory/preload", json={}).status_code == 400
+    assert client.post("/memory/preload", json={"models": [{"name": "gpt-7"}]}).status_code == 404
+
+
+def test_an_engine_at_work_is_not_evicted() -> None:
+    with serving(fake_pool(["llm"], delay=0.01, context=10**6)) as running:
+        with running.client.stream("POST", "/v1/chat/stream", json={"prompt": "word " * 5000}) as stream:
+            lines = stream.iter_lines()  # kept: closing it would close the connection
+            next(lines)
+            answer = httpx.post(f"{running.url}/memory/evict/llm")
+        assert answer.status_code == 503
+        assert "answering a request" in answer.json()["error"]["message"]
+
+
+def test_the_document_is_valid_and_has_every_route_and_no_other(client: httpx.Client) -> None:
+    document: Any = client.get("/openapi.json").json()
+    validate(document)
+    described = {(method.upper(), path) for path, item in document["paths"].items() for method in item}
+    served = {(method, re.sub(r":\w+}", "}", route.path)) for route in routes() for method in route.methods or ()}
+    assert described == {pair for pair in served if pair[0] != "HEAD"}
+    assert len(described) == len(ENTRIES)

@@ -1,0 +1,217 @@
+"""The OpenAI dialect, judged by the official client against a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import json
+import time
+from collections.abc import Iterator
+
+import httpx
+import openai
+import pytest
+from openai import AsyncOpenAI, OpenAI
+from support.mmproj import picture
+from support.server import Running, fake_pool, serving
+from support.speech import wav
+
+from edgeserve.engine import Rung
+
+TONE = wav([0.5] * 24_000)
+HELLO = [{"role": "user", "content": "hello there friend"}]
+
+
+@pytest.fixture(scope="module")
+def ai(running: Running) -> Iterator[OpenAI]:
+    with OpenAI(base_url=f"{running.url}/v1", api_key="none", max_retries=0) as client:
+        yield client
+
+
+def test_chat(ai: OpenAI) -> None:
+    answer = ai.chat.completions.create(model="fake-llm", messages=HELLO)
+    assert answer.choices[0].message.content == "hello there friend"
+    assert answer.choices[0].finish_reason == "stop"
+    assert answer.object == "chat.completion"
+    assert answer.usage is not None
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens, answer.usage.total_tokens) == (3, 3, 6)
+
+
+def test_chat_streams_with_usage(ai: OpenAI) -> None:
+    options = {"include_usage": True}
+    chunks = list(ai.chat.completions.create(model="llm", messages=HELLO, stream=True, stream_options=options))
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == "hello there friend"
+    assert chunks[0].choices[0].delta.role == "assistant"
+    assert [chunk.choices[0].finish_reason for chunk in chunks if chunk.choices][-1] == "stop"
+    assert chunks[-1].usage is not None
+    assert chunks[-1].usage.completion_tokens == 3
+    assert len({chunk.id for chunk in chunks}) == 1
+
+
+def test_streams_are_flushed_token_by_token() -> None:
+    with serving(fake_pool(["llm"], delay=0.05)) as running, OpenAI(base_url=f"{running.url}/v1", api_key="x") as ai:
+        times = []
+        for chunk in ai.chat.completions.create(model="llm", messages=HELLO, stream=True):
+            if chunk.choices[0].delta.content:
+                times.append(time.monotonic())
+        assert times[-1] - times[0] > 0.06
+
+
+def test_stop_max_tokens_and_several_answers(ai: OpenAI) -> None:
+    answer = ai.chat.completions.create(model="llm", messages=HELLO, stop="friend", n=2, seed=3)
+    assert [choice.message.content for choice in answer.choices] == ["hello there"] * 2
+    assert [choice.index for choice in answer.choices] == [0, 1]
+    short = ai.chat.completions.create(model="llm", messages=HELLO, max_completion_tokens=1)
+    assert short.choices[0].finish_reason == "length"
+    chunks = ai.chat.completions.create(model="llm", messages=HELLO, stream=True, n=2)
+    assert {choice.index for chunk in chunks for choice in chunk.choices} == {0, 1}
+
+
+def test_json_object_and_images(ai: OpenAI) -> None:
+    form = {"type": "json_object"}
+    answer = ai.chat.completions.create(model="llm", messages=HELLO, response_format=form)
+    assert json.loads(answer.choices[0].message.content or "") == {}
+    image = picture("red")
+    url = f"data:image/png;base64,{base64.b64encode(image).decode()}"
+    parts = [{"type": "text", "text": "what?"}, {"type": "image_url", "image_url": {"url": url}}]
+    seen = ai.chat.completions.create(model="fake-vision", messages=[{"role": "user", "content": parts}])
+    assert seen.choices[0].message.content == f"1 images of {len(image)} bytes: what?"
+
+
+def test_addresses_of_images_are_not_fetched(ai: OpenAI) -> None:
+    parts = [{"type": "image_url", "image_url": {"url": "http://127.0.0.1/x.png"}}]
+    with pytest.raises(openai.InternalServerError, match="fetches no addresses"):
+        ai.chat.completions.create(model="vision", messages=[{"role": "user", "content": parts}])
+
+
+def test_completions(ai: OpenAI) -> None:
+    answer = ai.completions.create(model="llm", prompt=["a b", "c d e"], max_tokens=2, echo=True)
+    assert [choice.text for choice in answer.choices] == ["a ba b", "c d ec d"]
+    assert [choice.finish_reason for choice in answer.choices] == ["stop", "length"]
+    chunks = list(ai.completions.create(model="llm", prompt="a b", stream=True))
+    assert "".join(chunk.choices[0].text for chunk in chunks) == "a b"
+
+
+def test_async_client() -> None:
+    async def run(url: str) -> None:
+        async with AsyncOpenAI(base_url=f"{url}/v1", api_key="none") as ai:
+            answers = await asyncio.gather(
+                *(ai.chat.completions.create(model="llm", messages=HELLO) for _ in range(4)),
+            )
+            assert {answer.choices[0].message.content for answer in answers} == {"hello there friend"}
+            stream = await ai.chat.completions.create(model="llm", messages=HELLO, stream=True)
+            text = "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
+            assert text == "hello there friend"
+
+    with serving(fake_pool(["llm"])) as running:
+        asyncio.run(run(running.url))
+
+
+def test_transcriptions_in_all_forms(ai: OpenAI) -> None:
+    def get(**settings: object) -> object:
+        file = io.BytesIO(TONE)
+        file.name = "tone.wav"
+        return ai.audio.transcriptions.create(model="fake-asr", file=file, **settings)  # type: ignore[call-overload]
+
+    assert get().text == "1 2"  # type: ignore[attr-defined]
+    assert get(response_format="text") == "1 2\n"
+    assert get(response_format="srt") == (
+        "1\n00:00:00,000 --> 00:00:01,000\n1\n\n2\n00:00:01,000 --> 00:00:01,500\n2\n"
+    )
+    vtt = str(get(response_format="vtt"))
+    assert vtt.startswith("WEBVTT\n\n00:00:00.000 --> 00:00:01.000\n1\n")
+    verbose = get(response_format="verbose_json", timestamp_granularities=["segment"], language="de", temperature=0.2)
+    assert verbose.language == "de"  # type: ignore[attr-defined]
+    assert [one.text for one in verbose.segments] == [" 1", " 2"]  # type: ignore[attr-defined]
+    with pytest.raises(openai.BadRequestError, match="must be one of"):
+        get(response_format="docx")
+    with pytest.raises(openai.InternalServerError, match="streamed transcription"):
+        list(get(stream=True))  # type: ignore[call-overload]
+
+
+def test_speech(ai: OpenAI) -> None:
+    said = ai.audio.speech.create(model="tts", voice="tone", input="good morning.", response_format="wav").content
+    assert said[:4] == b"RIFF"
+    assert ai.audio.speech.create(model="tts", voice="tone", input="good morning.").content == said
+    raw = ai.audio.speech.create(model="tts", voice="tone", input="good morning.", response_format="pcm").content
+    assert raw == said[44:]
+    with ai.audio.speech.with_streaming_response.create(
+        model="tts", voice="tone", input="One. Two.", response_format="wav", stream_format="audio"
+    ) as stream:
+        assert b"".join(stream.iter_bytes())[:4] == b"RIFF"
+    with pytest.raises(openai.InternalServerError, match="mp3 is not supported"):
+        ai.audio.speech.create(model="tts", voice="tone", input="x", response_format="mp3")
+
+
+def test_models(ai: OpenAI) -> None:
+    assert "fake-llm" in {model.id for model in ai.models.list()}
+    assert ai.models.retrieve("fake-tts").id == "fake-tts"
+    with pytest.raises(openai.NotFoundError, match="served: fake-llm"):
+        ai.models.retrieve("gpt-7")
+
+
+def test_errors_have_the_clients_classes(ai: OpenAI) -> None:
+    with pytest.raises(openai.NotFoundError) as missing:
+        ai.chat.completions.create(model="gpt-7", messages=HELLO)
+    assert missing.value.param == "model"
+    with pytest.raises(openai.BadRequestError, match="temperature must lie between 0 and 2"):
+        ai.chat.completions.create(model="llm", messages=HELLO, temperature=3)
+    with pytest.raises(openai.BadRequestError, match="max_tokenz is not a known field"):
+        ai.chat.completions.create(model="llm", messages=HELLO, extra_body={"max_tokenz": 1})
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    with pytest.raises(openai.InternalServerError, match="tools is not supported"):
+        ai.chat.completions.create(model="llm", messages=HELLO, tools=tools)
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {}}}
+    with pytest.raises(openai.InternalServerError, match="json_schema"):
+        ai.chat.completions.create(model="llm", messages=HELLO, response_format=form)
+    with pytest.raises(openai.InternalServerError, match="logprobs"):
+        ai.chat.completions.create(model="llm", messages=HELLO, logprobs=True)
+
+
+def test_harmless_fields_are_ignored(ai: OpenAI) -> None:
+    answer = ai.chat.completions.create(
+        model="llm", messages=HELLO, user="me", store=False, metadata={"a": "b"}, extra_body={"top_k": 5}
+    )
+    assert answer.choices[0].message.content == "hello there friend"
+
+
+def test_a_full_queue_is_busy_and_says_when_to_come_back() -> None:
+    with serving(fake_pool(["llm"], queue_limit=0, delay=0.05)) as running:
+        body = {"model": "llm", "messages": [{"role": "user", "content": "word " * 40}], "stream": True}
+        with running.client.stream("POST", "/v1/chat/completions", json=body) as stream:
+            lines = stream.iter_lines()  # kept: closing it would close the connection
+            next(lines)
+            answer = httpx.post(f"{running.url}/v1/chat/completions", json={**body, "stream": False})
+        assert answer.status_code == 503
+        assert int(answer.headers["retry-after"]) >= 1
+        assert answer.json()["error"]["code"] == "queue_full"
+
+
+def test_a_client_that_goes_away_frees_the_engine() -> None:
+    with serving(fake_pool(["llm"], delay=0.01, context=10**6)) as running:
+        gate = running.pool.gates["llm"]
+        body = {"prompt": "word " * 10_000}
+        with running.client.stream("POST", "/v1/chat/stream", json=body) as stream:
+            lines = stream.iter_lines()  # kept: closing it would close the connection
+            next(lines)
+            assert gate.leases == 1
+        _until(lambda: gate.leases == 0)
+        assert running.client.post("/v1/chat", json={"prompt": "next"}).json() == {"text": "next"}
+        assert gate.rung is Rung.HOT
+        assert gate.step_down(Rung.COLD)
+
+
+def test_a_client_that_goes_away_before_a_whole_answer_frees_the_engine() -> None:
+    with serving(fake_pool(["llm"], delay=0.01, context=10**6)) as running:
+        gate = running.pool.gates["llm"]
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(f"{running.url}/v1/chat", json={"prompt": "word " * 10_000}, timeout=0.3)
+        _until(lambda: gate.leases == 0)
+
+
+def _until(true: object, seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():  # type: ignore[operator]
+        assert time.monotonic() < deadline
+        time.sleep(0.005)

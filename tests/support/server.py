@@ -1,0 +1,60 @@
+"""The application on fake engines, behind a real Uvicorn on a free port."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import httpx
+from starlette.applications import Starlette
+from support.gates import FAKES, fake_spec
+
+from edgeserve import app
+from edgeserve.config import Config, EngineSettings, ResidencySettings, ServerSettings
+from edgeserve.engine import JOBS, Job
+from edgeserve.gate import Gate
+from edgeserve.memory.governor import make_governor
+from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.pool import Pool
+from edgeserve.server import Server, address, listen
+
+
+def fake_pool(jobs: Sequence[Job] = JOBS, *, queue_limit: int = 8, **options: Any) -> Pool:
+    governor = make_governor(MemoryPolicy())
+    return Pool(
+        [Gate(FAKES[job](fake_spec(job, **options)), governor, queue_limit=queue_limit) for job in jobs], governor
+    )
+
+
+def build(pool: Pool, *, drain_seconds: float = 5.0, **server: Any) -> Starlette:
+    engines = {job: EngineSettings(model=spec.name) for job, spec in pool.configured.items()}
+    settings = ServerSettings(drain_seconds=drain_seconds, **server)
+    return app.build(Config(server=settings, residency=ResidencySettings(), engines=engines), pool)
+
+
+class Running:
+    """A served pool: its ``url``, an HTTP ``client``, and the ``server`` itself."""
+
+    def __init__(self, url: str, pool: Pool, server: Server, client: httpx.Client) -> None:
+        self.url, self.pool, self.server, self.client = url, pool, server, client
+
+
+@contextlib.contextmanager
+def serving(pool: Pool, *, drain_seconds: float = 5.0, **server: Any) -> Iterator[Running]:
+    listener = listen("127.0.0.1", 0)
+    running = Server(build(pool, drain_seconds=drain_seconds, **server), pool, drain_seconds)
+    ready = threading.Event()
+    running.on_ready = ready.set
+    thread = threading.Thread(target=running.run, args=([listener],))
+    thread.start()
+    try:
+        assert ready.wait(10)
+        with httpx.Client(base_url=address(listener), timeout=30) as client:
+            yield Running(str(client.base_url), pool, running, client)
+    finally:
+        running.should_exit = True
+        thread.join(30)
+        listener.close()
+        assert not thread.is_alive()
