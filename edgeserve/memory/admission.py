@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from edgeserve.engine import Footprint, Job, Rung
 from edgeserve.errors import Busy, DoesNotFit
@@ -27,7 +27,7 @@ MEASURE_EVERY = 30.0
 """Seconds between two measurements of a hot engine: its arenas may still grow."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclasses.dataclass(slots=True, eq=False)
 class Reservation:
     """Bytes set aside for one request and, when the engine ``climbs``, for its way up to hot."""
 
@@ -35,6 +35,8 @@ class Reservation:
     before: Rung
     climbs: bool
     settled: bool = False
+    told: bool = False
+    """What it took was told by the caller, who knows better than the engine."""
     released: bool = False
 
 
@@ -101,12 +103,14 @@ class Admission:
         taken = entry.resident.footprint()
         with self._books.changed:
             expected = entry.held.total
-            self._measure(entry, taken, measured)
+            self._measure(entry, still_to_come(taken, entry.hot) if measured is None else taken, measured)
             entry.climbing, entry.seen, reservation.settled = False, Rung.HOT, True
+            reservation.told = measured is not None
             self._books.restored(reservation.before)
             overdrawn = entry.held.total > expected
             self._books.changed.notify_all()
-        self._learn(entry)
+        if measured is not None:
+            self._learn(entry)
         if overdrawn:
             self._restore_budget(entry)
 
@@ -121,7 +125,7 @@ class Admission:
             if reservation.climbs and not reservation.settled:
                 entry.climbing = False
             self._books.changed.notify_all()
-        due = reservation.climbs or self._books.clock() - entry.measured_at >= MEASURE_EVERY
+        due = (reservation.climbs and not reservation.told) or self._books.clock() - entry.measured_at >= MEASURE_EVERY
         if reservation.settled and due and entry.resident.rung is Rung.HOT:
             taken = entry.resident.footprint()
             with self._books.changed:
@@ -208,6 +212,12 @@ class Admission:
         if decision.verdict in (Verdict.WAIT, Verdict.REFUSE):
             text = "%s took %d MB, more than expected; the budget of %d MB (%s) is overdrawn until others are idle"
             log.warning(text, nothing.name, entry.held.total // MB, limit.usable // MB, limit.winner)
+
+
+def still_to_come(taken: Footprint, expected: Footprint | None) -> Footprint:
+    """Right after the climb, most mapped weights may not have been touched yet: the first request brings them in."""
+    mapped = max(taken.mapped, expected.mapped if expected else 0)
+    return dataclasses.replace(taken, mapped=mapped)
 
 
 def need_of(entry: Entry) -> Need:
