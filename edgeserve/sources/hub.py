@@ -56,9 +56,10 @@ class translated:  # noqa: N801 - reads as a statement
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if error is None or not isinstance(error, Exception):
             return
-        import httpx
         from huggingface_hub import errors
 
+        # The HTTP library below changed with the versions (requests, httpx, httpx2): its base error, whichever it is.
+        transport = errors.HfHubHTTPError.__bases__[0]
         where = str(self._source)
         if isinstance(error, errors.GatedRepoError):
             text = f"{where} is gated: accept its terms on the hub, then set HF_TOKEN to a token of yours"
@@ -66,11 +67,11 @@ class translated:  # noqa: N801 - reads as a statement
             text = f"{where} does not exist, or is private and needs HF_TOKEN"
         elif isinstance(error, errors.RevisionNotFoundError):
             text = f"{where} does not exist: no such revision"
-        elif isinstance(error, errors.EntryNotFoundError):
+        elif isinstance(error, errors.EntryNotFoundError) and not isinstance(error, errors.LocalEntryNotFoundError):
             text = f"{where} has no such file: {error}"
         elif isinstance(error, errors.HfHubHTTPError):
             text = f"{where}: the hub answered with an error: {error}"
-        elif isinstance(error, httpx.HTTPError | OSError):
+        elif isinstance(error, (transport, OSError)):
             text = f"{where} cannot be reached ({type(error).__name__}: {error}); HF_ENDPOINT names another hub"
         else:
             return

@@ -1,0 +1,47 @@
+"""Every package that the product imports is declared, not merely brought by one that is."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+# On Apple silicon only: not installed everywhere, so their distributions cannot be asked for.
+APPLE = {"mlx", "mlx_whisper"}
+
+
+def imported() -> set[str]:
+    """Top-level names of other people's modules, wherever they are imported."""
+    names = set()
+    for path in [*ROOT.glob("edgeserve/**/*.py"), *ROOT.glob("engines/**/*.py")]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names.add(node.module.split(".")[0])
+    return names - set(sys.stdlib_module_names) - {"edgeserve", "engines"} - APPLE
+
+
+def plain(name: str) -> str:
+    """A distribution's name in its normal form (PEP 503), without version and extras."""
+    return re.sub(r"[-_.]+", "-", re.split(r"[<>=!;\[ ]", name)[0]).lower()
+
+
+def test_every_import_is_declared() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = {plain(one) for one in [*project["dependencies"], *project["optional-dependencies"]["starter"]]}
+    owners = importlib.metadata.packages_distributions()
+    missing = {name for name in imported() if not declared & {plain(owner) for owner in owners.get(name, [name])}}
+    assert not missing, f"imported, but not in pyproject.toml: {sorted(missing)}"
+
+
+def test_every_dependency_is_explained() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    text = (ROOT / "docs" / "decisions" / "0001-dependencies.md").read_text(encoding="utf-8")
+    extras = project["optional-dependencies"]
+    named = [plain(one) for one in [*project["dependencies"], *extras["starter"], *extras["apple"]]]
+    assert [name for name in named if name not in text] == []
