@@ -19,8 +19,8 @@ from typing import Any
 
 from edgeserve.engine import Job
 from edgeserve.errors import ConfigError, DiskFull, ModelMissing, NotFound, SourceUnavailable, StoreError
-from edgeserve.request import Wanted, understand
 from edgeserve.sources.source import HubSource, PackageSource, Progress, Source, check
+from edgeserve.wanted import Wanted, understand
 
 __all__ = ["Progress", "Store", "StoredModel", "default_root"]
 

@@ -17,8 +17,13 @@ recent_errors: collections.deque[str] = collections.deque(maxlen=5)
 @functools.cache
 def llama() -> Any:
     """The module ``llama_cpp.llama_cpp``, its backend initialised."""
+    import llama_cpp._utils as utilities
     import llama_cpp.llama_cpp as bindings
 
+    # Opened on import for the high-level class, which is not used here, and never closed.
+    for name in ("outnull_file", "errnull_file"):
+        if (file := getattr(utilities, name, None)) is not None:
+            file.close()
     bindings.llama_log_set(_callback(bindings), None)
     bindings.llama_backend_init()
     return bindings
