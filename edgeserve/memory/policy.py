@@ -12,6 +12,9 @@ from edgeserve.errors import ConfigError
 GB = 1 << 30
 MB = 1 << 20
 
+MAX_NEW_TOKENS = 4096
+"""Tokens of one answer at most, unless configured (reference/eviction-versus-limits.md)."""
+
 WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
@@ -56,7 +59,7 @@ class MemoryPolicy:
     switch_interval: float = number(0.5, "SWITCH_INTERVAL_SECONDS", 0.01)
     queue_seconds: float = number(30.0, "MEMORY_QUEUE_SECONDS")
     """How long a request waits for engines in use to come free before it is answered 503."""
-    max_new_tokens: int = number(4096, "MAX_NEW_TOKENS", 1)
+    max_new_tokens: int = number(MAX_NEW_TOKENS, "MAX_NEW_TOKENS", 1)
     """Hard cap on the tokens of one answer."""
 
 

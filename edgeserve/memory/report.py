@@ -124,13 +124,15 @@ def key(entry: Entry) -> str:
 def fragmentation(readings: Readings, heap: HeapUsage | None, emergencies: int, stopped: int) -> Json:
     """GET /memory/fragmentation: of the accelerator's cache where there is one, else of the C heap.
 
-    ``num_alloc_retries`` counts emergency clean-ups, ``num_ooms`` the answers stopped because one was not enough.
+    Of the heap it is an upper bound: free pages that the system has back already cannot be told from those that it has
+    not. ``num_alloc_retries`` counts emergency clean-ups, ``num_ooms`` the answers stopped because one was not enough.
     """
     accelerator = readings.accelerator
     if accelerator.total:
         allocated, reserved = accelerator.active, accelerator.active + accelerator.cached
     elif heap is not None:
-        allocated, reserved = heap.allocated, heap.reserved
+        allocated = heap.allocated
+        reserved = max(allocated, min(heap.reserved, readings.process.own))
     else:
         allocated = reserved = readings.process.own
     spare = max(0, reserved - allocated)
