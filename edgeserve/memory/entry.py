@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from edgeserve.engine import Footprint, Job, ModelSpec, Rung
@@ -49,7 +49,7 @@ class Thrifty(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class Entry:
     """One engine's page. ``hot`` is what it takes when hot, as measured or, until then, expected from ``source``.
 
@@ -122,6 +122,12 @@ class Entry:
         mapped = taken.mapped if measured is None else min(taken.mapped, measured)
         self.hot = Footprint(mapped, private, max(taken.per_request, old.per_request), taken.device)
         self.source = "measured"
+
+    def leave_behind(self, kept: int) -> None:
+        """Of what it took, ``kept`` bytes did not come back when it went: a runtime's one-off cost, paid by the process
+        from now on. It is not needed again."""
+        if self.hot is not None and kept > 0:
+            self.hot = dataclasses.replace(self.hot, private=max(0, self.hot.private - kept))
 
     @property
     def request(self) -> Amount:

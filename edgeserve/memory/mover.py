@@ -76,6 +76,8 @@ class Mover:
             if record.after is Rung.WARM:
                 entry.warm = left
             entry.seen, entry.parked_at = record.after, record.timestamp
+            if record.exact:
+                entry.leave_behind(record.expected - record.freed)
             self._books.history.add(record)
             self._books.changed.notify_all()
         missing = record.expected - record.freed

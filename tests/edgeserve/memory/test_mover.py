@@ -47,6 +47,18 @@ def test_less_than_ninety_percent_is_warned_about(kept: int, warned: bool, caplo
     assert (caplog.records[-1].levelno == logging.WARNING) is warned
 
 
+def test_what_stays_behind_is_the_processes_and_not_needed_again() -> None:
+    """The first load of a runtime costs more than the next: imports, thread pools, what never comes back."""
+    world = World(170, FakeResident("asr", 0, 100))
+    asr = world.heat("asr")
+    asr.before_step = lambda: setattr(world.probe, "base", 40 * MB)
+    world.governor.step_down(asr, Rung.COLD, "idle")
+    asr.before_step = lambda: None
+    asr.takes = type(asr.takes)(private=60 * MB)
+    world.heat("asr")
+    assert world.booked() == 60 * MB, "100 MB more than the 40 that stayed would not have fitted"
+
+
 def test_a_megabyte_of_noise_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     world = World(1000, FakeResident("tts", 0, 3))
     tts = world.heat("tts")
