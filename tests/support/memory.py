@@ -164,3 +164,12 @@ class World:
     def booked(self) -> int:
         with self.governor.books.changed:
             return self.governor.books.booked().host
+
+
+def world_at(percent: int, *residents: FakeResident) -> World:
+    """The process itself holds so much of a budget of 1000 MB."""
+    world = World(1000, *residents)
+    for one in residents:
+        world.heat(one.job)
+    world.probe.base = percent * 10 * MB - sum(one.footprint().private for one in residents)
+    return world

@@ -1,4 +1,4 @@
-"""Reserving: at once, after making room, after waiting, not at all; the switch gate; and no overcommitment."""
+"""Reserving: at once, after saving, moving others down or waiting, or not at all; and no overcommitment."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from support.memory import POLICY, FakeResident, World
 
-from edgeserve.engine import Footprint, Job, ModelSpec, Rung
+from edgeserve.engine import Footprint, ModelSpec, Rung
 from edgeserve.errors import Busy, DoesNotFit, EngineFailure, ShuttingDown
-from edgeserve.memory.policy import GB, MB, MemoryPolicy
+from edgeserve.memory.policy import MB, MemoryPolicy
 
 
 def test_a_cold_engine_that_fits_is_let_up_and_booked() -> None:
@@ -178,153 +178,6 @@ def test_a_text_model_over_the_threshold_is_only_warned_about(tmp_path: Path, ca
     with caplog.at_level(logging.WARNING):
         world.heat("llm")
     assert "Model size 0.8 GB exceeds 70% of 1.0 GB system memory. Expect extreme slowness" in caplog.text
-
-
-# Where the estimate comes from
-
-
-def test_the_ledger_comes_before_the_estimate() -> None:
-    world = World(1000, FakeResident("llm", 100, 20))
-    one = world.residents["llm"]
-    world.ledger.learn(one.spec, Footprint(mapped=100 * MB, private=300 * MB))
-    world.governor.reserve(one)
-    assert world.booked() == 400 * MB
-    assert world.governor.models()[0]["source"] == "ledger"
-
-
-def test_without_an_estimate_the_files_size_decides(tmp_path: Path) -> None:
-    model = tmp_path / "model.onnx"
-    with model.open("wb") as file:
-        file.truncate(100 * MB)
-    world = World(1000, FakeResident("asr", 1))
-    one = world.residents["asr"]
-    one.spec = ModelSpec("asr", "a", "e:E", {"model": model})
-
-    def estimate() -> Footprint:
-        raise EngineFailure("the file cannot be read")
-
-    one.estimate = estimate  # type: ignore[method-assign]
-    world.governor.reserve(one)
-    assert world.booked() == 130 * MB
-    assert world.governor.models()[0]["source"] == "heuristic"
-
-
-def test_what_was_taken_is_learned_for_the_next_start() -> None:
-    world = World(1000, FakeResident("llm", 100, 20, takes=45))
-    one = world.heat("llm")
-    assert world.ledger.find(one.spec) == Footprint(mapped=100 * MB, private=45 * MB)
-    assert world.booked() == 145 * MB
-
-
-def test_a_measured_figure_wins_over_the_engines_own() -> None:
-    world = World(1000, FakeResident("llm", 100, 20))
-    one = world.residents["llm"]
-    reservation = world.governor.reserve(one)
-    one.climb()
-    world.governor.settle(reservation, measured=170 * MB)
-    assert world.booked() == 170 * MB
-    assert world.ledger.find(one.spec) == Footprint(mapped=100 * MB, private=70 * MB)
-
-
-def test_an_engine_that_grows_is_measured_again() -> None:
-    world = World(1000, FakeResident("llm", 100, 20))
-    one = world.heat("llm")
-    one.takes = Footprint(mapped=100 * MB, private=60 * MB)
-    world.later(29)
-    world.heat("llm")
-    assert world.booked() == 120 * MB
-    world.later(31)
-    world.heat("llm")
-    assert world.booked() == 160 * MB
-
-
-def test_taking_more_than_expected_makes_idle_engines_go() -> None:
-    world = World(1000, FakeResident("asr", 0, 400), FakeResident("llm", 0, 300, takes=700))
-    world.heat("asr")
-    world.later(60)
-    world.heat("llm")
-    assert world.residents["asr"].rung is Rung.WARM
-    assert world.booked() <= 1000 * MB
-
-
-def test_an_overdrawn_budget_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    world = World(1000, FakeResident("asr", 0, 400), FakeResident("llm", 0, 300, takes=700))
-    world.heat("asr").leases = 1
-    world.later(60)
-    with caplog.at_level(logging.WARNING):
-        world.heat("llm")
-    assert "fake-llm took 700 MB, more than expected; the budget of 1000 MB" in caplog.text
-
-
-# The switch gate
-
-
-def switching(late: int, returning: int, job: Job = "llm", size: int = 600, total: int = 1000) -> World:
-    """Memory given back is not available at once: ``late`` MB of it, ``returning`` MB a look."""
-    world = World(total, FakeResident(job, size), FakeResident("tts", 0, total // 2))
-    tts = world.heat("tts")
-    world.later(60)
-
-    def before_step() -> None:
-        world.probe.late, world.probe.returning = late * MB, returning * MB
-
-    tts.before_step = before_step
-    return world
-
-
-def test_a_load_waits_until_freed_memory_is_really_available() -> None:
-    world = switching(late=800, returning=100)
-    world.heat("llm")
-    assert world.waits
-    assert set(world.waits) == {0.5}
-    assert world.residents["llm"].rung is Rung.HOT
-
-
-def test_memory_that_is_there_at_once_is_not_waited_for() -> None:
-    world = switching(late=0, returning=0)
-    world.heat("llm")
-    assert world.waits == []
-
-
-def test_what_a_victim_keeps_on_warm_is_not_waited_for() -> None:
-    """It was not known before: the victim goes on to cold at once."""
-    world = World(1000, FakeResident("llm", 950), FakeResident("tts", 0, 500, warm=100))
-    tts = world.heat("tts")
-    world.later(60)
-    world.heat("llm")
-    assert tts.rung is Rung.COLD
-    assert world.waits == []
-    assert [one["action"] for one in world.governor.evictions()] == ["offloaded", "unloaded"]
-
-
-def test_the_gate_gives_up_after_ten_seconds_with_the_figure_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
-    world = switching(late=800, returning=0)
-    with caplog.at_level(logging.WARNING):
-        world.heat("llm")
-    assert sum(world.waits) == 10
-    assert "fake-llm needs 0.59 GB; only 0.20 GB are available 10 s after others were moved down" in caplog.text
-    assert world.residents["llm"].rung is Rung.HOT
-
-
-@pytest.mark.parametrize(("job", "cap"), [("vision", 20), ("asr", 10), ("tts", 10)])
-def test_the_gate_asks_for_no_more_than_its_cap(job: Job, cap: int) -> None:
-    world = World(40_000, FakeResident(job, 30_000), FakeResident("llm", 0, 20_000))
-    llm = world.heat("llm")
-    world.later(60)
-    llm.before_step = lambda: setattr(world.probe, "others", 40_000 * MB - cap * GB)
-    with pytest.raises(DoesNotFit):
-        world.governor.reserve(world.residents[job])
-    assert world.waits == [], "the cap is there: what is short beyond it is for the plan to say"
-
-    world = World(40_000, FakeResident(job, 30_000), FakeResident("llm", 0, 20_000))
-    llm = world.heat("llm")
-    world.later(60)
-    llm.before_step = lambda: setattr(world.probe, "others", 40_000 * MB - cap * GB + 1)
-    world.governor.reserve(world.residents[job])
-    assert sum(world.waits) == 10
-
-
-# Savings
 
 
 class Thrifty(FakeResident):

@@ -1,0 +1,86 @@
+"""What an engine is expected to take before its first load, and what is booked and learned afterwards."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+from support.memory import FakeResident, World
+
+from edgeserve.engine import Footprint, ModelSpec, Rung
+from edgeserve.errors import EngineFailure
+from edgeserve.memory.policy import MB
+
+
+def test_the_ledger_comes_before_the_estimate() -> None:
+    world = World(1000, FakeResident("llm", 100, 20))
+    one = world.residents["llm"]
+    world.ledger.learn(one.spec, Footprint(mapped=100 * MB, private=300 * MB))
+    world.governor.reserve(one)
+    assert world.booked() == 400 * MB
+    assert world.governor.models()[0]["source"] == "ledger"
+
+
+def test_without_an_estimate_the_files_size_decides(tmp_path: Path) -> None:
+    model = tmp_path / "model.onnx"
+    with model.open("wb") as file:
+        file.truncate(100 * MB)
+    world = World(1000, FakeResident("asr", 1))
+    one = world.residents["asr"]
+    one.spec = ModelSpec("asr", "a", "e:E", {"model": model})
+
+    def estimate() -> Footprint:
+        raise EngineFailure("the file cannot be read")
+
+    one.estimate = estimate  # type: ignore[method-assign]
+    world.governor.reserve(one)
+    assert world.booked() == 130 * MB
+    assert world.governor.models()[0]["source"] == "heuristic"
+
+
+def test_what_was_taken_is_learned_for_the_next_start() -> None:
+    world = World(1000, FakeResident("llm", 100, 20, takes=45))
+    one = world.heat("llm")
+    assert world.ledger.find(one.spec) == Footprint(mapped=100 * MB, private=45 * MB)
+    assert world.booked() == 145 * MB
+
+
+def test_a_measured_figure_wins_over_the_engines_own() -> None:
+    world = World(1000, FakeResident("llm", 100, 20))
+    one = world.residents["llm"]
+    reservation = world.governor.reserve(one)
+    one.climb()
+    world.governor.settle(reservation, measured=170 * MB)
+    assert world.booked() == 170 * MB
+    assert world.ledger.find(one.spec) == Footprint(mapped=100 * MB, private=70 * MB)
+
+
+def test_an_engine_that_grows_is_measured_again() -> None:
+    world = World(1000, FakeResident("llm", 100, 20))
+    one = world.heat("llm")
+    one.takes = Footprint(mapped=100 * MB, private=60 * MB)
+    world.later(29)
+    world.heat("llm")
+    assert world.booked() == 120 * MB
+    world.later(31)
+    world.heat("llm")
+    assert world.booked() == 160 * MB
+
+
+def test_taking_more_than_expected_makes_idle_engines_go() -> None:
+    world = World(1000, FakeResident("asr", 0, 400), FakeResident("llm", 0, 300, takes=700))
+    world.heat("asr")
+    world.later(60)
+    world.heat("llm")
+    assert world.residents["asr"].rung is Rung.WARM
+    assert world.booked() <= 1000 * MB
+
+
+def test_an_overdrawn_budget_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(1000, FakeResident("asr", 0, 400), FakeResident("llm", 0, 300, takes=700))
+    world.heat("asr").leases = 1
+    world.later(60)
+    with caplog.at_level(logging.WARNING):
+        world.heat("llm")
+    assert "fake-llm took 700 MB, more than expected; the budget of 1000 MB" in caplog.text
