@@ -1,0 +1,97 @@
+"""Speech in and out of files."""
+
+from __future__ import annotations
+
+import array
+import io
+import json
+import subprocess
+import sys
+import wave
+from pathlib import Path
+
+import pytest
+from support import fake_cli
+from support.commands import run, told, typist
+
+from edgeserve.api.audio import wav
+
+
+def test_speak_writes_a_wav_file(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("speak", "one two three. four", "-o", "a.wav") == 0
+    assert capsys.readouterr() == ("", "")
+    with wave.open("a.wav") as file:
+        assert (file.getnchannels(), file.getsampwidth(), file.getframerate()) == (1, 2, 24_000)
+        assert file.getnframes() == 0.4 * 24_000
+
+
+def test_speak_from_stdin_to_stdout() -> None:
+    command = [sys.executable, fake_cli.__file__, "speak", "-", "-o", "-"]
+    ended = subprocess.run(command, input=b"one two", capture_output=True)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    with wave.open(io.BytesIO(ended.stdout)) as file:
+        assert file.getnframes() == 0.2 * 24_000
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        ((" ", "-o", "a.wav"), "the text is empty"),
+        (("hello", "-o", "a.wav", "--speed", "9"), "--speed 9: expected 0.25 to 4.0"),
+        (("hello", "-o", "nowhere/a.wav"), "-o nowhere/a.wav: there is no such directory"),
+        (("hello", "-o", "a.wav", "--voice", "bass"), "unknown voice 'bass'; voices: tone, hum"),
+    ],
+)
+def test_speak_refuses(settings: Path, argv: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("speak", *argv) == 1
+    assert told(capsys) == [f"[ERROR] {words}"]
+    assert not list(settings.glob("**/*.wav"))
+
+
+def spoken(folder: Path) -> str:
+    """A WAV file of three seconds; the second is silent."""
+    path = folder / "three.wav"
+    tone, silence = array.array("h", [8000] * 16_000).tobytes(), bytes(32_000)
+    path.write_bytes(wav([tone, silence, tone], 16_000))
+    return str(path)
+
+
+def test_transcribe_prints_the_text(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("transcribe", spoken(settings)) == 0
+    assert capsys.readouterr() == ("1 3\n", "")
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("srt", "1\n00:00:00,000 --> 00:00:01,000\n1\n\n2\n00:00:02,000 --> 00:00:03,000\n3\n"),
+        ("vtt", "WEBVTT\n\n00:00:00.000 --> 00:00:01.000\n1\n\n00:00:02.000 --> 00:00:03.000\n3\n"),
+    ],
+)
+def test_transcribe_writes_subtitles(settings: Path, form: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("transcribe", spoken(settings), "--format", form) == 0
+    assert capsys.readouterr().out == text
+
+
+def test_transcribe_as_json(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("transcribe", spoken(settings), "--format", "json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["text"], told["duration"]) == ("1 3", 3.0)
+    assert told["segments"][1] == {"start": 2.0, "end": 3.0, "text": "3"}
+
+
+def test_files_that_cannot_be_read(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (settings / "text.wav").write_text("no sound")
+    assert run("transcribe", "text.wav") == 1
+    assert run("transcribe", "none.wav") == 1
+    assert run("vision", "text.wav") == 1
+    heard, missing, seen = told(capsys)
+    assert heard.startswith("[ERROR] text.wav is not a WAV file")
+    assert missing == "[ERROR] none.wav: No such file or directory"
+    assert seen.startswith("[ERROR] text.wav is neither PNG")
+
+
+def test_wav_bytes_do_not_go_to_a_terminal() -> None:
+    with typist("speak", "hello", "-o", "-") as me:
+        me.sees("[ERROR] -o - writes WAV bytes")
+        assert me.process.wait(timeout=20) == 1

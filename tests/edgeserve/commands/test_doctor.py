@@ -1,0 +1,63 @@
+"""What the doctor prints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.commands import run
+from support.machines import BOX
+
+from edgeserve import catalog, machine
+
+
+@pytest.fixture
+def box(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "read", lambda *ignored: BOX)
+
+
+@pytest.mark.usefixtures("box")
+def test_doctor_tells_what_is_missing(models: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    Path("models.toml").write_text('[llm]\nmodel = "smollm2"\n[tts]\nmodel = "hibari"\n')
+    assert run("doctor", environ=models) == 1
+    out = capsys.readouterr().out
+    assert "8.0 GB, 5.0 GB available, models may take 6.0 GB" in out
+    assert "tts     hibari, pulled" in out
+    assert out.endswith(
+        "[ERROR] smollm2-135m-instruct (llm) is configured but not pulled\n"
+        "        edgeserve pull smollm2-135m-instruct\n"
+    )
+
+
+@pytest.mark.usefixtures("box")
+def test_doctor_finds_nothing(models: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    Path("models.toml").write_text('[tts]\nmodel = "hibari"\n')
+    assert run("doctor", environ=models) == 0
+    assert capsys.readouterr().out.endswith("Nothing is missing.\n")
+
+
+@pytest.mark.usefixtures("box")
+def test_doctor_as_json(models: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    Path("models.toml").write_text('[tts]\nmodel = "hibari"\n')
+    (Path(models["EDGESERVE_MODELS_DIR"]) / "hibari" / "hibari.onnx").unlink()
+    assert run("doctor", "--json", environ=models) == 1
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["machine"]["memory_total"] == 8 << 30
+    assert facts["findings"][0]["fix"] == "edgeserve remove hibari && edgeserve pull hibari"
+    by_name = {model["name"]: model for model in facts["models"]}
+    assert by_name["hibari"]["configured"]
+    assert by_name["smolvlm-256m"]["fit"] == {"word": "yes", "reason": ""}
+    assert sorted(by_name) == sorted(catalog.MODELS)
+
+
+@pytest.mark.usefixtures("box")
+@pytest.mark.parametrize("text", ["[llm]\n", "[tts]\nmodel = 'hibari'\n[memory]\nmax_percent = 7\n"])
+def test_doctor_looks_on_when_the_settings_are_wrong(
+    models: dict[str, str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("models.toml").write_text(text)
+    assert run("doctor", environ=models) == 1
+    out = capsys.readouterr().out
+    assert "This machine" in out
+    assert "[ERROR] models.toml" in out

@@ -1,0 +1,46 @@
+"""A models.toml and a store, made up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+SETTINGS = """
+[llm]
+model = "small"
+[vision]
+model = "seeing"
+[asr]
+model = "hearing"
+[tts]
+model = "speaking"
+"""
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with a models.toml, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models.toml").write_text(SETTINGS)
+    return tmp_path
+
+
+@pytest.fixture
+def models(settings: Path) -> dict[str, str]:
+    """An environment whose store holds hibari, in a few bytes, and nothing else."""
+    folder = settings / "store" / "hibari"
+    folder.mkdir(parents=True)
+    (folder / "hibari.onnx").write_bytes(bytes(2048))
+    manifest = {
+        "name": "hibari",
+        "job": "tts",
+        "engine": "engines.tts_onnx:OnnxTextToSpeech",
+        "licence": "Apache-2.0",
+        "source": "package hibari-tts 0.2.1",
+        "options": {"family": "hibari"},
+        "files": {"model": {"name": "hibari.onnx", "size": 2048, "sha256": "0"}},
+    }
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return {"EDGESERVE_MODELS_DIR": str(settings / "store")}
