@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import importlib
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from edgeserve.config import Config, EngineSettings
 from edgeserve.engine import Engine, Job, ModelSpec
 from edgeserve.errors import ConfigError
 from edgeserve.gate import Gate
+from edgeserve.memory import heap
 from edgeserve.memory.governor import make_governor
 from edgeserve.memory.policy import read_policy
 from edgeserve.monitor import IdlePolicy, Monitor
@@ -61,6 +63,13 @@ def _engine_for(job: Job, engine: str) -> str:
     return "engines.llama_vision:LlamaVision" if job == "vision" and engine == "engines.llama:LlamaChat" else engine
 
 
+def _capped(spec: ModelSpec, max_new_tokens: int) -> ModelSpec:
+    """The memory policy's cap on the tokens of one answer, where the engine's own table sets none."""
+    if spec.job not in ("llm", "vision"):
+        return spec
+    return dataclasses.replace(spec, options={"max_new_tokens": max_new_tokens, **spec.options})
+
+
 def make_engine(spec: ModelSpec) -> Engine:
     """The engine named by the spec's import string; constructing it loads nothing."""
     module, _, name = spec.engine.partition(":")
@@ -70,12 +79,20 @@ def make_engine(spec: ModelSpec) -> Engine:
 
 def build_pool(config: Config, store: Store, environ: Mapping[str, str]) -> Pool:
     """Engines behind their gates, under one governor. Raises ModelMissing and ConfigError."""
+    heap.tune()
     policy = read_policy(config.memory, environ, config.source)
     governor = make_governor(policy, ledger=store.root.parent / "memory.json")
     gates = []
     for spec in specs(config, store):
         pinned = config.engines[spec.job].pinned
-        gates.append(Gate(make_engine(spec), governor, queue_limit=config.server.queue_limit, pinned=pinned))
+        gates.append(
+            Gate(
+                make_engine(_capped(spec, policy.max_new_tokens)),
+                governor,
+                queue_limit=config.server.queue_limit,
+                pinned=pinned,
+            )
+        )
     return Pool(gates, governor)
 
 

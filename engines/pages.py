@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 MADV_WILLNEED, MADV_DONTNEED, MADV_POPULATE_READ = 3, 4, 22
-M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES = -3, 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +91,6 @@ def trim_heap() -> bool:
         return False
     trim(0)
     return True
-
-
-def tune_allocator() -> bool:
-    """Have blocks from 256 KB up mapped one by one, so that freeing them returns them at once (glibc).
-
-    By default glibc raises the threshold with each freed block, up to 32 MB, and later blocks stay on its heap.
-    """
-    mallopt = getattr(_libc(), "mallopt", None) if sys.platform == "linux" else None
-    return mallopt is not None and mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES) == 1
 
 
 def private_bytes() -> int:

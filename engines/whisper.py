@@ -6,17 +6,19 @@ repeats itself or is unlikely, skip windows without speech, carry the text over 
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from edgeserve.engine import Cancel
-from edgeserve.errors import InvalidRequest, NotSupported
-from edgeserve.messages import SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd
+from edgeserve.errors import InvalidRequest
+from edgeserve.messages import SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
 from engines import whisper_features as features
 from engines.whisper_decode import MAX_POSITIONS, Cancelled, Decoded, Graphs, decode, detect_language
 from engines.whisper_text import SECONDS_PER_TIMESTAMP, Vocabulary
+from engines.whisper_words import time_words
 
 TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 COMPRESSION_LIMIT = 2.4
@@ -44,8 +46,6 @@ class Whisper:
     def _transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
         import numpy
 
-        if request.word_timestamps:
-            raise NotSupported("this engine gives times of segments, not of words", param="timestamp_granularities")
         language = self._language(request.language)
         samples = numpy.frombuffer(request.pcm, "<f4")
         if cancel.is_set():
@@ -67,6 +67,8 @@ class Whisper:
                 at += size
                 continue
             segments, moved = self._segments(best, at, size)
+            if request.word_timestamps:
+                segments = self._with_words(segments, audio, language, at, size)
             yield from segments
             carried += [token for segment in segments for token in segment.tokens]
             if best.temperature > PROMPT_RESET_TEMPERATURE:
@@ -122,6 +124,24 @@ class Whisper:
             moved = size if ends_alone else (tokens[cuts[-1] - 1] - first) * FRAMES_PER_TIMESTAMP
         segments = [self._segment(part, at + low, at + min(high, size), decoded) for part, low, high in pieces]
         return [one for one in segments if one.text.strip() and one.start < one.end], moved or size
+
+    def _with_words(
+        self, segments: list[SegmentEvent], audio: dict[str, Any], language: str, at: int, size: int
+    ) -> list[SegmentEvent]:
+        """The same segments with their words, aligned once for the whole window."""
+        texts = [[token for token in one.tokens if token < self._words.end] for one in segments]
+        tokens = [token for text in texts for token in text]
+        timed = iter(time_words(self._graphs, audio, self._words, language, tokens, size))
+        offset = at / features.FRAMES_PER_SECOND
+        done = []
+        for segment, text in zip(segments, texts, strict=True):
+            words, left = [], len(text)
+            while left > 0 and (pair := next(timed, None)):
+                word, count = pair
+                words.append(Word(word.start + offset, word.end + offset, word.text))
+                left -= count
+            done.append(dataclasses.replace(segment, words=tuple(words)))
+        return done
 
     def _segment(self, tokens: Sequence[int], low: int, high: int, decoded: Decoded) -> SegmentEvent:
         text = self._words.decode(tokens)

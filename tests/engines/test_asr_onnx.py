@@ -13,7 +13,7 @@ from support.contract import SpeechToTextContract
 from support.speech import SENTENCES, STORY, spoken, word_error_rate
 
 from edgeserve.engine import ModelSpec, Rung
-from edgeserve.errors import EngineFailure, InvalidRequest, NotSupported
+from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import SegmentEvent, TranscribeRequest, TranscriptEnd
 from engines import pages, whisper_features
 from engines.asr_onnx import OnnxSpeechToText
@@ -141,9 +141,16 @@ def test_another_language_is_refused_by_an_english_model(engine: OnnxSpeechToTex
     assert caught.value.param == "language"
 
 
-def test_times_of_words_are_not_there_yet(engine: OnnxSpeechToText) -> None:
-    with pytest.raises(NotSupported, match="not of words"):
-        transcribe(engine, spoken(SENTENCES[0]), word_timestamps=True)
+@pytest.mark.parametrize("sentence", [SENTENCES[1], STORY], ids=["short", "long"])
+def test_words_have_the_times_of_the_reference(engine: OnnxSpeechToText, reference: Any, sentence: str) -> None:
+    samples = spoken(sentence)
+    segments, _ = reference.transcribe(samples, beam_size=1, language="en", word_timestamps=True)
+    theirs = [word for segment in segments for word in segment.words]
+    ours = [word for segment in transcribe(engine, samples, word_timestamps=True)[:-1] for word in segment.words]
+    assert [word.text for word in ours] == [word.word for word in theirs]
+    apart = [abs(one.start - other.start) for one, other in zip(ours, theirs, strict=True)]
+    assert sorted(apart)[int(0.9 * len(apart))] <= 0.25
+    assert all(one.start <= one.end for one in ours)
 
 
 def test_missing_roles_are_named(pulled: Pulled) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import platform
+import subprocess
 import sys
 
 import pytest
@@ -49,3 +50,10 @@ def test_another_c_library_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heap, "_libc", lambda: object())
     heap.trim()
     assert heap.usage() is None
+
+
+def test_large_blocks_return_when_they_are_freed() -> None:
+    """In a process of its own, since the setting holds for all of it."""
+    code = "from edgeserve.memory import heap; print(heap.tune())"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == str(hasattr(ctypes.CDLL(None), "mallopt"))

@@ -1,0 +1,67 @@
+"""From settings and stored models to engines: who runs what, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgeserve import app
+from edgeserve.config import Config, EngineSettings
+from edgeserve.errors import ConfigError, ModelMissing
+from edgeserve.store import Store
+from engines.llama import LlamaChat
+from engines.llama_vision import LlamaVision
+
+
+@pytest.fixture
+def gguf(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.gguf"
+    path.write_bytes(b"GGUF")
+    return path
+
+
+def config(**engines: EngineSettings) -> Config:
+    return Config(engines=engines, source="models.toml")  # type: ignore[arg-type]
+
+
+def test_a_local_file_is_served_in_place(gguf: Path, tmp_path: Path) -> None:
+    settings = EngineSettings(model=str(gguf), threads=2, options={"context": 128})
+    (spec,) = app.specs(config(llm=settings), Store(tmp_path / "models"))
+    assert (spec.name, spec.files["model"], spec.threads) == ("tiny", gguf, 2)
+    assert isinstance(app.make_engine(spec), LlamaChat)
+
+
+def test_the_same_file_serves_vision_with_a_projector(gguf: Path, tmp_path: Path) -> None:
+    settings = EngineSettings(model=str(gguf), mmproj=str(gguf))
+    (spec,) = app.specs(config(vision=settings), Store(tmp_path / "models"))
+    assert spec.files["mmproj"] == gguf
+    assert isinstance(app.make_engine(spec), LlamaVision)
+
+
+def test_the_cap_of_the_memory_policy_reaches_the_engine(gguf: Path, tmp_path: Path) -> None:
+    settings = config(llm=EngineSettings(model=str(gguf)))
+    pool = app.build_pool(settings, Store(tmp_path / "models"), {"EDGESERVE_MAX_NEW_TOKENS": "77"})
+    assert pool.configured["llm"].options["max_new_tokens"] == 77
+
+
+@pytest.mark.parametrize(
+    ("job", "settings", "told"),
+    [
+        ("vision", {"model": "GGUF"}, "needs its projector"),
+        ("vision", {"model": "GGUF", "mmproj": "/nowhere"}, "no such file"),
+        ("tts", {"model": "GGUF"}, "is made for llm, not tts"),
+        ("llm", {"model": "GGUF", "options": {"contxt": 1}}, "contxt is not a known setting"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(
+    gguf: Path, tmp_path: Path, job: str, settings: dict[str, object], told: str
+) -> None:
+    engine = EngineSettings(**{**settings, "model": str(gguf)})  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=told):
+        app.build_pool(config(**{job: engine}), Store(tmp_path / "models"), {})
+
+
+def test_a_model_that_is_not_there_names_the_command(tmp_path: Path) -> None:
+    with pytest.raises(ModelMissing, match="edgeserve pull qwen3-0.6b"):
+        list(app.specs(config(llm=EngineSettings(model="qwen3-0.6b")), Store(tmp_path / "models")))
