@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import AudioEvent, SpeakRequest
-from engines import ort, pages, tts_hibari
+from engines import ort, pages, tts_hibari, tts_kokoro
 
 SPEEDS = (0.25, 4.0)
 
@@ -27,11 +27,16 @@ class Family(Protocol):
         ...
 
 
-FAMILIES: dict[str, Callable[[ModelSpec], Family]] = {"hibari": tts_hibari.Hibari}
+FAMILIES: dict[str, type[tts_hibari.Hibari] | type[tts_kokoro.Kokoro]] = {
+    "hibari": tts_hibari.Hibari,
+    "kokoro": tts_kokoro.Kokoro,
+}
+PHONEMIZER_BYTES = 75 << 20
+"""Measured: lexicon, tagger and tokenizer rules of the phonemizer as Python objects."""
 
 
 class OnnxTextToSpeech:
-    """Options: ``family`` ("hibari"), ``voice`` (the default voice). Files: ``model``, and more voices by their names.
+    """Options: ``family`` ("hibari", "kokoro"), ``voice`` (the default). Files: ``model``, and voices by their names.
 
     The model is opened on the first request and has no warm rung of its own: parking closes it.
     """
@@ -48,7 +53,7 @@ class OnnxTextToSpeech:
 
     def estimate(self) -> Footprint:
         """Measured: the graph is held once as read and once prepacked; the phonemizer's dictionaries weigh the most."""
-        return Footprint(private=int(2.2 * self.spec.size_bytes) + tts_hibari.PHONEMIZER_BYTES, per_request=24 << 20)
+        return Footprint(private=int(2.2 * self.spec.size_bytes) + PHONEMIZER_BYTES, per_request=24 << 20)
 
     def footprint(self) -> Footprint:
         return Footprint(private=self._private if self._voice is not None else 0)
@@ -74,7 +79,9 @@ class OnnxTextToSpeech:
             ort.release()
 
     def voices(self) -> tuple[str, ...]:
-        names = [tts_hibari.DEFAULT_VOICE, *(role for role in self.spec.files if role != "model")]
+        names = FAMILIES[self._family].voices(self.spec) if self._family in FAMILIES else []
+        if not names:
+            return ()
         default = str(self.spec.options.get("voice", names[0]))
         return (default, *(name for name in names if name != default))
 

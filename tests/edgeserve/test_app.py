@@ -63,5 +63,5 @@ def test_what_does_not_fit_together_is_refused(
 
 
 def test_a_model_that_is_not_there_names_the_command(tmp_path: Path) -> None:
-    with pytest.raises(ModelMissing, match="edgeserve pull qwen3-0.6b"):
+    with pytest.raises(ModelMissing, match=r"edgeserve pull qwen3-0\.6b"):
         list(app.specs(config(llm=EngineSettings(model="qwen3-0.6b")), Store(tmp_path / "models")))

@@ -1,0 +1,58 @@
+"""Kokoro-82M: one network, voices as tables of style vectors; hibari's phonemizer writes its alphabet.
+
+A voice is float32 [510, 256]: the style for a text of so many phonemes (hexgrad/kokoro).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from edgeserve.engine import ModelSpec
+from edgeserve.errors import EngineFailure
+from engines import ort
+from engines.tts_phonemes import Phonemizer
+
+STYLE_WIDTH = 256
+
+
+class Kokoro:
+    """Files: ``model``, and one for each voice by its name (af_heart, …). Raises EngineFailure."""
+
+    sample_rate = 24_000
+
+    @staticmethod
+    def voices(spec: ModelSpec) -> list[str]:
+        return [role for role in spec.files if role != "model"]
+
+    def __init__(self, spec: ModelSpec) -> None:
+        names = self.voices(spec)
+        if not names:
+            raise EngineFailure(f"{spec.name} has no voice file; pull it again")
+        self._styles = {name: _style(spec.files[name]) for name in names}
+        self._phonemizer = Phonemizer(british=all(name.startswith("b") for name in names))
+        self._session = ort.session(spec.files["model"], threads=spec.threads, device=spec.device)
+        # Exports call their first input "tokens" (kokoro-onnx) or "input_ids" (onnx-community).
+        self._tokens = str(self._session.get_inputs()[0].name)
+
+    def pieces(self, text: str) -> Iterator[str]:
+        return self._phonemizer.pieces(text)
+
+    def say(self, piece: str, voice: str, speed: float) -> Any:
+        import numpy
+
+        ids = self._phonemizer.ids(piece)
+        styles = self._styles[voice]
+        style = styles[min(len(ids) - 2, len(styles) - 1)].reshape(1, STYLE_WIDTH)
+        inputs = {self._tokens: numpy.asarray([ids], numpy.int64), "style": style}
+        return self._session.run(None, {**inputs, "speed": numpy.asarray([speed], numpy.float32)})[0].ravel()
+
+
+def _style(path: Path) -> Any:
+    import numpy
+
+    table = numpy.fromfile(path, "<f4") if path.is_file() else numpy.empty(0)
+    if not len(table) or len(table) % STYLE_WIDTH:
+        raise EngineFailure(f"{path}: not a voice of Kokoro ({table.nbytes} bytes); pull the model again")
+    return table.reshape(-1, STYLE_WIDTH)
