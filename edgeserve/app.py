@@ -97,19 +97,17 @@ def build_pool(config: Config, store: Store, environ: Mapping[str, str]) -> Pool
 
 
 def build(config: Config, pool: Pool) -> Starlette:
-    """The application; its lifespan maps the models, runs the monitor, and closes all at the end."""
+    """The application; its lifespan runs the governor and the monitor, and closes all engines at the end."""
     limits = Limits(max_body_bytes=config.server.max_body_mb * MB, api_key=config.server.api_key)
     residency = config.residency
     idle = IdlePolicy(residency.warm_after, residency.idle_timeout, residency.check_interval)
-    preload = [job for job, settings in config.engines.items() if settings.preload]
 
     @contextlib.asynccontextmanager
     async def lifespan(application: Starlette) -> AsyncIterator[None]:
         monitor = Monitor(pool.gates.values(), pool.governor, idle)
+        pool.governor.start()
+        monitor.start()
         try:
-            await pool.start(preload)
-            pool.governor.start()
-            monitor.start()
             yield
         finally:
             await asyncio.to_thread(monitor.stop)

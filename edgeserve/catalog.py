@@ -48,16 +48,16 @@ class Entry:
         return str(self.sources[0])
 
 
-def _gguf(name: str, description: str, licence: str, size: int, repository: str, file: str, **more: object) -> Entry:
+def _gguf(name: str, description: str, licence: str, size: int, repository: str, file: str) -> Entry:
     source = HubSource(repository, {"model": file})
-    return Entry(name, "llm", description, licence, size * MB, (source,), **more)  # type: ignore[arg-type]
+    return Entry(name, "llm", description, licence, size * MB, (source,))
 
 
 def _vision(
-    name: str, description: str, licence: str, size: int, repository: str, file: str, mmproj: str, **more: object
+    name: str, description: str, licence: str, size: int, repository: str, file: str, mmproj: str, *aliases: str
 ) -> Entry:
     source = HubSource(repository, {"model": file, "mmproj": mmproj})
-    return Entry(name, "vision", description, licence, size * MB, (source,), **more)  # type: ignore[arg-type]
+    return Entry(name, "vision", description, licence, size * MB, (source,), aliases=aliases)
 
 
 def _whisper(name: str, size: int, repository: str) -> Entry:
@@ -183,7 +183,7 @@ _ENTRIES = (
         "ggml-org/SmolVLM-256M-Instruct-GGUF",
         "SmolVLM-256M-Instruct-Q8_0.gguf",
         "mmproj-SmolVLM-256M-Instruct-Q8_0.gguf",
-        aliases=("smolvlm",),
+        "smolvlm",
     ),
     _vision(
         "smolvlm-500m",

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import uvicorn
 from starlette.applications import Starlette
 
 from edgeserve import app, logs
 from edgeserve.config import Config
-from edgeserve.errors import ConfigError
+from edgeserve.engine import Job
+from edgeserve.errors import ConfigError, EdgeserveError
 from edgeserve.pool import Pool
 from edgeserve.store import Store
 
+log = logging.getLogger("edgeserve.server")
+
 LAST_WORDS_SECONDS = 5.0
 """What streams get after the drain time to tell their clients that they were cut."""
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 MAX_CONNECTIONS = 512
 """Open connections beyond which new ones are answered 503 at once."""
 
@@ -29,12 +34,15 @@ def serve(
 ) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code. ``on_ready`` gets the address once requests are taken.
 
-    Raises ConfigError when the address cannot be bound, and whatever building the engines raises.
+    Raises ConfigError when the address cannot be bound, and whatever building and mapping the engines raises.
     """
     logs.configure(config.server.log_level, as_json=config.server.log_json)
     pool = app.build_pool(config, store, environ)
+    if config.server.host not in LOOPBACK and not config.server.api_key:
+        log.warning("listening on %s without api_key: whoever reaches this machine can use it", config.server.host)
     listener = listen(config.server.host, config.server.port)
-    server = Server(app.build(config, pool), pool, config.server.drain_seconds)
+    preload = [job for job, settings in config.engines.items() if settings.preload]
+    server = Server(app.build(config, pool), pool, config.server.drain_seconds, preload)
     server.on_ready = lambda: on_ready(address(listener))
     with contextlib.closing(listener):
         asyncio.run(server.serve(sockets=[listener]))
@@ -64,7 +72,7 @@ def address(listener: socket.socket) -> str:
 class Server(uvicorn.Server):
     """Uvicorn whose shutdown drains the pool, and which ends with exit code 0 when it was asked to end."""
 
-    def __init__(self, application: Starlette, pool: Pool, drain_seconds: float) -> None:
+    def __init__(self, application: Starlette, pool: Pool, drain_seconds: float, preload: Sequence[Job] = ()) -> None:
         super().__init__(
             uvicorn.Config(
                 application,
@@ -82,8 +90,16 @@ class Server(uvicorn.Server):
         self.on_ready: Callable[[], None] = lambda: None
         self._pool = pool
         self._drain_seconds = drain_seconds
+        self._preload = preload
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Map the models, then take requests. Raises what mapping raises: not in the lifespan, which would log it
+        as a traceback."""
+        try:
+            await self._pool.start(self._preload)
+        except EdgeserveError:
+            await self._pool.stop()
+            raise
         await super().startup(sockets)
         if self.started:
             self.on_ready()

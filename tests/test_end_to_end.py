@@ -147,6 +147,16 @@ def test_sigterm_tells_a_stream_that_takes_too_long(config: Path, tmp_path: Path
     assert "Warning" not in errors
 
 
+def test_a_broken_model_is_one_clear_error(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"GGUF" + bytes(60))
+    command = [sys.executable, "-m", "edgeserve", "serve", "--llm", str(broken), "--port", "0"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert ended.returncode == 1
+    assert "broken.gguf: llama.cpp cannot load it" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 def test_a_port_in_use_is_one_clear_error(server: Server, config: Path) -> None:
     command = [sys.executable, "-m", "edgeserve", "serve", "--config", str(config), "--port", str(server.port)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60)

@@ -92,8 +92,3 @@ async def on_http(request: Request, error: Exception) -> JSONResponse:
     else:
         answer = respond(errors.InvalidRequest(f"the body cannot be read: {error.detail}"))
     return answer
-
-
-async def on_unforeseen(request: Request, error: Exception) -> JSONResponse:
-    # Starlette raises the error on after this answer, and Uvicorn logs it with its traceback.
-    return respond(INTERNAL)

@@ -1,4 +1,7 @@
-"""An id for every request: in its answer, and in every log line that belongs to it; one access line each."""
+"""An id for every request: in its answer, and in every log line that belongs to it; one access line each.
+
+The outermost room: an error that nobody foresaw is logged and answered here.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from edgeserve import logs
+from edgeserve.api import failures
 
 log = logging.getLogger("edgeserve.access")
 
@@ -42,6 +46,11 @@ class RequestId:
 
         try:
             await self._app(scope, receive, named)
+        except Exception:
+            # Here rather than in Starlette's own handler, which stands outside and does not know the id.
+            log.exception("%s %s failed in an unforeseen way", scope["method"], scope["path"])
+            if not status:
+                await failures.respond(failures.INTERNAL)(scope, receive, named)
         finally:
             milliseconds = 1000 * (time.perf_counter() - started)
             # The path only: a query may carry what does not belong into a log.

@@ -110,8 +110,4 @@ def middleware(limits: Limits) -> list[Middleware]:
 
 
 def exception_handlers() -> dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]]:
-    return {
-        EdgeserveError: failures.on_error,
-        HTTPException: failures.on_http,
-        Exception: failures.on_unforeseen,
-    }
+    return {EdgeserveError: failures.on_error, HTTPException: failures.on_http}

@@ -37,14 +37,15 @@ def build(pool: Pool, *, drain_seconds: float = 5.0, **server: Any) -> Starlette
 class Running:
     """A served pool: its ``url``, an HTTP ``client``, and the ``server`` itself."""
 
-    def __init__(self, url: str, pool: Pool, server: Server, client: httpx.Client) -> None:
-        self.url, self.pool, self.server, self.client = url, pool, server, client
+    def __init__(self, url: str, pool: Pool, app: Starlette, client: httpx.Client) -> None:
+        self.url, self.pool, self.app, self.client = url, pool, app, client
 
 
 @contextlib.contextmanager
 def serving(pool: Pool, *, drain_seconds: float = 5.0, **server: Any) -> Iterator[Running]:
     listener = listen("127.0.0.1", 0)
-    running = Server(build(pool, drain_seconds=drain_seconds, **server), pool, drain_seconds)
+    built = build(pool, drain_seconds=drain_seconds, **server)
+    running = Server(built, pool, drain_seconds)
     ready = threading.Event()
     running.on_ready = ready.set
     thread = threading.Thread(target=running.run, args=([listener],))
@@ -52,7 +53,7 @@ def serving(pool: Pool, *, drain_seconds: float = 5.0, **server: Any) -> Iterato
     try:
         assert ready.wait(10)
         with httpx.Client(base_url=address(listener), timeout=30) as client:
-            yield Running(str(client.base_url), pool, running, client)
+            yield Running(str(client.base_url), pool, built, client)
     finally:
         running.should_exit = True
         thread.join(30)

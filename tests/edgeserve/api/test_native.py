@@ -239,6 +239,21 @@ def test_a_key_is_asked_for_everywhere_but_the_health_check() -> None:
         assert client.post("/v1/chat", json={"prompt": "hi"}, headers=right).json() == {"text": "hi"}
 
 
+def test_what_nobody_foresaw_is_answered_logged_and_survived(caplog: pytest.LogCaptureFixture) -> None:
+    with serving(fake_pool(["llm"])) as running:
+
+        def broken() -> int:
+            raise ZeroDivisionError("secret inside")
+
+        running.app.state.memory_total = broken
+        answer = running.client.get("/v1/health", headers={"X-Request-Id": "mine-8"})
+        failure = error(answer, 500)
+        assert answer.headers["x-request-id"] == "mine-8"
+        assert "secret" not in failure["message"]
+        assert "ZeroDivisionError: secret inside" in caplog.text
+        assert running.client.post("/v1/chat", json={"prompt": "on"}).json() == {"text": "on"}
+
+
 def test_a_failing_engine_answers_500_and_is_tried_again() -> None:
     with serving(fake_pool(["asr"], fail_on="heat")) as running:
         for _ in range(2):
