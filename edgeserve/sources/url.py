@@ -23,7 +23,7 @@ TIMEOUT_SECONDS = 30.0
 
 def fetch(source: UrlSource, into: Path, report: Report, size: int) -> dict[str, Path]:
     """The file under its role. Raises SourceUnavailable, StoreError, DiskFull."""
-    path = into / file_name(unquote(urlsplit(source.url).path))
+    path = into / file_name(unquote(urlsplit(source.url).path).lstrip("/"))
     part, mark = path.with_name(path.name + ".part"), path.with_name(path.name + ".part.json")
     try:
         _download(source, part, mark, report)
