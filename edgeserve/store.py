@@ -116,6 +116,8 @@ class Store:
 
     def _fetch(self, wanted: Wanted, tell: Callable[[Progress], None]) -> StoredModel:
         partial = self.root / f".partial-{wanted.name}"
+        if partial.exists():  # of a pull that was killed
+            _keep_only_parts(partial)
         partial.mkdir(parents=True, exist_ok=True)
         try:
             files, source = self._download(wanted, partial, tell)

@@ -180,6 +180,13 @@ def test_ctrl_c_leaves_only_what_is_gone_on_with(models: Store, files: Files) ->
     assert left(models) == ["tiny_model"]
 
 
+def test_what_a_killed_pull_left_does_not_get_into_the_model(models: Store, files: Files) -> None:
+    (models.root / ".partial-tiny_model" / "wheel-1").mkdir(parents=True)
+    (models.root / ".partial-tiny_model" / "half.onnx").write_bytes(b"half")
+    stored = models.pull(f"{files.url}/Tiny_Model.gguf")
+    assert {path.name for path in (models.root / stored.name).iterdir()} == {"Tiny_Model.gguf", "manifest.json"}
+
+
 def test_the_root_follows_the_environment(tmp_path: Path) -> None:
     assert default_root({"EDGESERVE_MODELS_DIR": str(tmp_path)}) == tmp_path
     assert default_root({"HOME": "/h", "XDG_DATA_HOME": "/data"}) == (
