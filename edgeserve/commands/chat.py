@@ -18,7 +18,7 @@ def chat(call: Call) -> int:
     talks = call.args.prompt is None and is_terminal(sys.stdin) and is_terminal(sys.stdout)
     prompt = call.args.prompt
     if prompt is None and not talks:
-        prompt = sys.stdin.read()
+        prompt = sys.stdin.read().strip()  # echo and here-documents end lines; a small model minds
     if prompt is not None and not prompt.strip():
         raise InvalidRequest("the prompt is empty", param="prompt")
     with open_session(call, "llm") as session:
