@@ -82,8 +82,8 @@ _SMOLLM2 = Entry(
         ),
     ),
     {"model": "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"},
-    # Tried: sampling makes a model of this size wander off, without a penalty it repeats itself, and this system message
-    # keeps it in English.
+    # Tried: sampling makes a model of this size wander off, without a penalty it repeats itself, and this system
+    # message keeps it in English.
     options={"temperature": 0.0, "repeat_penalty": 1.1, "system": "You are a helpful AI assistant."},
     aliases=("smollm2", "smollm2-135m"),
 )
