@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from edgeserve.engine import Cancel, ModelSpec
 from edgeserve.errors import EngineFailure, NotSupported
-from edgeserve.messages import INPUT_SAMPLE_RATE, SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd
+from edgeserve.messages import INPUT_SAMPLE_RATE, SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
 from engines import ort
 
 WINDOW_SECONDS = 30.0
 """Longer audio is cut at its quietest moment in the last fifth of each window, and recognised piece by piece."""
+LAST_TOKEN_SECONDS = 0.24
+"""Tokens have a beginning but no end: the last one of a window is given three of these models' 80 ms steps."""
 
 
 def load(spec: ModelSpec) -> OnnxAsrModel:
@@ -29,35 +32,69 @@ def load(spec: ModelSpec) -> OnnxAsrModel:
             sess_options=ort.options(spec.threads),
             providers=list(ort.providers(spec.device)),
         )
+    except EngineFailure:
+        raise
     except Exception as error:
         raise EngineFailure(f"{folder}: onnx-asr cannot open it as {family}: {error}") from error
     return OnnxAsrModel(model)
 
 
 class OnnxAsrModel:
-    """One recogniser of onnx-asr, fed window by window."""
+    """One recogniser of onnx-asr, fed window by window. Times of words where the family gives times of tokens."""
 
     def __init__(self, model: Any) -> None:
-        self._model = model
+        self._model = model.with_timestamps()
 
     def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
         import numpy
 
-        if request.word_timestamps:
-            raise NotSupported("this engine gives times of segments, not of words", param="timestamp_granularities")
         samples = numpy.frombuffer(request.pcm, "<f4")
-        settings = {"language": request.language} if request.language else {}
         start = 0
         while start < len(samples):
             if cancel.is_set():
                 return
             end = start + cut(samples[start:])
-            text = str(self._model.recognize(samples[start:end], sample_rate=INPUT_SAMPLE_RATE, **settings)).strip()
-            if text:
-                yield SegmentEvent(start / INPUT_SAMPLE_RATE, end / INPUT_SAMPLE_RATE, f" {text}")
+            result = self._recognize(samples[start:end], request.language)
+            if result.text.strip():
+                yield segment(result, start / INPUT_SAMPLE_RATE, end / INPUT_SAMPLE_RATE, request.word_timestamps)
             start = end
         if not cancel.is_set():
             yield TranscriptEnd(request.language or "en", request.duration)
+
+    def _recognize(self, samples: Any, language: str | None) -> Any:
+        settings = {"language": language} if language else {}
+        try:
+            return self._model.recognize(samples, sample_rate=INPUT_SAMPLE_RATE, **settings)
+        except Exception as error:
+            raise EngineFailure(f"onnx-asr failed while recognising: {error}") from error
+
+
+def segment(result: Any, start: float, end: float, with_words: bool) -> SegmentEvent:
+    """One window's result; from its first token to its last where the times of tokens are known.
+
+    Raises NotSupported when words are asked for and are not known.
+    """
+    words: tuple[Word, ...] = ()
+    if result.timestamps:
+        times = [start + time for time in result.timestamps]
+        end = min(end, times[-1] + LAST_TOKEN_SECONDS)
+        start = times[0]
+        words = tuple(words_of(result.tokens, times, end))
+    elif with_words:
+        raise NotSupported("this model gives times of segments, not of words", param="timestamp_granularities")
+    logprobs = result.logprobs or [0.0]
+    mean = math.fsum(logprobs) / len(logprobs)
+    return SegmentEvent(start, end, f" {result.text.strip()}", avg_logprob=mean, words=words if with_words else ())
+
+
+def words_of(tokens: Sequence[str], times: Sequence[float], end: float) -> Iterator[Word]:
+    """Tokens and where they begin, joined to words at leading spaces; a word lasts at most until the next begins."""
+    begins = [index for index, token in enumerate(tokens) if index == 0 or token.startswith(" ")]
+    for index, after in zip(begins, [*begins[1:], len(tokens)], strict=True):
+        text = "".join(tokens[index:after]).strip()
+        until = times[after] if after < len(times) else end
+        if text:
+            yield Word(times[index], max(times[index], min(until, times[after - 1] + LAST_TOKEN_SECONDS)), f" {text}")
 
 
 def cut(samples: Any) -> int:
