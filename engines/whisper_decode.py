@@ -92,7 +92,7 @@ def decode(
     said: list[int] = []
     total = 0.0
     row = logits[1]
-    limit = MAX_POSITIONS // 2
+    limit = min(MAX_POSITIONS // 2, MAX_POSITIONS - len(prompt))
     while True:
         if cancel.is_set():
             raise Cancelled
