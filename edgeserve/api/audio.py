@@ -34,11 +34,13 @@ def decode_wav(data: bytes, limits: Limits, param: str = "audio") -> bytes:
         raise UnsupportedMedia(f"{param} is not a WAV file (it begins with {data[:4]!r}); send WAV", param=param)
     form, samples = _chunks(data, param)
     frames = len(samples) // (form.channels * form.bits // 8)
+    if not frames:
+        raise UnsupportedMedia(f"{param} is a WAV file without samples", param=param)
     if (seconds := frames / form.rate) > limits.max_audio_seconds:
         text = f"{param} lasts {seconds:.0f} s; the limit is {limits.max_audio_seconds:.0f} s"
         raise TooLarge(text, param=param)
     mono = _mono(samples[: frames * form.channels * form.bits // 8], form)
-    return bytes(resample(mono, form.rate, INPUT_SAMPLE_RATE).astype("<f4").tobytes())
+    return bytes(resample(mono, form.rate, INPUT_SAMPLE_RATE).astype("<f4", copy=False).tobytes())
 
 
 def _chunks(data: bytes, param: str) -> tuple[Format, bytes]:
@@ -76,8 +78,9 @@ def _mono(samples: bytes, form: Format) -> Any:
 
     values: Any
     if form.code == FLOAT:
-        values = numpy.frombuffer(samples, f"<f{form.bits // 8}").astype(numpy.float32)
-        values = numpy.nan_to_num(values, posinf=1.0, neginf=-1.0)
+        # Clipped before it is narrowed: what float32 cannot hold, and what no sound is, must not reach an engine.
+        values = numpy.clip(numpy.nan_to_num(numpy.frombuffer(samples, f"<f{form.bits // 8}")), -1.0, 1.0)
+        values = values.astype(numpy.float32, copy=False)
     elif form.bits == 8:
         values = (numpy.frombuffer(samples, numpy.uint8).astype(numpy.float32) - 128.0) / 128.0
     elif form.bits == 24:

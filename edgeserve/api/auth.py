@@ -19,8 +19,8 @@ class KeyRequired:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] not in OPEN:
-            given = dict(scope["headers"]).get(b"authorization", b"")
-            if not hmac.compare_digest(given.removeprefix(b"Bearer "), self._key):
+            scheme, _, given = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
+            if not hmac.compare_digest(given.strip(), self._key) or scheme.lower() != b"bearer":
                 text = "no key or a wrong one; send Authorization: Bearer <key>"
                 await failures.respond(Unauthorized(text))(scope, receive, send)
                 return

@@ -42,5 +42,5 @@ def _part(fields: Fields, limits: Limits) -> TextPart | ImagePart:
         address = fields.object("image_url")
         if address is None:
             raise fields.error("image_url", "is required")
-        return image.from_url(address.required_text("url"), limits, "image_url")
+        return image.from_url(address.required_text("url"), limits, fields.full("image_url"))
     raise fields.error("type", f"must be text or image_url, not {kind!r}")

@@ -81,6 +81,11 @@ async def on_error(request: Request, error: Exception) -> JSONResponse:
     return respond(error)
 
 
+async def on_gone(request: Request, error: Exception) -> JSONResponse:
+    """The client went away while it sent its body; only the access log hears of it."""
+    return respond(errors.Cancelled("the client went away"))
+
+
 async def on_http(request: Request, error: Exception) -> JSONResponse:
     """What the router or the form parser refuses."""
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for nothing else

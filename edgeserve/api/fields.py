@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
+import re
 from collections.abc import Collection
 from typing import Any
 
@@ -12,6 +12,7 @@ from starlette.requests import Request
 from edgeserve.errors import InvalidRequest
 
 MAX_DEPTH = 64
+HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 async def read_json(request: Request) -> Fields:
@@ -27,11 +28,24 @@ async def read_json(request: Request) -> Fields:
         raise InvalidRequest(
             f"the body is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"
         ) from None
+    except ValueError as error:  # Python's own limit on the digits of a whole number
+        raise InvalidRequest(f"the body holds a number that is too long: {error}") from None
     if not isinstance(value, dict):
         raise InvalidRequest(f"the body must be a JSON object, not {_kind(value)}")
     if _depth(value) > MAX_DEPTH:
         raise InvalidRequest(f"the body is nested more than {MAX_DEPTH} levels deep")
+    if HALF_PAIR.search(data):
+        _check_pairs(value)
     return Fields(value)
+
+
+def _check_pairs(value: Any) -> None:
+    """JSON can write half of a surrogate pair, which no UTF-8 answer or tokenizer can hold."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = error.object[error.start]
+        raise InvalidRequest(f"the body holds \\u{ord(half):04x} alone, which is half of a character") from None
 
 
 def _no_constant(name: str) -> float:
@@ -91,10 +105,10 @@ class Fields:
         value = self._values.get(name)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.error(name, f"must be a number, not {_kind(value)}")
         if not low <= value <= high:
-            raise self.error(name, f"must lie between {low:g} and {high:g}, not {value:g}")
+            raise self.error(name, f"must lie between {low:g} and {high:g}, not {_figure(value)}")
         return float(value)
 
     def integer(self, name: str, low: int, high: int) -> int | None:
@@ -141,11 +155,23 @@ class Fields:
             raise self.error(name, f"has {len(items)} entries; the limit is {limit}")
         return tuple(items)
 
+    def full(self, name: str) -> str:
+        """The field's name from the top of the body: "messages[0].content"."""
+        return f"{self._path}{name}"
+
     def error(self, name: str, text: str) -> InvalidRequest:
-        field = f"{self._path}{name}"
+        field = self.full(name)
         return InvalidRequest(f"{field} {text}", param=field)
 
 
 def _kind(value: Any) -> str:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"the number {_figure(value)}"
     names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
-    return names.get(type(value), f"the number {value}" if isinstance(value, int | float) else type(value).__name__)
+    return names[type(value)]
+
+
+def _figure(value: float) -> str:
+    """As many digits as are worth reading."""
+    text = str(value)
+    return text if len(text) <= 24 else f"{text[:21]}…"

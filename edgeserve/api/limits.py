@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from edgeserve.api import failures
-from edgeserve.errors import TooLarge
+from edgeserve.errors import Busy, TooLarge
 
 MB = 1 << 20
+LARGEST_AT_ONCE = 4
+"""Bodies of the largest size that may be in memory together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +28,16 @@ class Limits:
 
 
 class BodyLimit:
-    """Counts the body as it comes in: a Content-Length may lie or be absent. Answers 413."""
+    """Counts bodies as they come in: a Content-Length may lie or be absent.
+
+    Answers 413 to one beyond ``limit`` bytes, and 503 while the bodies of all requests being served together would be
+    beyond ``LARGEST_AT_ONCE`` times that.
+    """
 
     def __init__(self, app: ASGIApp, limit: int) -> None:
         self._app = app
         self._limit = limit
+        self._held = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -45,12 +52,22 @@ class BodyLimit:
         async def counted() -> Message:
             nonlocal seen
             message = await receive()
-            seen += len(message.get("body", b""))
+            size = len(message.get("body", b""))
+            seen += size
+            self._held += size
             if seen > self._limit:
                 raise self._error(seen)
+            if self._held > LARGEST_AT_ONCE * self._limit:
+                text = (
+                    f"the requests being served hold {self._held / MB:.0f} MB of bodies; try again when some are done"
+                )
+                raise Busy(text, retry_after=2)
             return message
 
-        await self._app(scope, counted, send)
+        try:
+            await self._app(scope, counted, send)
+        finally:
+            self._held -= seen
 
     def _error(self, size: int) -> TooLarge:
         return TooLarge(

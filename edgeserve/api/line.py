@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -18,8 +19,10 @@ from starlette.types import Receive, Scope, Send
 
 from edgeserve import messages
 from edgeserve.engine import Job
-from edgeserve.errors import Cancelled, EdgeserveError
+from edgeserve.errors import Cancelled, EdgeserveError, InvalidRequest
 from edgeserve.pool import Lease, Pool
+
+log = logging.getLogger("edgeserve.api")
 
 STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
@@ -38,8 +41,8 @@ class Renderer(Protocol):
         """The last bytes; for a whole answer, all of it."""
         ...
 
-    def fail(self, error: EdgeserveError) -> bytes:
-        """How a stream that has begun tells its client what went wrong."""
+    def fail(self, error: EdgeserveError) -> bytes | None:
+        """How a stream that has begun tells its client what went wrong; None: by being cut, as it holds no words."""
         ...
 
 
@@ -64,7 +67,9 @@ def answering(parse: Parse) -> Callable[[Request], Awaitable[Response]]:
         try:
             async with _watching(request.receive, lease):
                 events = _run(lease, call.requests)
-                first = await anext(events)
+                first = await anext(events, None)
+                if first is None:
+                    raise InvalidRequest(f"the request holds nothing that {call.job} could answer")
                 if call.renderer.stream:
                     return _Stream(call.renderer, first, events, lease)
                 body = await _whole(call.renderer, first, events)
@@ -124,6 +129,8 @@ class _Stream(Response):
             async with _watching(receive, self._lease):
                 await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
                 async for chunk in self._chunks():
+                    if chunk is None:
+                        return  # without a last chunk, so that what came is not taken for the whole
                     if chunk:
                         await send({"type": "http.response.body", "body": chunk, "more_body": True})
                 await send({"type": "http.response.body", "body": b""})
@@ -131,7 +138,7 @@ class _Stream(Response):
             await self._events.aclose()
             await self._lease.release()
 
-    async def _chunks(self) -> AsyncIterator[bytes]:
+    async def _chunks(self) -> AsyncIterator[bytes | None]:
         try:
             yield self._renderer.feed(*self._first)
             async for pair in self._events:
@@ -140,4 +147,5 @@ class _Stream(Response):
         except Cancelled:
             return  # nobody is left to tell
         except EdgeserveError as error:
+            log.warning("the answer was cut short: %s", error.message)
             yield self._renderer.fail(error)

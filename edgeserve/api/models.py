@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from edgeserve.engine import Job, Rung
 from edgeserve.errors import NotFound
+from edgeserve.messages import Message
 from edgeserve.pool import Pool
 
 CREATED = 1_735_689_600
@@ -28,6 +29,11 @@ def choose(pool: Pool, model: str | None, jobs: Sequence[Job]) -> Job:
             return job
     known = ", ".join(pool.configured[job].name for job in candidates)
     raise NotFound(f"the model {model!r} is not served here for this; served: {known}", param="model")
+
+
+def answering_chat(messages: Iterable[Message]) -> tuple[Job, ...]:
+    """The engines that can continue this conversation, the preferred one first."""
+    return ("vision",) if any(message.images for message in messages) else ("llm", "vision")
 
 
 async def list_models(request: Request) -> Response:

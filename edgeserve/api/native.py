@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 from starlette.requests import Request
 
-from edgeserve.api import audio, failures, image, sse, transcripts
+from edgeserve.api import audio, failures, image, models, sse, transcripts
 from edgeserve.api.conversation import read_messages
 from edgeserve.api.fields import Fields, read_json
 from edgeserve.api.limits import Limits
@@ -97,11 +98,16 @@ class WavBody:
 
 
 async def chat(request: Request) -> Call:
-    return Call("llm", [await _chat_request(request)], TextBody())
+    return _continued(request, await _chat_request(request), TextBody())
 
 
 async def chat_stream(request: Request) -> Call:
-    return Call("llm", [await _chat_request(request)], TokenStream())
+    return _continued(request, await _chat_request(request), TokenStream())
+
+
+def _continued(request: Request, wanted: ChatRequest, renderer: TextBody) -> Call:
+    job = models.choose(request.app.state.pool, None, models.answering_chat(wanted.messages))
+    return Call(job, [wanted], renderer)
 
 
 async def _chat_request(request: Request) -> ChatRequest:
@@ -133,7 +139,7 @@ async def _instructed(request: Request, name: str, instruction: str) -> Call:
     fields = await read_json(request)
     fields.only((name, "max_length"))
     tokens = fields.integer("max_length", 1, MAX_TOKENS)
-    return Call("llm", [_ask(instruction, fields.required_text(name), tokens)], TextBody())
+    return _continued(request, _ask(instruction, fields.required_text(name), tokens), TextBody())
 
 
 async def analyze(request: Request) -> Call:
@@ -155,7 +161,7 @@ async def _seen(request: Request, default: str) -> Call:
 async def transcribe(request: Request) -> Call:
     form = await read_upload(request, "audio")
     form.fields.only(("language", "prompt"))
-    pcm = audio.decode_wav(form.file, _limits(request))
+    pcm = await asyncio.to_thread(audio.decode_wav, form.file, _limits(request))
     wanted = TranscribeRequest(pcm, form.fields.text("language"), form.fields.text("prompt"))
     return Call("asr", [wanted], transcripts.Native())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 
 from starlette.requests import Request
@@ -39,7 +40,7 @@ async def transcriptions(request: Request) -> Call:
         known = ", ".join([*transcripts.FORMS, "verbose_json"])
         raise fields.error("response_format", f"must be one of {known}, not {name!r}")
     wanted = TranscribeRequest(
-        pcm=audio.decode_wav(form.file, request.app.state.limits, "file"),
+        pcm=await asyncio.to_thread(audio.decode_wav, form.file, request.app.state.limits, "file"),
         language=fields.text("language") or None,
         prompt=fields.text("prompt"),
         temperature=uploads.number(fields, "temperature", 0.0, 1.0, 0.0),
@@ -65,7 +66,7 @@ async def speech(request: Request) -> Call:
     if stream not in (None, "audio", "sse"):
         raise fields.error("stream_format", f"must be audio or sse, not {stream!r}")
     if stream == "sse":
-        return Call("tts", [wanted], SpeechEvents())
+        return Call("tts", [wanted], SpeechEvents(header=form == "wav"))
     if stream == "audio" or form == "pcm":
         return Call("tts", [wanted], SpeechStream(header=form == "wav"))
     return Call("tts", [wanted], WavBody())
@@ -90,20 +91,19 @@ class SpeechStream:
     def end(self) -> bytes:
         return b""
 
-    def fail(self, error: EdgeserveError) -> bytes:
-        return b""  # sound has no place for words; the stream ends early
+    def fail(self, error: EdgeserveError) -> bytes | None:
+        return None  # sound has no place for words
 
 
-class SpeechEvents:
-    """``speech.audio.delta`` events of base64 samples, then ``speech.audio.done``."""
+class SpeechEvents(SpeechStream):
+    """The same in ``speech.audio.delta`` events, base64, then ``speech.audio.done``."""
 
-    stream = True
-    media_type = sse.MEDIA_TYPE
+    def __init__(self, *, header: bool) -> None:
+        super().__init__(header=header)
+        self.media_type = sse.MEDIA_TYPE
 
     def feed(self, index: int, event: Event) -> bytes:
-        if not isinstance(event, AudioEvent):
-            return b""
-        return sse.event({"type": "speech.audio.delta", "audio": base64.b64encode(event.pcm).decode()})
+        return sse.event({"type": "speech.audio.delta", "audio": base64.b64encode(super().feed(index, event)).decode()})
 
     def end(self) -> bytes:
         usage = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import secrets
 import time
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from typing import Any
 
 from starlette.requests import Request
 
+import edgeserve
 from edgeserve.api import failures, models, sse
 from edgeserve.api.conversation import read_messages
 from edgeserve.api.fields import Fields, read_json
@@ -20,6 +22,7 @@ from edgeserve.errors import EdgeserveError, NotSupported
 from edgeserve.messages import ChatRequest, Event, FinishEvent, Sampling, TokenEvent
 
 MAX_TOKENS = 1_000_000
+TOKEN_ID = re.compile(r"[0-9]{1,9}")
 COMMON = {"model", "stream", "stream_options", "n", "seed", "stop", "temperature", "top_p", "top_k", "min_p"}
 COMMON |= {"repeat_penalty", "presence_penalty", "frequency_penalty", "logit_bias", "max_tokens", "logprobs", "user"}
 CHAT = COMMON | {"messages", "max_completion_tokens", "response_format", "top_logprobs", "tools", "tool_choice"}
@@ -35,8 +38,7 @@ async def chat(request: Request) -> Call:
     _later(fields, ("tools", "tool_choice", "functions", "function_call", "audio", "prediction", "top_logprobs"))
     limits: Limits = request.app.state.limits
     messages = read_messages(fields, limits)
-    pictured = any(message.images for message in messages)
-    job = models.choose(request.app.state.pool, fields.text("model"), ("vision",) if pictured else ("llm", "vision"))
+    job = models.choose(request.app.state.pool, fields.text("model"), models.answering_chat(messages))
     tokens = fields.integer("max_completion_tokens", 1, MAX_TOKENS) or fields.integer("max_tokens", 1, MAX_TOKENS)
     base = ChatRequest(
         messages=messages,
@@ -45,8 +47,8 @@ async def chat(request: Request) -> Call:
         sampling=_sampling(fields),
         json_object=_json_object(fields),
     )
-    requests = _choices(base, fields.integer("n", 1, limits.max_choices) or 1)
-    return Call(job, requests, Completion(_name(request, job), fields, ChatShape()))
+    count = fields.integer("n", 1, limits.max_choices) or 1
+    return Call(job, _choices(base, count), Completion(_name(request, job), fields, ChatShape(), count))
 
 
 async def completions(request: Request) -> Call:
@@ -72,7 +74,7 @@ async def completions(request: Request) -> Call:
     ]
     requests = [one for base in bases for one in _choices(base, count)]
     echo = [one.prompt or "" for one in requests] if fields.flag("echo") else []
-    return Call(job, requests, Completion(_name(request, job), fields, TextShape(echo)))
+    return Call(job, requests, Completion(_name(request, job), fields, TextShape(echo), count))
 
 
 def _name(request: Request, job: str) -> str:
@@ -110,7 +112,7 @@ def _logit_bias(fields: Fields) -> tuple[tuple[int, float], ...]:
     given = fields.raw("logit_bias")
     if given is None:
         return ()
-    if not isinstance(given, dict) or not all(str(token).isdigit() for token in given):
+    if not isinstance(given, dict) or not all(TOKEN_ID.fullmatch(token) for token in given):
         raise fields.error("logit_bias", "must be an object of token ids and numbers")
     biases = Fields(given, "logit_bias.")
     return tuple((int(token), biases.number(token, -100, 100) or 0.0) for token in given)
@@ -181,15 +183,21 @@ class TextShape:
 
 
 class Completion:
-    """Folds events into completions of either shape."""
+    """Folds events into completions of either shape; ``count`` of them answer the same prompt."""
 
-    def __init__(self, model: str, fields: Fields, shape: ChatShape | TextShape) -> None:
+    def __init__(self, model: str, fields: Fields, shape: ChatShape | TextShape, count: int) -> None:
         self.stream = fields.flag("stream")
         self.media_type = sse.MEDIA_TYPE if self.stream else "application/json"
         options = fields.object("stream_options")
         self._usage_wanted = bool(options and options.flag("include_usage"))
         self._shape = shape
-        self._base = {"id": f"{shape.prefix}-{secrets.token_hex(12)}", "created": int(time.time()), "model": model}
+        self._count = count
+        self._base = {
+            "id": f"{shape.prefix}-{secrets.token_hex(12)}",
+            "created": int(time.time()),
+            "model": model,
+            "system_fingerprint": f"edgeserve-{edgeserve.__version__}",
+        }
         self._texts: dict[int, list[str]] = {}
         self._finished: dict[int, FinishEvent] = {}
 
@@ -226,11 +234,13 @@ class Completion:
         return sse.event(self._base | {"object": self._shape.chunk, "choices": [choice]})
 
     def _usage(self) -> dict[str, Any]:
-        done = self._finished.values()
-        prompt, said = sum(one.prompt_tokens for one in done), sum(one.completion_tokens for one in done)
+        # As OpenAI counts: a prompt once, however many answers it gets.
+        asked = [one for index, one in self._finished.items() if index % self._count == 0]
+        prompt = sum(one.prompt_tokens for one in asked)
+        said = sum(one.completion_tokens for one in self._finished.values())
         return {
             "prompt_tokens": prompt,
             "completion_tokens": said,
             "total_tokens": prompt + said,
-            "prompt_tokens_details": {"cached_tokens": sum(one.cached_tokens for one in done)},
+            "prompt_tokens_details": {"cached_tokens": sum(one.cached_tokens for one in asked)},
         }

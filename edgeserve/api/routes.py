@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -110,4 +110,4 @@ def middleware(limits: Limits) -> list[Middleware]:
 
 
 def exception_handlers() -> dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]]:
-    return {EdgeserveError: failures.on_error, HTTPException: failures.on_http}
+    return {EdgeserveError: failures.on_error, HTTPException: failures.on_http, ClientDisconnect: failures.on_gone}

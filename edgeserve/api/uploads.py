@@ -39,14 +39,15 @@ async def read_upload(request: Request, name: str) -> Form:
         if not isinstance(upload, UploadFile):
             raise InvalidRequest(f"{name} is required: a file in a multipart form", param=name)
         values: dict[str, Any] = {}
+        lists: dict[str, list[Any]] = {}
         for key, value in form.multi_items():
             if key == name or isinstance(value, UploadFile):
                 continue
             if key.endswith("[]"):
-                values.setdefault(key.removesuffix("[]"), []).append(value)
+                lists.setdefault(key.removesuffix("[]"), []).append(value)
             else:
                 values[key] = value
-        return Form(await upload.read(), Fields(values))
+        return Form(await upload.read(), Fields(values | lists))
 
 
 def number(fields: Fields, name: str, low: float, high: float, default: float) -> float:

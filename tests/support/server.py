@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import httpx
@@ -59,3 +60,11 @@ def serving(pool: Pool, *, drain_seconds: float = 5.0, **server: Any) -> Iterato
         thread.join(30)
         listener.close()
         assert not thread.is_alive()
+
+
+def until(true: Callable[[], bool], seconds: float = 10.0) -> None:
+    """Wait for what the server does on a thread of its own."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)

@@ -90,6 +90,16 @@ def test_other_forms_are_named(data: bytes, told: str) -> None:
         read(data)
 
 
+def test_a_header_without_samples_is_empty() -> None:
+    with pytest.raises(UnsupportedMedia, match="without samples"):
+        read(audio.wav([], 16_000))
+
+
+def test_floats_that_are_no_sound_are_brought_into_range() -> None:
+    wild = numpy.array([1e300, -1e300, numpy.inf, -numpy.inf, numpy.nan, 0.25])
+    assert read(build(wild.tobytes(), 3, 1, 16_000, 64)).tolist() == [1, -1, 1, -1, 0, 0.25]
+
+
 def test_too_long_audio_is_refused() -> None:
     with pytest.raises(TooLarge, match="lasts 2 s; the limit is 1 s"):
         audio.decode_wav(build(bytes(64_000), 1, 1, 16_000, 16), Limits(max_audio_seconds=1))

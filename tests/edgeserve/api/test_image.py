@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import struct
 from io import BytesIO
 
 import pytest
@@ -29,6 +30,26 @@ def test_dimensions(form: str) -> None:
 def test_more_pixels_than_the_limit(form: str) -> None:
     with pytest.raises(TooLarge, match="7×5"):
         image.check_image(encoded(form), Limits(max_image_pixels=34))
+
+
+def test_a_jpeg_may_have_fill_bytes_before_a_marker() -> None:
+    plain = encoded("JPEG")
+    assert image._dimensions(plain[:2] + b"\xff" * 9 + plain[2:]) == (7, 5)
+
+
+def test_the_short_header_of_a_bmp() -> None:
+    head = b"BM" + bytes(12) + struct.pack("<IHHHH", 12, 7, 5, 1, 24)
+    assert image._dimensions(head + bytes(120)) == (7, 5)
+
+
+APPLE = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 8, b"CgBI", 7, 5) + bytes(4) + encoded("PNG")[8:]
+"""Dimensions of its own where those of the picture are expected; stb_image skips them."""
+
+
+@pytest.mark.parametrize("data", [APPLE, b"\xff\xd8" + bytes(1 << 20), b"\xff\xd8" + b"\xff\xe0\0\2" * 100_000])
+def test_a_head_that_leads_astray(data: bytes) -> None:
+    with pytest.raises(UnsupportedMedia, match="damaged"):
+        image.check_image(data, Limits())
 
 
 @pytest.mark.parametrize("data", [b"", b"words", encoded("JPEG")[:8], encoded("PNG")[:12], encoded("WEBP")])

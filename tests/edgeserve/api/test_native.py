@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import struct
 from typing import Any
@@ -144,6 +145,14 @@ def test_a_wrong_field_is_named(client: httpx.Client, path: str, body: object, p
         (b'{"prompt":' + b"[" * 200 + b"]" * 200 + b"}", "levels deep"),
         (b'{"prompt":' + b"[" * 100_000, "levels deep"),
         (b"", "not valid JSON"),
+        (
+            b'{"prompt": "a", "max_length": %s}' % (b"9" * 400),
+            "must lie between 1 and 1e+06, not 999999999999999999999…",
+        ),
+        (b'{"prompt": "a", "max_length": %s}' % (b"9" * 5000), "a number that is too long"),
+        (b'{"prompt": "a", "max_length": 1e400}', "must lie between 1 and 1e+06, not inf"),
+        (rb'{"prompt": "\ud83d"}', r"\ud83d alone, which is half of a character"),
+        (rb'{"\uDE00": 1}', r"\ude00 alone"),
     ],
 )
 def test_a_broken_body_is_refused(client: httpx.Client, body: bytes, told: str) -> None:
@@ -191,6 +200,27 @@ def test_words_sent_as_an_image(client: httpx.Client) -> None:
     assert error(client.post("/v1/vision/analyze", files={"image": b"words"}), 415)["param"] == "image"
 
 
+def test_a_conversation_with_an_image_goes_to_the_vision_engine(client: httpx.Client) -> None:
+    png = picture("red")
+    url = f"data:image/png;base64,{base64.b64encode(png).decode()}"
+    parts = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "what?"}]
+    body = {"messages": [{"role": "user", "content": parts}]}
+    assert client.post("/v1/chat", json=body).json() == {"text": f"1 images of {len(png)} bytes: what?"}
+    with serving(fake_pool(["llm"])) as running:
+        assert error(running.client.post("/v1/chat", json=body), 503)["code"] == "engine_not_configured"
+
+
+def test_a_vision_engine_alone_serves_text_too() -> None:
+    with serving(fake_pool(["vision"])) as running:
+        assert running.client.post("/v1/chat", json={"prompt": "hi"}).json() == {"text": "hi"}
+
+
+def test_a_wrong_image_is_named_with_its_place(client: httpx.Client) -> None:
+    parts = [{"type": "text", "text": "what?"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,?"}}]
+    answer = client.post("/v1/chat", json={"messages": [{"role": "user", "content": parts}]})
+    assert error(answer, 400)["param"] == "messages[0].content[1].image_url"
+
+
 def test_engines_that_are_not_configured_say_how_to_add_them() -> None:
     with serving(fake_pool(["llm"])) as running:
         answer = running.client.post("/v1/tts/synthesize", json={"text": "hi"})
@@ -235,8 +265,10 @@ def test_a_key_is_asked_for_everywhere_but_the_health_check() -> None:
         assert answer.headers["www-authenticate"] == "Bearer"
         wrong = {"Authorization": "Bearer open"}
         assert client.post("/v1/chat", json={"prompt": "hi"}, headers=wrong).status_code == 401
-        right = {"Authorization": "Bearer sesame"}
-        assert client.post("/v1/chat", json={"prompt": "hi"}, headers=right).json() == {"text": "hi"}
+        assert client.post("/v1/chat", json={"prompt": "hi"}, headers={"Authorization": "sesame"}).status_code == 401
+        for right in ("Bearer sesame", "bearer sesame"):
+            answer = client.post("/v1/chat", json={"prompt": "hi"}, headers={"Authorization": right})
+            assert answer.json() == {"text": "hi"}
 
 
 def test_what_nobody_foresaw_is_answered_logged_and_survived(caplog: pytest.LogCaptureFixture) -> None:

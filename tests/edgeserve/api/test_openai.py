@@ -14,7 +14,7 @@ import openai
 import pytest
 from openai import AsyncOpenAI, OpenAI
 from support.mmproj import picture
-from support.server import Running, fake_pool, serving
+from support.server import Running, fake_pool, serving, until
 from support.speech import wav
 
 from edgeserve.engine import Rung
@@ -34,6 +34,7 @@ def test_chat(ai: OpenAI) -> None:
     assert answer.choices[0].message.content == "hello there friend"
     assert answer.choices[0].finish_reason == "stop"
     assert answer.object == "chat.completion"
+    assert answer.system_fingerprint
     assert answer.usage is not None
     assert (answer.usage.prompt_tokens, answer.usage.completion_tokens, answer.usage.total_tokens) == (3, 3, 6)
 
@@ -62,6 +63,8 @@ def test_stop_max_tokens_and_several_answers(ai: OpenAI) -> None:
     answer = ai.chat.completions.create(model="llm", messages=HELLO, stop="friend", n=2, seed=3)
     assert [choice.message.content for choice in answer.choices] == ["hello there"] * 2
     assert [choice.index for choice in answer.choices] == [0, 1]
+    assert answer.usage is not None
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (3, 4)  # a prompt counts once
     short = ai.chat.completions.create(model="llm", messages=HELLO, max_completion_tokens=1)
     assert short.choices[0].finish_reason == "length"
     chunks = ai.chat.completions.create(model="llm", messages=HELLO, stream=True, n=2)
@@ -89,6 +92,9 @@ def test_completions(ai: OpenAI) -> None:
     answer = ai.completions.create(model="llm", prompt=["a b", "c d e"], max_tokens=2, echo=True)
     assert [choice.text for choice in answer.choices] == ["a ba b", "c d ec d"]
     assert [choice.finish_reason for choice in answer.choices] == ["stop", "length"]
+    twice = ai.completions.create(model="llm", prompt=["a b", "c d e"], n=2)
+    assert twice.usage is not None
+    assert (twice.usage.prompt_tokens, twice.usage.completion_tokens) == (5, 10)
     chunks = list(ai.completions.create(model="llm", prompt="a b", stream=True))
     assert "".join(chunk.choices[0].text for chunk in chunks) == "a b"
 
@@ -124,6 +130,8 @@ def test_transcriptions_in_all_forms(ai: OpenAI) -> None:
     verbose = get(response_format="verbose_json", timestamp_granularities=["segment"], language="de", temperature=0.2)
     assert verbose.language == "de"  # type: ignore[attr-defined]
     assert [one.text for one in verbose.segments] == [" 1", " 2"]  # type: ignore[attr-defined]
+    both = {"timestamp_granularities": "word", "timestamp_granularities[]": "segment"}
+    assert get(response_format="verbose_json", extra_body=both).segments  # type: ignore[attr-defined]
     with pytest.raises(openai.BadRequestError, match="must be one of"):
         get(response_format="docx")
     with pytest.raises(openai.InternalServerError, match="streamed transcription"):
@@ -140,6 +148,14 @@ def test_speech(ai: OpenAI) -> None:
         model="tts", voice="tone", input="One. Two.", response_format="wav", stream_format="audio"
     ) as stream:
         assert b"".join(stream.iter_bytes())[:4] == b"RIFF"
+    with ai.audio.speech.with_streaming_response.create(
+        model="tts", voice="tone", input="One. Two.", response_format="wav", stream_format="sse"
+    ) as stream:
+        told = [json.loads(line.removeprefix("data: ")) for line in stream.iter_lines() if line]
+    assert [one["type"] for one in told] == ["speech.audio.delta"] * 2 + ["speech.audio.done"]
+    file = b"".join(base64.b64decode(one["audio"]) for one in told[:-1])
+    assert file[:4] == b"RIFF"
+    assert b"RIFF" not in file[4:]
     with pytest.raises(openai.InternalServerError, match="mp3 is not supported"):
         ai.audio.speech.create(model="tts", voice="tone", input="x", response_format="mp3")
 
@@ -159,6 +175,9 @@ def test_errors_have_the_clients_classes(ai: OpenAI) -> None:
         ai.chat.completions.create(model="llm", messages=HELLO, temperature=3)
     with pytest.raises(openai.BadRequestError, match="max_tokenz is not a known field"):
         ai.chat.completions.create(model="llm", messages=HELLO, extra_body={"max_tokenz": 1})
+    for token in ("²", "-1", "9" * 5000):
+        with pytest.raises(openai.BadRequestError, match="logit_bias must be an object of token ids"):
+            ai.chat.completions.create(model="llm", messages=HELLO, logit_bias={token: 1})
     tools = [{"type": "function", "function": {"name": "f"}}]
     with pytest.raises(openai.InternalServerError, match="tools is not supported"):
         ai.chat.completions.create(model="llm", messages=HELLO, tools=tools)
@@ -196,7 +215,7 @@ def test_a_client_that_goes_away_frees_the_engine() -> None:
             lines = stream.iter_lines()  # kept: closing it would close the connection
             next(lines)
             assert gate.leases == 1
-        _until(lambda: gate.leases == 0)
+        until(lambda: gate.leases == 0)
         assert running.client.post("/v1/chat", json={"prompt": "next"}).json() == {"text": "next"}
         assert gate.rung is Rung.HOT
         assert gate.step_down(Rung.COLD)
@@ -207,11 +226,4 @@ def test_a_client_that_goes_away_before_a_whole_answer_frees_the_engine() -> Non
         gate = running.pool.gates["llm"]
         with pytest.raises(httpx.ReadTimeout):
             httpx.post(f"{running.url}/v1/chat", json={"prompt": "word " * 10_000}, timeout=0.3)
-        _until(lambda: gate.leases == 0)
-
-
-def _until(true: object, seconds: float = 10.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():  # type: ignore[operator]
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+        until(lambda: gate.leases == 0)

@@ -1,0 +1,69 @@
+"""Bodies counted together: the memory of requests that are being served is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+
+from edgeserve.api.limits import LARGEST_AT_ONCE, BodyLimit
+from edgeserve.errors import Busy, TooLarge
+
+LIMIT = 100
+
+
+class Reader:
+    """An application that reads its body, then holds it until told."""
+
+    def __init__(self) -> None:
+        self.done = asyncio.Event()
+        self.read = asyncio.Semaphore(0)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await Request(scope, receive).body()
+        self.read.release()
+        await self.done.wait()
+
+
+async def send_body(app: BodyLimit, *chunks: int) -> None:
+    parts = [{"type": "http.request", "body": bytes(size), "more_body": True} for size in chunks]
+    parts.append({"type": "http.request", "body": b""})
+
+    async def receive() -> Any:
+        return parts.pop(0)
+
+    async def send(message: Any) -> None: ...
+
+    await app({"type": "http", "headers": []}, receive, send)
+
+
+def test_bodies_that_are_large_together_are_refused_until_some_are_done() -> None:
+    async def run() -> None:
+        reader = Reader()
+        app = BodyLimit(reader, LIMIT)
+        held = [asyncio.create_task(send_body(app, LIMIT)) for _ in range(LARGEST_AT_ONCE)]
+        for _ in held:
+            await reader.read.acquire()
+        with pytest.raises(Busy, match="try again when some are done") as refused:
+            await send_body(app, 1)
+        assert refused.value.retry_after
+        reader.done.set()
+        await asyncio.gather(*held)
+        await send_body(app, LIMIT)
+
+    asyncio.run(run())
+
+
+def test_what_was_refused_is_not_counted_any_more() -> None:
+    async def run() -> None:
+        reader = Reader()
+        reader.done.set()
+        app = BodyLimit(reader, LIMIT)
+        for _ in range(2 * LARGEST_AT_ONCE):
+            with pytest.raises(TooLarge):
+                await send_body(app, LIMIT, 1)
+        await send_body(app, LIMIT)
+
+    asyncio.run(run())

@@ -1,0 +1,75 @@
+"""The straight line where it breaks off: nothing to answer, cut in the middle, clients and memory that run out."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from typing import Any
+
+import httpx
+import pytest
+from support.server import Running, fake_pool, serving, until
+
+from edgeserve.errors import EngineFailure
+
+
+def failing_after(running: Running, job: Any, count: int) -> None:
+    """The engine gives ``count`` events of its next answer and then fails."""
+    engine: Any = running.pool.gates[job].engine
+    left = [count]
+
+    def work() -> None:
+        if engine.rung.name == "HOT" and not left[0]:
+            raise EngineFailure("the runtime fell over")
+        left[0] -= engine.rung.name == "HOT"
+
+    engine._work = work
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/tts/synthesize", {"text": "..."}),
+        ("/v1/audio/speech", {"input": "...", "stream_format": "sse"}),
+        ("/v1/audio/speech", {"input": "...", "response_format": "pcm"}),
+    ],
+)
+def test_a_text_without_a_word_is_refused(client: httpx.Client, path: str, body: dict[str, str]) -> None:
+    answer = client.post(path, json=body)
+    assert answer.status_code == 400
+    assert "holds nothing that tts could answer" in answer.json()["error"]["message"]
+
+
+def test_sound_that_breaks_off_is_not_taken_for_the_whole() -> None:
+    with serving(fake_pool(["tts"])) as running:
+        failing_after(running, "tts", 1)
+        body = {"input": "One. Two. Three.", "response_format": "pcm"}
+        with running.client.stream("POST", "/v1/audio/speech", json=body) as answer:
+            assert answer.status_code == 200
+            with pytest.raises(httpx.RemoteProtocolError, match="incomplete"):
+                answer.read()
+        until(lambda: running.pool.gates["tts"].leases == 0)
+
+
+def test_openai_streams_tell_a_failure_and_end() -> None:
+    with serving(fake_pool(["llm"])) as running:
+        failing_after(running, "llm", 2)
+        body = {"messages": [{"role": "user", "content": "a b c d"}], "stream": True}
+        lines = [line for line in running.client.post("/v1/chat/completions", json=body).text.splitlines() if line]
+        assert '"code":"engine_failure"' in lines[-2]
+        assert lines[-1] == "data: [DONE]"
+        until(lambda: running.pool.gates["llm"].leases == 0)
+
+
+def test_a_client_that_goes_away_while_it_sends_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "edgeserve.access"), serving(fake_pool(["llm"])) as running:
+        with connected(running) as client:
+            client.sendall(b"POST /v1/chat HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        until(lambda: "POST /v1/chat 499" in caplog.text)
+        assert "unforeseen" not in caplog.text
+        assert running.client.post("/v1/chat", json={"prompt": "on"}).json() == {"text": "on"}
+
+
+def connected(running: Running) -> socket.socket:
+    host, port = running.url.rstrip("/").removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=10)
