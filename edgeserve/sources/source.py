@@ -63,7 +63,7 @@ class UrlSource:
 
         parts = urlsplit(self.url)
         # Neither credentials nor a query, which may hold a token.
-        return f"{parts.scheme}://{parts.hostname}{parts.path}"
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 Source = PackageSource | HubSource | UrlSource

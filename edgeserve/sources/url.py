@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import shutil
+import ssl
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -30,7 +32,7 @@ def fetch(source: UrlSource, into: Path, report: Report, size: int) -> dict[str,
     except urllib.error.HTTPError as error:
         with error:
             raise SourceUnavailable(f"{source} answered {error.code} {error.reason}") from None
-    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError, ssl.SSLError) as error:
         raise SourceUnavailable(f"{source} broke off ({error}); pull again to go on where it stopped") from error
     part.rename(path)
     mark.unlink(missing_ok=True)
@@ -38,22 +40,29 @@ def fetch(source: UrlSource, into: Path, report: Report, size: int) -> dict[str,
 
 
 def _download(source: UrlSource, part: Path, mark: Path, report: Report) -> None:
-    have = part.stat().st_size if part.exists() else 0
-    identity = json.loads(mark.read_text(encoding="utf-8")) if have and mark.exists() else None
+    # The last byte is asked for again: what comes after a part that is complete is an empty range, an error (416).
+    have = max(part.stat().st_size - 1, 0) if part.exists() else 0
+    identity = _identity(mark) if have else None
     headers = {"User-Agent": "edgeserve", "Accept-Encoding": "identity"}
     if identity:
         headers |= {"Range": f"bytes={have}-", "If-Range": identity}
     request = urllib.request.Request(source.url, headers=headers)  # noqa: S310 - the opener takes http and https only
     with _opener().open(request, timeout=TIMEOUT_SECONDS) as answer:
         resumed = answer.status == 206 and answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
+        if answer.status == 206 and not resumed:
+            raise SourceUnavailable(f"{source} answered with another part of the file than the one asked for")
         done = have if resumed else 0
         length = int(answer.headers.get("Content-Length") or 0)
         total = done + length if length else 0
         if (free := shutil.disk_usage(part.parent).free) < length:
             raise DiskFull(f"{source} needs {length >> 20} MB more; {free >> 20} MB are free in {part.parent}")
+        if resumed:
+            os.truncate(part, have)
+        else:  # before the mark: old bytes must never go under the name of a new file
+            part.unlink(missing_ok=True)
         same = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
         mark.write_text(json.dumps(same), encoding="utf-8")
-        with part.open("ab" if resumed else "wb") as out:
+        with part.open("ab") as out:
             while chunk := answer.read(CHUNK):
                 out.write(chunk)
                 done += len(chunk)
@@ -62,6 +71,15 @@ def _download(source: UrlSource, part: Path, mark: Path, report: Report) -> None
         raise SourceUnavailable(
             f"{source} broke off after {done} of {total} bytes; pull again to go on where it stopped"
         )
+
+
+def _identity(mark: Path) -> str | None:
+    """What the server called the file that the part is of; None when it never said, or its note was cut."""
+    try:
+        identity: str | None = json.loads(mark.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    return identity
 
 
 def _opener() -> urllib.request.OpenerDirector:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import hashlib
 import os
 import signal
@@ -88,7 +89,7 @@ def test_the_next_source_serves_when_the_first_does_not(
     sources = (UrlSource(f"{files.url}/none.gguf"), UrlSource(f"{files.url}/Tiny_Model.gguf"))
     entry = catalog.Entry("tiny", "llm", "", "MIT", len(DATA), sources)
     monkeypatch.setattr(catalog, "find", lambda name: entry)
-    assert models.pull("tiny").source == f"{files.url.rpartition(':')[0]}/Tiny_Model.gguf"
+    assert models.pull("tiny").source == f"{files.url}/Tiny_Model.gguf"
     files.data.clear()
     models.remove("tiny")
     with pytest.raises(SourceUnavailable, match=r"none\.gguf answered 404.*; .*Tiny_Model\.gguf answered 404"):
@@ -100,6 +101,24 @@ def test_a_full_disk_is_told_before_anything_is_fetched(tmp_path: Path, files: F
     with pytest.raises(DiskFull, match="1 MB are free"):
         full.pull("smollm2")
     assert left(full) == []
+
+
+def test_a_disk_that_fills_meanwhile_is_told(
+    models: Store, files: Files, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def full(*args: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("edgeserve.sources.url.fetch", full)
+    with pytest.raises(DiskFull, match=r"the disk of .* is full"):
+        models.pull(f"{files.url}/Tiny_Model.gguf")
+
+
+def test_what_came_from_an_address_is_known_by_its_plain_name(models: Store, files: Files) -> None:
+    stored = models.pull(f"{files.url}/Tiny_Model.gguf")
+    assert models.find(stored.name) == stored
+    models.remove(stored.name)
+    assert left(models) == []
 
 
 def test_remove(models: Store, files: Files) -> None:

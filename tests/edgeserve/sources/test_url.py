@@ -48,7 +48,26 @@ def test_a_cut_connection_is_taken_up_where_it_stopped(files: Files, tmp_path: P
     have = (tmp_path / "m.gguf.part").stat().st_size
     assert 0 < have <= 100_000
     assert fetch(files, tmp_path) == DATA
-    assert files.requests[-1][2] == f"bytes={have}-"
+    assert files.requests[-1][2] == f"bytes={have - 1}-"
+
+
+def test_a_complete_part_is_not_fetched_again(files: Files, tmp_path: Path) -> None:
+    files.cut_after = 100_000
+    with pytest.raises(SourceUnavailable):
+        fetch(files, tmp_path)
+    (tmp_path / "m.gguf.part").write_bytes(DATA)
+    assert fetch(files, tmp_path) == DATA
+    assert files.requests[-1][2] == f"bytes={len(DATA) - 1}-"
+
+
+def test_a_cut_note_of_the_identity_begins_anew(files: Files, tmp_path: Path) -> None:
+    files.cut_after = 100_000
+    with pytest.raises(SourceUnavailable):
+        fetch(files, tmp_path)
+    (mark,) = (path for path in tmp_path.iterdir() if path.name not in ("m.gguf.part", "m.gguf"))
+    mark.write_text('"half', encoding="utf-8")
+    assert fetch(files, tmp_path) == DATA
+    assert files.requests[-1][2] is None
 
 
 def test_a_server_without_ranges_begins_anew(files: Files, tmp_path: Path) -> None:
@@ -87,4 +106,5 @@ def test_from_https_to_http_is_refused() -> None:
 
 
 def test_secrets_of_an_address_are_not_told() -> None:
-    assert str(UrlSource("https://me:word@models.invalid/m.gguf?token=x")) == "https://models.invalid/m.gguf"
+    address = "https://me:word@models.invalid:8443/m.gguf?token=x"
+    assert str(UrlSource(address)) == "https://models.invalid:8443/m.gguf"
