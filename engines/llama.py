@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
-from edgeserve.errors import EngineFailure, InvalidRequest
+from edgeserve.errors import ContextOverflow, DoesNotFit, EngineFailure, InvalidRequest
 from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, Message, TextPart, TokenEvent
-from engines import llama_model, pages
-from engines.gguf_header import read_shape
-from engines.llama_context import Cancelled, Context, estimate_bytes
+from engines import llama_estimate, llama_model, pages
+from engines.gguf_header import Shape, read_shape
+from engines.llama_cache import PrefixCache
+from engines.llama_context import Cancelled, Context
+from engines.llama_model import MappedModel
 from engines.llama_options import read_options
 from engines.llama_sampler import Sampler
 from engines.llama_template import ChatTemplate
 from engines.llama_text import TextStream
 
-VOCABULARY_BYTES = 380
-"""Private bytes for each token of an open vocabulary, measured on SmolLM2 (49,152 tokens)."""
-
 
 class LlamaChat:
     """Files: ``model``. Options: engines/llama_options.py.
 
-    Warm: the model is mapped, no weight page is resident, only the vocabulary is private. Hot: weights resident and
-    a context made.
+    Warm: the model is mapped, no weight page is resident; private are the vocabulary and the key-value states worth
+    saving. Hot: weights resident and a context made.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
-        self.options = read_options(spec.job, spec.options)
-        self._model: llama_model.MappedModel | None = None
+        self._configured = self.options = read_options(spec.job, spec.options)
+        self._saved = PrefixCache(self.options.prefix_cache_mb << 20)
+        self._model: MappedModel | None = None
+        self._weights: MappedModel | None = None
         self._context: Context | None = None
         self._template: ChatTemplate | None = None
+        self._shape: Shape | None = None
         self._private = {Rung.COLD: 0, Rung.WARM: 0, Rung.HOT: 0}
 
     @property
@@ -41,12 +43,10 @@ class LlamaChat:
         return Rung.WARM if self._context is None else Rung.HOT
 
     def estimate(self) -> Footprint:
-        path = self.spec.files["model"]
-        shape = read_shape(path)
-        private = estimate_bytes(shape, self.options) + shape.vocabulary * VOCABULARY_BYTES
-        return Footprint(mapped=path.stat().st_size, private=private)
+        return llama_estimate.estimate(self.spec, self._read_shape(), self.options)
 
     def footprint(self) -> Footprint:
+        """Without the saved states, which ``savings`` tells of."""
         rung = self.rung
         mapped = pages.resident_mapped(self.spec.files["model"]) if rung is Rung.HOT else 0
         return Footprint(mapped=mapped, private=self._private[rung])
@@ -55,6 +55,8 @@ class LlamaChat:
         if self._model is None:
             before = pages.private_bytes()
             self._model = llama_model.acquire(self.spec.files["model"], self.spec.device, self.options)
+            self._read_shape()
+            self._saved.whole = not self._model.cuttable
             self._private[Rung.WARM] = max(0, pages.private_bytes() - before)
 
     def heat(self) -> None:
@@ -62,29 +64,69 @@ class LlamaChat:
             raise EngineFailure(f"{self.spec.name} is cold; open it first")
         if self._context is None:
             before = pages.private_bytes()
-            self._context = self._make_context(self._model)
-            self._model.heat()
+            repack = self.options.repack == "on"
+            self._weights = llama_model.acquire(self._model.path, self.spec.device, self.options, repack=repack)
+            try:
+                self._context = self._make_context(self._weights)
+            except EngineFailure:
+                self._free_weights()
+                raise
+            self._weights.heat()
             self._private[Rung.HOT] = self._private[Rung.WARM] + max(0, pages.private_bytes() - before)
 
     def park(self) -> None:
-        if self._model is not None and self._context is not None:
+        if self._weights is not None and self._context is not None:
+            self._context.save()
             self._free_context(self._context)
             self._context = None
-            self._model.cool()
+            self._weights.cool()
+            self._free_weights()
             pages.trim_heap()
 
     def close(self) -> None:
+        self._saved.shrink(0)
+        if self._context is not None:
+            self._context.clear()
         self.park()
         if self._model is not None:
             self._template = None
             llama_model.release(self._model)
             self._model = None
 
-    def _make_context(self, model: llama_model.MappedModel) -> Context:
-        return Context(model, self.options, self.spec.threads)
+    def _read_shape(self) -> Shape:
+        """Once. Raises EngineFailure."""
+        if self._shape is None:
+            self._shape = read_shape(self.spec.files["model"])
+        return self._shape
+
+    def _make_context(self, model: MappedModel) -> Context:
+        return Context(model, self.options, self.spec.threads, self._saved)
 
     def _free_context(self, context: Context) -> None:
         context.free()
+
+    def _free_weights(self) -> None:
+        if self._weights is not None:
+            llama_model.release(self._weights)
+            self._weights = None
+
+    # Memory that it can do without (edgeserve.engine.Thrifty)
+
+    def savings(self) -> Mapping[str, int]:
+        """The saved states; and a smaller context, as long as none is made."""
+        shape = None if self.rung is Rung.HOT else self._shape
+        context = llama_estimate.shrinkable(shape, self.options) if shape else 0
+        return {"prefix_cache": self._saved.size, "context": context}
+
+    def shed(self, kind: str, amount: int) -> None:
+        if kind == "prefix_cache":
+            self._saved.shrink(max(0, self._saved.size - amount))
+            pages.trim_heap()
+        elif kind == "context" and self.rung is not Rung.HOT:
+            self.options = llama_estimate.shrunk(self._read_shape(), self.options, amount)
+
+    def restore(self) -> None:
+        self.options = self._configured
 
     # Chat
 
@@ -98,12 +140,19 @@ class LlamaChat:
             yield from self._generate(context, request, cancel, sampler, prompt_tokens, cached)
         except Cancelled:
             return
+        except ContextOverflow as error:
+            if self.options.context == self._configured.context:
+                raise
+            raise DoesNotFit(
+                f"{error}. Memory is short: the context was reduced from {self._configured.context} to "
+                f"{self.options.context} tokens until the engine is next idle; free memory on the device, or set "
+                'kv_type = "q8_0" in models.toml',
+                param="messages",
+            ) from error
         finally:
             sampler.free()
 
-    def _prefill(
-        self, model: llama_model.MappedModel, context: Context, request: ChatRequest, cancel: Cancel
-    ) -> tuple[int, int]:
+    def _prefill(self, model: MappedModel, context: Context, request: ChatRequest, cancel: Cancel) -> tuple[int, int]:
         """Decode the prompt; returns its length in tokens, and how many of them were still in the cache."""
         if request.images:
             raise InvalidRequest("this model takes no images; use a vision model", param="messages")
@@ -135,7 +184,7 @@ class LlamaChat:
             yield TokenEvent(rest)
         yield FinishEvent("stop" if ended or stream.stopped else "length", prompt_tokens, said, cached)
 
-    def prompt(self, model: llama_model.MappedModel, request: ChatRequest, marker: str = "") -> str:
+    def prompt(self, model: MappedModel, request: ChatRequest, marker: str = "") -> str:
         """Text to continue: the raw prompt, or the conversation in the model's own chat template."""
         if request.prompt is not None:
             return request.prompt

@@ -1,55 +1,56 @@
-"""One llama.cpp context: the key-value cache of one conversation at a time, and what is in it."""
+"""One llama.cpp context: the key-value cache of one conversation at a time, and what is in it.
+
+Conversations put aside go to a ``PrefixCache`` and come back from there.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Sequence
+from typing import Any
 
 from edgeserve.engine import Cancel
 from edgeserve.errors import ContextOverflow, EngineFailure
-from engines.gguf_header import Shape
+from engines.llama_cache import PrefixCache, SavedState, shared
 from engines.llama_model import MappedModel
-from engines.llama_options import LlamaOptions
+from engines.llama_options import LlamaOptions, context_size
 from engines.llama_runtime import llama, why
 
 BATCH = 256
 """Tokens decoded in one call: a cancel waits for one call at most, and the compute buffer grows with it."""
-KV_BYTES = {"f16": 2.0, "q8_0": 34 / 32}
-"""Bytes of one number in the cache; q8_0 keeps a scale for each 32."""
+WORTH_SAVING = 32
+"""Tokens: fewer are decoded again in less time than a state takes to find, copy and restore."""
 
 
 class Cancelled(Exception):
     """The request was cancelled between two calls."""
 
 
-def context_size(options: LlamaOptions, trained: int) -> int:
-    return min(options.context, trained) if trained else options.context
-
-
-def estimate_bytes(shape: Shape, options: LlamaOptions) -> int:
-    """Key-value cache (zero-filled, so resident at once) and compute buffer of one context."""
-    size = context_size(options, shape.trained_context)
-    cache = int(shape.layers * size * shape.key_value_width * KV_BYTES[options.kv_type])
-    compute = 4 * (BATCH * (6 * shape.width + 2 * shape.feed_forward) + shape.vocabulary) + size * BATCH * 4
-    return cache + compute
+def context_parameters(model: Any, options: LlamaOptions, threads: int | None) -> Any:
+    """llama.cpp's parameters of a context for one conversation at a time. ``model``: its handle."""
+    runtime = llama()
+    parameters = runtime.llama_context_default_params()
+    parameters.n_ctx = context_size(options, int(runtime.llama_model_n_ctx_train(model)))
+    parameters.n_batch = parameters.n_ubatch = BATCH
+    parameters.n_seq_max = 1
+    parameters.n_outputs_max = 1
+    parameters.n_threads = parameters.n_threads_batch = threads or default_threads()
+    parameters.swa_full = False
+    parameters.no_perf = True
+    if options.kv_type == "q8_0":
+        parameters.type_k = parameters.type_v = runtime.GGML_TYPE_Q8_0
+    return parameters
 
 
 class Context:
-    """``position`` counts what is in the cache. Not thread-safe."""
+    """``position`` counts what is in the cache; ``saved`` outlives the context. Not thread-safe."""
 
-    def __init__(self, model: MappedModel, options: LlamaOptions, threads: int | None) -> None:
+    def __init__(self, model: MappedModel, options: LlamaOptions, threads: int | None, saved: PrefixCache) -> None:
         runtime = llama()
         self.model = model
-        parameters = runtime.llama_context_default_params()
-        parameters.n_ctx = context_size(options, int(runtime.llama_model_n_ctx_train(model.handle)))
-        parameters.n_batch = parameters.n_ubatch = BATCH
-        parameters.n_seq_max = 1
-        parameters.n_outputs_max = 1
-        parameters.n_threads = parameters.n_threads_batch = threads or default_threads()
-        parameters.swa_full = False
-        parameters.no_perf = True
-        if options.kv_type == "q8_0":
-            parameters.type_k = parameters.type_v = runtime.GGML_TYPE_Q8_0
+        self._saved = saved
+        parameters = context_parameters(model.handle, options, threads)
         self.handle = runtime.llama_init_from_model(model.handle, parameters)
         if not self.handle:
             raise EngineFailure(f"{model.path}: no context of {parameters.n_ctx} tokens can be made{why()}")
@@ -91,16 +92,46 @@ class Context:
         """Something else (a picture) was decoded behind our back: the cache now reaches to ``position``."""
         self._tokens, self.position = [], position
 
-    def _keep(self, tokens: Sequence[int]) -> int:
-        """Cut the cache back to the longest prefix it shares with ``tokens``; at least the last is decoded anew."""
+    def save(self) -> None:
+        """Keep what was decoded, when it is worth it; a later context goes on from there."""
+        if len(self._tokens) < max(WORTH_SAVING, self._saved.best(self._tokens)[1] + 1) or not self._saved.limit:
+            return
         runtime = llama()
-        kept = 0
-        for ours, theirs in zip(self._tokens, tokens[:-1], strict=False):
-            if ours != theirs:
-                break
-            kept += 1
+        size = int(runtime.llama_state_seq_get_size(self.handle, 0))
+        if size <= self._saved.limit:
+            data = (ctypes.c_uint8 * size)()
+            if runtime.llama_state_seq_get_data(self.handle, data, size, 0) == size:
+                self._saved.put(SavedState(tuple(self._tokens), data))
+
+    def _keep(self, tokens: Sequence[int]) -> int:
+        """Reuse the longest prefix known, of what is decoded or of what is saved; at least the last token is decoded
+        anew. Returns its length."""
+        wanted = tokens[:-1]
+        live = shared(self._tokens, wanted)
+        state, longest = self._saved.best(wanted)
+        if state is not None and longest >= live + WORTH_SAVING:
+            self.save()
+            if self._restore(state):
+                live = longest
+        elif len(self._tokens) - live >= WORTH_SAVING:
+            self.save()
+        return self._cut(live)
+
+    def _restore(self, state: SavedState) -> bool:
+        """False, and an empty cache, when llama.cpp refuses: the state is larger than this context, say."""
+        self.clear()
+        if not llama().llama_state_seq_set_data(self.handle, state.data, state.size, 0):
+            self.clear()
+            return False
+        self._saved.touch(state)
+        self._tokens, self.position = list(state.tokens), len(state.tokens)
+        return True
+
+    def _cut(self, kept: int) -> int:
+        """Take back all after the first ``kept`` tokens; returns how many remain, none when that cannot be done."""
+        runtime = llama()
         # With a sliding window the cache may have lost what the prefix needs, while cutting still reports success.
-        whole = runtime.llama_memory_seq_pos_min(self._memory, 0) <= 0
+        whole = runtime.llama_memory_seq_pos_min(self._memory, 0) <= max(0, kept - self.model.window)
         if not kept or not whole or not runtime.llama_memory_seq_rm(self._memory, 0, kept, -1):
             self.clear()
             return 0

@@ -20,11 +20,15 @@ from engines.llama_runtime import llama, why
 
 @dataclass(eq=False, slots=True)
 class MappedModel:
-    """One ``llama_model`` and who uses it. ``handle`` and ``vocabulary`` are llama.cpp's pointers."""
+    """One ``llama_model`` and who uses it. ``handle`` and ``vocabulary`` are llama.cpp's pointers.
+
+    ``repacked``: its weights are a private copy as far as llama.cpp reorders them; of the file it needs only the rest.
+    """
 
     path: Path
     handle: Any
     vocabulary: Any
+    repacked: bool = False
     users: int = 0
     hot: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -33,7 +37,8 @@ class MappedModel:
         """Make the weights resident, for one more hot user."""
         with self.lock:
             self.hot += 1
-        pages.populate_mapped(self.path)
+        if not self.repacked:
+            pages.populate_mapped(self.path)
 
     def cool(self) -> None:
         """One hot user less; the last one's pages go."""
@@ -41,6 +46,18 @@ class MappedModel:
             self.hot -= 1
             if not self.hot:
                 pages.drop_mapped(self.path)
+
+    @property
+    def window(self) -> int:
+        """Tokens of the sliding window, 0 without one."""
+        return int(llama().llama_model_n_swa(self.handle))
+
+    @property
+    def cuttable(self) -> bool:
+        """Can tokens be taken back from the middle of a state? Not with a sliding window or recurrent layers."""
+        runtime = llama()
+        recurrent = runtime.llama_model_is_recurrent(self.handle) or runtime.llama_model_is_hybrid(self.handle)
+        return not (self.window or recurrent)
 
     def tokenize(self, text: str, *, add_special: bool) -> list[int]:
         """``add_special``: prepend what the model begins every text with; templates write that themselves."""
@@ -81,11 +98,10 @@ _models: dict[tuple[object, ...], MappedModel] = {}
 _lock = threading.Lock()
 
 
-def acquire(path: Path, device: Device, options: LlamaOptions) -> MappedModel:
+def acquire(path: Path, device: Device, options: LlamaOptions, *, repack: bool = False) -> MappedModel:
     """Map the file, or share the mapping that is there. No page is resident after. Raises EngineFailure."""
     if not path.is_file():
         raise EngineFailure(f"{path}: no such file; pull the model again with `edgeserve pull`")
-    repack = options.repack == "on"
     layers = 0 if device == "cpu" else options.gpu_layers
     key = (path.resolve(), layers, repack)
     with _lock:
@@ -123,4 +139,4 @@ def _load(path: Path, device: Device, layers: int, repack: bool) -> MappedModel:
         raise EngineFailure(f"{path}: llama.cpp cannot load it{why()}")
     pages.drop_mapped(path)
     pages.trim_heap()
-    return MappedModel(path, handle, runtime.llama_model_get_vocab(handle))
+    return MappedModel(path, handle, runtime.llama_model_get_vocab(handle), repacked=repack)

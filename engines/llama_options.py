@@ -22,8 +22,9 @@ class LlamaOptions:
     system           system message of conversations that bring none; empty: what the model's template does
     kv_type          precision of the key-value cache, "f16" or "q8_0" (half the memory)
     gpu_layers       layers on the accelerator; -1: all when there is one
-    repack           "auto" and "off": weights are used where they are mapped; "on": a second copy, reordered for this
-                     processor (about 25% faster for some quantisations)
+    repack           "auto" and "off": weights are used where they are mapped; "on": while hot, in a private copy
+                     reordered for this processor (about 25% faster for some quantisations; made anew on the way up)
+    prefix_cache_mb  MB of key-value states kept of conversations that were put aside or parked; 0 keeps none
     image_max_tokens, image_min_tokens   tokens one picture may take; 0: the model's own
     """
 
@@ -38,12 +39,19 @@ class LlamaOptions:
     kv_type: Literal["f16", "q8_0"] = "f16"
     gpu_layers: int = -1
     repack: Literal["auto", "on", "off"] = "auto"
+    prefix_cache_mb: int = 64
     image_max_tokens: int = 0
     image_min_tokens: int = 0
 
 
+def context_size(options: LlamaOptions, trained: int) -> int:
+    """Tokens of the context of a model trained on ``trained`` (0: unknown)."""
+    return min(options.context, trained) if trained else options.context
+
+
 CHOICES = {"kv_type": ("f16", "q8_0"), "repack": ("auto", "on", "off")}
 LOWEST = {"context": 64, "max_new_tokens": 1, "temperature": 0, "top_p": 0, "top_k": 0, "min_p": 0, "repeat_penalty": 0}
+LOWEST |= dict.fromkeys(("prefix_cache_mb", "image_max_tokens", "image_min_tokens"), 0)
 
 
 def read_options(job: str, given: Mapping[str, object]) -> LlamaOptions:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import logging
+from collections.abc import Callable, Iterator
 from typing import Any
 
 log = logging.getLogger("edgeserve.llama")
@@ -47,10 +49,25 @@ def _callback(bindings: Any) -> Any:
         line = text.decode(errors="replace").rstrip()
         if level == ERROR and line:
             recent_errors.append(line)
+        for listener in _listeners:
+            listener(line)
         if line:
             log.debug("%s", line)
 
     return bindings.llama_log_callback(tell)
+
+
+_listeners: list[Callable[[str], None]] = []
+
+
+@contextlib.contextmanager
+def telling(listener: Callable[[str], None]) -> Iterator[None]:
+    """Every line that llama.cpp logs meanwhile goes to ``listener`` too."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
 
 
 def why() -> str:

@@ -64,6 +64,8 @@ class Admission:
         use. Raises DoesNotFit, Busy or ShuttingDown.
         """
         entry.expect(self._books.ledger)
+        if entry.resident.rung is not Rung.HOT:
+            entry.restore()
         self._check_size(entry)
         deadline = self._books.clock() + self._policy.queue_seconds
         busy: set[Job] = set()
@@ -138,7 +140,7 @@ class Admission:
         entry.measured_at = self._books.clock()
 
     def _learn(self, entry: Entry) -> None:
-        if entry.hot is not None and entry.source == "measured":
+        if entry.hot is not None and entry.source == "measured" and entry.full is None:
             self._books.ledger.learn(entry.resident.spec, entry.hot)
 
     def _make_room(self, entry: Entry, decision: Decision, busy: set[Job], spent: set[tuple[Job, str]]) -> bool:

@@ -44,20 +44,27 @@ class Thrifty(Protocol):
         """Private bytes that it could save now, by kind: "prefix_cache", "context", "image"."""
         ...
 
-    def shed(self, kind: str) -> bool:
-        """Save it: drop the cache, or open with a smaller context or picture from now on. False when at work."""
+    def shed(self, kind: str, amount: int) -> bool:
+        """Save at least ``amount`` bytes, or as much as it offered: drop caches, or go up with a smaller context or
+        picture from now on. False when at work."""
+        ...
+
+    def restore(self) -> bool:
+        """Go up with all that is configured again. False when at work."""
         ...
 
 
 @dataclasses.dataclass(slots=True)
 class Entry:
-    """One engine's page. ``hot`` is what it takes when hot, as measured or, until then, expected from ``source``.
+    """One engine's page. ``hot`` is what it takes when hot, as measured or, until then, expected from ``source``;
+    ``full`` the same with all that is configured, while it does with less. Prefix caches come on top, as it tells them.
 
     ``climbing`` while it is on its way up under a reservation, of which ``active`` are out.
     """
 
     resident: Resident
     hot: Footprint | None = None
+    full: Footprint | None = None
     source: str = "unknown"
     estimated: int = 0
     warm: Amount = NOTHING
@@ -89,11 +96,26 @@ class Entry:
                 return
         self.hot, self.source = Footprint(), "unknown"
 
-    def estimate_anew(self) -> None:
-        """Its settings changed: what was learned with the old ones does not hold."""
+    def reduce(self) -> None:
+        """It does with less now: what was learned of it before does not hold until ``restore``."""
         found = self._estimate()
         if found is not None:
+            self.full = self.full or self.hot
             self.hot, self.source = found, "estimate"
+
+    def restore(self) -> None:
+        """Before the next way up: ask it back to all that is configured."""
+        if self.full is not None and self.thrifty is not None and self.thrifty.restore():
+            self.hot, self.full = self.full, None
+
+    @property
+    def cached(self) -> Amount:
+        """Its prefix cache, as it tells."""
+        return Amount(private=self.thrifty.savings().get("prefix_cache", 0)) if self.thrifty else NOTHING
+
+    def taken(self) -> Amount:
+        """What it holds now by its own account, its cache included. Asks the engine: not under the lock."""
+        return standing(self.resident.footprint()) + self.cached
 
     def _estimate(self) -> Footprint | None:
         try:
@@ -137,11 +159,11 @@ class Entry:
     def held(self) -> Amount:
         """By rung; a climbing engine counts as hot already, each reservation out adds one request."""
         rung = self.resident.rung
-        amount = NOTHING
+        amount = self.cached
         if self.climbing or rung is Rung.HOT:
-            amount = standing(self.hot) if self.hot else NOTHING
+            amount = amount + (standing(self.hot) if self.hot else NOTHING)
         elif rung is Rung.WARM:
-            amount = self.warm
+            amount = amount + self.warm
         for _ in range(self.active):
             amount = amount + self.request
         return amount
@@ -161,7 +183,7 @@ class Entry:
             name=one.spec.name,
             rung=Rung.HOT if self.climbing else one.rung,
             held=self.held,
-            warm=self.warm,
+            warm=self.warm + self.cached,
             leases=one.leases,
             last_used=one.last_used,
             pinned=one.pinned,

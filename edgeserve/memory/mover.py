@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 
 from edgeserve.engine import Rung
 from edgeserve.errors import EngineFailure
-from edgeserve.memory.amount import Amount, standing
+from edgeserve.memory.amount import Amount
 from edgeserve.memory.books import Books
 from edgeserve.memory.entry import Entry
 from edgeserve.memory.history import StepRecord, quantization
@@ -34,14 +35,14 @@ class Mover:
         before, alone = one.rung, self._books.at_rest()
         if before <= to:
             return None
-        expected, held = standing(one.footprint()), self._probe.read()
+        expected, held = entry.taken(), self._probe.read()
         try:
             if not one.step_down(to):
                 return None
         except EngineFailure:
             log.exception("%s could not be moved down to %s", one.spec.name, to.name.lower())
             return None
-        left, now = standing(one.footprint()), self._probe.read()
+        left, now = entry.taken(), self._probe.read()
         record = StepRecord(
             job=one.job,
             model=one.spec.name,
@@ -49,7 +50,7 @@ class Mover:
             reason=reason,
             before=before,
             after=one.rung,
-            expected=(expected - left).total,
+            expected=self._own(entry, expected - left).total,
             freed=freed(held, now),
             timestamp=self._books.wall(),
             exact=alone and self._books.at_rest(),
@@ -60,21 +61,24 @@ class Mover:
     def shed(self, saving: Saving) -> None:
         """Let an engine do with less. It says no when it is at work; the plan then goes on without."""
         entry = self._books[saving.job]
-        if entry.thrifty is None or not entry.thrifty.shed(saving.kind):
+        if entry.thrifty is None or not entry.thrifty.shed(saving.kind, saving.private):
             return
-        one = entry.resident
-        log.info("%s saves %d MB: %s", one.spec.name, saving.private // MB, saving.kind.replace("_", " "))
-        if one.rung is Rung.HOT:
-            taken = one.footprint()
-            with self._books.changed:
-                entry.measure(taken)
-        else:
-            entry.estimate_anew()
+        name, kind = entry.resident.spec.name, saving.kind.replace("_", " ")
+        log.info("%s saves %.1f MB: %s", name, saving.private / MB, kind)
+        if saving.kind != "prefix_cache":
+            entry.reduce()
+
+    def _own(self, entry: Entry, amount: Amount) -> Amount:
+        """Without the mapped weights that another hot engine still uses: their pages stay."""
+        weights = entry.resident.spec.files.get("model")
+        others = (one.resident for one in self._books if one is not entry)
+        shared = any(one.rung is Rung.HOT and one.spec.files.get("model") == weights for one in others)
+        return dataclasses.replace(amount, mapped=0) if shared and weights else amount
 
     def _record(self, entry: Entry, left: Amount, record: StepRecord) -> None:
         with self._books.changed:
             if record.after is Rung.WARM:
-                entry.warm = left
+                entry.warm = left - entry.cached
             entry.seen, entry.parked_at = record.after, record.timestamp
             if record.exact:
                 entry.leave_behind(record.expected - record.freed)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -134,7 +136,8 @@ def plan(
     savings = _savings(need, residents)
     for count in range(1, len(savings) + 1):
         if fits({}, sum(one.private for one in savings[:count])):
-            return Decision(Verdict.STEP, free, evictable, savings=tuple(savings[:count]))
+            missing = shortage(wanted, unbooked, budget, policy)
+            return Decision(Verdict.STEP, free, evictable, savings=tuple(_enough(savings[:count], missing)))
     # 3. and 4.
     saved = sum(one.private for one in savings)
     room = budget.warm - sum(one.held.host for one in residents if one.rung is Rung.WARM)
@@ -143,7 +146,8 @@ def plan(
     # 5.
     movable = [one for one in residents if one.job != need.job and not one.pinned]
     all_cold = {one.job: Rung.COLD for one in movable}
-    if fits(all_cold, saved):
+    mine = sum(one.private for one in savings if one.job == need.job)
+    if fits(all_cold, mine):
         return Decision(Verdict.WAIT, free, evictable, retry_at=_grace_end(movable, now, policy))
     # 6.
     alone, together = booked(residents, all_cold), booked(residents, all_cold, need)
@@ -153,7 +157,7 @@ def plan(
         free,
         evictable,
         largest=max(0, int(largest) - unbooked),
-        required=_required(together.mapped, max(0, together.private + unbooked - saved), policy),
+        required=_required(together.mapped, max(0, together.private + unbooked - mine), policy),
     )
 
 
@@ -178,11 +182,17 @@ def booked(residents: Sequence[Standing], rungs: Mapping[Job, Rung], need: Need 
 
 def within(total: Amount, unbooked: int, need: Need, budget: Budget, policy: MemoryPolicy) -> bool:
     """Does ``total``, which ``need`` is part of, fit in the budget beside ``unbooked`` private bytes?"""
-    private = max(0, total.private + unbooked)
     if need.amount.device and budget.device is not None and total.device > budget.device:
         return False
+    return shortage(total, unbooked, budget, policy) <= 0
+
+
+def shortage(total: Amount, unbooked: int, budget: Budget, policy: MemoryPolicy) -> int:
+    """Private bytes that are too many, 0 or less when none are."""
+    private = max(0, total.private + unbooked)
     # What the system cannot take back stays below CRITICAL, or the answer would be stopped half-way.
-    return total.mapped + private <= budget.usable and 100 * private < policy.critical_percent * budget.usable
+    critical = math.ceil(policy.critical_percent * budget.usable / 100) - 1
+    return max(total.mapped + private - budget.usable, private - critical)
 
 
 def overhead(residents: Sequence[Standing], readings: Readings) -> int:
@@ -205,6 +215,15 @@ def _savings(need: Need, residents: Sequence[Standing]) -> list[Saving]:
         if one.job == need.job or (saving.kind == "prefix_cache" and not one.leases and not one.busy)
     ]
     return sorted(found, key=lambda one: SAVING_ORDER.index(one.kind))
+
+
+def _enough(savings: Sequence[Saving], missing: int) -> Iterator[Saving]:
+    """As much of each, in order, as covers what is missing."""
+    for one in savings:
+        taken = min(one.private, missing)
+        if taken > 0:
+            yield dataclasses.replace(one, private=taken)
+        missing -= taken
 
 
 def _victims(idle: Sequence[Standing], fits: Callable[[Rungs], bool], room: int) -> tuple[Step, ...] | None:

@@ -78,6 +78,40 @@ class FakeResident:
         self.rung = Rung.HOT
 
 
+class ThriftyResident(FakeResident):
+    """Holds a prefix cache of ``cached`` MB on top while it is open, and can go up with ``context`` MB less."""
+
+    def __init__(self, *args: Any, cached: int = 0, context: int = 0, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.cached = cached * MB
+        self.context = context * MB
+        self.shed_kinds: list[str] = []
+        self._full = self.takes
+
+    def savings(self) -> dict[str, int]:
+        return {"prefix_cache": self.cached, "context": 0 if self.rung is Rung.HOT else self.context}
+
+    def shed(self, kind: str, amount: int) -> bool:
+        self.shed_kinds.append(kind)
+        if kind == "prefix_cache":
+            self.cached -= amount
+        else:
+            self.context -= amount
+            self.takes = self.says = dataclasses.replace(self.takes, private=self.takes.private - amount)
+        return True
+
+    def restore(self) -> bool:
+        self.context += self._full.private - self.takes.private
+        self.takes = self.says = self._full
+        return True
+
+    def step_down(self, to: Rung) -> bool:
+        moved = super().step_down(to)
+        if self.rung is Rung.COLD:
+            self.cached = 0
+        return moved
+
+
 class FakeProbe:
     """Reads a machine of ``total`` on which only the residents and ``others`` take memory. ``late`` bytes that were
     given back are not available yet; each glance brings ``returning`` of them."""
@@ -96,10 +130,10 @@ class FakeProbe:
     def read(self) -> Readings:
         self.reads += 1
         taken = [one.footprint() for one in self.residents]
-        anon = self.base + sum(one.private for one in taken)
-        process = ProcessMemory(
-            anon=anon, file=sum(one.mapped for one in taken), total=sum((one.total for one in taken), self.base)
-        )
+        cached = sum(one.cached for one in self.residents if isinstance(one, ThriftyResident))
+        anon = self.base + cached + sum(one.private for one in taken)
+        file = sum(one.mapped for one in taken)
+        process = ProcessMemory(anon=anon, file=file, total=anon + file)
         available = max(0, self.total - anon - self.others - self.late)
         self.late = max(0, self.late - self.returning)
         device: Accelerator = self.accelerator.read()

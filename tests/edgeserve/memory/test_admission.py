@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.memory import POLICY, FakeResident, World
+from support.memory import POLICY, FakeResident, ThriftyResident, World
 
-from edgeserve.engine import Footprint, ModelSpec, Rung
+from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import Busy, DoesNotFit, EngineFailure, ShuttingDown
 from edgeserve.memory.policy import MB, MemoryPolicy
 
@@ -180,58 +181,86 @@ def test_a_text_model_over_the_threshold_is_only_warned_about(tmp_path: Path, ca
     assert "Model size 0.8 GB exceeds 70% of 1.0 GB system memory. Expect extreme slowness" in caplog.text
 
 
-class Thrifty(FakeResident):
-    """Has a prefix cache of 200 MB inside its 300, and can open with a context of half the size."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.offers = {"prefix_cache": 0, "context": 0}
-        self.shed_kinds: list[str] = []
-
-    def savings(self) -> dict[str, int]:
-        return self.offers
-
-    def shed(self, kind: str) -> bool:
-        self.shed_kinds.append(kind)
-        saved = self.offers.pop(kind, 0)
-        less = Footprint(self.says.mapped, self.says.private - saved)
-        self.says = self.takes = less
-        return True
-
-
 def test_a_prefix_cache_goes_before_anybody_is_evicted() -> None:
-    llm = Thrifty("llm", 0, 500)
+    llm = ThriftyResident("llm", 0, 300)
     world = World(1000, llm, FakeResident("asr", 500, 100))
-    world.heat("llm").offers = {"prefix_cache": 200 * MB}
+    world.heat("llm").cached = 200 * MB
+    assert world.booked() == 500 * MB
     world.later(60)
     world.heat("asr")
     assert llm.shed_kinds == ["prefix_cache"]
     assert llm.rung is Rung.HOT
-    assert world.booked() == 900 * MB
+    assert llm.cached == 100 * MB, "no more than what is missing"
+    assert world.booked() == 1000 * MB
     assert world.governor.evictions() == []
 
 
 def test_the_context_shrinks_before_anybody_is_evicted() -> None:
-    llm = Thrifty("llm", 0, 700)
-    llm.offers = {"context": 300 * MB}
+    llm = ThriftyResident("llm", 0, 700, context=300)
     world = World(1000, llm, FakeResident("asr", 400, 100))
     world.heat("asr")
     world.later(60)
     world.heat("llm")
     assert llm.shed_kinds == ["context"]
     assert world.residents["asr"].rung is Rung.HOT
-    assert world.booked() == 900 * MB
+    assert world.booked() <= 1000 * MB
+    assert llm.takes.private == pytest.approx(500 * MB, rel=0.01), "no smaller than it must be"
+
+
+def test_a_shrunk_context_is_restored_on_the_next_way_up_and_not_learned() -> None:
+    llm = ThriftyResident("llm", 0, 700, context=300)
+    world = World(1000, llm, FakeResident("asr", 400, 100))
+    world.heat("asr")
+    world.later(60)
+    world.heat("llm")
+    assert world.ledger.find(llm.spec) is None
+    world.later(60)
+    for job in ("llm", "asr"):
+        world.governor.step_down(world.residents[job], Rung.COLD, "requested")
+    world.heat("llm")
+    assert llm.takes.private == 700 * MB
+    assert world.booked() == 700 * MB
+    learned = world.ledger.find(llm.spec)
+    assert learned is not None
+    assert learned.private == 700 * MB
 
 
 def test_savings_that_are_not_enough_are_followed_by_eviction() -> None:
-    llm = Thrifty("llm", 0, 800)
-    llm.offers = {"context": 100 * MB}
+    llm = ThriftyResident("llm", 0, 800, context=100)
     world = World(1000, llm, FakeResident("asr", 400, 100))
     world.heat("asr")
     world.later(60)
     world.heat("llm")
     assert llm.shed_kinds == ["context"]
     assert world.residents["asr"].rung is Rung.WARM
+
+
+def test_what_a_step_down_saves_and_what_it_keeps_are_told_apart() -> None:
+    llm = ThriftyResident("llm", 0, 300)
+    world = World(1000, llm)
+    world.heat("llm")
+    llm.before_step = lambda: setattr(llm, "cached", 20 * MB)  # the state of the conversation
+    world.later(60)
+    record = world.governor.step_down(llm, Rung.WARM, "idle")
+    assert record is not None
+    assert record.expected == record.freed == 280 * MB
+    assert world.booked() == 20 * MB
+
+
+def test_weights_that_another_hot_engine_uses_are_not_expected_back() -> None:
+    llm, vision = FakeResident("llm", 400, 100), FakeResident("vision", 400, 150)
+    for one in (llm, vision):
+        one.spec = dataclasses.replace(one.spec, files={"model": Path("one.gguf")})
+    world = World(2000, llm, vision)
+    world.heat("llm")
+    world.heat("vision")
+    world.later(60)
+    record = world.governor.step_down(vision, Rung.WARM, "idle")
+    assert record is not None
+    assert record.expected == 150 * MB
+    record = world.governor.step_down(llm, Rung.WARM, "idle")
+    assert record is not None
+    assert record.expected == 500 * MB
 
 
 # Others at the same time

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.gates import make_gate
-from support.memory import POLICY, FakeResident, World, world_at
+from support.memory import POLICY, FakeResident, ThriftyResident, World, world_at
 
 from edgeserve.engine import JOBS, Rung
 from edgeserve.errors import DoesNotFit, MemoryPressure
@@ -101,17 +101,7 @@ def test_the_systems_own_alarm_counts() -> None:
 
 
 def test_full_machines_drop_idle_prefix_caches() -> None:
-    class Caching(FakeResident):
-        shed_kinds: list[str] = []  # noqa: RUF012
-
-        def savings(self) -> dict[str, int]:
-            return {"prefix_cache": MB}
-
-        def shed(self, kind: str) -> bool:
-            self.shed_kinds.append(kind)
-            return True
-
-    llm = Caching("llm", 0, 10)
+    llm = ThriftyResident("llm", 0, 10, cached=1)
     world = World(1000, llm)
     world.heat("llm")
     world.later(60)

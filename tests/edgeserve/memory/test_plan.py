@@ -120,6 +120,8 @@ def test_savings_come_before_eviction_and_in_order() -> None:
     assert [one.kind for one in decide(880).savings] == ["prefix_cache", "context", "image"]
     assert [one.job for one in decide(880).savings] == ["llm", "vision", "vision"], "others keep their context"
     assert decide(880).steps == ()
+    assert [one.private for one in decide(960).savings] == [40], "as much as is missing"
+    assert [one.private for one in decide(925).savings] == [50, 25]
     assert decide(879).steps == (Step("llm", Rung.WARM),)
 
 

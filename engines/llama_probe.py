@@ -1,0 +1,96 @@
+"""The exact size of a language model: llama.cpp lays it out without allocating, in a process of its own.
+
+A layout of a mapped model aborts the process, and a broken file may; hence the child. It takes some 0.3 s. Sizes of
+buffers are read from llama.cpp's log; the vocabulary and the graph are allocated for real and measured.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from edgeserve.engine import Device
+from edgeserve.errors import EngineFailure
+from engines import pages
+from engines.llama_options import LlamaOptions
+
+log = logging.getLogger("edgeserve.llama")
+
+TIME_LIMIT = 30.0
+"""Seconds; a layout that takes longer is not worth waiting for."""
+MB = 1 << 20
+_BUFFER = re.compile(r"(\w+)\s+(?:compute|output) buffer size\s*=\s*([\d.]+) MiB")
+_CACHE = re.compile(r"(?:kv_cache|memory_recurrent)\w*:\s*size\s*=\s*([\d.]+) MiB")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Layout:
+    """Bytes: ``model`` private to the open model (its vocabulary), ``context`` private to one context (cache and
+    buffers), ``device`` on an accelerator."""
+
+    model: int
+    context: int
+    device: int = 0
+
+
+def measure(path: Path, device: Device, options: LlamaOptions) -> Layout | None:
+    """Blocks for the child. None, and a line in the log, when it fails: then the estimate goes by the file's header."""
+    given = json.dumps({"path": str(path), "device": device, "options": dataclasses.asdict(options)})
+    try:
+        command = [sys.executable, "-m", "engines.llama_probe", given]
+        done = subprocess.run(command, capture_output=True, timeout=TIME_LIMIT, check=True, text=True)  # noqa: S603 - our own module
+        return Layout(**json.loads(done.stdout))
+    except (subprocess.SubprocessError, OSError, ValueError, TypeError) as error:
+        told = str(getattr(error, "stderr", None) or "").strip().splitlines()
+        log.info("%s cannot be laid out beforehand: %s%s", path, error, f" ({told[-1]})" if told else "")
+        return None
+
+
+def lay_out(path: Path, device: Device, options: LlamaOptions) -> Layout:
+    """In this process. Raises EngineFailure, or llama.cpp aborts."""
+    from engines.llama_context import context_parameters
+    from engines.llama_runtime import llama, telling, why
+
+    runtime = llama()
+    parameters = runtime.llama_model_default_params()
+    parameters.no_alloc, parameters.load_mode = True, runtime.LLAMA_LOAD_MODE_NONE
+    parameters.use_extra_bufts = False
+    offloads = device != "cpu" and options.gpu_layers != 0 and bool(runtime.llama_supports_gpu_offload())
+    parameters.n_gpu_layers = options.gpu_layers if offloads else 0
+    lines: list[str] = []
+    with telling(lines.append):
+        before = pages.private_bytes()
+        model = runtime.llama_model_load_from_file(str(path).encode(), parameters)
+        if not model:
+            raise EngineFailure(f"{path}: llama.cpp cannot load it{why()}")
+        opened = pages.private_bytes()
+        context = runtime.llama_init_from_model(model, context_parameters(model, options, None))
+        if not context:
+            raise EngineFailure(f"{path}: no context can be laid out{why()}")
+        graph = max(0, pages.private_bytes() - opened)
+    host, device_bytes = buffers(lines, offloads)
+    weights = path.stat().st_size if offloads else 0
+    return Layout(max(0, opened - before), graph + host, device_bytes + weights)
+
+
+def buffers(lines: list[str], offloads: bool) -> tuple[int, int]:
+    """Bytes of caches and buffers in the host's memory and on a device, from llama.cpp's log."""
+    host = device = 0.0
+    for line in lines:
+        if match := _BUFFER.search(line):
+            on_host = match[1].startswith("CPU") or match[1].endswith("_Host")
+            host, device = (host + float(match[2]), device) if on_host else (host, device + float(match[2]))
+        elif match := _CACHE.search(line):
+            host, device = (host, device + float(match[1])) if offloads else (host + float(match[1]), device)
+    return int(host * MB), int(device * MB)
+
+
+if __name__ == "__main__":
+    wanted = json.loads(sys.argv[1])
+    layout = lay_out(Path(wanted["path"]), wanted["device"], LlamaOptions(**wanted["options"]))
+    print(json.dumps(dataclasses.asdict(layout)))
