@@ -126,6 +126,28 @@ class Engine(Protocol):
         ...
 
 
+@runtime_checkable
+class Thrifty(Protocol):
+    """An engine that can do with less before others are moved down for it. Optional; one without it saves nothing."""
+
+    def savings(self) -> Mapping[str, int]:
+        """Private bytes that ``shed`` could save now, by kind. Any thread; reads no file.
+
+        "prefix_cache": states of past prompts, held on top of the footprint. "context", "image": what the next way up
+        to hot would take less with a smaller context or picture; nothing while hot.
+        """
+        ...
+
+    def shed(self, kind: str, amount: int) -> None:
+        """Save at least ``amount`` bytes, or all that was offered. Called as a step is, by one thread at a time and
+        never while a request runs; the memory is returned to the system when this returns. Never raises."""
+        ...
+
+    def restore(self) -> None:
+        """Take the next way up with the context and pictures that are configured. Called as ``shed`` is."""
+        ...
+
+
 class ChatEngine(Engine, Protocol):
     def chat(self, request: ChatRequest, cancel: Cancel) -> Iterator[ChatEvent]:
         """Token events, then one FinishEvent. Requires hot. Ends without a FinishEvent within one token of cancel."""

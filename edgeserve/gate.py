@@ -8,51 +8,24 @@ only when nobody holds a lease: they never wait, so two gates can never wait for
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from edgeserve.engine import Engine, Footprint, Job, ModelSpec, Rung
+from edgeserve.engine import Engine, Footprint, Job, ModelSpec, Rung, Thrifty
 from edgeserve.errors import Busy, Cancelled, EdgeserveError, EngineFailure, NotSupported, ShuttingDown
 from edgeserve.memory.governor import Governor
-from edgeserve.messages import ChatRequest, Event, Request, SpeakRequest, TranscribeRequest
+from edgeserve.messages import ChatRequest, SpeakRequest, TranscribeRequest
+from edgeserve.work import Done, Work
 
 log = logging.getLogger("edgeserve.gate")
 
 METHODS: dict[type, str] = {ChatRequest: "chat", TranscribeRequest: "transcribe", SpeakRequest: "speak"}
 CHECK_EVERY = 16
 """Events between two looks at the memory pressure (reference/eviction-versus-limits.md: every 16 tokens)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The end of a run; ``error`` is None when it ended well."""
-
-    error: EdgeserveError | None = None
-
-
-@dataclass(slots=True)
-class Work:
-    """One request on its way through a gate. ``emit`` is called on the worker thread, last with a ``Done``.
-
-    ``context`` carries the request id over to the worker's log lines.
-    """
-
-    request: Request
-    emit: Callable[[Event | Done], None]
-    cancel: threading.Event = field(default_factory=threading.Event)
-    context: contextvars.Context = field(default_factory=contextvars.copy_context)
-    reason: EdgeserveError | None = None
-
-    def abort(self, reason: EdgeserveError) -> None:
-        """Stop within one token or segment and end with ``reason``."""
-        self.reason = self.reason or reason
-        self.cancel.set()
 
 
 class Gate:
@@ -70,10 +43,12 @@ class Gate:
         self.engine = engine
         self.pinned = pinned
         self.last_used = clock()
+        self._thrifty = engine if isinstance(engine, Thrifty) else None
         self._governor = governor
         self._queue_limit = queue_limit
         self._clock = clock
         self._engine_lock = threading.Lock()
+        self._reserving: int | None = None
         self._state = threading.Condition()
         self._leases = 0
         self._closing = False
@@ -111,15 +86,47 @@ class Gate:
 
         False at once when the engine is leased or at work; never waits.
         """
-        with self._state:
-            if self._leases or not self._engine_lock.acquire(blocking=False):
-                return False
+        if not self._take_idle():
+            return False
         try:
             if self.rung > to:
                 self.engine.park() if to is Rung.WARM else self.engine.close()
             return self.rung <= to
         finally:
             self._engine_lock.release()
+
+    def savings(self) -> Mapping[str, int]:
+        """Bytes that the engine could do without, by kind; nothing for one that has no such thing. Any thread."""
+        return self._thrifty.savings() if self._thrifty else {}
+
+    def shed(self, kind: str, amount: int) -> bool:
+        """Let the engine do with ``amount`` bytes less, on the calling thread. False at once when it is leased or at
+        work, or cannot."""
+        return self._adjust(lambda engine: engine.shed(kind, amount))
+
+    def restore(self) -> bool:
+        """Let the engine go up with all that is configured; False as for ``shed``."""
+        return self._adjust(lambda engine: engine.restore())
+
+    def _adjust(self, change: Callable[[Thrifty], None]) -> bool:
+        """A request that makes room for itself may find it in its own engine, whose lock its thread holds already."""
+        if self._thrifty is None:
+            return False
+        if self._reserving == threading.get_ident():
+            change(self._thrifty)
+            return True
+        if not self._take_idle():
+            return False
+        try:
+            change(self._thrifty)
+            return True
+        finally:
+            self._engine_lock.release()
+
+    def _take_idle(self) -> bool:
+        """Take the engine's lock without waiting; False when it is leased or at work."""
+        with self._state:
+            return not self._leases and self._engine_lock.acquire(blocking=False)
 
     # Leases
 
@@ -166,7 +173,11 @@ class Gate:
     @contextlib.contextmanager
     def _hot(self) -> Iterator[None]:
         """Reserve the memory and go up the ladder; give the request's share back at the end."""
-        reservation = self._governor.reserve(self)
+        self._reserving = threading.get_ident()
+        try:
+            reservation = self._governor.reserve(self)
+        finally:
+            self._reserving = None
         try:
             self._climb(Rung.HOT)
             self._governor.settle(reservation)

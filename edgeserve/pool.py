@@ -11,10 +11,11 @@ from typing import cast
 
 from edgeserve.engine import Job, ModelSpec, Rung, TextToSpeech
 from edgeserve.errors import Cancelled, NotConfigured, ShuttingDown
-from edgeserve.gate import Done, Gate, Work
+from edgeserve.gate import Gate
 from edgeserve.memory.governor import Governor
 from edgeserve.messages import Event, Request
 from edgeserve.monitor import MAPPED_AT_STARTUP
+from edgeserve.work import Done, Work
 
 HOW_TO_ADD: Mapping[Job, str] = MappingProxyType(
     {

@@ -6,6 +6,7 @@ transcription counts seconds, speech is one tone a word. ``options`` shape them:
     delay      seconds each event takes (0)
     fail_on    step that raises EngineFailure: "open", "heat", "park", "close" or "run"
     mapped_mb, private_mb, request_mb    what ``estimate`` and ``footprint`` report (100, 20, 5)
+    prefix_cache_mb    what a chat engine keeps of its prompts until it is closed or asked to save it (0)
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import math
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import ContextOverflow, EngineFailure, InvalidRequest
@@ -106,6 +107,25 @@ class FakeEngine:
 class FakeChat(FakeEngine):
     """Repeats the last message. Context: option ``context`` words (1024)."""
 
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec)
+        self._prefix_cache = 0
+
+    def close(self) -> None:
+        super().close()
+        self._prefix_cache = 0
+
+    def savings(self) -> Mapping[str, int]:
+        return {"prefix_cache": self._prefix_cache}
+
+    def shed(self, kind: str, amount: int) -> None:
+        self.steps.append(f"shed {kind}")
+        if kind == "prefix_cache":
+            self._prefix_cache = max(0, self._prefix_cache - amount)
+
+    def restore(self) -> None:
+        """Nothing was made smaller."""
+
     def chat(self, request: ChatRequest, cancel: Cancel) -> Iterator[ChatEvent]:
         self._require(Rung.HOT)
         self._fail("run")
@@ -124,6 +144,7 @@ class FakeChat(FakeEngine):
             self._work()
             yield TokenEvent(word if told == 0 else f" {word}")
             told += 1
+        self._prefix_cache = int(self._number("prefix_cache_mb", 0) * MB)
         length = told == limit and limit < len(words)
         yield FinishEvent("length" if length else "stop", len(prompt.split()), told)
 

@@ -31,9 +31,10 @@ ARROWS: dict[str, set[str]] = {
     "edgeserve.convert": CONTRACT | {"edgeserve.convert"},
     "edgeserve.store": CONTRACT | {"edgeserve.sources", "edgeserve.convert", "edgeserve.wanted"},
     "edgeserve.memory": CONTRACT | {"edgeserve.memory"},
-    "edgeserve.gate": CONTRACT | {"edgeserve.memory"},
+    "edgeserve.work": LEAVES,
+    "edgeserve.gate": CONTRACT | {"edgeserve.memory", "edgeserve.work"},
     "edgeserve.monitor": CONTRACT | {"edgeserve.memory", "edgeserve.gate"},
-    "edgeserve.pool": CONTRACT | {"edgeserve.memory", "edgeserve.gate", "edgeserve.monitor"},
+    "edgeserve.pool": CONTRACT | {"edgeserve.memory", "edgeserve.gate", "edgeserve.monitor", "edgeserve.work"},
     "edgeserve.api": CONTRACT | {"edgeserve", "edgeserve.api", "edgeserve.pool", "edgeserve.logs"},
     "engines": CONTRACT | {"engines"},
 }

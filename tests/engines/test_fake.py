@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import threading
 
 import pytest
 from support.contract import ChatContract, SpeechToTextContract, TextToSpeechContract
@@ -16,7 +17,17 @@ class TestFakeChat(ChatContract):
 
     @pytest.fixture
     def spec(self) -> ModelSpec:
-        return ModelSpec("llm", "fake", "engines.fake:FakeChat")
+        return ModelSpec("llm", "fake", "engines.fake:FakeChat", options={"prefix_cache_mb": 7})
+
+    def test_the_prefix_cache_is_taken_by_an_answer_and_goes_when_closed(self, hot: FakeChat) -> None:
+        assert hot.savings() == {"prefix_cache": 0}
+        list(self.run(hot, threading.Event()))
+        assert hot.savings() == {"prefix_cache": 7 << 20}
+        assert hot.footprint().private == 20 << 20, "the cache comes on top"
+        hot.park()
+        assert hot.savings() == {"prefix_cache": 7 << 20}
+        hot.close()
+        assert hot.savings() == {"prefix_cache": 0}
 
 
 class TestFakeSpeechToText(SpeechToTextContract):

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from edgeserve.engine import ModelSpec, Rung
+from edgeserve.engine import ModelSpec, Rung, Thrifty
 from edgeserve.errors import EngineFailure
 from edgeserve.messages import (
     AudioEvent,
@@ -110,6 +110,18 @@ class EngineContract:
     def essence(self, events: list[Any]) -> Any:
         """What must be equal between two answers to one request."""
         return events
+
+    def test_what_is_offered_can_be_saved_and_answers_stay_the_same(self, hot: Any) -> None:
+        """Of an engine that offers savings; one that offers none has nothing to prove."""
+        first = list(self.run(hot, threading.Event()))
+        offered = hot.savings() if isinstance(hot, Thrifty) else {}
+        assert set(offered) <= {"prefix_cache", "context", "image"}
+        for kind, saved in offered.items():
+            rung = hot.rung
+            hot.shed(kind, saved)
+            assert hot.rung is rung
+            assert not hot.savings().get(kind)
+        assert self.essence(list(self.run(hot, threading.Event()))) == self.essence(first)
 
     def test_cancel_before_the_start_yields_nothing_final(self, hot: Any) -> None:
         cancel = threading.Event()

@@ -9,8 +9,9 @@ from typing import Any
 
 from edgeserve.engine import Job, ModelSpec, Rung
 from edgeserve.errors import EdgeserveError
-from edgeserve.gate import Done, Gate, Work
+from edgeserve.gate import Gate
 from edgeserve.messages import Request
+from edgeserve.work import Done, Work
 from engines.fake import FakeChat, FakeSpeechToText, FakeTextToSpeech
 
 FAKES: dict[Job, Any] = {"llm": FakeChat, "vision": FakeChat, "asr": FakeSpeechToText, "tts": FakeTextToSpeech}

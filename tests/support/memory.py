@@ -9,6 +9,7 @@ from typing import Any
 from support.gates import Clock, fake_spec
 
 from edgeserve.engine import Footprint, Job, Rung
+from edgeserve.memory.entry import Thrifty
 from edgeserve.memory.governor import Governor
 from edgeserve.memory.ledger import Ledger
 from edgeserve.memory.policy import GB, MB, MemoryPolicy
@@ -130,7 +131,7 @@ class FakeProbe:
     def read(self) -> Readings:
         self.reads += 1
         taken = [one.footprint() for one in self.residents]
-        cached = sum(one.cached for one in self.residents if isinstance(one, ThriftyResident))
+        cached = sum(one.savings().get("prefix_cache", 0) for one in self.residents if isinstance(one, Thrifty))
         anon = self.base + cached + sum(one.private for one in taken)
         file = sum(one.mapped for one in taken)
         process = ProcessMemory(anon=anon, file=file, total=anon + file)

@@ -5,19 +5,20 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import httpx
 from starlette.applications import Starlette
 from support.gates import FAKES, fake_spec
+from support.memory import POLICY, FakeProbe
 
 from edgeserve import app
 from edgeserve.config import Config, EngineSettings, ResidencySettings, ServerSettings
 from edgeserve.engine import JOBS, Job
 from edgeserve.gate import Gate
-from edgeserve.memory.governor import make_governor
-from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.memory.governor import Governor, make_governor
+from edgeserve.memory.policy import MB, MemoryPolicy
 from edgeserve.pool import Pool
 from edgeserve.server import Server, address, listen
 
@@ -27,6 +28,14 @@ def fake_pool(jobs: Sequence[Job] = JOBS, *, queue_limit: int = 8, **options: An
     return Pool(
         [Gate(FAKES[job](fake_spec(job, **options)), governor, queue_limit=queue_limit) for job in jobs], governor
     )
+
+
+def small_pool(total_mb: int, options: Mapping[Job, dict[str, float]]) -> Pool:
+    """Fake engines on a machine where they alone take memory, as much as their options say."""
+    probe: Any = FakeProbe(total_mb * MB)
+    governor = Governor(POLICY, probe)
+    probe.residents = [Gate(FAKES[job](fake_spec(job, **given)), governor) for job, given in options.items()]
+    return Pool(probe.residents, governor)
 
 
 def build(pool: Pool, *, drain_seconds: float = 5.0, **server: Any) -> Starlette:

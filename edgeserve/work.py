@@ -1,0 +1,37 @@
+"""One request on its way through a gate, and how it ends."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from edgeserve.errors import EdgeserveError
+from edgeserve.messages import Event, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The end of a run; ``error`` is None when it ended well."""
+
+    error: EdgeserveError | None = None
+
+
+@dataclass(slots=True)
+class Work:
+    """One request on its way through a gate. ``emit`` is called on the worker thread, last with a ``Done``.
+
+    ``context`` carries the request id over to the worker's log lines.
+    """
+
+    request: Request
+    emit: Callable[[Event | Done], None]
+    cancel: threading.Event = field(default_factory=threading.Event)
+    context: contextvars.Context = field(default_factory=contextvars.copy_context)
+    reason: EdgeserveError | None = None
+
+    def abort(self, reason: EdgeserveError) -> None:
+        """Stop within one token or segment and end with ``reason``."""
+        self.reason = self.reason or reason
+        self.cancel.set()
