@@ -43,6 +43,10 @@ class Gate:
         self.engine = engine
         self.pinned = pinned
         self.last_used = clock()
+        self.keep_alive: float | None = None
+        """What the latest request wants instead of the configured idle times, in seconds; infinite: to stay."""
+        self.on_idle: Callable[[], None] = lambda: None
+        """Called on any thread when a lease, or work, that held an engine with a ``keep_alive`` has ended."""
         self._thrifty = engine if isinstance(engine, Thrifty) else None
         self._governor = governor
         self._queue_limit = queue_limit
@@ -130,8 +134,11 @@ class Gate:
 
     # Leases
 
-    def acquire(self) -> None:
-        """Count a lease. Raises Busy when the queue is full and ShuttingDown when the server drains."""
+    def acquire(self, keep_alive: float | None = None) -> None:
+        """Count a lease, and note how long to stay after it.
+
+        Raises Busy when the queue is full and ShuttingDown when the server drains.
+        """
         with self._state:
             if self._closing:
                 raise ShuttingDown("the server is shutting down and takes no new requests", retry_after=5)
@@ -143,6 +150,7 @@ class Gate:
                     retry_after=self._retry_after(),
                 )
             self._leases += 1
+            self.keep_alive = keep_alive
 
     def release(self) -> None:
         """Give a lease back and stamp the last use: this is when the idle time starts."""
@@ -150,6 +158,11 @@ class Gate:
             self._leases -= 1
             self.last_used = self._clock()
             self._state.notify_all()
+        self._tell_idle()
+
+    def _tell_idle(self) -> None:
+        if self.keep_alive is not None:
+            self.on_idle()
 
     def submit(self, work: Work) -> None:
         """Queue work of a lease holder. Its ``emit`` gets the events and always one ``Done``."""
@@ -169,6 +182,7 @@ class Gate:
         """Bring the engine up to hot on the calling thread. Raises DoesNotFit or EngineFailure."""
         with self._engine_lock, self._hot():
             self.last_used = self._clock()
+            self.keep_alive = None
 
     @contextlib.contextmanager
     def _hot(self) -> Iterator[None]:
@@ -219,6 +233,7 @@ class Gate:
                 self._open_work.remove(work)
                 self._typical_seconds += 0.3 * (self._clock() - started - self._typical_seconds)
             work.emit(Done(error))
+            self._tell_idle()
 
     def _attempt(self, work: Work) -> EdgeserveError | None:
         """Run the work; what went wrong, told in our own words."""

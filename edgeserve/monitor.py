@@ -1,7 +1,7 @@
 """The idle monitor: one thread that asks engines to step down when nobody has used them for a while.
 
 Hot engines fall to warm after ``warm_after`` seconds, lazy ones to cold after ``idle_timeout``; those mapped at
-startup stop at warm (DESIGN: the residency ladder).
+startup stop at warm (DESIGN: the residency ladder). A request may set one time of its own for both: its keep_alive.
 """
 
 from __future__ import annotations
@@ -31,8 +31,14 @@ class IdlePolicy:
     check_interval: float = 30.0
 
 
-def rung_when_idle(job: Job, rung: Rung, idle: float, policy: IdlePolicy) -> Rung:
-    """The rung on which an engine idle for ``idle`` seconds should stand; never above ``rung``."""
+def rung_when_idle(job: Job, rung: Rung, idle: float, policy: IdlePolicy, keep_alive: float | None = None) -> Rung:
+    """The rung on which an engine idle for ``idle`` seconds should stand; never above ``rung``.
+
+    ``keep_alive`` seconds, where its last request gave any, are in place of the policy's; all goes at once after them.
+    """
+    if keep_alive is not None:
+        lowest = Rung.WARM if job in MAPPED_AT_STARTUP else Rung.COLD
+        return min(rung, lowest) if idle >= keep_alive else rung
     if idle >= policy.idle_timeout and job not in MAPPED_AT_STARTUP:
         return Rung.COLD
     if idle >= min(policy.warm_after, policy.idle_timeout):
@@ -54,28 +60,42 @@ class Monitor:
         self._governor = governor
         self._policy = policy
         self._clock = clock
-        self._stopped = threading.Event()
+        self._nudge = threading.Event()
+        self._stopping = False
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
+        for gate in self._gates:
+            gate.on_idle = self._nudge.set
         self._thread = threading.Thread(target=self._loop, name="edgeserve-monitor", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Blocks until the round under way is over."""
-        self._stopped.set()
+        self._stopping = True
+        self._nudge.set()
         if self._thread is not None:
             self._thread.join()
 
     def check(self) -> None:
         for gate in self._gates:
-            idle = self._clock() - gate.last_used
-            to = rung_when_idle(gate.job, gate.rung, idle, self._policy)
+            idle, keep_alive = self._clock() - gate.last_used, gate.keep_alive
+            to = rung_when_idle(gate.job, gate.rung, idle, self._policy, keep_alive)
             if to < gate.rung and not gate.pinned and not gate.leases:
-                self._governor.step_down(gate, to, "idle")
+                self._governor.step_down(gate, to, "idle" if keep_alive is None else "keep_alive")
+
+    def pause(self) -> float:
+        """Seconds until the next round: the interval, or less when a keep_alive ends before."""
+        now, times = self._clock(), ((gate.last_used, gate.keep_alive) for gate in self._gates)
+        ends = (last_used + keep_alive - now for last_used, keep_alive in times if keep_alive is not None)
+        return min([self._policy.check_interval, *(left for left in ends if left > 0)])
 
     def _loop(self) -> None:
-        while not self._stopped.wait(self._policy.check_interval):
+        while True:
+            self._nudge.wait(self.pause())
+            self._nudge.clear()
+            if self._stopping:
+                return
             try:
                 self.check()
             except Exception:

@@ -102,10 +102,13 @@ class Pool:
     def rung(self, job: Job) -> Rung:
         return self._gate(job).rung
 
-    async def lease(self, job: Job) -> Lease:
-        """Raises NotConfigured, Busy or ShuttingDown. Memory is reserved when the work begins."""
+    async def lease(self, job: Job, keep_alive: float | None = None) -> Lease:
+        """Raises NotConfigured, Busy or ShuttingDown. Memory is reserved when the work begins.
+
+        ``keep_alive``: seconds for which the engine keeps it afterwards; None: as configured.
+        """
         gate = self._gate(job)
-        gate.acquire()
+        gate.acquire(keep_alive)
         return Lease(gate)
 
     def voices(self) -> tuple[str, ...]:

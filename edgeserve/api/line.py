@@ -48,9 +48,12 @@ class Renderer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Call:
+    """``keep_alive``: seconds for which the engine keeps its memory afterwards; None: as configured."""
+
     job: Job
     requests: Sequence[messages.Request]
     renderer: Renderer
+    keep_alive: float | None = None
 
 
 Parse = Callable[[Request], Awaitable[Call]]
@@ -63,7 +66,7 @@ def answering(parse: Parse) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         call = await parse(request)
         pool: Pool = request.app.state.pool
-        lease = await pool.lease(call.job)
+        lease = await pool.lease(call.job, call.keep_alive)
         try:
             async with _watching(request.receive, lease):
                 events = _run(lease, call.requests)

@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from edgeserve.api import audio, failures, image, models, sse, transcripts
+from edgeserve.api import audio, failures, image, keep_alive, models, sse, transcripts
 from edgeserve.api.conversation import read_messages
 from edgeserve.api.fields import Fields, read_json
 from edgeserve.api.limits import Limits
@@ -98,27 +98,28 @@ class WavBody:
 
 
 async def chat(request: Request) -> Call:
-    return _continued(request, await _chat_request(request), TextBody())
+    fields = await read_json(request)
+    return _continued(request, fields, _chat_request(fields, _limits(request)), TextBody())
 
 
 async def chat_stream(request: Request) -> Call:
-    return _continued(request, await _chat_request(request), TokenStream())
-
-
-def _continued(request: Request, wanted: ChatRequest, renderer: TextBody) -> Call:
-    job = models.choose(request.app.state.pool, None, models.answering_chat(wanted.messages))
-    return Call(job, [wanted], renderer)
-
-
-async def _chat_request(request: Request) -> ChatRequest:
     fields = await read_json(request)
-    fields.only(("prompt", "system", "messages", "max_length"))
+    return _continued(request, fields, _chat_request(fields, _limits(request)), TokenStream())
+
+
+def _continued(request: Request, fields: Fields, wanted: ChatRequest, renderer: TextBody) -> Call:
+    job = models.choose(request.app.state.pool, None, models.answering_chat(wanted.messages))
+    return Call(job, [wanted], renderer, keep_alive.read(fields))
+
+
+def _chat_request(fields: Fields, limits: Limits) -> ChatRequest:
+    fields.only(("prompt", "system", "messages", "max_length", keep_alive.FIELD))
     tokens = fields.integer("max_length", 1, MAX_TOKENS)
     if fields.has("messages"):
         for name in ("prompt", "system"):
             if fields.has(name):
                 raise fields.error(name, "cannot stand beside messages")
-        return ChatRequest(read_messages(fields, _limits(request)), max_tokens=tokens)
+        return ChatRequest(read_messages(fields, limits), max_tokens=tokens)
     return _ask(fields.text("system"), fields.required_text("prompt"), tokens)
 
 
@@ -137,9 +138,9 @@ async def summarize(request: Request) -> Call:
 
 async def _instructed(request: Request, name: str, instruction: str) -> Call:
     fields = await read_json(request)
-    fields.only((name, "max_length"))
+    fields.only((name, "max_length", keep_alive.FIELD))
     tokens = fields.integer("max_length", 1, MAX_TOKENS)
-    return _continued(request, _ask(instruction, fields.required_text(name), tokens), TextBody())
+    return _continued(request, fields, _ask(instruction, fields.required_text(name), tokens), TextBody())
 
 
 async def analyze(request: Request) -> Call:
@@ -152,24 +153,26 @@ async def ocr(request: Request) -> Call:
 
 async def _seen(request: Request, default: str) -> Call:
     form = await read_upload(request, "image")
-    form.fields.only(("prompt",))
+    form.fields.only(("prompt", keep_alive.FIELD))
     picture = image.check_image(form.file, _limits(request))
     prompt = form.fields.text("prompt") or default
-    return Call("vision", [ChatRequest((Message("user", (picture, TextPart(prompt))),))], TextBody())
+    wanted = ChatRequest((Message("user", (picture, TextPart(prompt))),))
+    return Call("vision", [wanted], TextBody(), keep_alive.read(form.fields))
 
 
 async def transcribe(request: Request) -> Call:
     form = await read_upload(request, "audio")
-    form.fields.only(("language", "prompt"))
+    form.fields.only(("language", "prompt", keep_alive.FIELD))
+    seconds = keep_alive.read(form.fields)
     pcm = await asyncio.to_thread(audio.decode_wav, form.file, _limits(request))
     wanted = TranscribeRequest(pcm, form.fields.text("language"), form.fields.text("prompt"))
-    return Call("asr", [wanted], transcripts.Native())
+    return Call("asr", [wanted], transcripts.Native(), seconds)
 
 
 async def synthesize(request: Request) -> Call:
     fields = await read_json(request)
-    fields.only(("text", "voice", "speed"))
-    return Call("tts", [speak_request(fields, "text", _limits(request))], WavBody())
+    fields.only(("text", "voice", "speed", keep_alive.FIELD))
+    return Call("tts", [speak_request(fields, "text", _limits(request))], WavBody(), keep_alive.read(fields))
 
 
 def speak_request(fields: Fields, name: str, limits: Limits) -> SpeakRequest:

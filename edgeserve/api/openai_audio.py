@@ -7,17 +7,18 @@ import base64
 
 from starlette.requests import Request
 
-from edgeserve.api import audio, failures, models, sse, transcripts, uploads
+from edgeserve.api import audio, failures, keep_alive, models, sse, transcripts, uploads
 from edgeserve.api.fields import read_json
 from edgeserve.api.limits import Limits
-from edgeserve.api.line import Call
+from edgeserve.api.line import Call, Renderer
 from edgeserve.api.native import WavBody, speak_request
 from edgeserve.errors import EdgeserveError, NotSupported
 from edgeserve.messages import AudioEvent, Event, TranscribeRequest
 
 FORM = {"model", "language", "prompt", "response_format", "temperature", "timestamp_granularities", "stream"}
+FORM |= {keep_alive.FIELD}
 IGNORED_FORM = {"chunking_strategy", "include", "user"}
-SPEECH = {"model", "input", "voice", "speed", "response_format", "stream_format", "instructions"}
+SPEECH = {"model", "input", "voice", "speed", "response_format", "stream_format", "instructions", keep_alive.FIELD}
 LATER = ("mp3", "flac", "opus", "aac")
 
 
@@ -39,6 +40,7 @@ async def transcriptions(request: Request) -> Call:
     else:
         known = ", ".join([*transcripts.FORMS, "verbose_json"])
         raise fields.error("response_format", f"must be one of {known}, not {name!r}")
+    seconds = keep_alive.read(fields)
     wanted = TranscribeRequest(
         pcm=await asyncio.to_thread(audio.decode_wav, form.file, request.app.state.limits, "file"),
         language=fields.text("language") or None,
@@ -46,7 +48,7 @@ async def transcriptions(request: Request) -> Call:
         temperature=uploads.number(fields, "temperature", 0.0, 1.0, 0.0),
         word_timestamps=name == "verbose_json" and "word" in kinds,
     )
-    return Call("asr", [wanted], renderer)
+    return Call("asr", [wanted], renderer, seconds)
 
 
 async def speech(request: Request) -> Call:
@@ -66,10 +68,12 @@ async def speech(request: Request) -> Call:
     if stream not in (None, "audio", "sse"):
         raise fields.error("stream_format", f"must be audio or sse, not {stream!r}")
     if stream == "sse":
-        return Call("tts", [wanted], SpeechEvents(header=form == "wav"))
-    if stream == "audio" or form == "pcm":
-        return Call("tts", [wanted], SpeechStream(header=form == "wav"))
-    return Call("tts", [wanted], WavBody())
+        renderer: Renderer = SpeechEvents(header=form == "wav")
+    elif stream == "audio" or form == "pcm":
+        renderer = SpeechStream(header=form == "wav")
+    else:
+        renderer = WavBody()
+    return Call("tts", [wanted], renderer, keep_alive.read(fields))
 
 
 class SpeechStream:

@@ -13,7 +13,7 @@ from typing import Any
 from starlette.requests import Request
 
 import edgeserve
-from edgeserve.api import failures, models, sse
+from edgeserve.api import failures, keep_alive, models, sse
 from edgeserve.api.conversation import read_messages
 from edgeserve.api.fields import Fields, read_json
 from edgeserve.api.limits import Limits
@@ -25,6 +25,7 @@ MAX_TOKENS = 1_000_000
 TOKEN_ID = re.compile(r"[0-9]{1,9}")
 COMMON = {"model", "stream", "stream_options", "n", "seed", "stop", "temperature", "top_p", "top_k", "min_p"}
 COMMON |= {"repeat_penalty", "presence_penalty", "frequency_penalty", "logit_bias", "max_tokens", "logprobs", "user"}
+COMMON |= {keep_alive.FIELD}
 CHAT = COMMON | {"messages", "max_completion_tokens", "response_format", "top_logprobs", "tools", "tool_choice"}
 CHAT |= {"functions", "function_call", "audio", "prediction"}
 IGNORED = {"metadata", "store", "service_tier", "parallel_tool_calls", "reasoning_effort", "safety_identifier"}
@@ -48,7 +49,8 @@ async def chat(request: Request) -> Call:
         json_object=_json_object(fields),
     )
     count = fields.integer("n", 1, limits.max_choices) or 1
-    return Call(job, _choices(base, count), Completion(_name(request, job), fields, ChatShape(), count))
+    renderer = Completion(_name(request, job), fields, ChatShape(), count)
+    return Call(job, _choices(base, count), renderer, keep_alive.read(fields))
 
 
 async def completions(request: Request) -> Call:
@@ -74,7 +76,8 @@ async def completions(request: Request) -> Call:
     ]
     requests = [one for base in bases for one in _choices(base, count)]
     echo = [one.prompt or "" for one in requests] if fields.flag("echo") else []
-    return Call(job, requests, Completion(_name(request, job), fields, TextShape(echo), count))
+    renderer = Completion(_name(request, job), fields, TextShape(echo), count)
+    return Call(job, requests, renderer, keep_alive.read(fields))
 
 
 def _name(request: Request, job: str) -> str:

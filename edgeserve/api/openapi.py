@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import edgeserve
+from edgeserve.api import keep_alive
 
 MULTIPART = "multipart/form-data"
 
@@ -30,6 +31,11 @@ def file(description: str) -> dict[str, Any]:
 
 def schema(required: str, **properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties} | ({"required": required.split()} if required else {})
+
+
+def question(required: str, **properties: dict[str, Any]) -> dict[str, Any]:
+    """What an engine answers."""
+    return schema(required, **properties, **{keep_alive.FIELD: keep_alive.SCHEMA})
 
 
 CONVERSATION = {
@@ -68,32 +74,32 @@ JSON_FORM = {"type": "object", "properties": {"type": {"type": "string", "enum":
 TRANSCRIPT_FORMS = {"type": "string", "enum": ["json", "text", "srt", "vtt", "verbose_json"]}
 
 SCHEMAS: dict[str, dict[str, Any]] = {
-    "Chat": schema(
+    "Chat": question(
         "",
         prompt=text("what the user says"),
         system=text("how to answer"),
         messages=CONVERSATION,
         max_length=whole("tokens at most"),
     ),
-    "Soap": schema("transcript", transcript=text("of the consultation"), max_length=whole("tokens at most")),
-    "Summarize": schema("text", text=text("to be summarized"), max_length=whole("tokens at most")),
-    "Image": schema("image", image=file("PNG, JPEG, GIF or BMP"), prompt=text("what to do with it")),
-    "Recording": schema("audio", audio=file("WAV"), language=text("ISO 639-1"), prompt=text("earlier text")),
-    "Speak": schema("text", text=text("to be said"), voice=text("see /v1/tts/voices"), speed=number("", 0.25, 4)),
-    "ChatCompletion": schema(
+    "Soap": question("transcript", transcript=text("of the consultation"), max_length=whole("tokens at most")),
+    "Summarize": question("text", text=text("to be summarized"), max_length=whole("tokens at most")),
+    "Image": question("image", image=file("PNG, JPEG, GIF or BMP"), prompt=text("what to do with it")),
+    "Recording": question("audio", audio=file("WAV"), language=text("ISO 639-1"), prompt=text("earlier text")),
+    "Speak": question("text", text=text("to be said"), voice=text("see /v1/tts/voices"), speed=number("", 0.25, 4)),
+    "ChatCompletion": question(
         "messages",
         messages=CONVERSATION,
         max_completion_tokens=whole("tokens of one answer at most"),
         response_format=JSON_FORM,
         **SAMPLING,
     ),
-    "Completion": schema(
+    "Completion": question(
         "prompt",
         prompt={"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
         echo={"type": "boolean"},
         **SAMPLING,
     ),
-    "Transcription": schema(
+    "Transcription": question(
         "file",
         file=file("WAV"),
         model=text("left out: the default"),
@@ -102,7 +108,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         response_format=TRANSCRIPT_FORMS,
         temperature=number("0 rises by itself where the text is doubtful", 0, 1),
     ),
-    "Speech": schema(
+    "Speech": question(
         "input",
         input=text("to be said"),
         model=text("left out: the default"),
