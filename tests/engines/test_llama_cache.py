@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as some
+
+from engines.llama_cache import PrefixCache, SavedState, shared
+
+
+def state(tokens: tuple[int, ...], size: int = 10) -> SavedState:
+    return SavedState(tokens, bytes(size))
+
+
+def test_shared() -> None:
+    assert shared([1, 2, 3], (1, 2, 4, 5)) == 2
+    assert shared([], [1]) == 0
+    assert shared([1, 2], [1, 2, 3]) == 2
+
+
+def test_the_longest_prefix_is_found() -> None:
+    cache = PrefixCache(100)
+    cache.put(state((1, 2, 3)))
+    cache.put(state((1, 2, 9, 9)))
+    found, length = cache.best([1, 2, 9, 4])
+    assert found is not None
+    assert (found.tokens, length) == ((1, 2, 9, 9), 3)
+    assert cache.best([7]) == (None, 0)
+
+
+def test_a_state_that_cannot_be_cut_serves_only_what_begins_with_all_of_it() -> None:
+    cache = PrefixCache(100, whole=True)
+    cache.put(state((1, 2, 3)))
+    assert cache.best([1, 2, 4]) == (None, 0)
+    assert cache.best([1, 2, 3, 4])[1] == 3
+
+
+def test_a_longer_state_stands_for_its_beginning_unless_it_cannot_be_cut() -> None:
+    for whole, kept in ((False, 1), (True, 2)):
+        cache = PrefixCache(100, whole=whole)
+        cache.put(state((1, 2)))
+        cache.put(state((1, 2, 3)))
+        assert len(cache) == kept
+        assert cache.size == 10 * kept
+
+
+def test_the_least_recently_used_goes_first() -> None:
+    cache = PrefixCache(20)
+    first, second = state((1,)), state((2,))
+    cache.put(first)
+    cache.put(second)
+    cache.touch(first)
+    cache.put(state((3,)))
+    assert cache.best([2])[0] is None
+    assert cache.best([1])[0] is first
+
+
+def test_what_is_larger_than_the_limit_is_not_kept() -> None:
+    cache = PrefixCache(9)
+    assert not cache.put(state((1,)))
+    assert (len(cache), cache.size) == (0, 0)
+
+
+@given(
+    some.lists(some.tuples(some.lists(some.integers(0, 2), min_size=1, max_size=6), some.integers(1, 40)), max_size=30),
+    some.booleans(),
+)
+def test_the_cache_never_holds_more_than_its_limit_and_its_size_is_the_sum(
+    puts: list[tuple[list[int], int]], whole: bool
+) -> None:
+    cache = PrefixCache(60, whole=whole)
+    for tokens, size in puts:
+        kept = cache.put(state(tuple(tokens), size))
+        assert kept == (size <= 60)
+        assert cache.size == sum(one.size for one in cache._states) <= 60
+        if kept:
+            assert cache.best(tokens)[1] == len(tokens)
+    cache.shrink(0)
+    assert (len(cache), cache.size) == (0, 0)
