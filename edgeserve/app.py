@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 
 from edgeserve.api.limits import Limits
 from edgeserve.api.routes import exception_handlers, middleware, routes
-from edgeserve.config import Config, EngineSettings
+from edgeserve.config import Config, EngineSettings, chains
 from edgeserve.engine import Engine, Job, ModelSpec
 from edgeserve.errors import ConfigError
 from edgeserve.gate import Gate
@@ -93,7 +93,7 @@ def build_pool(config: Config, store: Store, environ: Mapping[str, str]) -> Pool
                 pinned=pinned,
             )
         )
-    return Pool(gates, governor)
+    return Pool(gates, governor, chains(config.engines))
 
 
 def build(config: Config, pool: Pool) -> Starlette:

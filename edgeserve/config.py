@@ -20,6 +20,9 @@ from edgeserve.errors import ConfigError
 
 ENV_PREFIX = "EDGESERVE_"
 
+KINDS: Mapping[Job, str] = MappingProxyType({"llm": "chat", "vision": "vision", "asr": "transcribe", "tts": "speak"})
+"""What each engine is asked for, in the words of ``when``."""
+
 
 def key(default: Any, *, env: str | None = None, low: float | None = None, choices: tuple[str, ...] = ()) -> Any:
     """A setting: its default, its variable (without prefix), the smallest value or the words allowed."""
@@ -60,6 +63,8 @@ class EngineSettings:
     threads: int = key(0, low=0)
     preload: bool = key(False)
     pinned: bool = key(False)
+    when: tuple[str, ...] = key((), choices=tuple(KINDS.values()))
+    """Kinds of request at whose beginning this engine is heated, too, where it fits."""
     options: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -118,6 +123,11 @@ def load(environ: Mapping[str, str], *, path: Path | None = None, flags: Mapping
     )
 
 
+def chains(engines: Mapping[Job, EngineSettings]) -> dict[str, tuple[Job, ...]]:
+    """Engines to heat ahead, by the kind of request that begins."""
+    return {kind: tuple(job for job, one in engines.items() if kind in one.when) for kind in KINDS.values()}
+
+
 def _named(environ: Mapping[str, str]) -> Path | None:
     name = environ.get(ENV_PREFIX + "CONFIG")
     return Path(name).expanduser() if name else None
@@ -158,7 +168,11 @@ class _Reader:
         if not table.get("model"):
             raise ConfigError(f'{self.where}: [{job}] names no model; expected a line such as model = "…"')
         options = {name: item for name, item in table.items() if name not in names}
-        return EngineSettings(**self._values(EngineSettings, job, table), options=options)
+        settings = EngineSettings(**self._values(EngineSettings, job, table), options=options)
+        if KINDS[job] in settings.when:
+            place = f"{self._place('when')}: [{job}] when = {KINDS[job]!r}"
+            raise ConfigError(f"{place}: that request heats [{job}] anyway; name another kind")
+        return settings
 
     def table(self, name: str, value: object) -> dict[str, Any]:
         if not isinstance(value, dict):
@@ -251,6 +265,9 @@ _NAMES = {int: "a whole number", float: "a number", str: "a text in quotes", boo
 
 
 def _check(place: str, value: object, expected: Any, bounds: Mapping[str, Any]) -> object:
+    if expected == tuple[str, ...]:
+        items = value if isinstance(value, list) else [value]
+        return tuple(_check(place, item, str, bounds) for item in items)
     plain = expected if expected in _NAMES else str
     if plain is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)

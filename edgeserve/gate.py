@@ -8,8 +8,8 @@ only when nobody holds a lease: they never wait, so two gates can never wait for
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
-import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,13 +17,13 @@ from typing import Any
 
 from edgeserve.engine import Engine, Footprint, Job, ModelSpec, Rung, Thrifty
 from edgeserve.errors import Busy, Cancelled, EdgeserveError, EngineFailure, NotSupported, ShuttingDown
-from edgeserve.memory.governor import Governor
-from edgeserve.messages import ChatRequest, SpeakRequest, TranscribeRequest
-from edgeserve.work import Done, Work
+from edgeserve.memory.governor import Governor, Reservation
+from edgeserve.messages import Request
+from edgeserve.work import METHODS, Done, Work
+from edgeserve.worker import Worker
 
 log = logging.getLogger("edgeserve.gate")
 
-METHODS: dict[type, str] = {ChatRequest: "chat", TranscribeRequest: "transcribe", SpeakRequest: "speak"}
 CHECK_EVERY = 16
 """Events between two looks at the memory pressure (reference/eviction-versus-limits.md: every 16 tokens)."""
 
@@ -47,6 +47,8 @@ class Gate:
         """What the latest request wants instead of the configured idle times, in seconds; infinite: to stay."""
         self.on_idle: Callable[[], None] = lambda: None
         """Called on any thread when a lease, or work, that held an engine with a ``keep_alive`` has ended."""
+        self.on_serve: Callable[[Request], None] = lambda request: None
+        """Called on the worker as a request begins, its engine hot; must neither wait nor raise."""
         self._thrifty = engine if isinstance(engine, Thrifty) else None
         self._governor = governor
         self._queue_limit = queue_limit
@@ -56,9 +58,9 @@ class Gate:
         self._state = threading.Condition()
         self._leases = 0
         self._closing = False
-        self._todo: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self._open_work: list[Work] = []
-        self._worker: threading.Thread | None = None
+        self._warming = False
+        self._worker = Worker(f"edgeserve-{self.job}")
         self._typical_seconds = 1.0
 
     # What the governor sees of an engine
@@ -116,16 +118,15 @@ class Gate:
         """A request that makes room for itself may find it in its own engine, whose lock its thread holds already."""
         if self._thrifty is None:
             return False
-        if self._reserving == threading.get_ident():
-            change(self._thrifty)
-            return True
-        if not self._take_idle():
+        ours = self._reserving == threading.get_ident()
+        if not ours and not self._take_idle():
             return False
         try:
             change(self._thrifty)
-            return True
         finally:
-            self._engine_lock.release()
+            if not ours:
+                self._engine_lock.release()
+        return True
 
     def _take_idle(self) -> bool:
         """Take the engine's lock without waiting; False when it is leased or at work."""
@@ -144,11 +145,9 @@ class Gate:
                 raise ShuttingDown("the server is shutting down and takes no new requests", retry_after=5)
             # Work is counted, not leases: a client that reads its finished answer slowly must not keep others out.
             if sum(not work.cancel.is_set() for work in self._open_work) > self._queue_limit:
-                raise Busy(
-                    f"{self.job} is busy: one request runs and all {self._queue_limit} places in its queue are taken; "
-                    "try again later or raise queue_limit in models.toml",
-                    retry_after=self._retry_after(),
-                )
+                text = f"{self.job} is busy: one request runs and all {self._queue_limit} places in its queue are taken"
+                wait = min(60.0, max(1.0, round(self._typical_seconds * len(self._open_work))))
+                raise Busy(f"{text}; try again later or raise queue_limit in models.toml", retry_after=wait)
             self._leases += 1
             self.keep_alive = keep_alive
 
@@ -167,11 +166,8 @@ class Gate:
     def submit(self, work: Work) -> None:
         """Queue work of a lease holder. Its ``emit`` gets the events and always one ``Done``."""
         with self._state:
-            if self._worker is None:
-                self._worker = threading.Thread(target=self._loop, name=f"edgeserve-{self.job}", daemon=True)
-                self._worker.start()
             self._open_work.append(work)
-        self._todo.put(work)
+        self._worker.put(functools.partial(self._complete, work))
 
     def map(self) -> None:
         """Cold → warm on the calling thread: nothing stays resident, so nothing is reserved. Raises EngineFailure."""
@@ -180,18 +176,27 @@ class Gate:
 
     def preload(self) -> None:
         """Bring the engine up to hot on the calling thread. Raises DoesNotFit or EngineFailure."""
-        with self._engine_lock, self._hot():
-            self.last_used = self._clock()
-            self.keep_alive = None
+        with self._engine_lock, self._hot(self._reserve()):
+            self._used_now()
 
-    @contextlib.contextmanager
-    def _hot(self) -> Iterator[None]:
-        """Reserve the memory and go up the ladder; give the request's share back at the end."""
+    def warm_up(self) -> None:
+        """Bring an idle engine up to hot in the background, if it fits with nothing else moved. Never waits."""
+        with self._state:
+            if self._closing or self._warming or self._open_work or self.rung is Rung.HOT:
+                return
+            self._warming = True
+        self._worker.put(self._warm_up)
+
+    def _reserve(self) -> Reservation:
         self._reserving = threading.get_ident()
         try:
-            reservation = self._governor.reserve(self)
+            return self._governor.reserve(self)
         finally:
             self._reserving = None
+
+    @contextlib.contextmanager
+    def _hot(self, reservation: Reservation) -> Iterator[None]:
+        """Go up the ladder on reserved memory; give the request's share back at the end."""
         try:
             self._climb(Rung.HOT)
             self._governor.settle(reservation)
@@ -215,32 +220,33 @@ class Gate:
     def stop(self) -> None:
         """End the worker and close the engine. Blocks until both are done."""
         self.abort(ShuttingDown("the server is shutting down"))
-        if self._worker is not None:
-            self._todo.put(None)
-            self._worker.join()
+        self._worker.stop()
         self._reset()
 
     # The worker
 
-    def _retry_after(self) -> float:
-        return min(60.0, max(1.0, round(self._typical_seconds * len(self._open_work))))
+    def _complete(self, work: Work) -> None:
+        started, error = self._clock(), None
+        if not work.cancel.is_set():
+            error = work.context.run(self._attempt, functools.partial(self._serve, work))
+        if error is None and work.cancel.is_set():
+            error = work.reason or Cancelled("the request was cancelled")
+        with self._state:
+            self._open_work.remove(work)
+            self._typical_seconds += 0.3 * (self._clock() - started - self._typical_seconds)
+        work.emit(Done(error))
+        self._tell_idle()
 
-    def _loop(self) -> None:
-        while (work := self._todo.get()) is not None:
-            started = self._clock()
-            error = work.context.run(self._attempt, work)
-            with self._state:
-                self._open_work.remove(work)
-                self._typical_seconds += 0.3 * (self._clock() - started - self._typical_seconds)
-            work.emit(Done(error))
-            self._tell_idle()
+    def _warm_up(self) -> None:
+        if error := self._attempt(self._heat_ahead):
+            log.debug("%s was not heated ahead: %s", self.spec.name, error)
+        self._warming = False
 
-    def _attempt(self, work: Work) -> EdgeserveError | None:
-        """Run the work; what went wrong, told in our own words."""
+    def _attempt(self, action: Callable[[], None]) -> EdgeserveError | None:
+        """Use the engine; what went wrong, told in our own words."""
         try:
-            if not work.cancel.is_set():
-                with self._engine_lock:
-                    self._serve(work)
+            with self._engine_lock:
+                action()
         except EngineFailure as error:
             log.exception("%s failed", self.spec.name)
             self._reset()
@@ -251,15 +257,27 @@ class Gate:
             log.exception("%s failed in an unforeseen way", self.spec.name)
             self._reset()
             return EngineFailure(f"{self.spec.name} failed: {error}; it is reopened by the next request")
-        if work.cancel.is_set():
-            return work.reason or Cancelled("the request was cancelled")
         return None
+
+    def _heat_ahead(self) -> None:
+        if reservation := None if self._closing else self._governor.reserve_if_free(self):
+            with self._hot(reservation):
+                self._used_now()
+        else:
+            log.debug("%s is not heated ahead: it does not fit as things stand", self.spec.name)
+
+    def _used_now(self) -> None:
+        with self._state:
+            self.last_used = self._clock()
+            if not self._leases:
+                self.keep_alive = None
 
     def _serve(self, work: Work) -> None:
         method = METHODS[type(work.request)]
         if not hasattr(self.engine, method):
             raise NotSupported(f"{self.spec.name} serves {self.job}; it cannot {method}")
-        with self._hot():
+        with self._hot(self._reserve()):
+            self.on_serve(work.request)
             events: Iterator[Any] = getattr(self.engine, method)(work.request, work.cancel)
             for count, event in enumerate(events, start=1):
                 work.emit(event)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import cast
 
@@ -15,7 +15,7 @@ from edgeserve.gate import Gate
 from edgeserve.memory.governor import Governor
 from edgeserve.messages import Event, Request
 from edgeserve.monitor import MAPPED_AT_STARTUP
-from edgeserve.work import Done, Work
+from edgeserve.work import Done, Work, kind_of
 
 HOW_TO_ADD: Mapping[Job, str] = MappingProxyType(
     {
@@ -88,9 +88,15 @@ class Lease:
 
 
 class Pool:
-    """Every engine that the device is configured for, behind its gate."""
+    """Every engine that the device is configured for, behind its gate.
 
-    def __init__(self, gates: Iterable[Gate], governor: Governor) -> None:
+    ``chains``: engines to heat ahead, where they fit, when a request of a kind begins.
+    """
+
+    def __init__(
+        self, gates: Iterable[Gate], governor: Governor, chains: Mapping[str, Sequence[Job]] = MappingProxyType({})
+    ) -> None:
+        self._chains = chains
         self.gates: Mapping[Job, Gate] = MappingProxyType({gate.job: gate for gate in gates})
         self.governor = governor
         self.configured: Mapping[Job, ModelSpec] = MappingProxyType(
@@ -98,6 +104,7 @@ class Pool:
         )
         for gate in self.gates.values():
             governor.adopt(gate)
+            gate.on_serve = self._heat_ahead
 
     def rung(self, job: Job) -> Rung:
         return self._gate(job).rung
@@ -152,6 +159,10 @@ class Pool:
         """End all workers and close all engines."""
         for gate in self.gates.values():
             await asyncio.to_thread(gate.stop)
+
+    def _heat_ahead(self, request: Request) -> None:
+        for job in self._chains.get(kind_of(request), ()):
+            self.gates[job].warm_up()
 
     def _gate(self, job: Job) -> Gate:
         try:

@@ -8,7 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from edgeserve.errors import EdgeserveError
-from edgeserve.messages import Event, Request
+from edgeserve.messages import ChatRequest, Event, Request, SpeakRequest, TranscribeRequest
+
+METHODS: dict[type, str] = {ChatRequest: "chat", TranscribeRequest: "transcribe", SpeakRequest: "speak"}
+"""The engine's method that answers a request."""
+
+
+def kind_of(request: Request) -> str:
+    """What is asked for: "chat", "vision", "transcribe" or "speak"."""
+    return "vision" if isinstance(request, ChatRequest) and request.images else METHODS[type(request)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,15 +57,25 @@ class Admission:
             decision = self._books.decide(need_of(entry), readings, limit)
             return self.book(entry) if decision.verdict is Verdict.ADMIT else None
 
+    def reserve_if_free(self, entry: Entry) -> Reservation | None:
+        """None unless it fits as things stand, by a fresh reading."""
+        self._expect(entry)
+        self._books.observe()
+        readings = self._probe.glance()
+        if too_large(entry.resident.spec, readings.total, self._policy):
+            return None
+        limit = budget(readings, self._policy)
+        with self._books.changed:
+            decision = self._books.decide(need_of(entry), readings, limit)
+            return self.book(entry) if decision.verdict is Verdict.ADMIT else None
+
     def reserve(self, entry: Entry) -> Reservation:
         """Make room as the plan says until it fits.
 
         Blocks while others step down, while their memory comes back, and at most ``queue_seconds`` while they are in
         use. Raises DoesNotFit, Busy or ShuttingDown.
         """
-        entry.expect(self._books.ledger)
-        if entry.resident.rung is not Rung.HOT:
-            entry.restore()
+        self._expect(entry)
         self._check_size(entry)
         deadline = self._books.clock() + self._policy.queue_seconds
         busy: set[Job] = set()
@@ -87,6 +97,12 @@ class Admission:
                 self._await_idle(decision, deadline)
             else:
                 raise self._refusal(entry, decision, limit, readings)
+
+    def _expect(self, entry: Entry) -> None:
+        """Know what it will take with all that is configured."""
+        entry.expect(self._books.ledger)
+        if entry.resident.rung is not Rung.HOT:
+            entry.restore()
 
     def book(self, entry: Entry) -> Reservation:
         """Under the lock of the books."""

@@ -91,6 +91,10 @@ class Governor:
             self._nudge.set()
         return self._admission.reserve_at_once(entry, readings, limit) or self._admission.reserve(entry)
 
+    def reserve_if_free(self, resident: Resident) -> Reservation | None:
+        """As ``reserve``, for what nobody waits for: None unless it fits with nothing moved, saved or waited for."""
+        return self._admission.reserve_if_free(self.books[resident.job])
+
     def settle(self, reservation: Reservation, measured: int | None = None) -> None:
         """The engine is hot: book what it takes and learn it for the next start. ``measured`` bytes, where the caller
         knows better than the engine's own footprint."""
@@ -226,6 +230,10 @@ class OpenGovernor(Governor):
         entry.expect(self.books.ledger)
         with self.books.changed:
             return self._admission.book(entry)
+
+    def reserve_if_free(self, resident: Resident) -> Reservation | None:
+        """At once, whatever there is."""
+        return self.reserve(resident)
 
     def check(self) -> None:
         """Never stops an answer."""

@@ -1,11 +1,16 @@
-"""A models.toml and a store, made up."""
+"""A models.toml and a store, made up; gates that end with their test."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support.gates import make_gate
+
+from edgeserve.gate import Gate
 
 SETTINGS = """
 [llm]
@@ -44,3 +49,16 @@ def models(settings: Path) -> dict[str, str]:
     }
     (folder / "manifest.json").write_text(json.dumps(manifest))
     return {"EDGESERVE_MODELS_DIR": str(settings / "store")}
+
+
+@pytest.fixture
+def gates() -> Iterator[Callable[..., Gate]]:
+    made: list[Gate] = []
+
+    def make(*args: Any, **kwargs: Any) -> Gate:
+        made.append(make_gate(*args, **kwargs))
+        return made[-1]
+
+    yield make
+    for gate in made:
+        gate.stop()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from pathlib import Path
 
 import pytest
+from support.contract import ask
 
 from edgeserve import app
 from edgeserve.config import Config, EngineSettings
@@ -43,6 +46,17 @@ def test_the_cap_of_the_memory_policy_reaches_the_engine(gguf: Path, tmp_path: P
     settings = config(llm=EngineSettings(model=str(gguf)))
     pool = app.build_pool(settings, Store(tmp_path / "models"), {"EDGESERVE_MAX_NEW_TOKENS": "77"})
     assert pool.configured["llm"].options["max_new_tokens"] == 77
+
+
+def test_chains_reach_the_gates(gguf: Path, tmp_path: Path) -> None:
+    engines = {job: EngineSettings(model=str(gguf), mmproj=str(gguf)) for job in ("llm", "vision")}
+    engines["vision"] = dataclasses.replace(engines["vision"], when=("chat",))
+    pool = app.build_pool(config(**engines), Store(tmp_path / "models"), {})
+    told: list[str] = []
+    for job, gate in pool.gates.items():
+        gate.warm_up = functools.partial(told.append, job)  # type: ignore[method-assign]
+    pool.gates["llm"].on_serve(ask("hello"))
+    assert told == ["vision"]
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,14 @@ def test_vision_by_flags(tmp_path: Path) -> None:
     assert read.engines["vision"].mmproj == "p.gguf"
 
 
+def test_engines_heated_ahead_by_kind_of_request(tmp_path: Path) -> None:
+    text = '[llm]\nmodel = "a"\nwhen = "transcribe"\n[tts]\nmodel = "b"\nwhen = ["transcribe", "chat"]\n'
+    engines = config.load({}, path=write(tmp_path, text)).engines
+    assert engines["tts"].when == ("transcribe", "chat")
+    assert engines["tts"].options == {}
+    assert config.chains(engines) == {"chat": ("tts",), "vision": (), "transcribe": ("llm", "tts"), "speak": ()}
+
+
 def test_device_and_preload_reach_all_engines() -> None:
     read = config.load({"EDGESERVE_DEVICE": "cpu"}, flags={"PRELOAD": "tts,asr"})
     assert {one.device for one in read.engines.values()} == {"cpu"}
@@ -85,6 +93,12 @@ def test_device_and_preload_reach_all_engines() -> None:
         ('[residency]\nidle_timeout = "5m"\n', "expected a number"),
         ("[llm]\ncontext = 1\n", r"\[llm\] names no model"),
         ('[llm]\nmodel = "x"\ndevice = "tpu"\n', "expected one of auto, cpu, cuda, metal"),
+        (
+            '[tts]\nmodel = "x"\nwhen = "listen"\n',
+            r"line 3: \[tts\] when = 'listen': expected one of chat, vision, t",
+        ),
+        ('[tts]\nmodel = "x"\nwhen = ["chat", 3]\n', r"\[tts\] when = 3: expected a text in quotes"),
+        ('[tts]\nmodel = "x"\nwhen = ["chat", "speak"]\n', r"when = 'speak': that request heats \[tts\] anyway"),
         ("llm = 3\n", r"line 1: \[llm\] must be a table"),
         ("[server\n", r"not valid TOML: .*line 1"),
     ],

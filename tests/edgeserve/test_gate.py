@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from support.contract import ask
-from support.gates import Clock, CountingGovernor, Mailbox, make_gate, run
+from support.gates import Clock, CountingGovernor, Held, Mailbox, make_gate, run
 
 from edgeserve import logs
 from edgeserve.engine import Rung
@@ -27,32 +25,6 @@ from edgeserve.errors import (
 )
 from edgeserve.gate import Gate
 from edgeserve.messages import ChatRequest, FinishEvent, SpeakRequest, TokenEvent
-
-
-@pytest.fixture
-def gates() -> Iterator[Callable[..., Gate]]:
-    made: list[Gate] = []
-
-    def make(*args: Any, **kwargs: Any) -> Gate:
-        made.append(make_gate(*args, **kwargs))
-        return made[-1]
-
-    yield make
-    for gate in made:
-        gate.stop()
-
-
-class Held:
-    """Makes a fake engine stop at each unit of work until let go."""
-
-    def __init__(self, gate: Gate) -> None:
-        self.entered = threading.Event()
-        self.go = threading.Event()
-        gate.engine._work = self._wait  # type: ignore[attr-defined]
-
-    def _wait(self) -> None:
-        self.entered.set()
-        assert self.go.wait(10)
 
 
 def test_a_request_goes_up_the_ladder_and_runs(gates: Callable[..., Gate]) -> None:
@@ -128,52 +100,6 @@ def test_a_step_down_never_waits_for_work(gates: Callable[..., Gate]) -> None:
     assert not gate.step_down(Rung.COLD)
     held.go.set()
     box.rest()
-
-
-def test_an_idle_engine_saves_what_it_can_do_without(gates: Callable[..., Gate]) -> None:
-    gate = gates(options={"prefix_cache_mb": 3})
-    run(gate, ask("word"))
-    assert gate.savings() == {"prefix_cache": 3 << 20}
-    assert gate.shed("prefix_cache", 3 << 20)
-    assert gate.savings() == {"prefix_cache": 0}
-    assert gate.rung is Rung.HOT
-
-
-def test_an_engine_without_savings_sheds_nothing(gates: Callable[..., Gate]) -> None:
-    gate = gates("tts")
-    assert gate.savings() == {}
-    assert not gate.shed("prefix_cache", 3 << 20)
-
-
-def test_an_engine_at_work_is_not_asked_to_save(gates: Callable[..., Gate]) -> None:
-    """Leased, or with the client gone and its work not yet at its end."""
-    gate = gates(options={"prefix_cache_mb": 3})
-    held = Held(gate)
-    box = Mailbox()
-    gate.acquire()
-    gate.submit(box.work(ask("word")))
-    assert held.entered.wait(10)
-    assert not gate.shed("prefix_cache", 3 << 20)
-    gate.release()
-    assert not gate.shed("prefix_cache", 3 << 20)
-    held.go.set()
-    box.rest()
-    assert gate.engine.steps == ["open", "heat"]  # type: ignore[attr-defined]
-
-
-def test_a_request_may_make_room_in_its_own_engine(gates: Callable[..., Gate]) -> None:
-    """The governor asks while the gate reserves: its worker holds the lock, and a lease is out."""
-
-    class Saving(CountingGovernor):
-        def reserve(self, resident: Any) -> object:
-            told.append(resident.shed("context", 1))
-            return super().reserve(resident)
-
-    told: list[bool] = []
-    gate = gates(governor=Saving())
-    assert run(gate, ask("word"))[1] is None
-    assert told == [True]
-    assert gate.engine.steps == ["shed context", "open", "heat"]  # type: ignore[attr-defined]
 
 
 def test_cancelled_work_ends_and_frees_the_gate(gates: Callable[..., Gate]) -> None:

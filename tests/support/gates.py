@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,6 +40,9 @@ class CountingGovernor:
             raise self.refuse
         self.reserved += 1
         return object()
+
+    def reserve_if_free(self, resident: Any) -> object | None:
+        return None if self.refuse else self.reserve(resident)
 
     def settle(self, reservation: object) -> None:
         self.settled += 1
@@ -98,3 +102,16 @@ def run(gate: Gate, request: Request, before: Callable[[Work], None] = lambda wo
         return mailbox.rest()
     finally:
         gate.release()
+
+
+class Held:
+    """Makes a fake engine stop at each unit of work until let go."""
+
+    def __init__(self, gate: Gate) -> None:
+        self.entered = threading.Event()
+        self.go = threading.Event()
+        gate.engine._work = self._wait  # type: ignore[attr-defined]
+
+    def _wait(self) -> None:
+        self.entered.set()
+        assert self.go.wait(10)

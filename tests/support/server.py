@@ -30,12 +30,14 @@ def fake_pool(jobs: Sequence[Job] = JOBS, *, queue_limit: int = 8, **options: An
     )
 
 
-def small_pool(total_mb: int, options: Mapping[Job, dict[str, float]]) -> Pool:
+def small_pool(
+    total_mb: int, options: Mapping[Job, dict[str, float]], chains: Mapping[str, Sequence[Job]] | None = None
+) -> Pool:
     """Fake engines on a machine where they alone take memory, as much as their options say."""
     probe: Any = FakeProbe(total_mb * MB)
     governor = Governor(POLICY, probe)
     probe.residents = [Gate(FAKES[job](fake_spec(job, **given)), governor) for job, given in options.items()]
-    return Pool(probe.residents, governor)
+    return Pool(probe.residents, governor, chains or {})
 
 
 def build(pool: Pool, *, drain_seconds: float = 5.0, **server: Any) -> Starlette:

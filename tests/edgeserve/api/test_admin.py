@@ -6,13 +6,10 @@ import re
 from typing import Any
 
 import httpx
-import pytest
 from openapi_spec_validator import validate
-from support.server import Running, fake_pool, serving, small_pool
+from support.server import Running, fake_pool, serving
 
 from edgeserve.api.routes import ENTRIES, routes
-from edgeserve.engine import Rung
-from edgeserve.memory.policy import MB
 
 
 def test_the_reports_have_their_shapes(client: httpx.Client) -> None:
@@ -51,24 +48,6 @@ def test_an_engine_at_work_is_not_evicted() -> None:
             answer = httpx.post(f"{running.url}/memory/evict/llm")
         assert answer.status_code == 503
         assert "answering a request" in answer.json()["error"]["message"]
-
-
-@pytest.mark.parametrize("cache_mb", [300, 0])
-def test_an_idle_prefix_cache_goes_before_any_engine_does(cache_mb: int) -> None:
-    """Chat and speech fit together in 1000 MB, but not with 300 MB of cached prefixes."""
-    chat, speech = {"private_mb": 200.0, "prefix_cache_mb": cache_mb}, {"private_mb": 500.0}
-    with serving(small_pool(1000, {"llm": chat, "tts": speech})) as running:
-        assert running.client.post("/v1/chat", json={"prompt": "hello"}).status_code == 200
-        llm = running.pool.gates["llm"]
-        assert llm.savings() == {"prefix_cache": cache_mb * MB}
-        assert running.client.post("/v1/tts/synthesize", json={"text": "hello"}).status_code == 200
-        assert llm.rung is Rung.HOT
-        assert llm.savings()["prefix_cache"] <= 100 * MB
-        assert ("shed prefix_cache" in llm.engine.steps) is bool(cache_mb)  # type: ignore[attr-defined]
-        assert running.client.get("/memory/evictions").json() == []
-        # 100 each are mapped.
-        kept = llm.savings()["prefix_cache"]
-        assert running.pool.governor.books.booked().host == (200 + 500 + 2 * 100) * MB + kept
 
 
 def test_the_document_is_valid_and_has_every_route_and_no_other(client: httpx.Client) -> None:

@@ -181,6 +181,29 @@ def test_a_text_model_over_the_threshold_is_only_warned_about(tmp_path: Path, ca
     assert "Model size 0.8 GB exceeds 70% of 1.0 GB system memory. Expect extreme slowness" in caplog.text
 
 
+def test_what_nobody_waits_for_is_let_up_only_where_it_fits() -> None:
+    world = World(1000, FakeResident("asr", 0, 400), FakeResident("llm", 0, 400), FakeResident("tts", 0, 400))
+    world.heat("asr")
+    world.later(60)
+    reservation = world.governor.reserve_if_free(world.residents["llm"])
+    assert reservation is not None
+    assert world.governor.reserve_if_free(world.residents["tts"]) is None
+    world.governor.release(reservation)
+    assert world.residents["asr"].rung is Rung.HOT
+    assert world.waits == []
+    assert world.booked() == 400 * MB
+
+
+def test_a_model_too_large_for_the_machine_is_never_heated_ahead(tmp_path: Path) -> None:
+    model = tmp_path / "model.gguf"
+    with model.open("wb") as file:
+        file.truncate(701 * MB)
+    world = World(1000, FakeResident("vision", 0, 1))
+    one = world.residents["vision"]
+    one.spec = ModelSpec("vision", "v", "e:E", {"model": model})
+    assert world.governor.reserve_if_free(one) is None
+
+
 def test_a_prefix_cache_goes_before_anybody_is_evicted() -> None:
     llm = ThriftyResident("llm", 0, 300)
     world = World(1000, llm, FakeResident("asr", 500, 100))
