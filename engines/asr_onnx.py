@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure
@@ -97,13 +97,26 @@ class OnnxSpeechToText:
 
     def _whisper(self) -> Whisper:
         files = self.spec.files
-        missing = {"encoder", "cross", "decoder", "config", "tokenizer"} - set(files)
+        missing = {"encoder", "cross", "decoder", "decoder_data", "config", "tokenizer"} - set(files)
         if missing:
             raise EngineFailure(f"{self.spec.name} lacks {', '.join(sorted(missing))}; pull it again")
         config = json.loads(files["config"].read_text(encoding="utf-8"))
+        if "embeddings_offset" not in config:
+            name = self.spec.name
+            raise EngineFailure(
+                f"{name} was converted by an older edgeserve; `edgeserve remove {name}`, then `edgeserve pull {name}`"
+            )
         parts = ("encoder", "cross", "decoder")
         encoder, cross, decoder = (
             ort.session(files[part], threads=self.spec.threads, device=self.spec.device, mapped=True) for part in parts
         )
-        graphs = Graphs(encoder, cross, decoder, config["decoder_layers"], config["decoder_heads"])
+        graphs = Graphs(encoder, cross, decoder, _embeddings(files["decoder_data"], config))
         return Whisper(graphs, Vocabulary.load(files["tokenizer"], files["config"]), config["mel_bins"])
+
+
+def _embeddings(data: Path, config: Mapping[str, Any]) -> Any:
+    """The token embeddings inside the decoder's data, mapped: float32 [vocabulary, width]."""
+    import numpy
+
+    shape = (config["vocabulary_size"], config["width"])
+    return numpy.memmap(data, numpy.float32, "r", config["embeddings_offset"], shape)

@@ -83,6 +83,14 @@ def session(path: Path, *, threads: int | None = None, device: Device = "cpu", m
         raise EngineFailure(f"{path}: ONNX Runtime refuses it: {error}") from error
 
 
+def run(session: Any, names: Sequence[str] | None, inputs: dict[str, Any]) -> list[Any]:
+    """Compute the outputs named (None: all). Raises EngineFailure when the runtime fails, out of memory included."""
+    try:
+        return list(session.run(names, inputs))
+    except Exception as error:  # The runtime's own classes share no base but this.
+        raise EngineFailure(f"ONNX Runtime failed while computing: {error}") from error
+
+
 def release() -> None:
     """Give back what deleted sessions leave on the heap. Call after the last reference is gone."""
     gc.collect()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgeserve.engine import Cancel
+from engines import ort
 from engines.whisper_text import Vocabulary, constrain
 
 MAX_POSITIONS = 448
@@ -27,44 +28,44 @@ class Cancelled(Exception):
 
 
 class Graphs:
-    """The three sessions. Shapes as in edgeserve/convert/whisper.py; all calls on one thread."""
+    """The three sessions and the token embeddings [vocabulary, d], looked up here. Shapes as in
+    edgeserve/convert/whisper.py; all calls on one thread. Raises EngineFailure when the runtime fails."""
 
-    def __init__(self, encoder: Any, cross: Any, decoder: Any, layers: int, heads: int) -> None:
-        self._encoder, self._cross, self._decoder = encoder, cross, decoder
-        self._layers = layers
-        self._names = ["logits"] + [f"present_{part}_{index}" for index in range(layers) for part in "kv"]
-        self._heads = heads
-        self._width = int(decoder.get_inputs()[4].shape[2])
+    def __init__(self, encoder: Any, cross: Any, decoder: Any, embeddings: Any) -> None:
+        import numpy
+
+        self._encoder, self._cross, self._decoder, self._embeddings = encoder, cross, decoder, embeddings
+        self._audio = [one.name for one in cross.get_outputs()]
+        shapes = {one.name: one.shape for one in decoder.get_inputs()}
+        self._past = [name for name in shapes if name.startswith("past_")]
+        self._present = ["logits"] + [name.replace("past", "present") for name in self._past]
+        self._nothing = {
+            name: numpy.zeros([0 if size == "past" else size for size in shapes[name]], numpy.float32)
+            for name in self._past
+        }
 
     def listen(self, mel: Any) -> dict[str, Any]:
         """Features [1, bands, 3000] → the keys and values that the decoder attends to, by input name."""
-        states = self._encoder.run(["states"], {"mel": mel})[0]
-        names = [f"cross_{part}_{index}" for index in range(self._layers) for part in "kv"]
-        return dict(zip(names, self._cross.run(names, {"states": states}), strict=True))
+        (states,) = ort.run(self._encoder, ["states"], {"mel": mel})
+        return dict(zip(self._audio, ort.run(self._cross, self._audio, {"states": states}), strict=True))
 
     def no_past(self) -> dict[str, Any]:
-        import numpy
-
-        keys = numpy.zeros((1, self._heads, self._width, 0), numpy.float32)
-        values = numpy.zeros((1, self._heads, 0, self._width), numpy.float32)
-        return {f"past_{part}_{i}": keys if part == "k" else values for i in range(self._layers) for part in "kv"}
+        return self._nothing
 
     def step(
         self, tokens: Sequence[int], offset: int, rows: Sequence[int], past: dict[str, Any], audio: dict[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
         """Decode ``tokens`` at position ``offset``; returns logits [len(rows), vocabulary] and the new past."""
         inputs = self._inputs(tokens, offset, rows)
-        logits, *present = self._decoder.run(self._names, {**inputs, **past, **audio})
-        renamed = (name.replace("present", "past") for name in self._names[1:])
-        return logits, dict(zip(renamed, present, strict=True))
+        logits, *present = ort.run(self._decoder, self._present, {**inputs, **past, **audio})
+        return logits, dict(zip(self._past, present, strict=True))
 
     def align(self, tokens: Sequence[int], audio: dict[str, Any]) -> Any:
         """Attention of the alignment heads over a whole sequence: [heads, len(tokens), 1500]."""
         inputs = self._inputs(tokens, 0, [len(tokens) - 1])
-        return self._decoder.run(["alignment"], {**inputs, **self.no_past(), **audio})[0]
+        return ort.run(self._decoder, ["alignment"], {**inputs, **self.no_past(), **audio})[0]
 
-    @staticmethod
-    def _inputs(tokens: Sequence[int], offset: int, rows: Sequence[int]) -> dict[str, Any]:
+    def _inputs(self, tokens: Sequence[int], offset: int, rows: Sequence[int]) -> dict[str, Any]:
         import numpy
 
         count = len(tokens)
@@ -72,7 +73,7 @@ class Graphs:
         if count > 1:
             mask[0, 0, :, offset:] = numpy.triu(numpy.full((count, count), -numpy.inf, numpy.float32), 1)
         return {
-            "tokens": numpy.array([tokens], numpy.int64),
+            "embedded": self._embeddings[list(tokens)].astype(numpy.float32, copy=False)[None],
             "positions": numpy.arange(offset, offset + count, dtype=numpy.int64),
             "mask": mask,
             "rows": numpy.array(rows, numpy.int64),

@@ -36,8 +36,13 @@ def log_mel(samples: Any, bands: int) -> Any:
     """float32 samples at 16 kHz, shape (n,) → features [bands, frames], frames = n // 160 + 1."""
     import numpy
 
-    padded = numpy.pad(samples, (0, HOP))
-    padded = numpy.pad(padded, FFT_SIZE // 2, mode="reflect" if len(padded) > FFT_SIZE // 2 else "constant")
+    half = FFT_SIZE // 2
+    reflected = len(samples) + HOP > half
+    padded = numpy.zeros(len(samples) + HOP + 2 * half, numpy.float32)
+    padded[half : half + len(samples)] = samples
+    if reflected:
+        padded[:half] = padded[2 * half : half : -1]
+        padded[-half:] = padded[-half - 2 : -2 * half - 2 : -1]
     frames = (len(padded) - FFT_SIZE) // HOP
     window = numpy.hanning(FFT_SIZE + 1)[:-1].astype(numpy.float32)
     views = numpy.lib.stride_tricks.sliding_window_view(padded, FFT_SIZE)[::HOP]
@@ -47,7 +52,9 @@ def log_mel(samples: Any, bands: int) -> Any:
         power = mel_filters(bands) @ (numpy.abs(spectrum) ** 2).T
         features[:, start : start + BLOCK] = numpy.log10(numpy.maximum(power, 1e-10))
     numpy.maximum(features, features.max() - 8.0, out=features)
-    return (features + 4.0) / 4.0
+    features += 4.0
+    features /= 4.0
+    return features
 
 
 def window(features: Any, start: int) -> Any:

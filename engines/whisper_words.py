@@ -25,13 +25,7 @@ def time_words(
 
     if not tokens:
         return []
-    head = vocabulary.prompt(language, (), 1)
-    sequence = [*head, vocabulary.no_timestamps, *tokens, vocabulary.end]
-    weights = graphs.align(sequence, audio)[:, :, : max(1, frames // 2)]
-    weights = weights / numpy.maximum(weights.sum(axis=-1, keepdims=True), 1e-9)
-    weights = (weights - weights.mean(axis=1, keepdims=True)) / (weights.std(axis=1, keepdims=True) + 1e-9)
-    matrix = _median(weights).mean(axis=0)[len(head) : -1]
-    rows, columns = warp(-matrix)
+    rows, columns = path(graphs, audio, vocabulary, language, tokens, frames)
     jumps = numpy.diff(rows, prepend=-1) > 0
     times = columns[jumps] * SECONDS_PER_TIMESTAMP
     timed, at = [], 0
@@ -39,6 +33,20 @@ def time_words(
         timed.append((Word(float(times[at]), float(times[at + count]), text), count))
         at += count
     return timed
+
+
+def path(
+    graphs: Graphs, audio: dict[str, Any], vocabulary: Vocabulary, language: str, tokens: Sequence[int], frames: int
+) -> tuple[Any, Any]:
+    """Which token (row, one past the last is the end) is said in which 20 ms of the window (column), step by step."""
+    import numpy
+
+    head = vocabulary.prompt(language, (), 1)
+    sequence = [*head, vocabulary.no_timestamps, *tokens, vocabulary.end]
+    weights = graphs.align(sequence, audio)[:, :, : max(1, frames // 2)]
+    weights = weights / numpy.maximum(weights.sum(axis=-1, keepdims=True), 1e-9)
+    weights = (weights - weights.mean(axis=1, keepdims=True)) / (weights.std(axis=1, keepdims=True) + 1e-9)
+    return warp(-_median(weights).mean(axis=0)[len(head) : -1])
 
 
 def split_words(tokens: Sequence[int], vocabulary: Vocabulary, language: str) -> Iterator[tuple[str, int]]:

@@ -7,6 +7,7 @@ variable its name, rank u8, dimensions u32[rank], dtype u8, byte count u32, data
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +17,9 @@ from typing import Any
 from edgeserve.errors import StoreError
 
 VERSION = 6
-DTYPES = {0: "<f4", 1: "i1", 2: "<i2", 3: "<i4", 4: "<f2"}
+BFLOAT16 = 5
+DTYPES = {0: "<f4", 1: "i1", 2: "<i2", 3: "<i4", 4: "<f2", BFLOAT16: "<u2"}
+"""NumPy has no bfloat16: its 16 bits are read as they are and become the upper half of a float32."""
 MAX_RANK = 8
 
 
@@ -65,10 +68,14 @@ class Checkpoint:
         stored = self.read(name)
         if stored.dtype in (numpy.float16, numpy.float32):
             return numpy.asarray(stored, numpy.float32)
+        if stored.dtype == numpy.uint16:
+            return (stored.astype(numpy.uint32) << 16).view(numpy.float32)
         if stored.dtype == numpy.int8 and f"{name}_scale" in self:
             scale = numpy.asarray(self.read(f"{name}_scale"), numpy.float32)
             return numpy.asarray(stored, numpy.float32) / scale.reshape(-1, *[1] * (stored.ndim - 1))
-        raise StoreError(f"{self.path}: {name} is stored as {stored.dtype}; float32, float16 and int8 can be converted")
+        raise StoreError(
+            f"{self.path}: {name} is stored as {stored.dtype}; float32, float16, bfloat16, int8 can be converted"
+        )
 
     def integer(self, name: str) -> int:
         return int(self.read(name).ravel()[0])
@@ -87,6 +94,8 @@ class Checkpoint:
             dtype, size = _number(file, "<B"), _number(file, "<I")
             if dtype not in DTYPES:
                 raise StoreError(f"{self.path}: {name} has the unknown type {dtype}")
+            if size != math.prod(shape) * int(DTYPES[dtype][-1]):
+                raise StoreError(f"{self.path}: {name} has {size} bytes for the shape {shape}; the file is damaged")
             self._variables[name] = Variable(DTYPES[dtype], shape, file.tell(), size)
             if file.seek(size, 1) > end:
                 raise StoreError(f"{self.path}: ends within {name}; pull it again")

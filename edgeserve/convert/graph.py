@@ -66,9 +66,7 @@ class GraphWriter:
         if array.nbytes <= INLINE_BYTES:
             self._weights[name] = self.onnx.numpy_helper.from_array(array, name)
             return name
-        self._data.seek(-self._data.tell() % PAGE, 1)
-        offset = self._data.tell()
-        self._data.write(array.tobytes())
+        offset = self.block(array)
         tensor = self.onnx.TensorProto(name=name, dims=array.shape)
         tensor.data_type = self.onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
         tensor.data_location = self.onnx.TensorProto.EXTERNAL
@@ -77,6 +75,17 @@ class GraphWriter:
             tensor.external_data.add(key=key, value=str(value))
         self._weights[name] = tensor
         return name
+
+    def block(self, array: Any) -> int:
+        """Put an array into the data file, beginning on a page; returns where it begins."""
+        self._data.seek(-self._data.tell() % PAGE, 1)
+        offset = self._data.tell()
+        self._data.write(memoryview(array).cast("B"))
+        return offset
+
+    def place(self, name: str) -> int:
+        """Where a large constant begins in the data file."""
+        return next(int(entry.value) for entry in self._weights[name].external_data if entry.key == "offset")
 
     def integers(self, *values: int) -> str:
         import numpy

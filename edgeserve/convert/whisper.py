@@ -2,16 +2,19 @@
 
     encoder.onnx   mel [1, mels, 3000] → states [1, 1500, d]
     cross.onnx     states → for each layer cross_k_i [1, heads, d/heads, 1500] and cross_v_i [1, heads, 1500, d/heads]
-    decoder.onnx   tokens [1, n], positions [n], mask [1, 1, n, past+n], rows [r], past and cross keys and values
+    decoder.onnx   embedded [1, n, d], positions [n], mask [1, 1, n, past+n], rows [r], past and cross keys and values
                    → logits [r, vocabulary] of the rows asked for, present keys and values, and
                    alignment [alignment heads, n, 1500]: attention to the audio, for word timestamps
 
 One decoder serves the prompt and each step: the past may be empty. Weights are float32, transposed to the order in
-which they are multiplied. The token embedding and the final projection share one matrix, as in the checkpoint.
+which they are multiplied. The token embedding and the final projection share one matrix [vocabulary, d], as in the
+checkpoint; tokens are looked up in it outside the graph, at ``embeddings_offset`` (config.json) of the decoder's data:
+a lookup touches some rows of what may otherwise be a second copy of the largest matrix.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from collections.abc import Callable, Mapping
@@ -19,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from edgeserve.convert.ctranslate2 import Checkpoint
-from edgeserve.convert.graph import GraphWriter
-from edgeserve.errors import StoreError
+from edgeserve.convert.graph import GraphWriter, load_onnx
+from edgeserve.errors import DiskFull, StoreError
 
 Progress = Callable[[str, float], None]
 
@@ -32,9 +35,10 @@ TOKENIZER = "tokenizer.json"
 
 
 def convert(checkpoint: Path, out: Path, progress: Progress | None = None) -> Mapping[str, Path]:
-    """Write the graphs into the folder ``out``; returns the files by role.
+    """Write the graphs into a new folder ``out``, in one step when all is done; returns the files by role.
 
-    ``progress`` is told each stage and the share done. Raises StoreError naming what is missing or cannot be read.
+    ``progress`` is told each stage and the share done. Raises StoreError naming what is missing or cannot be read,
+    DiskFull when it does not fit.
     """
     tell = progress or (lambda stage, share: None)
     for name in ("model.bin", CONFIG, TOKENIZER):
@@ -43,22 +47,55 @@ def convert(checkpoint: Path, out: Path, progress: Progress | None = None) -> Ma
     source = Checkpoint(checkpoint / "model.bin")
     if source.spec != "WhisperSpec":
         raise StoreError(f"{checkpoint}: holds a {source.spec}; only Whisper checkpoints can be converted")
-    settings = json.loads((checkpoint / CONFIG).read_text(encoding="utf-8"))
-    out.mkdir(parents=True, exist_ok=True)
-    whisper = _Whisper(source, settings)
-    for share, (name, write) in enumerate(
-        {"encoder": whisper.encoder, "cross": whisper.cross, "decoder": whisper.decoder}.items()
-    ):
-        tell(name, share / 3)
+    load_onnx()
+    settings = _settings(checkpoint / CONFIG)
+    partial = out.with_name(f".{out.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)  # of a conversion that was killed
+    try:
+        partial.mkdir(parents=True)
+        _write(_Whisper(source, settings), settings, partial, tell)
+        shutil.copyfile(checkpoint / TOKENIZER, partial / TOKENIZER)
+        partial.rename(out)
+    except OSError as error:
+        raise _translated(error, out) from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    tell("done", 1.0)
+    return files_in(out)
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    try:
+        settings = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise StoreError(f"{path}: not valid JSON ({error}); pull it again") from error
+    if not isinstance(settings, dict):
+        raise StoreError(f"{path}: holds no JSON object; pull it again")
+    return settings
+
+
+def _translated(error: OSError, out: Path) -> StoreError:
+    if error.errno == errno.ENOSPC:
+        return DiskFull(f"{out}: the disk is full; a converted model takes twice the size of a float16 checkpoint")
+    return StoreError(f"{out}: cannot be written: {error.strerror}")
+
+
+def _write(whisper: _Whisper, settings: dict[str, Any], out: Path, tell: Progress) -> None:
+    parts = {"encoder": whisper.encoder, "cross": whisper.cross, "decoder": whisper.decoder}
+    for share, (name, write) in enumerate(parts.items()):
+        tell(name, share / len(parts))
         with GraphWriter(out / f"{name}.onnx") as graph:
             write(graph)
             graph.save(f"whisper-{name}")
-    settings["mel_bins"], settings["vocabulary_size"] = whisper.mels, whisper.vocabulary
-    settings["decoder_layers"], settings["decoder_heads"] = whisper.decoder_layers, whisper.decoder_heads
+    settings |= {
+        "mel_bins": whisper.mels,
+        "vocabulary_size": whisper.vocabulary,
+        "width": whisper.width,
+        "decoder_layers": whisper.decoder_layers,
+        "decoder_heads": whisper.decoder_heads,
+        "embeddings_offset": whisper.embeddings_offset,
+    }
     (out / CONFIG).write_text(json.dumps(settings, indent=1), encoding="utf-8")
-    shutil.copyfile(checkpoint / TOKENIZER, out / TOKENIZER)
-    tell("done", 1.0)
-    return files_in(out)
 
 
 def files_in(folder: Path) -> Mapping[str, Path]:
@@ -79,6 +116,7 @@ class _Whisper:
         self.encoder_layers = self._count("encoder")
         self.decoder_layers = self._count("decoder")
         self.head_width = self.width // self.decoder_heads
+        self.embeddings_offset = 0
 
     def _count(self, part: str) -> int:
         layers = 0
@@ -167,19 +205,20 @@ class _Whisper:
             graph.output(f"cross_v_{index}", [1, heads, AUDIO_STATES, self.head_width], values)
 
     def decoder(self, graph: GraphWriter) -> None:
-        tokens = graph.input("tokens", [1, "n"], "INT64")
+        value = graph.input("embedded", [1, "n", self.width])
         positions = graph.input("positions", ["n"], "INT64")
         mask = graph.input("mask", [1, 1, "n", "total"])
         rows = graph.input("rows", ["r"], "INT64")
-        embeddings = graph.constant("embeddings", self._source.weight("decoder/embeddings/weight"))
         places = graph.constant("positions_table", self._source.weight("decoder/position_encodings/encodings"))
-        value = graph.node("Add", graph.node("Gather", embeddings, tokens), graph.node("Gather", places, positions))
+        value = graph.node("Add", value, graph.node("Gather", places, positions))
         attention = []
         for index in range(self.decoder_layers):
             value, weights = self._decoder_layer(graph, index, value, mask)
             attention.append(weights)
         value = graph.node("Gather", self._norm(graph, "decoder/layer_norm", value), rows, axis=1)
         flat = graph.node("Reshape", value, graph.integers(-1, self.width))
+        embeddings = graph.constant("embeddings", self._source.weight("decoder/embeddings/weight"))
+        self.embeddings_offset = graph.place(embeddings)
         logits = graph.node("Gemm", flat, embeddings, transB=1)
         graph.output("logits", ["r", self.vocabulary], logits)
         self._alignment(graph, attention)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy
 
-CODES = {"float32": 0, "int8": 1, "int16": 2, "int32": 3, "float16": 4}
+CODES = {"float32": 0, "int8": 1, "int16": 2, "int32": 3, "float16": 4, "uint16": 5}
+"""uint16 stands for bfloat16, which NumPy lacks."""
 
 
 def text(name: str) -> bytes:

@@ -62,3 +62,19 @@ def test_an_unknown_type_is_refused(tmp_path: Path) -> None:
 def test_a_missing_variable_is_named(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no variable encoder/x"):
         Checkpoint(write_checkpoint(tmp_path / "model.bin", {})).weight("encoder/x")
+
+
+def test_bfloat16_is_widened(tmp_path: Path) -> None:
+    values = numpy.array([1.0, -2.5, 0.15625], numpy.float32)
+    halves = (values.view(numpy.uint32) >> 16).astype(numpy.uint16)
+    checkpoint = Checkpoint(write_checkpoint(tmp_path / "model.bin", {"w": halves}))
+    assert checkpoint.weight("w").tolist() == values.tolist()
+
+
+def test_a_size_that_contradicts_the_shape_is_refused(tmp_path: Path) -> None:
+    path = write_checkpoint(tmp_path / "model.bin", {"w": numpy.zeros(2, numpy.float32)})
+    data = bytearray(path.read_bytes())
+    data[data.index(b"w\0") + 2 + 1] = 3
+    path.write_bytes(bytes(data))
+    with pytest.raises(StoreError, match=r"w has 8 bytes for the shape \(3,\)"):
+        Checkpoint(path)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy
 import pytest
+from support import tiny_whisper
 from support.checkpoints import write_checkpoint
 
 from edgeserve.convert import graph, whisper
@@ -55,3 +57,61 @@ def test_the_graphs_are_valid_and_the_configuration_is_complete(pulled: Pulled) 
         onnx.checker.check_model(str(files[name]))
     config = json.loads(files["config"].read_text(encoding="utf-8"))
     assert (config["mel_bins"], config["vocabulary_size"], config["decoder_layers"]) == (80, 51864, 4)
+
+
+def test_a_conversion_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    source, out = tiny_whisper.build(tmp_path / "checkpoint"), tmp_path / "model"
+    weights = (source / "model.bin").read_bytes().replace(b"decoder/layer_norm/gamma", b"decoder/layer_norm/gamme")
+    (source / "model.bin").write_bytes(weights)
+    with pytest.raises(StoreError, match="no variable decoder/layer_norm/gamma"):
+        whisper.convert(source, out)
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
+
+
+def test_what_a_killed_conversion_left_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / ".model.partial").mkdir()
+    (tmp_path / ".model.partial" / "half.onnx.data").write_bytes(b"half")
+    files = whisper.convert(tiny_whisper.build(tmp_path / "checkpoint"), tmp_path / "model")
+    assert {path.name for path in (tmp_path / "model").iterdir()} == {path.name for path in files.values()}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint", "model"]
+
+
+def test_progress_is_told_in_order(tmp_path: Path) -> None:
+    told: list[tuple[str, float]] = []
+    whisper.convert(
+        tiny_whisper.build(tmp_path / "a"), tmp_path / "b", lambda stage, share: told.append((stage, share))
+    )
+    assert [stage for stage, _ in told] == ["encoder", "cross", "decoder", "done"]
+    assert [share for _, share in told] == sorted(share for _, share in told)
+
+
+@pytest.mark.parametrize(("text", "message"), [("{", "not valid JSON"), ("[]", "no JSON object")])
+def test_a_damaged_configuration_is_named(tmp_path: Path, text: str, message: str) -> None:
+    source = tiny_whisper.build(tmp_path / "a")
+    (source / "config.json").write_text(text, encoding="utf-8")
+    with pytest.raises(StoreError, match=message):
+        whisper.convert(source, tmp_path / "b")
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file", encoding="utf-8")
+    with pytest.raises(StoreError, match="cannot be written"):
+        whisper.convert(tiny_whisper.build(tmp_path / "a"), tmp_path / "taken" / "model")
+
+
+def test_a_missing_package_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(StoreError, match=r"pip install 'edgeserve\[starter\]'"):
+        whisper.convert(tiny_whisper.build(tmp_path / "a"), tmp_path / "b")
+
+
+def test_memory_stays_that_of_a_few_matrices(tmp_path: Path) -> None:
+    """The largest matrix is held once as float32, and once more at most while it is turned round."""
+    import tracemalloc
+
+    source = tiny_whisper.build(tmp_path / "a", stored="float16")
+    tracemalloc.start()
+    whisper.convert(source, tmp_path / "b")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2.2 * 4 * tiny_whisper.VOCABULARY * tiny_whisper.WIDTH
