@@ -9,23 +9,21 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import json
-import os
+import importlib
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from edgeserve.engine import Job
+from edgeserve import manifest
+from edgeserve.engine import Job, ModelSpec
 from edgeserve.errors import ConfigError, DiskFull, ModelMissing, NotFound, SourceUnavailable, StoreError
 from edgeserve.sources.source import HubSource, PackageSource, Progress, Source, check
 from edgeserve.wanted import Wanted, plain, understand
 
 __all__ = ["Progress", "Store", "StoredModel", "default_root"]
 
-MANIFEST = "manifest.json"
 CONVERSION_SHARE = 2.5
 """A converted checkpoint in float32 beside the float16 original, for the time of the conversion."""
 
@@ -64,7 +62,8 @@ class Store:
     def pull(self, what: str, *, progress: Callable[[Progress], None] | None = None) -> StoredModel:
         """Fetch a catalogue model, ``hub:org/repo[/file][@revision]``, a URL, or take a local path; returns it.
 
-        Fetches nothing when it is here. Raises NotFound, and StoreError and its kinds.
+        Fetches nothing when it is here, unless an older version converted it. Then the engine does what it does once
+        for a machine. Raises NotFound, and StoreError and its kinds.
         """
         wanted = understand(what)
         if wanted.here is not None:
@@ -74,38 +73,38 @@ class Store:
             with contextlib.suppress(ModelMissing):
                 return self._read(wanted.name)
             self._room(wanted)
-            return self._fetch(wanted, tell)
+            stored = self._fetch(wanted, tell)
+            _prepare(stored, tell)
+            return stored
 
     def find(self, name: str) -> StoredModel:
-        """A pulled model, or a local file to be used in place. Raises ModelMissing naming the command that pulls it."""
+        """A pulled model, or a local file to be used in place.
+
+        Raises ModelMissing naming the command that pulls it, also for one that an older version converted.
+        """
         wanted = self._meant(name)
         return _in_place(wanted) if wanted.here is not None else self._read(wanted.name)
 
     def list(self) -> tuple[StoredModel, ...]:
-        folders = sorted(self.root.glob(f"*/{MANIFEST}")) if self.root.is_dir() else []
-        return tuple(self._read(path.parent.name) for path in folders if not path.parent.name.startswith("."))
+        folders = sorted(self.root.glob(f"*/{manifest.FILE}")) if self.root.is_dir() else []
+        names = (path.parent.name for path in folders)
+        return tuple(self._stored(name, manifest.read(self.root / name)) for name in names if not name.startswith("."))
 
     def remove(self, name: str) -> None:
         """Damaged models too. Raises ModelMissing."""
         wanted = self._meant(name)
         if wanted.here is not None:
             raise StoreError(f"{name} is used in place and was not pulled; remove the file yourself")
-        self._manifest(wanted.name)
+        manifest.read(self.root / wanted.name)
         with self._written(wanted.name), self._locked(wanted.name, lambda progress: None):
-            self._manifest(wanted.name)  # again: another process may have removed it meanwhile
-            # Renamed first: a half-removed model must not be found.
-            gone = self.root / f".removed-{wanted.name}"
-            if gone.exists():  # of a removal that was killed
-                shutil.rmtree(gone)
-            (self.root / wanted.name).rename(gone)
-            shutil.rmtree(gone)
+            manifest.read(self.root / wanted.name)  # again: another process may have removed it meanwhile
+            self._drop(wanted.name)
 
     def verify(self, name: str, *, progress: Callable[[Progress], None] | None = None) -> StoredModel:
         """Read every file again. Raises ChecksumMismatch for one that changed, which is then removed."""
         stored = self.find(name)
-        manifest = self._manifest(stored.name)
         tell = progress or (lambda progress: None)
-        for entry in manifest["files"].values():
+        for entry in manifest.read(self.root / stored.name)["files"].values():
             path = self.root / stored.name / entry["name"]
             check(path, entry["sha256"], lambda done, total: tell(Progress(stored.name, "verify", done, total)))
         return stored
@@ -116,8 +115,8 @@ class Store:
         except NotFound as error:
             # What came from an address is known by the name that `edgeserve list` shows.
             with contextlib.suppress(ModelMissing):
-                manifest = self._manifest(plain(name))
-                return Wanted(plain(name), manifest["job"], manifest["engine"])
+                known = manifest.read(self.root / plain(name))
+                return Wanted(plain(name), known["job"], known["engine"])
             raise ModelMissing(error.message, param="model") from None
 
     # One pull
@@ -134,7 +133,9 @@ class Store:
                     check(path, expected, lambda done, total: tell(Progress(wanted.name, "verify", done, total)))
             if wanted.convert:
                 files = _convert(wanted, partial, tell)
-            _write_manifest(partial, wanted, files, str(source))
+            manifest.write(partial, wanted, files, str(source))
+            if (self.root / wanted.name).exists():  # of an older version
+                self._drop(wanted.name)
             partial.rename(self.root / wanted.name)
         except BaseException:
             _keep_only_parts(partial)
@@ -193,23 +194,32 @@ class Store:
                 fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
-    def _read(self, name: str) -> StoredModel:
-        manifest = self._manifest(name)
-        folder = self.root / name
-        files = {role: folder / one["name"] for role, one in manifest["files"].items()}
-        for role, path in files.items():
-            if not path.is_file() or path.stat().st_size != manifest["files"][role]["size"]:
-                raise StoreError(f"{path} is damaged or gone; `edgeserve remove {name}`, then `edgeserve pull {name}`")
-        size = sum(one["size"] for one in manifest["files"].values())
-        known = {key: manifest[key] for key in ("job", "engine", "licence", "source", "options")}
-        return StoredModel(name=name, files=files, size_bytes=size, **known)
+    def _drop(self, name: str) -> None:
+        # Renamed first: a half-removed model must not be found.
+        gone = self.root / f".removed-{name}"
+        if gone.exists():  # of a removal that was killed
+            shutil.rmtree(gone)
+        (self.root / name).rename(gone)
+        shutil.rmtree(gone)
 
-    def _manifest(self, name: str) -> dict[str, Any]:
-        try:
-            manifest: dict[str, Any] = json.loads((self.root / name / MANIFEST).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise ModelMissing(f"{name} is not on this device; fetch it with `edgeserve pull {name}`") from None
-        return manifest
+    def _read(self, name: str) -> StoredModel:
+        known = manifest.read(self.root / name)
+        if manifest.outdated(known):
+            raise ModelMissing(
+                f"{name} was converted by an older edgeserve and cannot be used; `edgeserve pull {name}` converts it "
+                f"again (it came from {known['source']})"
+            )
+        return self._stored(name, known)
+
+    def _stored(self, name: str, known: manifest.Manifest) -> StoredModel:
+        folder = self.root / name
+        files = {role: folder / one["name"] for role, one in known["files"].items()}
+        for role, path in files.items():
+            if not path.is_file() or path.stat().st_size != known["files"][role]["size"]:
+                raise StoreError(f"{path} is damaged or gone; `edgeserve remove {name}`, then `edgeserve pull {name}`")
+        size = sum(one["size"] for one in known["files"].values())
+        fields = {key: known[key] for key in ("job", "engine", "licence", "source", "options")}
+        return StoredModel(name=name, files=files, size_bytes=size, **fields)
 
 
 def _fetcher(source: Source) -> Callable[..., Mapping[str, Path]]:
@@ -242,25 +252,12 @@ def _convert(wanted: Wanted, partial: Path, tell: Callable[[Progress], None]) ->
     return whisper.files_in(partial)
 
 
-def _write_manifest(folder: Path, wanted: Wanted, files: Mapping[str, Path], source: str) -> None:
-    from edgeserve.sources.source import sha256_of
-
-    manifest = {
-        "name": wanted.name,
-        "job": wanted.job,
-        "engine": wanted.engine,
-        "licence": wanted.licence,
-        "source": source,
-        "options": dict(wanted.options),
-        "files": {
-            role: {"name": path.name, "size": path.stat().st_size, "sha256": sha256_of(path)}
-            for role, path in files.items()
-        },
-    }
-    with (folder / MANIFEST).open("w", encoding="utf-8") as out:
-        json.dump(manifest, out, indent=1)
-        out.flush()
-        os.fsync(out.fileno())
+def _prepare(stored: StoredModel, tell: Callable[[Progress], None]) -> None:
+    """What the engine's module does once for a machine, when it has a ``prepare``; it says itself where it cannot."""
+    prepare = getattr(importlib.import_module(stored.engine.partition(":")[0]), "prepare", None)
+    if prepare is not None:
+        spec = ModelSpec(stored.job, stored.name, stored.engine, stored.files, options=stored.options)
+        prepare(spec, lambda done, total: tell(Progress(stored.name, "prepare", done, total)))
 
 
 def _keep_only_parts(folder: Path) -> None:

@@ -38,7 +38,7 @@ def fetch(store: Store, name: str) -> StoredModel:
 
         def show(progress: Progress) -> None:
             label = f"{progress.model}: {progress.stage}"
-            bar.update(label, progress.done, progress.total, in_bytes=progress.stage != "convert")
+            bar.update(label, progress.done, progress.total, in_bytes=progress.stage in ("download", "verify"))
 
         return store.pull(name, progress=show)
 

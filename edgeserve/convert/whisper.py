@@ -27,6 +27,8 @@ from edgeserve.errors import DiskFull, StoreError
 
 Progress = Callable[[str, float], None]
 
+FORMAT = 2
+"""Of the files written; raised when the engine needs others. 1 looked tokens up inside the decoder."""
 AUDIO_STATES = 1500
 """States of one 30 s window: 3,000 mel frames, halved by the second convolution."""
 EPSILON = 1e-5

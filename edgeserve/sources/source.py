@@ -21,7 +21,7 @@ class Progress:
     """How far a pull is; ``total`` 0 when unknown."""
 
     model: str
-    stage: Literal["wait", "download", "verify", "convert"]
+    stage: Literal["wait", "download", "verify", "convert", "prepare"]
     done: int
     total: int
 

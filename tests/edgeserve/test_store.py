@@ -5,21 +5,26 @@ from __future__ import annotations
 import dataclasses
 import errno
 import hashlib
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support import tiny_whisper
 from support.http_files import Files, serving_files
 
 from edgeserve import catalog, wanted
+from edgeserve.convert import whisper
+from edgeserve.engine import ModelSpec
 from edgeserve.errors import ChecksumMismatch, DiskFull, ModelMissing, SourceUnavailable, StoreError
 from edgeserve.sources.source import Progress, UrlSource
-from edgeserve.store import Store, default_root
+from edgeserve.store import Store, StoredModel, default_root
+from engines import asr_onnx
 
 DATA = os.urandom(200_000)
 
@@ -261,3 +266,49 @@ def test_the_starter_models_have_their_documented_sizes(store: Store, name: str)
     assert stored.licence == entry.licence
     if not entry.convert:
         assert stored.size_bytes == entry.size_bytes
+
+
+def as_older_version(stored: StoredModel) -> None:
+    """As it was before conversions were numbered."""
+    path = stored.files["config"].with_name("manifest.json")
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    assert manifest.pop("format") == whisper.FORMAT
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+
+
+def test_a_model_that_an_older_version_converted_is_converted_again(models: Store, tmp_path: Path) -> None:
+    checkpoint = tiny_whisper.build(tmp_path / "tiny")
+    stored = models.pull(str(checkpoint))
+    as_older_version(stored)
+    stored.files["decoder"].with_name("old").touch()
+    with pytest.raises(ModelMissing, match="older edgeserve.*`edgeserve pull tiny`.*came from .*tiny"):
+        models.find("tiny")
+    assert models.list() == (stored,)
+    assert models.pull(str(checkpoint)) == stored
+    assert models.find("tiny") == stored
+    assert not stored.files["decoder"].with_name("old").exists()
+    assert left(models) == ["tiny"]
+
+
+def test_a_model_that_an_older_version_converted_can_be_removed(models: Store, tmp_path: Path) -> None:
+    as_older_version(models.pull(str(tiny_whisper.build(tmp_path / "tiny"))))
+    models.remove("tiny")
+    assert left(models) == []
+
+
+def test_what_the_engine_prepares_is_told_and_done_once(
+    models: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared: list[ModelSpec] = []
+
+    def prepare(spec: ModelSpec, tell: Callable[[int, int], None]) -> None:
+        prepared.append(spec)
+        tell(1, 3)
+
+    monkeypatch.setattr(asr_onnx, "prepare", prepare, raising=False)
+    told: list[Progress] = []
+    stored = models.pull(str(tiny_whisper.build(tmp_path / "tiny")), progress=told.append)
+    assert [spec.files for spec in prepared] == [stored.files]
+    assert told[-1] == Progress("tiny", "prepare", 1, 3)
+    models.pull(str(tmp_path / "tiny"))
+    assert len(prepared) == 1
