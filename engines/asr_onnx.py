@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure
 from edgeserve.messages import TranscribeEvent, TranscribeRequest
 from engines import asr_families, ort, pages
+from engines.onnx_prepare import Prepared, prepared
 from engines.whisper import Whisper
-from engines.whisper_decode import Graphs
+from engines.whisper_decode import Embeddings, Graphs
 from engines.whisper_text import Vocabulary
 
 
 class Model(Protocol):
     def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]: ...
+
+
+GRAPHS = ("encoder", "cross", "decoder")
+
+
+def prepare(spec: ModelSpec, tell: Callable[[int, int], None]) -> None:
+    """What is done once for a machine, after a pull: Whisper's graphs. ``tell`` hears how many of how many are done."""
+    for done, _ in enumerate(_prepared(spec)):
+        tell(done + 1, len(GRAPHS))
+
+
+def _prepared(spec: ModelSpec) -> Iterator[Prepared]:
+    """Whisper's graphs in order; nothing for the families of onnx-asr."""
+    if "family" not in spec.options:
+        for part in GRAPHS:
+            data = [spec.files[f"{part}_data"]] if f"{part}_data" in spec.files else []
+            yield prepared(spec.files[part], data=data, device=spec.device)
 
 
 class OnnxSpeechToText:
@@ -30,6 +48,7 @@ class OnnxSpeechToText:
     def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
         self._model: Model | None = None
+        self._data: tuple[Path, ...] = ()  # that weights are mapped from
         self._hot = False
         self._private = 0
 
@@ -44,7 +63,8 @@ class OnnxSpeechToText:
 
         Weights inside the graphs are copied to the heap, with what the runtime reorders about 1.3 times their size.
         """
-        mapped = sum(path.stat().st_size for path in self._data if path.is_file())
+        data = (path for role, path in self.spec.files.items() if role.endswith("_data"))
+        mapped = sum(path.stat().st_size for path in data if path.is_file())
         private = int(1.3 * (self.spec.size_bytes - mapped)) + (24 << 20)
         return Footprint(mapped, private, per_request=(32 << 20) + self.spec.size_bytes // 4)
 
@@ -52,11 +72,6 @@ class OnnxSpeechToText:
         if self._model is None:
             return Footprint()
         return Footprint(mapped=sum(map(pages.resident_mapped, self._data)), private=self._private)
-
-    @property
-    def _data(self) -> list[Path]:
-        """The files that weights are mapped from."""
-        return [path for role, path in self.spec.files.items() if role.endswith("_data")]
 
     def open(self) -> None:
         if self._model is not None:
@@ -102,21 +117,12 @@ class OnnxSpeechToText:
             raise EngineFailure(f"{self.spec.name} lacks {', '.join(sorted(missing))}; pull it again")
         config = json.loads(files["config"].read_text(encoding="utf-8"))
         if "embeddings_offset" not in config:
-            name = self.spec.name
-            raise EngineFailure(
-                f"{name} was converted by an older edgeserve; `edgeserve remove {name}`, then `edgeserve pull {name}`"
-            )
-        parts = ("encoder", "cross", "decoder")
+            raise EngineFailure(f"{self.spec.name} was converted by an older edgeserve; pull it again")
+        graphs = list(_prepared(self.spec))
+        self._data = tuple(path for graph in graphs for path in graph.data)
         encoder, cross, decoder = (
-            ort.session(files[part], threads=self.spec.threads, device=self.spec.device, mapped=True) for part in parts
+            graph.session(threads=self.spec.threads, device=self.spec.device) for graph in graphs
         )
-        graphs = Graphs(encoder, cross, decoder, _embeddings(files["decoder_data"], config))
-        return Whisper(graphs, Vocabulary.load(files["tokenizer"], files["config"]), config["mel_bins"])
-
-
-def _embeddings(data: Path, config: Mapping[str, Any]) -> Any:
-    """The token embeddings inside the decoder's data, mapped: float32 [vocabulary, width]."""
-    import numpy
-
-    shape = (config["vocabulary_size"], config["width"])
-    return numpy.memmap(data, numpy.float32, "r", config["embeddings_offset"], shape)
+        embeddings = Embeddings(files["decoder_data"], config["embeddings_offset"], config["width"])
+        vocabulary = Vocabulary.load(files["tokenizer"], files["config"])
+        return Whisper(Graphs(encoder, cross, decoder, embeddings), vocabulary, config["mel_bins"])

@@ -59,22 +59,32 @@ def providers(device: Device) -> Sequence[str]:
     return wanted
 
 
-def session(path: Path, *, threads: int | None = None, device: Device = "cpu", mapped: bool = False) -> Any:
+def session(
+    path: Path, *, threads: int | None = None, device: Device = "cpu", mapped: bool = False, optimised: bool = False
+) -> Any:
     """Open a graph. ``mapped``: its weights lie in a file of their own and are computed with where they are mapped.
 
     Otherwise the runtime reorders weights into a second copy on the heap: measured on Whisper tiny.en, 167 MB private
-    instead of 18, and 20% faster.
-
-    Raises EngineFailure naming the file.
+    instead of 18, and 20% faster; engines/onnx_prepare.py has both. ``optimised``: it was written so, and is taken as
+    it is. Raises EngineFailure naming the file.
     """
+    import onnxruntime
+
+    settings = options(threads)
+    if mapped:
+        settings.add_session_config_entry("session.disable_prepacking", "1")
+    if optimised:
+        settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return create(path, settings, device)
+
+
+def create(path: Path, settings: Any, device: Device = "cpu") -> Any:
+    """An ``InferenceSession`` with these ``SessionOptions``. Raises EngineFailure naming the file."""
     import onnxruntime
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     if not path.is_file():
         raise EngineFailure(f"{path}: no such file; pull the model again with `edgeserve pull`")
-    settings = options(threads)
-    if mapped:
-        settings.add_session_config_entry("session.disable_prepacking", "1")
     try:
         return onnxruntime.InferenceSession(str(path), settings, providers=list(providers(device)))
     except (state.Fail, state.InvalidGraph, state.InvalidProtobuf, state.NoSuchFile, state.RuntimeException) as error:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from edgeserve.engine import Cancel
+from edgeserve.errors import EngineFailure
 from engines import ort
 from engines.whisper_text import Vocabulary, constrain
 
@@ -27,11 +30,34 @@ class Cancelled(Exception):
     """The request was cancelled between two tokens."""
 
 
-class Graphs:
-    """The three sessions and the token embeddings [vocabulary, d], looked up here. Shapes as in
-    edgeserve/convert/whisper.py; all calls on one thread. Raises EngineFailure when the runtime fails."""
+class Embeddings:
+    """Rows of a float32 matrix [vocabulary, d] inside a file; read, not mapped: a token needs one of 50,000 rows."""
 
-    def __init__(self, encoder: Any, cross: Any, decoder: Any, embeddings: Any) -> None:
+    def __init__(self, path: Path, offset: int, width: int) -> None:
+        self._file = path.open("rb", buffering=0)
+        self._offset, self._row = offset, 4 * width
+
+    def rows(self, tokens: Sequence[int]) -> Any:
+        """[len(tokens), d]. Raises EngineFailure when the file has become shorter."""
+        import numpy
+
+        read = (os.pread(self._file.fileno(), self._row, self._offset + token * self._row) for token in tokens)
+        found = b"".join(read)
+        if len(found) != len(tokens) * self._row:
+            raise EngineFailure(f"{self._file.name}: ends within the embeddings; verify or pull the model again")
+        return numpy.frombuffer(found, numpy.float32).reshape(len(tokens), -1)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class Graphs:
+    """The three sessions and the token embeddings. Shapes as in edgeserve/convert/whisper.py; all calls on one thread.
+
+    Raises EngineFailure when the runtime fails.
+    """
+
+    def __init__(self, encoder: Any, cross: Any, decoder: Any, embeddings: Embeddings) -> None:
         import numpy
 
         self._encoder, self._cross, self._decoder, self._embeddings = encoder, cross, decoder, embeddings
@@ -73,7 +99,7 @@ class Graphs:
         if count > 1:
             mask[0, 0, :, offset:] = numpy.triu(numpy.full((count, count), -numpy.inf, numpy.float32), 1)
         return {
-            "embedded": self._embeddings[list(tokens)].astype(numpy.float32, copy=False)[None],
+            "embedded": self._embeddings.rows(tokens)[None],
             "positions": numpy.arange(offset, offset + count, dtype=numpy.int64),
             "mask": mask,
             "rows": numpy.array(rows, numpy.int64),

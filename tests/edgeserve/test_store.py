@@ -281,7 +281,7 @@ def test_a_model_that_an_older_version_converted_is_converted_again(models: Stor
     stored = models.pull(str(checkpoint))
     as_older_version(stored)
     stored.files["decoder"].with_name("old").touch()
-    with pytest.raises(ModelMissing, match="older edgeserve.*`edgeserve pull tiny`.*came from .*tiny"):
+    with pytest.raises(ModelMissing, match=r"older edgeserve.*`edgeserve pull tiny`.*came from .*tiny"):
         models.find("tiny")
     assert models.list() == (stored,)
     assert models.pull(str(checkpoint)) == stored
