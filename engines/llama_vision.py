@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
+import functools
+from collections.abc import Mapping
 from typing import Any
 
-from edgeserve.engine import Cancel, Footprint, ModelSpec
+from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import ContextOverflow, EngineFailure, UnsupportedMedia
 from edgeserve.messages import ChatRequest
 from engines import pages
@@ -13,11 +16,12 @@ from engines.llama import LlamaChat
 from engines.llama_context import BATCH, Cancelled, Context, default_threads
 from engines.llama_model import MappedModel
 from engines.llama_runtime import mtmd, why
+from engines.projector_header import ProjectorShape, read_projector_shape
 
 MARKER = "<__media__>"
 """What stands for a picture in the prompt (mtmd_default_marker)."""
-IMAGE_BYTES = 64 << 20
-"""Working memory for one picture: decoded pixels, resized tiles, the encoder's activations."""
+DECODED_BYTES = 64 << 20
+"""One picture as sent, of the most pixels that are accepted, and resized."""
 
 
 class LlamaVision(LlamaChat):
@@ -32,14 +36,31 @@ class LlamaVision(LlamaChat):
         self._projector: Any = None
 
     def estimate(self) -> Footprint:
-        text = super().estimate()
-        projector = self.spec.files["mmproj"].stat().st_size
-        return Footprint(text.mapped, text.private + projector, text.per_request + IMAGE_BYTES)
+        text, projector = super().estimate(), self.spec.files["mmproj"].stat().st_size
+        picture = DECODED_BYTES + self._picture.image_bytes(self.options.image_max_tokens)
+        return dataclasses.replace(text, private=text.private + projector, per_request=text.per_request + picture)
+
+    def savings(self) -> Mapping[str, int]:
+        """Also smaller pictures, where the projector takes them of any size."""
+        image = 0 if self.rung is Rung.HOT else self._picture.savable(self.options.image_max_tokens)
+        return {**super().savings(), "image": image}
+
+    def shed(self, kind: str, amount: int) -> None:
+        if kind == "image" and self.rung is not Rung.HOT:
+            fewer = self._picture.fewer(self.options.image_max_tokens, amount)
+            self.options = dataclasses.replace(self.options, image_max_tokens=fewer)
+        else:
+            super().shed(kind, amount)
+
+    @functools.cached_property
+    def _picture(self) -> ProjectorShape:
+        return read_projector_shape(self.spec.files["mmproj"])
 
     def open(self) -> None:
         path = self.spec.files.get("mmproj")
         if path is None or not path.is_file():
             raise EngineFailure(f"{path}: no such projector; name one with mmproj in models.toml")
+        _ = self._picture  # read before it is needed under a lock; raises EngineFailure for what is no projector
         super().open()
 
     def _make_context(self, model: MappedModel) -> Context:

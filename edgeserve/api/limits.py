@@ -19,7 +19,7 @@ class Limits:
     """Sizes in bytes, characters, pixels and seconds as named."""
 
     max_body_bytes: int = 32 * MB
-    max_image_pixels: int = 40_000_000
+    max_image_pixels: int = 20_000_000
     max_images: int = 8
     max_audio_seconds: float = 7200.0
     max_text_chars: int = 16_384

@@ -193,7 +193,7 @@ def test_no_audio_at_all(client: httpx.Client) -> None:
 def test_an_image_of_a_hundred_million_pixels_is_refused_unread(client: httpx.Client) -> None:
     head = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII5B", 13, b"IHDR", 10_000, 10_000, 8, 2, 0, 0, 0)
     failure = error(client.post("/v1/vision/analyze", files={"image": head}), 413)
-    assert "10000×10000, 100 million pixels; the limit is 40 million" in failure["message"]
+    assert "10000×10000, 100 million pixels; the limit is 20 million" in failure["message"]
 
 
 def test_words_sent_as_an_image(client: httpx.Client) -> None:
