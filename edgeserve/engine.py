@@ -15,7 +15,7 @@ worker. Constructing an engine is free: no file is read, no runtime imported.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
@@ -145,6 +145,15 @@ class Thrifty(Protocol):
 
     def restore(self) -> None:
         """Take the next way up with the context and pictures that are configured. Called as ``shed`` is."""
+        ...
+
+
+@runtime_checkable
+class Prefetchable(Protocol):
+    """An engine that reads other files than its spec names on the way up. Optional."""
+
+    def prefetch_files(self) -> Iterable[Path]:
+        """In the order in which they are read; those that are missing are passed over. Any thread, any rung."""
         ...
 
 

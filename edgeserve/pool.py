@@ -9,12 +9,13 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import cast
 
-from edgeserve.engine import Job, ModelSpec, Rung, TextToSpeech
+from edgeserve.engine import Job, ModelSpec, Prefetchable, Rung, TextToSpeech
 from edgeserve.errors import Cancelled, NotConfigured, ShuttingDown
 from edgeserve.gate import Gate
 from edgeserve.memory.governor import Governor
 from edgeserve.messages import Event, Request
 from edgeserve.monitor import MAPPED_AT_STARTUP
+from edgeserve.prefetch import Prefetch
 from edgeserve.work import Done, Work, kind_of
 
 HOW_TO_ADD: Mapping[Job, str] = MappingProxyType(
@@ -105,6 +106,7 @@ class Pool:
         for gate in self.gates.values():
             governor.adopt(gate)
             gate.on_serve = self._heat_ahead
+        self._prefetches = {job: self._prefetch(gate) for job, gate in self.gates.items()}
 
     def rung(self, job: Job) -> Rung:
         return self._gate(job).rung
@@ -117,6 +119,16 @@ class Pool:
         gate = self._gate(job)
         gate.acquire(keep_alive)
         return Lease(gate)
+
+    def expect(self, jobs: Sequence[Job]) -> None:
+        """A request for the first of these that is configured is coming in: fetch its model files ahead.
+
+        Returns at once; does nothing for an engine that is hot.
+        """
+        for job in jobs:
+            if job in self._prefetches:
+                self._prefetches[job].start()
+                return
 
     def voices(self) -> tuple[str, ...]:
         """Voices of the speech engine, the default first."""
@@ -150,6 +162,8 @@ class Pool:
     async def drain(self, seconds: float) -> None:
         """Take no new requests, let the ones under way end, and cut those that need longer, telling them why."""
         until = time.monotonic() + seconds
+        for prefetch in self._prefetches.values():
+            await asyncio.to_thread(prefetch.stop)
         for gate in self.gates.values():
             if not await asyncio.to_thread(gate.drain, until):
                 reason = f"the server is shutting down and the answer took longer than its drain time of {seconds:g} s"
@@ -157,12 +171,24 @@ class Pool:
 
     async def stop(self) -> None:
         """End all workers and close all engines."""
+        for prefetch in self._prefetches.values():
+            await asyncio.to_thread(prefetch.stop)
         for gate in self.gates.values():
             await asyncio.to_thread(gate.stop)
 
     def _heat_ahead(self, request: Request) -> None:
         for job in self._chains.get(kind_of(request), ()):
             self.gates[job].warm_up()
+
+    def _prefetch(self, gate: Gate) -> Prefetch:
+        engine = gate.engine
+        files = engine.prefetch_files if isinstance(engine, Prefetchable) else gate.spec.files.values
+        return Prefetch(files, lambda: gate.rung is not Rung.HOT, self._room)
+
+    def _room(self) -> int:
+        """Bytes free for the page cache beside the weights that are in use."""
+        readings = self.governor.probe.latest()
+        return readings.available - readings.process.file
 
     def _gate(self, job: Job) -> Gate:
         try:

@@ -34,9 +34,11 @@ ARROWS: dict[str, set[str]] = {
     "edgeserve.memory": CONTRACT | {"edgeserve.memory"},
     "edgeserve.work": LEAVES,
     "edgeserve.worker": set(),
+    "edgeserve.prefetch": set(),
     "edgeserve.gate": CONTRACT | {"edgeserve.memory", "edgeserve.work", "edgeserve.worker"},
     "edgeserve.monitor": CONTRACT | {"edgeserve.memory", "edgeserve.gate"},
-    "edgeserve.pool": CONTRACT | {"edgeserve.memory", "edgeserve.gate", "edgeserve.monitor", "edgeserve.work"},
+    "edgeserve.pool": CONTRACT
+    | {"edgeserve.memory", "edgeserve.gate", "edgeserve.monitor", "edgeserve.work", "edgeserve.prefetch"},
     "edgeserve.api": CONTRACT | {"edgeserve", "edgeserve.api", "edgeserve.pool", "edgeserve.logs"},
     "engines": CONTRACT | {"engines"},
 }

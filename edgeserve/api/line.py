@@ -60,12 +60,13 @@ Parse = Callable[[Request], Awaitable[Call]]
 Events = AsyncGenerator[tuple[int, messages.Event], None]
 
 
-def answering(parse: Parse) -> Callable[[Request], Awaitable[Response]]:
-    """The endpoint of a route that an engine answers."""
+def answering(parse: Parse, *jobs: Job) -> Callable[[Request], Awaitable[Response]]:
+    """The endpoint of a route that an engine answers, most likely the first of ``jobs`` that is configured."""
 
     async def endpoint(request: Request) -> Response:
-        call = await parse(request)
         pool: Pool = request.app.state.pool
+        pool.expect(jobs)
+        call = await parse(request)
         lease = await pool.lease(call.job, call.keep_alive)
         try:
             async with _watching(request.receive, lease):

@@ -16,6 +16,7 @@ from edgeserve.api.auth import KeyRequired
 from edgeserve.api.limits import BodyLimit, Limits
 from edgeserve.api.line import answering
 from edgeserve.api.request_id import RequestId
+from edgeserve.engine import Job
 from edgeserve.errors import EdgeserveError, NotSupported
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -49,32 +50,33 @@ async def describe(request: Request) -> Response:
 
 SSE, WAV = "text/event-stream", "audio/wav"
 STREAMED = "streamed transcriptions"
+CHAT: tuple[Job, ...] = ("llm", "vision")
 
 ENTRIES = (
     Entry("GET", "/", "Where things are", health.root),
     Entry("GET", "/v1/health", "Configured engines and their rungs", health.health),
     Entry("GET", "/v1/models", "Models served, in both dialects' shapes", models.list_models),
     Entry("GET", "/v1/models/{model:path}", "One model", models.get_model),
-    Entry("POST", "/v1/chat", "Answer a prompt or conversation", answering(native.chat), "Chat"),
-    Entry("POST", "/v1/chat/stream", "The same, token by token", answering(native.chat_stream), "Chat", SSE),
-    Entry("POST", "/v1/chat/soap", "SOAP note of a consultation", answering(native.soap), "Soap"),
-    Entry("POST", "/v1/chat/summarize", "Summary of a text", answering(native.summarize), "Summarize"),
-    Entry("POST", "/v1/vision/analyze", "Describe an image", answering(native.analyze), "Image"),
-    Entry("POST", "/v1/vision/ocr", "Read the text in an image", answering(native.ocr), "Image"),
-    Entry("POST", "/v1/transcribe/file", "Transcribe a WAV file", answering(native.transcribe), "Recording"),
+    Entry("POST", "/v1/chat", "Answer a prompt or conversation", answering(native.chat, *CHAT), "Chat"),
+    Entry("POST", "/v1/chat/stream", "The same, token by token", answering(native.chat_stream, *CHAT), "Chat", SSE),
+    Entry("POST", "/v1/chat/soap", "SOAP note of a consultation", answering(native.soap, *CHAT), "Soap"),
+    Entry("POST", "/v1/chat/summarize", "Summary of a text", answering(native.summarize, *CHAT), "Summarize"),
+    Entry("POST", "/v1/vision/analyze", "Describe an image", answering(native.analyze, "vision"), "Image"),
+    Entry("POST", "/v1/vision/ocr", "Read the text in an image", answering(native.ocr, "vision"), "Image"),
+    Entry("POST", "/v1/transcribe/file", "Transcribe a WAV file", answering(native.transcribe, "asr"), "Recording"),
     Entry("POST", "/v1/transcribe/stream", "Later: start a transcription session", later(STREAMED)),
     Entry("POST", "/v1/transcribe/push", "Later: push audio into a session", later(STREAMED)),
     Entry("POST", "/v1/transcribe/flush", "Later: end a session", later(STREAMED)),
-    Entry("POST", "/v1/tts/synthesize", "Say a text", answering(native.synthesize), "Speak", WAV),
+    Entry("POST", "/v1/tts/synthesize", "Say a text", answering(native.synthesize, "tts"), "Speak", WAV),
     Entry("GET", "/v1/tts/voices", "Voices, the default first", health.voices),
-    Entry("POST", "/v1/chat/completions", "OpenAI chat", answering(openai_chat.chat), "ChatCompletion"),
-    Entry("POST", "/v1/completions", "OpenAI completions", answering(openai_chat.completions), "Completion"),
+    Entry("POST", "/v1/chat/completions", "OpenAI chat", answering(openai_chat.chat, *CHAT), "ChatCompletion"),
+    Entry("POST", "/v1/completions", "OpenAI completions", answering(openai_chat.completions, *CHAT), "Completion"),
     Entry("POST", "/v1/embeddings", "Later: OpenAI embeddings", later("embeddings")),
     Entry(
         "POST",
         "/v1/audio/transcriptions",
         "OpenAI transcription of a WAV file",
-        answering(openai_audio.transcriptions),
+        answering(openai_audio.transcriptions, "asr"),
         "Transcription",
     ),
     Entry("POST", "/v1/audio/translations", "Later: OpenAI translation", later("translations")),
@@ -82,7 +84,7 @@ ENTRIES = (
         "POST",
         "/v1/audio/speech",
         "OpenAI speech; WAV unless pcm is asked for",
-        answering(openai_audio.speech),
+        answering(openai_audio.speech, "tts"),
         "Speech",
         WAV,
     ),
