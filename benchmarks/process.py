@@ -15,23 +15,46 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 MB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Proportional set size of a process in MB (Linux ``smaps_rollup``): all, anonymous, file-backed."""
+    """What a process takes in MB: all, anonymous, file-backed."""
 
     pss: float
     anonymous: float
     file: float
 
+    def __add__(self, other: Memory) -> Memory:
+        return Memory(self.pss + other.pss, self.anonymous + other.anonymous, self.file + other.file)
+
 
 def memory_of(pid: int) -> Memory:
-    """Raises OSError where the system has no ``smaps_rollup``."""
-    text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
+    """Proportional set size (Linux, ``smaps_rollup``); elsewhere the unique set size, all of it counted as anonymous.
+
+    Raises ProcessLookupError when the process has ended, PermissionError when it is not ours.
+    """
+    if not Path("/proc/self/smaps_rollup").exists():
+        return _unique(pid)
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
+    except FileNotFoundError:
+        raise ProcessLookupError(f"there is no process {pid}") from None
     rows = {line.split(":")[0]: line.split()[1] for line in text.splitlines()[1:]}
     return Memory(*(int(rows[name]) / 1024 for name in ("Pss", "Pss_Anon", "Pss_File")))
+
+
+def _unique(pid: int) -> Memory:
+    try:
+        size = psutil.Process(pid).memory_full_info().uss / MB
+    except psutil.NoSuchProcess:
+        raise ProcessLookupError(f"there is no process {pid}") from None
+    except psutil.AccessDenied:
+        raise PermissionError(f"process {pid} is not ours to read") from None
+    return Memory(size, size, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
