@@ -33,7 +33,7 @@ LIVE_TENSORS = 8
 
 @dataclass(frozen=True, slots=True)
 class ProjectorShape:
-    """``patches`` of one picture of a fixed size; ``most_tokens`` of one of any size, 0 for a projector with a fixed."""
+    """``patches`` of one picture of a fixed size; ``most_tokens`` of one of any size, 0 where it is fixed."""
 
     patches: int
     patch: int

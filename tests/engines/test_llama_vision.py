@@ -123,8 +123,12 @@ def test_a_missing_projector_is_named(files: Mapping[str, Path], tmp_path: Path)
         engine.open()
 
 
-def test_a_projector_that_is_none_is_named(files: Mapping[str, Path]) -> None:
-    engine = LlamaVision(spec_of({"model": files["model"], "mmproj": files["model"]}))
+def test_a_projector_that_is_none_is_named(files: Mapping[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(EngineFailure, match="no vision projector"):
+        LlamaVision(spec_of({"model": files["model"], "mmproj": files["model"]})).open()
+    cut = tmp_path / "cut.gguf"
+    cut.write_bytes(files["mmproj"].read_bytes()[:100_000])
+    engine = LlamaVision(spec_of({"model": files["model"], "mmproj": cut}))
     engine.open()
     with pytest.raises(EngineFailure, match="cannot read it as a projector"):
         engine.heat()
