@@ -1,7 +1,8 @@
 """The idle monitor: one thread that asks engines to step down when nobody has used them for a while.
 
 Hot engines fall to warm after ``warm_after`` seconds, lazy ones to cold after ``idle_timeout``; those mapped at
-startup stop at warm (DESIGN: the residency ladder). A request may set one time of its own for both: its keep_alive.
+startup stop at warm (DESIGN: the residency ladder) and drop their prefix caches then. A request may set one time of its
+own for both: its keep_alive. When no engine is hot any more, the process as a whole is put to rest.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ class Monitor:
         self._clock = clock
         self._nudge = threading.Event()
         self._stopping = False
+        self._resting_on: tuple[Rung, ...] | None = None
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -83,6 +85,19 @@ class Monitor:
             to = rung_when_idle(gate.job, gate.rung, idle, self._policy, keep_alive)
             if to < gate.rung and not gate.pinned and not gate.leases:
                 self._governor.step_down(gate, to, "idle" if keep_alive is None else "keep_alive")
+            all_goes = self._policy.idle_timeout if keep_alive is None else keep_alive
+            if idle >= all_goes and not gate.pinned and not gate.leases:
+                self._governor.drop_prefix_cache(gate)
+        self._rest()
+
+    def _rest(self) -> None:
+        """Once no engine is hot, and again when one has gone further down since."""
+        rungs = tuple(gate.rung for gate in self._gates)
+        if Rung.HOT in rungs or any(gate.leases for gate in self._gates):
+            self._resting_on = None
+        elif rungs != self._resting_on:
+            self._governor.rest()
+            self._resting_on = rungs
 
     def pause(self) -> float:
         """Seconds until the next round: the interval, or less when a keep_alive ends before."""

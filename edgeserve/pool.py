@@ -158,6 +158,8 @@ class Pool:
                 await asyncio.to_thread(gate.preload)
             elif job in MAPPED_AT_STARTUP:
                 await asyncio.to_thread(gate.map)
+        if not wanted:
+            await asyncio.to_thread(self.governor.rest)
 
     async def drain(self, seconds: float) -> None:
         """Take no new requests, let the ones under way end, and cut those that need longer, telling them why."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from edgeserve.engine import Rung
 from edgeserve.errors import MemoryPressure
-from edgeserve.memory import heap, report
+from edgeserve.memory import code, heap, report
 from edgeserve.memory.admission import Admission, Reservation
 from edgeserve.memory.books import Books, Pause
 from edgeserve.memory.budget import Budget, budget, prefix_cache_threshold
@@ -19,7 +19,7 @@ from edgeserve.memory.entry import Resident
 from edgeserve.memory.history import StepRecord
 from edgeserve.memory.ledger import Ledger
 from edgeserve.memory.mover import Mover
-from edgeserve.memory.plan import may_step_down
+from edgeserve.memory.plan import Standing, may_step_down
 from edgeserve.memory.policy import MB, MemoryPolicy
 from edgeserve.memory.pressure import Level, level_of, relief, used_percent
 from edgeserve.memory.probe import Probe
@@ -36,7 +36,7 @@ QUIET_SECONDS = 1.0
 
 class Governor:
     """``clock`` in seconds, the one that ``Resident.last_used`` is on; ``wait`` pauses on a held condition; ``wall`` in
-    seconds since the epoch; ``trim`` gives the process's free heap back."""
+    seconds since the epoch; ``trim`` gives the process's free heap back, ``drop_code`` its libraries' pages."""
 
     def __init__(
         self,
@@ -48,6 +48,7 @@ class Governor:
         wait: Pause = threading.Condition.wait,
         wall: Callable[[], float] = time.time,
         trim: Callable[[], None] = heap.trim,
+        drop_code: Callable[[], int] = code.drop,
     ) -> None:
         self.policy = policy
         self.probe = probe
@@ -55,6 +56,7 @@ class Governor:
         self._mover = Mover(self.books, probe)
         self._admission = Admission(self.books, probe, self._mover)
         self._trim = trim
+        self._drop_code = drop_code
         self._emergency = threading.Lock()
         self._nudge = threading.Event()
         self._relieved_at = float("-inf")
@@ -136,6 +138,15 @@ class Governor:
         for step in steps:
             self._mover.step_down(self.books[step.job], step.to, "memory_pressure")
 
+    def drop_prefix_cache(self, resident: Resident) -> None:
+        """Of an engine that has long been idle; nothing happens while it is in use."""
+        self._drop(self.books[resident.job].standing(busy=False, spent=frozenset()))
+
+    def rest(self) -> None:
+        """No engine is hot: return the heap's free pages and let go of the code that nobody runs now."""
+        self._trim()
+        log.debug("at rest: let go of %.1f MB of code", self._drop_code() / MB)
+
     def defragment(self) -> Json:
         """Return the heap's free pages and the accelerator's cache to the system."""
         self.probe.accelerator.clear_cache()
@@ -164,8 +175,13 @@ class Governor:
     def _drop_prefix_caches(self) -> None:
         now = self.books.clock()
         idle = [one for one in self.books.standings() if may_step_down(one, now, self.policy)]
-        for saving in (saving for one in idle for saving in one.savings if saving.kind == "prefix_cache"):
-            self._mover.shed(saving)
+        for one in idle:
+            self._drop(one)
+
+    def _drop(self, one: Standing) -> None:
+        for saving in one.savings:
+            if saving.kind == "prefix_cache":
+                self._mover.shed(saving)
 
     def _loop(self) -> None:
         while True:

@@ -35,6 +35,41 @@ def test_rung_when_idle(job: Job, rung: Rung, idle: float, expected: Rung) -> No
     assert rung_when_idle(job, rung, idle, POLICY) is expected
 
 
+def test_the_process_rests_when_no_engine_is_hot_and_again_after_each_further_step() -> None:
+    clock, governor = Clock(), CountingGovernor()
+    gates = [make_gate(job, governor, clock=clock) for job in ("llm", "tts")]
+    monitor = Monitor(gates, governor, POLICY, clock)  # type: ignore[arg-type]
+    for gate in gates:
+        gate.preload()
+    monitor.check()
+    assert governor.rests == 0
+    for expected in (1, 1):  # all warm
+        clock.now += 60
+        monitor.check()
+        assert governor.rests == expected
+    clock.now += 180  # one cold
+    monitor.check()
+    assert governor.rests == 2
+    gates[0].preload()
+    monitor.check()
+    assert governor.rests == 2
+    clock.now += 60
+    monitor.check()
+    assert governor.rests == 3
+
+
+def test_long_idle_engines_drop_their_prefix_cache() -> None:
+    clock, governor = Clock(), CountingGovernor()
+    gates = [make_gate("llm", governor, clock=clock), make_gate("vision", governor, clock=clock, pinned=True)]
+    monitor = Monitor(gates, governor, POLICY, clock)  # type: ignore[arg-type]
+    clock.now += 299
+    monitor.check()
+    assert governor.dropped == []
+    clock.now += 1
+    monitor.check()
+    assert governor.dropped == ["llm"]
+
+
 def test_an_idle_timeout_below_warm_after_still_closes() -> None:
     assert rung_when_idle("asr", Rung.HOT, 5, IdlePolicy(warm_after=60, idle_timeout=5)) is Rung.COLD
     assert rung_when_idle("llm", Rung.HOT, 5, IdlePolicy(warm_after=60, idle_timeout=5)) is Rung.WARM

@@ -32,6 +32,8 @@ class CountingGovernor:
     released: int = 0
     checks: int = 0
     steps: list[tuple[str, Rung, str]] = field(default_factory=list)
+    rests: int = 0
+    dropped: list[str] = field(default_factory=list)
 
     def adopt(self, resident: Any) -> None: ...
 
@@ -43,6 +45,12 @@ class CountingGovernor:
 
     def reserve_if_free(self, resident: Any) -> object | None:
         return None if self.refuse else self.reserve(resident)
+
+    def rest(self) -> None:
+        self.rests += 1
+
+    def drop_prefix_cache(self, resident: Any) -> None:
+        self.dropped.append(resident.job)
 
     def settle(self, reservation: object) -> None:
         self.settled += 1

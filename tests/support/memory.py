@@ -158,6 +158,7 @@ class World:
         self.on_wait: Callable[[], None] = lambda: None
         self.ledger = Ledger()
         self.trims = 0
+        self.code_drops = 0
         self.governor = kind(
             policy,
             self.probe,
@@ -166,6 +167,7 @@ class World:
             wait=self._wait,
             wall=lambda: 1_704_067_200.0 + self.clock.now,
             trim=self._trim,
+            drop_code=self._drop_code,
         )
         self.residents = {one.job: one for one in residents}
         for one in residents:
@@ -179,6 +181,10 @@ class World:
 
     def _trim(self) -> None:
         self.trims += 1
+
+    def _drop_code(self) -> int:
+        self.code_drops += 1
+        return 0
 
     def heat(self, job: Job) -> FakeResident:
         """One whole request, at the end of which the engine is hot and was used just now."""

@@ -114,6 +114,21 @@ def test_full_machines_drop_idle_prefix_caches() -> None:
     assert llm.rung is Rung.HOT
 
 
+def test_a_prefix_cache_goes_when_its_engine_is_long_idle_but_not_while_it_works() -> None:
+    llm = ThriftyResident("llm", 0, 10, cached=5)
+    world = World(1000, llm)
+    world.heat("llm")
+    world.governor.drop_prefix_cache(llm)
+    assert llm.cached == 0
+    assert llm.rung is Rung.HOT
+
+
+def test_at_rest_the_heap_and_the_code_go() -> None:
+    world = World(1000)
+    world.governor.rest()
+    assert (world.trims, world.code_drops) == (1, 1)
+
+
 def test_the_loop_relieves_and_ends() -> None:
     policy = MemoryPolicy(pressure_interval=0.05, os_reserve_gb=0, available_margin_gb=0, max_percent=1.0)
     world = World(1000, FakeResident("asr", 0, 10), policy=policy)
