@@ -8,9 +8,11 @@ import dataclasses
 import importlib
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from starlette.applications import Starlette
 
+from edgeserve import catalog
 from edgeserve.api.limits import Limits
 from edgeserve.api.routes import exception_handlers, middleware, routes
 from edgeserve.config import Config, EngineSettings, chains
@@ -72,16 +74,20 @@ def _capped(spec: ModelSpec, max_new_tokens: int) -> ModelSpec:
 
 def make_engine(spec: ModelSpec) -> Engine:
     """The engine named by the spec's import string; constructing it loads nothing."""
-    module, _, name = spec.engine.partition(":")
-    engine: Engine = getattr(importlib.import_module(module), name)(spec)
+    engine: Engine = _named(spec.engine)(spec)
     return engine
+
+
+def _named(import_string: str) -> Any:
+    module, _, name = import_string.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 def build_pool(config: Config, store: Store, environ: Mapping[str, str]) -> Pool:
     """Engines behind their gates, under one governor. Raises ModelMissing and ConfigError."""
     heap.tune()
     policy = read_policy(config.memory, environ, config.source)
-    governor = make_governor(policy, ledger=store.root.parent / "memory.json")
+    governor = make_governor(policy, ledger=store.root.parent / "memory.json", devices=_named(catalog.DEVICES))
     gates = []
     for spec in specs(config, store):
         pinned = config.engines[spec.job].pinned

@@ -20,6 +20,8 @@ ENGINES: Mapping[str, str] = MappingProxyType(
     }
 )
 """Import strings by job."""
+DEVICES = "engines.llama_devices:devices"
+"""What tells of the accelerators' memory."""
 
 MB = 1_000_000
 

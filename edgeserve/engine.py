@@ -84,6 +84,17 @@ class Footprint:
         return self.mapped + self.private + self.per_request
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    """One accelerator as a runtime sees it, in bytes. ``name``: what computes there, "cuda" or "metal"; ``unified``:
+    its memory is the machine's own."""
+
+    name: str
+    total: int
+    free: int
+    unified: bool = False
+
+
 class Cancel(Protocol):
     """Asked between tokens and segments; ``threading.Event`` is one."""
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from edgeserve.engine import Rung
 from edgeserve.errors import MemoryPressure
 from edgeserve.memory import code, heap, report
+from edgeserve.memory.accelerator import DeviceReader, Devices
 from edgeserve.memory.admission import Admission, Reservation
 from edgeserve.memory.books import Books, Pause
 from edgeserve.memory.budget import Budget, budget, prefix_cache_threshold
@@ -23,7 +24,7 @@ from edgeserve.memory.plan import Standing, may_step_down
 from edgeserve.memory.policy import MB, MemoryPolicy
 from edgeserve.memory.pressure import Level, level_of, relief, used_percent
 from edgeserve.memory.probe import Probe
-from edgeserve.memory.readings import AcceleratorReader, Readings
+from edgeserve.memory.readings import Readings
 from edgeserve.memory.report import Json, Situation
 
 __all__ = ["Governor", "OpenGovernor", "Reservation", "Resident", "make_governor"]
@@ -258,10 +259,12 @@ class OpenGovernor(Governor):
         """Moves nothing."""
 
 
-def make_governor(
-    policy: MemoryPolicy, *, ledger: Path | None = None, accelerator: AcceleratorReader | None = None
-) -> Governor:
-    """A governor on this machine. ``ledger``: where learned peaks are kept; None forgets them at the end."""
-    probe = Probe(override_mb=policy.override_memory_mb, accelerator=accelerator)
+def make_governor(policy: MemoryPolicy, *, ledger: Path | None = None, devices: Devices = tuple) -> Governor:
+    """A governor on this machine. ``ledger``: where learned peaks are kept; None forgets them at the end. ``devices``:
+    the accelerators, as a runtime tells them."""
+    reader = DeviceReader(devices)
+    probe = Probe(override_mb=policy.override_memory_mb, accelerator=reader)
     kind = Governor if policy.enabled else OpenGovernor
-    return kind(policy, probe, ledger=Ledger(ledger))
+    governor = kind(policy, probe, ledger=Ledger(ledger))
+    reader.held = lambda: sum(entry.held.device for entry in governor.books)
+    return governor

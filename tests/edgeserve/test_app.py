@@ -13,6 +13,7 @@ from edgeserve import app
 from edgeserve.config import Config, EngineSettings
 from edgeserve.errors import ConfigError, ModelMissing
 from edgeserve.store import Store
+from engines import llama_devices
 from engines.llama import LlamaChat
 from engines.llama_vision import LlamaVision
 
@@ -46,6 +47,11 @@ def test_the_cap_of_the_memory_policy_reaches_the_engine(gguf: Path, tmp_path: P
     settings = config(llm=EngineSettings(model=str(gguf)))
     pool = app.build_pool(settings, Store(tmp_path / "models"), {"EDGESERVE_MAX_NEW_TOKENS": "77"})
     assert pool.configured["llm"].options["max_new_tokens"] == 77
+
+
+def test_the_governor_reads_the_accelerators_that_llama_tells(gguf: Path, tmp_path: Path) -> None:
+    pool = app.build_pool(config(llm=EngineSettings(model=str(gguf))), Store(tmp_path / "models"), {})
+    assert pool.governor.probe.accelerator._devices is llama_devices.devices  # type: ignore[attr-defined]
 
 
 def test_chains_reach_the_gates(gguf: Path, tmp_path: Path) -> None:
