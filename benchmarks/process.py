@@ -22,14 +22,17 @@ MB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What a process takes in MB: all, anonymous, file-backed."""
+    """What a process takes in MB: all, anonymous, file-backed. ``rss`` counts in full what others map as well."""
 
     pss: float
     anonymous: float
     file: float
+    rss: float = 0.0
 
     def __add__(self, other: Memory) -> Memory:
-        return Memory(self.pss + other.pss, self.anonymous + other.anonymous, self.file + other.file)
+        return Memory(
+            self.pss + other.pss, self.anonymous + other.anonymous, self.file + other.file, self.rss + other.rss
+        )
 
 
 def memory_of(pid: int) -> Memory:
@@ -44,7 +47,7 @@ def memory_of(pid: int) -> Memory:
     except FileNotFoundError:
         raise ProcessLookupError(f"there is no process {pid}") from None
     rows = {line.split(":")[0]: line.split()[1] for line in text.splitlines()[1:]}
-    return Memory(*(int(rows[name]) / 1024 for name in ("Pss", "Pss_Anon", "Pss_File")))
+    return Memory(*(int(rows[name]) / 1024 for name in ("Pss", "Pss_Anon", "Pss_File", "Rss")))
 
 
 def _unique(pid: int) -> Memory:
@@ -54,7 +57,7 @@ def _unique(pid: int) -> Memory:
         raise ProcessLookupError(f"there is no process {pid}") from None
     except psutil.AccessDenied:
         raise PermissionError(f"process {pid} is not ours to read") from None
-    return Memory(size, size, 0.0)
+    return Memory(size, size, 0.0, size)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,17 +9,14 @@ projector that is built here, since no vision model is among the starter models)
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import report
+from benchmarks.device import Device, Models, prepare
 from benchmarks.process import Memory, serving
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 TARGET_SECONDS, TARGET_MB = 1.5, 100.0
 
@@ -30,32 +27,10 @@ class Start:
     memory: Memory
 
 
-def write_configs(folder: Path) -> dict[str, Path]:
-    from support.mmproj import build_mmproj
-
-    from edgeserve.store import Store, default_root
-
-    store = Store(default_root(os.environ))
-    llm = store.pull("smollm2-135m-instruct").files["model"]
-    for name in ("whisper-tiny.en", "hibari"):
-        store.pull(name)
-    projector = build_mmproj(llm, folder / "mmproj.gguf")
-    four = (
-        '[llm]\nmodel = "smollm2-135m-instruct"\n[asr]\nmodel = "whisper-tiny.en"\n[tts]\nmodel = "hibari"\n'
-        f'[vision]\nmodel = "smollm2-135m-instruct"\nmmproj = "{projector}"\n'
-    )
-    texts = {"no engine": "[server]\n", "all four engines": four}
-    paths = {}
-    for number, (name, text) in enumerate(texts.items()):
-        paths[name] = folder / f"models-{number}.toml"
-        paths[name].write_text(text, encoding="utf-8")
-    return paths
-
-
-def measure(config: Path, runs: int) -> list[Start]:
+def measure(device: Device, config: Path, runs: int) -> list[Start]:
     starts = []
     for _ in range(runs):
-        with serving(config, "--log-level", "warning") as server:
+        with serving(config, "--log-level", "warning", environ=device.environ) as server:
             seconds = server.wait_healthy()
             starts.append(Start(seconds, server.memory()))
     return starts
@@ -106,7 +81,9 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=5)
     runs = parser.parse_args().runs
     with tempfile.TemporaryDirectory() as folder:
-        results = {name: measure(config, runs) for name, config in write_configs(Path(folder)).items()}
+        device = prepare(Path(folder), Models())
+        configs = {"no engine": device.config("none", []), "all four engines": device.config("four")}
+        results = {name: measure(device, config, runs) for name, config in configs.items()}
     header = ["configured", "seconds, best", "seconds, median", "Pss MB", "of it anonymous", "of it files"]
     body = report.table(header, rows(results))
     draw(results)

@@ -14,9 +14,9 @@ from typing import Any
 
 import httpx
 import pytest
+from benchmarks.mmproj import build_mmproj, picture
 from benchmarks.process import ServerProcess, free_port
 from openai import OpenAI
-from support.mmproj import build_mmproj, picture
 from support.speech import SENTENCES, word_error_rate
 
 from edgeserve.store import Store

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from benchmarks.mmproj import build_mmproj, picture
 from support.contract import ChatContract, ask
-from support.mmproj import build_mmproj, picture
 
 from edgeserve.engine import ModelSpec
 from edgeserve.errors import ContextOverflow, EngineFailure, UnsupportedMedia

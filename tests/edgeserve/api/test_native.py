@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from support.mmproj import picture
+from benchmarks.mmproj import picture
 from support.server import fake_pool, serving
 from support.speech import wav
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import httpx
 import openai
 import pytest
+from benchmarks.mmproj import picture
 from openai import AsyncOpenAI, OpenAI
-from support.mmproj import picture
 from support.server import Running, fake_pool, serving, until
 from support.speech import wav
 

@@ -1,0 +1,105 @@
+"""The device under measurement: its models, a ledger of its own that starts empty, and its models.toml.
+
+No runtime and no numpy are loaded here: pages of theirs that this process maps as well would make the server's share
+of them look smaller.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import multiprocessing
+import os
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgeserve.engine import JOBS, Job
+from edgeserve.store import Store, default_root
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """Names, paths or addresses as in models.toml. Without ``vision`` the language model sees, through a small
+    projector that is built for it: no vision model is among the starter models."""
+
+    llm: str = "smollm2-135m-instruct"
+    vision: str = ""
+    mmproj: str = ""
+    asr: str = "whisper-tiny.en"
+    tts: str = "hibari"
+
+    def names(self) -> dict[Job, str]:
+        return {"llm": self.llm, "vision": self.vision or self.llm, "asr": self.asr, "tts": self.tts}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """--llm, --vision, --mmproj, --asr, --tts."""
+    for one in dataclasses.fields(Models):
+        help = f"default: {one.default or 'the language model, with a projector built for it'}"
+        parser.add_argument(f"--{one.name}", default=one.default, metavar="MODEL", help=help)
+
+
+def chosen(arguments: argparse.Namespace) -> Models:
+    return Models(**{one.name: getattr(arguments, one.name) for one in dataclasses.fields(Models)})
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """``environ``: what a server needs to find the models and this device's ledger. ``picture``: a PNG to ask about."""
+
+    folder: Path
+    models: Models
+    environ: Mapping[str, str]
+    picture: bytes
+
+    def config(self, name: str, jobs: Iterable[Job] = JOBS, keys: str = "", **tables: Mapping[str, object]) -> Path:
+        """Write models.toml: these engines, each with the lines ``keys``, and the tables by their names."""
+        names = self.models.names()
+        parts = [toml(table, values) for table, values in tables.items()]
+        for job in jobs:
+            mmproj = {"mmproj": self.models.mmproj} if job == "vision" and self.models.mmproj else {}
+            parts.append(toml(job, {"model": names[job], **mmproj}) + keys)
+        path = self.folder / f"{name}.toml"
+        path.write_text("\n".join(parts), encoding="utf-8")
+        return path
+
+    def forget(self) -> None:
+        """Remove the ledger: what was learned so far is not known to the next server."""
+        (Path(self.environ["EDGESERVE_MODELS_DIR"]).parent / "memory.json").unlink(missing_ok=True)
+
+
+def toml(table: str, values: Mapping[str, object]) -> str:
+    """One table of texts, numbers and booleans, whose JSON is TOML."""
+    return "".join([f"[{table}]\n", *(f"{key} = {json.dumps(value)}\n" for key, value in values.items())])
+
+
+def prepare(folder: Path, models: Models) -> Device:
+    """Pull what is not here. The models are linked from a new folder, since a ledger lies beside its store."""
+    store = Store(default_root(os.environ))
+    root = folder / "device" / "models"
+    root.mkdir(parents=True)
+    files = {}
+    for job, name in models.names().items():
+        stored = store.pull(name)
+        files[job] = stored.files
+        link, kept = root / stored.name, store.root / stored.name
+        if kept.is_dir() and not link.exists():
+            link.symlink_to(kept, target_is_directory=True)
+    wanted = "" if models.mmproj or "mmproj" in files["vision"] else str(folder / "mmproj.gguf")
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as child:
+        picture = child.submit(_make_picture, str(files["vision"]["model"]), wanted).result()
+    if wanted:
+        models = dataclasses.replace(models, mmproj=wanted)
+    return Device(folder, models, {"EDGESERVE_MODELS_DIR": str(root)}, picture)
+
+
+def _make_picture(llm: str, mmproj: str) -> bytes:
+    """In a process of its own. Also builds the projector when it has a name."""
+    from benchmarks.mmproj import build_mmproj, picture
+
+    if mmproj:
+        build_mmproj(Path(llm), Path(mmproj))
+    return picture("red")
