@@ -13,10 +13,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 from edgeserve.engine import Engine, Footprint, Job, ModelSpec, Rung, Thrifty
 from edgeserve.errors import Busy, Cancelled, EdgeserveError, EngineFailure, NotSupported, ShuttingDown
+from edgeserve.memory.entry import Move, cached, taken
 from edgeserve.memory.governor import Governor, Reservation
 from edgeserve.messages import Request
 from edgeserve.work import METHODS, Done, Work
@@ -87,17 +87,22 @@ class Gate:
     def footprint(self) -> Footprint:
         return self.engine.footprint()
 
-    def step_down(self, to: Rung) -> bool:
-        """Move down to ``to`` on the calling thread: True when the engine then stands there or lower.
+    def step_down(self, to: Rung) -> Move | None:
+        """Move down to ``to`` on the calling thread, and tell from where to where.
 
-        False at once when the engine is leased or at work; never waits.
+        None at once when the engine is leased, at work, or there already; never waits.
         """
         if not self._take_idle():
-            return False
+            return None
         try:
-            if self.rung > to:
-                self.engine.park() if to is Rung.WARM else self.engine.close()
-            return self.rung <= to
+            before, held = self.rung, taken(self)
+            if before <= to:
+                return None
+            if to is Rung.WARM:
+                self.engine.park()
+            else:
+                self.engine.close()
+            return Move(before, self.rung, held, taken(self), cached(self))
         finally:
             self._engine_lock.release()
 
@@ -278,11 +283,12 @@ class Gate:
             raise NotSupported(f"{self.spec.name} serves {self.job}; it cannot {method}")
         with self._hot(self._reserve()):
             self.on_serve(work.request)
-            events: Iterator[Any] = getattr(self.engine, method)(work.request, work.cancel)
-            for count, event in enumerate(events, start=1):
-                work.emit(event)
-                if count % CHECK_EVERY == 0:
-                    self._governor.check()
+            # Closed here, or a run that the check stops would live on in its error, and free what it holds too late.
+            with contextlib.closing(getattr(self.engine, method)(work.request, work.cancel)) as events:
+                for count, event in enumerate(events, start=1):
+                    work.emit(event)
+                    if count % CHECK_EVERY == 0:
+                        self._governor.check()
 
     def _climb(self, rung: Rung) -> None:
         started, before = self._clock(), self.rung

@@ -34,6 +34,7 @@ class Reservation:
     entry: Entry
     before: Rung
     climbs: bool
+    mark: int | None
     settled: bool = False
     told: bool = False
     """What it took was told by the caller, who knows better than the engine."""
@@ -106,11 +107,11 @@ class Admission:
 
     def book(self, entry: Entry) -> Reservation:
         """Under the lock of the books."""
-        before = entry.resident.rung
+        before, mark = entry.resident.rung, self._books.stir(entry)
         entry.active += 1
         entry.uses += 1
         entry.climbing = before is not Rung.HOT
-        return Reservation(entry, before, climbs=entry.climbing)
+        return Reservation(entry, before, entry.climbing, mark)
 
     def settle(self, reservation: Reservation, measured: int | None) -> None:
         """The engine is hot: book what it takes and learn it. Restores the budget when that was more than expected."""
@@ -121,7 +122,9 @@ class Admission:
         taken = entry.resident.footprint()
         with self._books.changed:
             expected = entry.held.total
-            self._measure(entry, still_to_come(taken, entry.hot) if measured is None else taken, measured)
+            entry.blurred = measured is None and not self._books.undisturbed(reservation.mark)
+            if not entry.blurred or entry.source == "unknown":
+                self._measure(entry, still_to_come(taken, entry.hot) if measured is None else taken, measured)
             entry.climbing, entry.seen, reservation.settled = False, Rung.HOT, True
             reservation.told = measured is not None
             self._books.restored(reservation.before)
@@ -144,7 +147,7 @@ class Admission:
                 entry.climbing = False
             self._books.changed.notify_all()
         due = (reservation.climbs and not reservation.told) or self._books.clock() - entry.measured_at >= MEASURE_EVERY
-        if reservation.settled and due and entry.resident.rung is Rung.HOT:
+        if reservation.settled and due and not entry.blurred and entry.resident.rung is Rung.HOT:
             taken = entry.resident.footprint()
             with self._books.changed:
                 self._measure(entry, taken)

@@ -5,6 +5,7 @@ The lock is never held while an engine moves, while memory is read or while it i
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Set
@@ -45,6 +46,8 @@ class Books:
         """Held to read or write; notified whenever memory may have come free."""
         self.closing = False
         self._base = 0
+        self._moving = 0
+        self._stirs = 0
         self._wait = wait
         self._entries: dict[Job, Entry] = {}
 
@@ -97,6 +100,30 @@ class Books:
     def at_rest(self) -> bool:
         """No reservation is out: whatever memory moves now is moved by a step down."""
         return not any(entry.active for entry in self)
+
+    def stir(self, entry: Entry | None = None) -> int | None:
+        """Somebody begins to take or give memory: a mark to measure it by, None while others than ``entry`` do too.
+
+        Under the lock."""
+        self._stirs += 1
+        alone = not self._moving and not any(one.active for one in self if one is not entry)
+        return self._stirs if alone else None
+
+    def undisturbed(self, mark: int | None) -> bool:
+        """Has nobody else begun since that mark? Then what the process grew or shrank by is one engine's alone."""
+        return mark == self._stirs
+
+    @contextlib.contextmanager
+    def moving(self) -> Iterator[int | None]:
+        """While an engine steps down; yields its mark."""
+        with self.changed:
+            mark = self.stir()
+            self._moving += 1
+        try:
+            yield mark
+        finally:
+            with self.changed:
+                self._moving -= 1
 
     def restored(self, before: Rung) -> None:
         self.history.counts["restored"] += before is Rung.WARM

@@ -31,8 +31,8 @@ class Resident(Protocol):
     def estimate(self) -> Footprint: ...
     def footprint(self) -> Footprint: ...
 
-    def step_down(self, to: Rung) -> bool:
-        """Down to ``to`` on the calling thread; False at once when leased or at work. Never waits."""
+    def step_down(self, to: Rung) -> Move | None:
+        """Down to ``to`` on the calling thread; None at once when there already, leased or at work. Never waits."""
         ...
 
 
@@ -54,12 +54,36 @@ class Thrifty(Protocol):
         ...
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Move:
+    """A step down as it was: the rungs, and what the engine took before and after, read while nobody else could move
+    it. ``cached``: of what is left, its prefix cache."""
+
+    before: Rung
+    after: Rung
+    held: Amount
+    left: Amount
+    cached: Amount = NOTHING
+
+
+def cached(resident: Resident) -> Amount:
+    """Its prefix cache, as it tells."""
+    return Amount(private=resident.savings().get("prefix_cache", 0)) if isinstance(resident, Thrifty) else NOTHING
+
+
+def taken(resident: Resident) -> Amount:
+    """What it holds now by its own account, its cache included. Asks the engine: not under the lock of the books."""
+    return standing(resident.footprint()) + cached(resident)
+
+
 @dataclasses.dataclass(slots=True)
 class Entry:
     """One engine's page. ``hot`` is what it takes when hot, as measured or, until then, expected from ``source``;
     ``full`` the same with all that is configured, while it does with less. Prefix caches come on top, as it tells them.
 
-    ``climbing`` while it is on its way up under a reservation, of which ``active`` are out.
+    ``climbing`` while it is on its way up under a reservation, of which ``active`` are out. ``blurred`` when others
+    took or gave memory during its last climb: runtimes measure themselves by what the process grew, so what it tells
+    is then not its own alone.
     """
 
     resident: Resident
@@ -70,6 +94,7 @@ class Entry:
     warm: Amount = NOTHING
     seen: Rung = Rung.COLD
     climbing: bool = False
+    blurred: bool = False
     active: int = 0
     uses: int = 0
     parked_at: float = 0.0
@@ -110,12 +135,7 @@ class Entry:
 
     @property
     def cached(self) -> Amount:
-        """Its prefix cache, as it tells."""
-        return Amount(private=self.thrifty.savings().get("prefix_cache", 0)) if self.thrifty else NOTHING
-
-    def taken(self) -> Amount:
-        """What it holds now by its own account, its cache included. Asks the engine: not under the lock."""
-        return standing(self.resident.footprint()) + self.cached
+        return cached(self.resident)
 
     def _estimate(self) -> Footprint | None:
         try:
@@ -125,10 +145,12 @@ class Entry:
 
     def observe(self) -> None:
         """Look at an engine that changed its rung without us: mapped at startup, or closed after a failure."""
-        rung = self.resident.rung
-        if rung is self.seen:
+        uses, rung = self.uses, self.resident.rung
+        if rung is self.seen or self.active:
             return
         now = self.resident.footprint()
+        if self.uses != uses or self.resident.rung is not rung:
+            return  # it moved meanwhile: whoever moved it tells
         if rung is Rung.WARM:
             self.warm = standing(now)
         elif rung is Rung.HOT and self.hot is None:

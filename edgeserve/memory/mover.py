@@ -9,7 +9,7 @@ from edgeserve.engine import Rung
 from edgeserve.errors import EngineFailure
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.books import Books
-from edgeserve.memory.entry import Entry
+from edgeserve.memory.entry import Entry, Move
 from edgeserve.memory.history import StepRecord, quantization
 from edgeserve.memory.plan import Saving
 from edgeserve.memory.policy import MB
@@ -32,30 +32,31 @@ class Mover:
     def step_down(self, entry: Entry, to: Rung, reason: str) -> StepRecord | None:
         """Move an engine down on this thread. None when it stands there already, is in use, or failed to go."""
         one = entry.resident
-        before, alone = one.rung, self._books.at_rest()
-        if before <= to:
+        if one.rung <= to:
             return None
-        expected, held = entry.taken(), self._probe.read()
-        try:
-            if not one.step_down(to):
+        with self._books.moving() as mark:
+            held = self._probe.read()
+            try:
+                move = one.step_down(to)
+            except EngineFailure:
+                log.exception("%s could not be moved down to %s", one.spec.name, to.name.lower())
                 return None
-        except EngineFailure:
-            log.exception("%s could not be moved down to %s", one.spec.name, to.name.lower())
-            return None
-        left, now = entry.taken(), self._probe.read()
-        record = StepRecord(
-            job=one.job,
-            model=one.spec.name,
-            quantization=quantization(one.spec),
-            reason=reason,
-            before=before,
-            after=one.rung,
-            expected=self._own(entry, expected - left).total,
-            freed=freed(held, now),
-            timestamp=self._books.wall(),
-            exact=alone and self._books.at_rest(),
-        )
-        self._record(entry, left, record)
+            if move is None:
+                return None
+            now = self._probe.read()
+            record = StepRecord(
+                job=one.job,
+                model=one.spec.name,
+                quantization=quantization(one.spec),
+                reason=reason,
+                before=move.before,
+                after=move.after,
+                expected=self._own(entry, move.held - move.left).total,
+                freed=freed(held, now),
+                timestamp=self._books.wall(),
+                exact=self._books.undisturbed(mark) and not entry.blurred,
+            )
+        self._record(entry, move, record)
         return record
 
     def shed(self, saving: Saving) -> None:
@@ -75,10 +76,10 @@ class Mover:
         shared = any(one.rung is Rung.HOT and one.spec.files.get("model") == weights for one in others)
         return dataclasses.replace(amount, mapped=0) if shared and weights else amount
 
-    def _record(self, entry: Entry, left: Amount, record: StepRecord) -> None:
+    def _record(self, entry: Entry, move: Move, record: StepRecord) -> None:
         with self._books.changed:
-            if record.after is Rung.WARM:
-                entry.warm = left - entry.cached
+            if record.after is Rung.WARM and (not entry.blurred or not entry.warm.total):
+                entry.warm = move.left - move.cached
             entry.seen, entry.parked_at = record.after, record.timestamp
             if record.exact:
                 entry.leave_behind(record.expected - record.freed)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -20,10 +23,11 @@ from edgeserve.errors import (
     DoesNotFit,
     EngineFailure,
     InvalidRequest,
+    MemoryPressure,
     NotSupported,
     ShuttingDown,
 )
-from edgeserve.gate import Gate
+from edgeserve.gate import Done, Gate, Work
 from edgeserve.messages import ChatRequest, FinishEvent, SpeakRequest, TokenEvent
 
 
@@ -199,6 +203,29 @@ def test_the_pressure_is_checked_every_16_events(gates: Callable[..., Gate]) -> 
     governor = CountingGovernor()
     run(gates(governor=governor), ask(" ".join(["word"] * 40)))
     assert governor.checks == 2
+
+
+def test_a_run_that_is_stopped_is_over_before_it_is_told(gates: Callable[..., Gate]) -> None:
+    """What the run holds in the runtime is freed while the engine is still ours, not when the error is forgotten."""
+    governor, ended = CountingGovernor(), threading.Event()
+    gate = gates(governor=governor)
+
+    def endless(request: Any, cancel: Any) -> Iterator[TokenEvent]:
+        try:
+            while True:
+                yield TokenEvent("on")
+        finally:
+            ended.set()
+
+    def critical() -> None:
+        raise MemoryPressure("critical")
+
+    gate.engine.chat, governor.check = endless, critical  # type: ignore[attr-defined, method-assign]
+    told: queue.SimpleQueue[bool] = queue.SimpleQueue()
+    gate.acquire()
+    gate.submit(Work(ask("word"), lambda item: told.put(ended.is_set()) if isinstance(item, Done) else None))
+    assert told.get(timeout=10)
+    gate.release()
 
 
 def test_map_ends_warm_and_reserves_nothing(gates: Callable[..., Gate]) -> None:

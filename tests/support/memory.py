@@ -9,7 +9,7 @@ from typing import Any
 from support.gates import Clock, fake_spec
 
 from edgeserve.engine import Footprint, Job, Rung
-from edgeserve.memory.entry import Thrifty
+from edgeserve.memory.entry import Move, Thrifty, cached, taken
 from edgeserve.memory.governor import Governor
 from edgeserve.memory.ledger import Ledger
 from edgeserve.memory.policy import GB, MB, MemoryPolicy
@@ -51,6 +51,7 @@ class FakeResident:
         self.takes = self.says if takes is None else Footprint(mapped * MB, takes * MB, request * MB)
         self.opened = 0
         self.before_step: Callable[[], None] = lambda: None
+        self.after_step: Callable[[], None] = lambda: None
         self.refuses = False
 
     @property
@@ -65,12 +66,18 @@ class FakeResident:
             return dataclasses.replace(self.takes, per_request=0)
         return self.warm if self.rung is Rung.WARM else Footprint()
 
-    def step_down(self, to: Rung) -> bool:
+    def step_down(self, to: Rung) -> Move | None:
         self.before_step()
-        if self.leases or self.refuses:
-            return False
-        self.rung = min(self.rung, to)
-        return True
+        if self.leases or self.refuses or self.rung <= to:
+            return None
+        before, held = self.rung, taken(self)
+        self.go(to)
+        move = Move(before, to, held, taken(self), cached(self))
+        self.after_step()
+        return move
+
+    def go(self, to: Rung) -> None:
+        self.rung = to
 
     def climb(self) -> None:
         """What the gate does between reserve and settle."""
@@ -85,6 +92,8 @@ class ThriftyResident(FakeResident):
     def __init__(self, *args: Any, cached: int = 0, context: int = 0, **more: Any) -> None:
         super().__init__(*args, **more)
         self.cached = cached * MB
+        self.saves = 0
+        """Bytes that parking adds to the cache: the state of the last conversation."""
         self.context = context * MB
         self.shed_kinds: list[str] = []
         self._full = self.takes
@@ -106,11 +115,10 @@ class ThriftyResident(FakeResident):
         self.takes = self.says = self._full
         return True
 
-    def step_down(self, to: Rung) -> bool:
-        moved = super().step_down(to)
-        if self.rung is Rung.COLD:
-            self.cached = 0
-        return moved
+    def go(self, to: Rung) -> None:
+        """Down, keeping its cache when it stays open."""
+        super().go(to)
+        self.cached = 0 if to is Rung.COLD else self.cached + self.saves
 
 
 class FakeProbe:

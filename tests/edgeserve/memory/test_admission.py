@@ -262,7 +262,7 @@ def test_what_a_step_down_saves_and_what_it_keeps_are_told_apart() -> None:
     llm = ThriftyResident("llm", 0, 300)
     world = World(1000, llm)
     world.heat("llm")
-    llm.before_step = lambda: setattr(llm, "cached", 20 * MB)  # the state of the conversation
+    llm.saves = 20 * MB
     world.later(60)
     record = world.governor.step_down(llm, Rung.WARM, "idle")
     assert record is not None
@@ -395,3 +395,23 @@ def test_a_hot_engine_is_served_while_another_is_being_moved_and_waited_for() ->
     world.governor.release(world.governor.reserve(llm))
     assert served == ["while stepping down"]
     assert POLICY.switch_interval in world.waits
+
+
+def test_a_climb_beside_others_is_neither_booked_nor_learned() -> None:
+    """An engine measures itself by what the process grew: what others took meanwhile is not its own."""
+    asr, llm = FakeResident("asr", 0, 100, takes=100), FakeResident("llm", 0, 50, 5)
+    world = World(1000, asr, llm)
+    reservation = world.governor.reserve(asr)
+    asr.takes = dataclasses.replace(asr.takes, private=300 * MB)
+    world.heat("llm")
+    asr.climb()
+    world.governor.settle(reservation)
+    world.governor.release(reservation)
+    assert world.booked() == 150 * MB
+    assert world.ledger.find(asr.spec) is None
+    record = world.governor.step_down(asr, Rung.COLD, "idle")
+    assert record is not None
+    assert not record.exact
+    asr.takes = dataclasses.replace(asr.takes, private=120 * MB)
+    world.heat("asr")
+    assert world.booked() == 170 * MB, "alone it is measured"

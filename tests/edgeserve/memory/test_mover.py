@@ -99,3 +99,32 @@ def test_an_accelerators_memory_counts_as_freed() -> None:
     assert freed(unified, unified) == 0
     grown = type(before)(0.0, GB, GB, ProcessMemory(total=5))
     assert freed(readings(), grown) == 0
+
+
+def test_an_engine_that_is_up_again_at_once_was_down_all_the_same() -> None:
+    world = World(1000, FakeResident("asr", 100, 50, warm=10))
+    asr = world.heat("asr")
+    asr.after_step = lambda: setattr(asr, "rung", Rung.HOT)
+    record = world.governor.step_down(asr, Rung.WARM, "idle")
+    assert record is not None
+    assert (record.before, record.after, record.expected) == (Rung.HOT, Rung.WARM, 140 * MB)
+    asr.rung = Rung.WARM
+    assert world.booked() == 10 * MB, "what it held when it was up again is not what it holds on warm"
+
+
+def test_a_request_before_the_second_reading_hides_what_came_back() -> None:
+    world = World(1000, FakeResident("asr", 0, 100))
+    asr = world.heat("asr")
+    asr.after_step = lambda: world.heat("asr")
+    record = world.governor.step_down(asr, Rung.COLD, "idle")
+    assert record is not None
+    assert (record.freed, record.exact) == (0, False)
+    assert world.booked() == 100 * MB, "nothing stayed behind: it was needed again"
+
+
+def test_two_who_move_one_engine_are_one_step() -> None:
+    world = World(1000, FakeResident("asr", 0, 100))
+    asr = world.heat("asr")
+    asr.before_step = lambda: setattr(asr, "rung", Rung.COLD)
+    assert world.governor.step_down(asr, Rung.COLD, "memory_pressure") is None
+    assert world.governor.evictions() == []
