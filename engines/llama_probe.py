@@ -7,6 +7,7 @@ buffers are read from llama.cpp's log; the vocabulary and the graph are allocate
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import logging
 import re
@@ -38,8 +39,9 @@ class Layout:
     device: int = 0
 
 
+@functools.lru_cache(maxsize=8)
 def measure(path: Path, device: Device, options: LlamaOptions) -> Layout | None:
-    """Blocks for the child. None, and a line in the log, when it fails: then the estimate goes by the file's header."""
+    """Blocks for the child, the first time. None, and a line in the log, when it fails: then the estimate goes by the file's header."""
     given = json.dumps({"path": str(path), "device": device, "options": dataclasses.asdict(options)})
     try:
         command = [sys.executable, "-m", "engines.llama_probe", given]

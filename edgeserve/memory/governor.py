@@ -185,6 +185,9 @@ class Governor:
                 self._mover.shed(saving)
 
     def _loop(self) -> None:
+        for entry in self.books:  # now, so that the first request need not wait for an estimate
+            if not self.books.closing:
+                entry.expect(self.books.ledger)
         while True:
             self._nudge.wait(self.policy.pressure_interval)
             self._nudge.clear()

@@ -12,7 +12,7 @@ import pytest
 from support.gates import make_gate
 from support.memory import POLICY, FakeResident, ThriftyResident, World, world_at
 
-from edgeserve.engine import JOBS, Rung
+from edgeserve.engine import JOBS, Footprint, Rung
 from edgeserve.errors import DoesNotFit, MemoryPressure
 from edgeserve.memory.governor import Governor, OpenGovernor, make_governor
 from edgeserve.memory.policy import MB, MemoryPolicy
@@ -127,6 +127,23 @@ def test_at_rest_the_heap_and_the_code_go() -> None:
     world = World(1000)
     world.governor.rest()
     assert (world.trims, world.code_drops) == (1, 1)
+
+
+def test_what_engines_will_take_is_known_before_the_first_request() -> None:
+    world = World(1000, FakeResident("asr", 100, 10))
+    known = threading.Event()
+    resident = world.residents["asr"]
+    estimate = resident.estimate
+
+    def told() -> Footprint:
+        known.set()
+        return estimate()
+
+    resident.estimate = told  # type: ignore[method-assign]
+    world.governor.start()
+    assert known.wait(10)
+    world.governor.stop()
+    assert world.governor.books["asr"].source == "estimate"
 
 
 def test_the_loop_relieves_and_ends() -> None:
