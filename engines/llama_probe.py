@@ -41,7 +41,7 @@ class Layout:
 
 @functools.lru_cache(maxsize=8)
 def measure(path: Path, device: Device, options: LlamaOptions) -> Layout | None:
-    """Blocks for the child, the first time. None, and a line in the log, when it fails: then the estimate goes by the file's header."""
+    """Blocks for the child, the first time. None, and a line in the log, when it fails."""
     given = json.dumps({"path": str(path), "device": device, "options": dataclasses.asdict(options)})
     try:
         command = [sys.executable, "-m", "engines.llama_probe", given]
