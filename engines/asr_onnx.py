@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from io import FileIO
 from pathlib import Path
 from typing import Protocol
 
@@ -22,6 +23,8 @@ class Model(Protocol):
 
 
 GRAPHS = ("encoder", "cross", "decoder")
+RUNTIME_BYTES, SESSIONS_BYTES = 15 << 20, 4 << 20
+"""Measured: private memory of ONNX Runtime and NumPy once imported; of Whisper's open sessions and vocabulary."""
 
 
 def prepare(spec: ModelSpec, tell: Callable[[int, int], None]) -> None:
@@ -49,6 +52,7 @@ class OnnxSpeechToText:
         self.spec = spec
         self._model: Model | None = None
         self._data: tuple[Path, ...] = ()  # that weights are mapped from
+        self._weights: FileIO | None = None
         self._hot = False
         self._private = 0
 
@@ -59,19 +63,33 @@ class OnnxSpeechToText:
         return Rung.HOT if self._hot else Rung.WARM
 
     def estimate(self) -> Footprint:
-        """Mapped weights; the graphs and the vocabulary as measured; activations of a 30 s window, by the weights.
+        """Whisper's weights are mapped; measured: the sessions and what one window takes (``_window_bytes``).
 
-        Weights inside the graphs are copied to the heap, with what the runtime reorders about 1.3 times their size.
+        Weights inside the graphs are copied to the heap, with what the runtime reorders about 1.3 times their size. The
+        first engine on this runtime brings in the runtime itself.
         """
         data = (path for role, path in self.spec.files.items() if role.endswith("_data"))
         mapped = sum(path.stat().st_size for path in data if path.is_file())
-        private = int(1.3 * (self.spec.size_bytes - mapped)) + (24 << 20)
+        runtime = 0 if ort.loaded() else RUNTIME_BYTES
+        if window := self._window_bytes():
+            return Footprint(mapped, runtime + SESSIONS_BYTES, window)
+        private = int(1.3 * (self.spec.size_bytes - mapped)) + runtime + (8 << 20)
         return Footprint(mapped, private, per_request=(32 << 20) + self.spec.size_bytes // 4)
+
+    def _window_bytes(self) -> int:
+        """Activations of 30 s of audio in units of Whisper's states, float32 [1500, width]: in the encoder 20 at most,
+        and two a layer for the decoder's keys and values; the rest on top. 0 for another family."""
+        config = self.spec.files.get("config")
+        if "family" in self.spec.options or config is None or not config.is_file():
+            return 0
+        shape = json.loads(config.read_text(encoding="utf-8"))
+        states = 4 * 1500 * int(shape.get("width", 0))
+        return (20 + 2 * int(shape.get("decoder_layers", 0))) * states + (16 << 20)
 
     def footprint(self) -> Footprint:
         if self._model is None:
             return Footprint()
-        return Footprint(mapped=sum(map(pages.resident_mapped, self._data)), private=self._private)
+        return Footprint(mapped=pages.resident_mapped(*self._data), private=self._private)
 
     def open(self) -> None:
         if self._model is not None:
@@ -79,14 +97,15 @@ class OnnxSpeechToText:
         for path in self.spec.files.values():
             if not path.is_file():
                 raise EngineFailure(f"{path}: no such file; pull the model again with `edgeserve pull`")
+        ort.load()  # what the runtime itself takes stays when the model goes
         before = pages.private_bytes()
         self._model = asr_families.load(self.spec) if "family" in self.spec.options else self._whisper()
+        ort.release()
         self._private = max(0, pages.private_bytes() - before)
 
     def heat(self) -> None:
         self.open()
-        for path in self._data:
-            pages.populate_mapped(path)
+        pages.populate_mapped(*self._data)
         self._hot = True
 
     def park(self) -> None:
@@ -95,20 +114,24 @@ class OnnxSpeechToText:
             self.close()
         elif self._hot:
             self._hot = False
-            for path in self._data:
-                pages.drop_mapped(path)
+            pages.drop_mapped(*self._data)
             ort.release()
 
     def close(self) -> None:
         self._hot = False
         if self._model is not None:
             self._model = None
+            if self._weights is not None:
+                self._weights.close()
             ort.release()
 
     def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
         if self._model is None or not self._hot:
             raise EngineFailure(f"{self.spec.name} is {self.rung.name.lower()}, not hot")
-        yield from self._model.transcribe(request, cancel)
+        try:
+            yield from self._model.transcribe(request, cancel)
+        finally:
+            pages.trim_heap()
 
     def _whisper(self) -> Whisper:
         files = self.spec.files
@@ -118,11 +141,12 @@ class OnnxSpeechToText:
         config = json.loads(files["config"].read_text(encoding="utf-8"))
         if "embeddings_offset" not in config:
             raise EngineFailure(f"{self.spec.name} was converted by an older edgeserve; pull it again")
+        vocabulary = Vocabulary.load(files["tokenizer"], files["config"])
         graphs = list(_prepared(self.spec))
-        self._data = tuple(path for graph in graphs for path in graph.data)
         encoder, cross, decoder = (
             graph.session(threads=self.spec.threads, device=self.spec.device) for graph in graphs
         )
-        embeddings = Embeddings(files["decoder_data"], config["embeddings_offset"], config["width"])
-        vocabulary = Vocabulary.load(files["tokenizer"], files["config"])
+        self._data = tuple(path for graph in graphs for path in graph.data)
+        self._weights = files["decoder_data"].open("rb", buffering=0)
+        embeddings = Embeddings(self._weights, config["embeddings_offset"], config["width"])
         return Whisper(Graphs(encoder, cross, decoder, embeddings), vocabulary, config["mel_bins"])

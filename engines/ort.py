@@ -7,7 +7,9 @@ spinning: worker threads of an idle session must not burn a core.
 from __future__ import annotations
 
 import gc
+import importlib
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,17 @@ PROVIDERS: dict[Device, tuple[str, ...]] = {
 def default_threads() -> int:
     """Threads of a session: all cores up to four; speech models gain nothing from more."""
     return min(4, os.cpu_count() or 1)
+
+
+def loaded() -> bool:
+    """Whether this process has the runtime in memory already."""
+    return "onnxruntime" in sys.modules
+
+
+def load() -> None:
+    """Import the runtime, and NumPy with it: private memory that the process keeps when all sessions are gone."""
+    for name in ("numpy", "onnxruntime"):
+        importlib.import_module(name)
 
 
 def options(threads: int | None = None) -> Any:

@@ -28,25 +28,33 @@ class Mapping:
     anonymous: int
 
 
-def mappings(path: Path) -> Iterator[Mapping]:
-    """All ranges that map this file. Nothing where there is no ``/proc/self/smaps``."""
-    smaps = Path("/proc/self/smaps")
-    if not smaps.exists():
-        return
-    name = str(path.resolve())
+def mappings(*paths: Path) -> Iterator[Mapping]:
+    """All ranges that map these files. Nothing where there is no ``/proc/self/smaps``.
+
+    The kernel walks all pages of the process for it: some milliseconds for each 100 MB.
+    """
+    names = {str(path.resolve()) for path in paths}
     fields: dict[str, int] = {}
     head: list[str] | None = None
-    for line in smaps.read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in _lines(Path("/proc/self/smaps")):
         first, _, rest = line.partition(" ")
         if not first.endswith(":"):
             if head:
                 yield _mapping(head, fields)
-            parts = line.split(maxsplit=5)
-            head, fields = (parts if len(parts) == 6 and parts[5] == name else None), {}
+            head, fields = _head(line, names), {}
         elif head:
             fields[first[:-1]] = int(rest.split()[0]) * 1024 if first in ("Rss:", "Anonymous:") else 0
     if head:
         yield _mapping(head, fields)
+
+
+def _lines(listing: Path) -> list[str]:
+    return listing.read_text(encoding="utf-8", errors="replace").splitlines() if listing.exists() else []
+
+
+def _head(line: str, names: set[str]) -> list[str] | None:
+    parts = line.split(maxsplit=5)
+    return parts if len(parts) == 6 and parts[5] in names else None
 
 
 def _mapping(head: list[str], fields: dict[str, int]) -> Mapping:
@@ -54,25 +62,26 @@ def _mapping(head: list[str], fields: dict[str, int]) -> Mapping:
     return Mapping(start, end - start, head[1].endswith("p"), fields.get("Rss", 0), fields.get("Anonymous", 0))
 
 
-def resident_mapped(path: Path) -> int:
-    """Bytes of the file's mappings that are resident now."""
-    return sum(one.resident for one in mappings(path))
+def resident_mapped(*paths: Path) -> int:
+    """Bytes of the files' mappings that are resident now."""
+    return sum(one.resident for one in mappings(*paths))
 
 
-def drop_mapped(path: Path) -> int:
-    """Let go of the file's resident pages; they stay in the page cache and come back by page faults.
+def drop_mapped(*paths: Path) -> int:
+    """Let go of the files' resident pages; they stay in the page cache and come back by page faults.
 
     A private range with pages of its own (written to) is left alone: dropping would lose the writes. Returns bytes.
     """
-    return sum(one.resident for one in mappings(path) if not one.anonymous and _advise(one, MADV_DONTNEED))
+    return sum(one.resident for one in mappings(*paths) if not one.anonymous and _advise(one, MADV_DONTNEED))
 
 
-def populate_mapped(path: Path) -> int:
-    """Bring the file's pages in at once instead of one fault after the other. Returns the bytes then resident."""
-    for one in mappings(path):
+def populate_mapped(*paths: Path) -> None:
+    """Bring the files' pages in at once instead of one fault after the other."""
+    names = {str(path.resolve()) for path in paths}
+    heads = (_head(line, names) for line in _lines(Path("/proc/self/maps")))
+    for one in [_mapping(head, {}) for head in heads if head]:
         if not _advise(one, MADV_POPULATE_READ):  # Linux before 5.14
             _advise(one, MADV_WILLNEED)
-    return resident_mapped(path)
 
 
 def _advise(one: Mapping, advice: int) -> bool:

@@ -57,8 +57,10 @@ class Whisper:
         frames = len(samples) // features.HOP
         carried = self._words.encode(request.prompt) if request.prompt else []
         at = 0
+        audio: dict[str, Any] = {}
         while at < frames:
             size = min(features.WINDOW_FRAMES, frames - at)
+            audio.clear()  # one window's keys and values are enough to hold
             audio = self._graphs.listen(features.window(mel, at))
             language = language or detect_language(self._graphs, audio, self._words)
             prompt = self._words.prompt(language, carried, MAX_POSITIONS // 2 - 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from io import FileIO
 from typing import Any
 
 from edgeserve.engine import Cancel
@@ -33,8 +33,8 @@ class Cancelled(Exception):
 class Embeddings:
     """Rows of a float32 matrix [vocabulary, d] inside a file; read, not mapped: a token needs one of 50,000 rows."""
 
-    def __init__(self, path: Path, offset: int, width: int) -> None:
-        self._file = path.open("rb", buffering=0)
+    def __init__(self, file: FileIO, offset: int, width: int) -> None:
+        self._file = file
         self._offset, self._row = offset, 4 * width
 
     def rows(self, tokens: Sequence[int]) -> Any:
@@ -46,9 +46,6 @@ class Embeddings:
         if len(found) != len(tokens) * self._row:
             raise EngineFailure(f"{self._file.name}: ends within the embeddings; verify or pull the model again")
         return numpy.frombuffer(found, numpy.float32).reshape(len(tokens), -1)
-
-    def close(self) -> None:
-        self._file.close()
 
 
 class Graphs:

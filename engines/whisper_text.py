@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from edgeserve.errors import EngineFailure, InvalidRequest
+from engines.whisper_tokens import Tokens
 
 SECONDS_PER_TIMESTAMP = 0.02
 MAX_INITIAL_TIMESTAMP = 50
@@ -19,7 +20,7 @@ MAX_INITIAL_TIMESTAMP = 50
 class Vocabulary:
     """Token ids of one model. ``languages`` maps ISO codes to tokens and is empty for English-only models."""
 
-    tokenizer: Any
+    tokens: Tokens
     size: int
     end: int
     start: int
@@ -33,26 +34,23 @@ class Vocabulary:
 
     @classmethod
     def load(cls, tokenizer_file: Path, config_file: Path) -> Vocabulary:
-        from tokenizers import Tokenizer
-
         config = json.loads(config_file.read_text(encoding="utf-8"))
-        tokenizer = Tokenizer.from_file(str(tokenizer_file))
+        tokens = Tokens(tokenizer_file)
 
         def token(*names: str) -> int:
             for name in names:
-                if (found := tokenizer.token_to_id(f"<|{name}|>")) is not None:
-                    return int(found)
+                if name in tokens.special:
+                    return tokens.special[name]
             raise EngineFailure(f"{tokenizer_file}: has no token <|{names[0]}|>; it is not Whisper's")
 
         size = int(config["vocabulary_size"])
         specials = {name: token(name) for name in ("startoftranscript", "startofprev", "transcribe", "translate")}
         specials["startoflm"] = token("startoflm")
-        added = json.loads(tokenizer_file.read_text(encoding="utf-8"))["added_tokens"]
-        codes = {one["content"][2:-2]: int(one["id"]) for one in added if len(one["content"]) in (6, 7)}
+        codes = {name: number for name, number in tokens.special.items() if len(name) in (2, 3)}
         no_timestamps, no_speech = token("notimestamps"), token("nospeech", "nocaptions")
         banned = {*config.get("suppress_ids", []), *specials.values(), no_speech, no_timestamps}
         return cls(
-            tokenizer=tokenizer,
+            tokens=tokens,
             size=size,
             end=token("endoftext"),
             start=specials["startoftranscript"],
@@ -81,10 +79,10 @@ class Vocabulary:
         return tokens
 
     def encode(self, text: str) -> list[int]:
-        return list(self.tokenizer.encode(" " + text.strip(), add_special_tokens=False).ids)
+        return self.tokens.encode(" " + text.strip())
 
     def decode(self, tokens: Sequence[int]) -> str:
-        return str(self.tokenizer.decode([token for token in tokens if token < self.end]))
+        return self.tokens.decode([token for token in tokens if token < self.end])
 
 
 def constrain(logits: Any, said: Sequence[int], words: Vocabulary) -> None:

@@ -95,8 +95,8 @@ class GraphWriter:
     def save(self, name: str) -> None:
         helper = self.onnx.helper
         graph = helper.make_graph(self._nodes, name, self._inputs, self._outputs, list(self._weights.values()))
-        opset = helper.make_opsetid("", OPSET)
-        model = helper.make_model(graph, opset_imports=[opset], producer_name="edgeserve", ir_version=9)
+        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("com.microsoft", 1)]
+        model = helper.make_model(graph, opset_imports=opsets, producer_name="edgeserve", ir_version=9)
         self.path.write_bytes(model.SerializeToString())
 
     def _value(self, name: str, shape: list[int | str], dtype: str) -> Any:
