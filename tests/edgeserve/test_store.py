@@ -312,3 +312,20 @@ def test_what_the_engine_prepares_is_told_and_done_once(
     assert told[-1] == Progress("tiny", "prepare", 1, 3)
     models.pull(str(tmp_path / "tiny"))
     assert len(prepared) == 1
+
+
+def test_a_converted_model_is_prepared_for_this_machine(models: Store, tmp_path: Path) -> None:
+    told: list[Progress] = []
+    stored = models.pull(str(tiny_whisper.build(tmp_path / "tiny")), progress=told.append)
+    assert [(one.done, one.total) for one in told if one.stage == "prepare"] == [(1, 3), (2, 3), (3, 3)]
+    prepared = stored.files["decoder"].parent / "prepared"
+    assert sorted(path.name for path in prepared.iterdir()) == ["cross.onnx", "decoder.onnx", "encoder.onnx"]
+    models.remove("tiny")
+    assert left(models) == []
+
+
+def test_a_model_of_another_kind_needs_no_preparation(tmp_path: Path) -> None:
+    told: list[int] = []
+    spec = ModelSpec("asr", "parakeet", "", {"encoder": tmp_path / "encoder.onnx"}, options={"family": "nemo"})
+    asr_onnx.prepare(spec, lambda done, total: told.append(done))
+    assert told == []

@@ -15,8 +15,9 @@ from support.speech import SENTENCES, STORY, spoken, word_error_rate
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import SegmentEvent, TranscribeRequest, TranscriptEnd
-from engines import pages, whisper_features
+from engines import asr_onnx, pages, whisper_features
 from engines.asr_onnx import OnnxSpeechToText
+from engines.onnx_prepare import Prepared
 
 Pulled = Callable[[str], Mapping[str, Path]]
 
@@ -86,24 +87,44 @@ def test_encoder_states_are_those_of_the_reference(engine: OnnxSpeechToText, ref
     assert states == pytest.approx(expected, abs=2e-2)
 
 
-def test_every_weight_is_mapped_and_none_is_resident_when_warm(pulled: Pulled) -> None:
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="needs /proc/self/smaps")
+@pytest.mark.parametrize("form", ["prepared", "as pulled"])
+def test_every_weight_is_mapped_and_none_is_resident_when_warm(
+    pulled: Pulled, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     files = pulled("whisper-tiny.en")
-    data = [path for role, path in files.items() if role.endswith("_data")]
-    held = [one.start for path in data for one in pages.mappings(path)]
-    weights = sum(path.stat().st_size for path in data)
+    if form == "as pulled":
+        monkeypatch.setattr(asr_onnx, "prepared", lambda path, data, device: Prepared(path, tuple(data), "original"))
     engine = OnnxSpeechToText(spec_of(files))
-    before = pages.private_bytes()
     engine.open()
-    mapped = [one for path in data for one in pages.mappings(path) if one.start not in held]
-    assert sum(one.size for one in mapped) >= 0.99 * weights
-    assert pages.private_bytes() - before < 0.4 * weights
+    data, weights = engine._data, engine.estimate().mapped
+    assert all((path in files.values()) == (form == "as pulled") for path in data)
+    held = pages.resident_mapped(*data)
+    assert engine.footprint().private < 0.1 * weights
     engine.heat()
-    assert sum(map(pages.resident_mapped, data)) >= 0.99 * weights
+    assert pages.resident_mapped(*data) - held >= 0.99 * weights
     transcribe(engine, spoken(SENTENCES[0]))
     engine.park()
-    assert sum(one.resident for path in data for one in pages.mappings(path) if one.start not in held) == 0
+    assert pages.resident_mapped(*data) == 0
+    ranges = len(list(pages.mappings(*data)))
     engine.close()
-    assert [one.start for path in data for one in pages.mappings(path)] == held
+    assert len(list(pages.mappings(*data))) < ranges
+
+
+def test_prepared_or_not_the_text_is_the_same(
+    engine: OnnxSpeechToText, pulled: Pulled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asr_onnx, "prepared", lambda path, data, device: Prepared(path, tuple(data), "original"))
+    plain = OnnxSpeechToText(spec_of(pulled("whisper-tiny.en")))
+    plain.heat()
+    samples = spoken(STORY)
+    theirs = transcribe(plain, samples, word_timestamps=True)
+    plain.close()
+    ours = transcribe(engine, samples, word_timestamps=True)
+    assert text_of(ours) == text_of(theirs)
+    assert [one.tokens for one in ours[:-1]] == [one.tokens for one in theirs[:-1]]
+    assert [one.avg_logprob for one in ours[:-1]] == pytest.approx([one.avg_logprob for one in theirs[:-1]], abs=1e-3)
+    assert [one.words for one in ours[:-1]] == [one.words for one in theirs[:-1]]
 
 
 def test_segments_carry_their_figures(engine: OnnxSpeechToText) -> None:

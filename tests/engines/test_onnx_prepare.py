@@ -231,7 +231,7 @@ def test_a_killed_child_leaves_nothing_and_another_may_follow(model: Path, caplo
 
 
 def test_a_child_that_hangs_is_ended_and_not_asked_again(model: Path, caplog: pytest.LogCaptureFixture) -> None:
-    hanging = child(f"open(f'{{FOLDER}}/{'{FORM}'}', 'w'); time.sleep(600)")
+    hanging = child("open(f'{FOLDER}/{FORM}', 'w'); time.sleep(600)")
     assert prepared(model, means=Means(command=hanging, seconds=0.2)).form == "original"
     assert "not done within 0 s" in warnings(caplog)[0]
     assert prepared(model, means=NO_CHILD).form == "original"
