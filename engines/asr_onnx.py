@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from io import FileIO
 from pathlib import Path
 from typing import Protocol
@@ -12,7 +12,7 @@ from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure
 from edgeserve.messages import TranscribeEvent, TranscribeRequest
 from engines import asr_families, ort, pages
-from engines.onnx_prepare import Prepared, prepared
+from engines.onnx_prepare import Prepared, files_at_hand, prepared
 from engines.whisper import Whisper
 from engines.whisper_decode import Embeddings, Graphs
 from engines.whisper_text import Vocabulary
@@ -35,10 +35,14 @@ def prepare(spec: ModelSpec, tell: Callable[[int, int], None]) -> None:
 
 def _prepared(spec: ModelSpec) -> Iterator[Prepared]:
     """Whisper's graphs in order; nothing for the families of onnx-asr."""
+    return (prepared(path, data=data, device=spec.device) for path, data in _graphs(spec))
+
+
+def _graphs(spec: ModelSpec) -> Iterator[tuple[Path, list[Path]]]:
+    """Each graph that can be prepared, with the files that its weights lie in."""
     if "family" not in spec.options:
         for part in GRAPHS:
-            data = [spec.files[f"{part}_data"]] if f"{part}_data" in spec.files else []
-            yield prepared(spec.files[part], data=data, device=spec.device)
+            yield spec.files[part], [spec.files[f"{part}_data"]] if f"{part}_data" in spec.files else []
 
 
 class OnnxSpeechToText:
@@ -90,6 +94,13 @@ class OnnxSpeechToText:
         if self._model is None:
             return Footprint()
         return Footprint(mapped=pages.resident_mapped(*self._data), private=self._private)
+
+    def prefetch_files(self) -> Iterable[Path]:
+        """What is read on the way up: graphs as prepared rather than as pulled."""
+        if not set(GRAPHS) <= set(self.spec.files) or "family" in self.spec.options:
+            return self.spec.files.values()
+        own = [path for role, path in self.spec.files.items() if role in ("config", "tokenizer")]
+        return [*own, *(path for graph, data in _graphs(self.spec) for path in files_at_hand(graph, data))]
 
     def open(self) -> None:
         if self._model is not None:

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from engines import ort
+
 VERSION = 1
 """Of what the preparation writes; raised when that changes."""
 SYSCTL = ("/usr/sbin/sysctl", "machdep.cpu.brand_string", "hw.optional")
@@ -30,10 +32,7 @@ class Machine:
 
 @functools.cache
 def this_machine() -> Machine:
-    import onnxruntime
-
-    runtime = f"{onnxruntime.__version__} {onnxruntime.get_build_info()}"
-    return Machine(runtime, f"{platform.machine()} {hashlib.sha256(_features()).hexdigest()[:16]}")
+    return Machine(ort.version(), f"{platform.machine()} {hashlib.sha256(_features()).hexdigest()[:16]}")
 
 
 def _features() -> bytes:

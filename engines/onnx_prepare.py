@@ -79,6 +79,12 @@ def prepared(path: Path, *, data: Sequence[Path] = (), device: Device = "cpu", m
         return original
 
 
+def files_at_hand(path: Path, data: Sequence[Path] = ()) -> list[Path]:
+    """What will most likely be read to open the graph; nothing is checked, and the runtime stays out of memory."""
+    made = (path.parent / FOLDER / path.name).glob("[!.]*/*")
+    return sorted(one for one in made if not one.name.endswith(NOTE)) or [path, *data]
+
+
 class _Refused(Exception):
     """The runtime or the time limit said no; asking again would change nothing."""
 

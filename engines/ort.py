@@ -47,6 +47,13 @@ def load() -> None:
         importlib.import_module(name)
 
 
+def version() -> str:
+    """Of the runtime and its build."""
+    import onnxruntime
+
+    return f"{onnxruntime.__version__} {onnxruntime.get_build_info()}"
+
+
 def options(threads: int | None = None) -> Any:
     """Fresh ``SessionOptions`` with our memory and thread settings."""
     import onnxruntime

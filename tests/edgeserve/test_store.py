@@ -7,6 +7,7 @@ import errno
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -320,6 +321,15 @@ def test_a_converted_model_is_prepared_for_this_machine(models: Store, tmp_path:
     assert [(one.done, one.total) for one in told if one.stage == "prepare"] == [(1, 3), (2, 3), (3, 3)]
     prepared = stored.files["decoder"].parent / "prepared"
     assert sorted(path.name for path in prepared.iterdir()) == ["cross.onnx", "decoder.onnx", "encoder.onnx"]
+    engine = asr_onnx.OnnxSpeechToText(ModelSpec("asr", "tiny", "", stored.files))
+    fetched = set(engine.prefetch_files())
+    assert {path for path in fetched if prepared not in path.parents} == {
+        stored.files["config"],
+        stored.files["tokenizer"],
+    }
+    assert len(fetched) == 2 + 2 * 3
+    shutil.rmtree(prepared)
+    assert set(engine.prefetch_files()) == set(stored.files.values())
     models.remove("tiny")
     assert left(models) == []
 
