@@ -1,59 +1,133 @@
-"""hibari's phonemizer for every family that reads the misaki alphabet: English text to phonemes, cut into pieces."""
+"""hibari's phonemizer for every family that reads the misaki alphabet: English text to phonemes, cut into pieces.
+
+Its dictionaries are word tables in a folder beside the model, made on first use: opening then takes 30 ms instead of
+330, and their pages can be dropped while the engine stays open.
+"""
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
-import re
-from collections.abc import Iterator
+import types
+import zlib
+from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Any
 
-from edgeserve.errors import EngineFailure
-from engines import ort
+from edgeserve.errors import EngineFailure, InvalidRequest
+from engines import ort, tts_tables, tts_text
+from engines.word_table import WordTable
 
-MAX_PHONEMES = 400
-"""Longer sentences are cut at clauses, so that each piece of audio comes soon; the networks take 510 at most."""
+VERSION = "0.2.1"
+"""Of hibari-tts: its phonemizer is put together from its parts here, so any other may differ (pyproject.toml)."""
+LEXICONS = {False: "lexicon_us", True: "lexicon_gb"}
+"""Tables by accent; True is British."""
+TABLE_BYTES = {"tagger": 4_963_304, "lexicon_us": 5_904_490, "lexicon_gb": 6_293_428}
+SHOWN = 60
+"""Characters of a text that an error shows."""
 
-_CLAUSE = re.compile(r"(?<=[,;:—])\s+")
+
+def load() -> None:
+    """Import the package and its runtime. Raises EngineFailure where it is missing or another version."""
+    if importlib.util.find_spec("hibari") is None:
+        raise EngineFailure("English voices need a phonemizer: pip install 'edgeserve[starter]'")
+    import hibari
+    import hibari.g2p.oov
+    import onnxruntime  # noqa: F401 - what follows is opened with it
+
+    if hibari.__version__ != VERSION:
+        raise EngineFailure(
+            f"hibari-tts {hibari.__version__} is installed, this phonemizer needs {VERSION}: "
+            "pip install 'edgeserve[starter]'"
+        )
+
+
+def mapped_bytes(accents: Collection[bool]) -> int:
+    """What the phonemizers of these accents map from files."""
+    return sum(TABLE_BYTES[name] for name in ("tagger", *(LEXICONS[british] for british in accents)))
+
+
+class Phonemizers:
+    """One for each accent asked for (True: British), over one tagger. ``folder`` keeps the tables.
+
+    ``mapped``: the files whose pages can be dropped. Raises EngineFailure.
+    """
+
+    def __init__(self, folder: Path, accents: Collection[bool]) -> None:
+        load()
+        import hibari
+
+        assets, tables = Path(hibari.__file__).parent / "assets", folder / f"hibari-tts-{VERSION}"
+        try:
+            tagger = tts_tables.table(assets, "tagger", tables)
+            lexicons = {british: tts_tables.table(assets, LEXICONS[british], tables) for british in accents}
+            self._accents = {
+                british: Phonemizer(assets, tagger, lexicon, british) for british, lexicon in lexicons.items()
+            }
+        except (OSError, EOFError, KeyError, ValueError, zlib.error) as error:
+            raise EngineFailure(
+                f"hibari-tts in {assets.parent} is damaged ({error}): "
+                f"pip install --force-reinstall hibari-tts=={VERSION}"
+            ) from error
+        self.mapped = [table.path for table in (tagger, *lexicons.values()) if table.path is not None]
+
+    def __getitem__(self, british: bool) -> Phonemizer:
+        return self._accents[british]
 
 
 class Phonemizer:
-    """Lexicon, tagger and a small net for unknown words, whose session is ours. Raises EngineFailure."""
+    """Lexicon, tagger and a small net for unknown words, whose session is ours."""
 
-    def __init__(self, *, british: bool = False) -> None:
-        if importlib.util.find_spec("hibari") is None:
-            raise EngineFailure("English voices need a phonemizer: pip install 'edgeserve[starter]'")
-        from hibari.g2p import G2P
-        from hibari.g2p.oov import OOV
-        from hibari.tts import ASSETS
+    def __init__(self, assets: Path, tagger: WordTable, lexicon: WordTable, british: bool) -> None:
+        self._ids: dict[str, int] = _json(assets / "vocab.json")
+        self._phonemize = _assemble(assets, tagger, lexicon, british)
 
-        assets = Path(ASSETS)
-        net = assets / ("oov_gb.onnx" if british else "oov.onnx")
-        self._phonemize = G2P(oov=OOV(str(net), ort.session(net, threads=1)), british=british)
-        self._ids: dict[str, int] = json.loads((assets / "vocab.json").read_text(encoding="utf-8"))
+    def pieces(self, text: str, limit: int) -> Iterator[str]:
+        """Phonemes in pieces of at most ``limit``, sentence after sentence; a text without anything to say yields none.
 
-    def pieces(self, text: str) -> Iterator[str]:
-        """Phonemes of one sentence or clause after the other; a text without anything to speak yields none."""
+        Raises InvalidRequest for what the phonemizer cannot read.
+        """
         from hibari.tts import Hibari
 
         for sentence in Hibari.split_sentences(text):
-            phonemes = self._phonemize(sentence)
-            if any(char.isalpha() for char in phonemes):  # punctuation alone has a rhythm, but says nothing
-                yield from _clauses(phonemes)
+            for part in tts_text.speakable(sentence):
+                for piece in tts_text.cut(self._read(part), limit):
+                    if any(char.isalpha() for char in piece):  # punctuation alone has a rhythm, but says nothing
+                        yield piece
 
     def ids(self, phonemes: str) -> list[int]:
         """Kokoro's ids, between the pads that its family expects."""
         return [0, *(self._ids[char] for char in phonemes if char in self._ids), 0]
 
+    def _read(self, part: str) -> str:
+        try:
+            return str(self._phonemize(part))
+        except (EngineFailure, MemoryError):
+            raise
+        except Exception as error:  # Of any class: its rules meet text that nobody foresaw.
+            shown = part if len(part) <= SHOWN else f"{part[:SHOWN]}…"
+            raise InvalidRequest(f"the phonemizer cannot read {shown!r}: {error!r}", param="text") from error
 
-def _clauses(phonemes: str) -> Iterator[str]:
-    """The sentence, cut at clauses into pieces of at most MAX_PHONEMES where clauses allow it."""
-    piece = ""
-    for clause in _CLAUSE.split(phonemes) if len(phonemes) > MAX_PHONEMES else [phonemes]:
-        if piece and len(piece) + len(clause) + 1 > MAX_PHONEMES:
-            yield piece
-            piece = clause
-        else:
-            piece = f"{piece} {clause}" if piece else clause
-    if piece:
-        yield piece
+
+def _assemble(assets: Path, tagger: WordTable, lexicon: WordTable, british: bool) -> Any:
+    """hibari's G2P put together from its parts as its constructor does, with tables for dictionaries."""
+    from hibari.g2p import G2P
+    from hibari.g2p.lexicon import Lexicon
+    from hibari.g2p.oov import OOV
+    from hibari.g2p.tagger import Tagger
+    from hibari.g2p.tokenize import Tokenizer
+
+    net = assets / ("oov_gb.onnx" if british else "oov.onnx")
+    session = types.SimpleNamespace(run=functools.partial(ort.run, ort.session(net, threads=1)))
+    g2p = object.__new__(G2P)
+    g2p.lexicon = Lexicon(lexicon["g"], lexicon["s"], british)
+    g2p.tagger = Tagger({"tagdict": tagger["t"], "tags": tagger["a"].get(""), "weights": tagger["w"]})
+    g2p.tagger.vocab = tagger["f"]
+    g2p.tokenizer = Tokenizer(_json(assets / "tokenizer_exceptions.json"))
+    g2p._oov, g2p.unk, g2p.british = OOV(str(net), session), "", british
+    return g2p
+
+
+def _json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))

@@ -9,11 +9,11 @@ import numpy
 import onnx
 import pytest
 
-from edgeserve.engine import ModelSpec
+from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import SpeakRequest
 from engines.tts_onnx import OnnxTextToSpeech
-from engines.tts_phonemes import Phonemizer
+from engines.tts_phonemes import Phonemizers, mapped_bytes
 
 
 def build(path: Path, tokens: str) -> Path:
@@ -48,32 +48,98 @@ def spec_of(**files: Path) -> ModelSpec:
     return ModelSpec("tts", "kokoro", "engines.tts_onnx:OnnxTextToSpeech", files, options={"family": "kokoro"})
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for all: the phonemizer's tables are made in it."""
+    return tmp_path_factory.mktemp("kokoro")
+
+
+def spoken(engine: OnnxTextToSpeech, text: str, **settings: object) -> list[int]:
+    """What the echo of each piece is, in phonemes."""
+    events = engine.speak(SpeakRequest(text, **settings), threading.Event())  # type: ignore[arg-type]
+    return [round(float(numpy.frombuffer(event.pcm, "<i2").mean()) * 1000 / 32767) for event in events]
+
+
 @pytest.mark.parametrize("tokens", ["tokens", "input_ids"])
-def test_the_style_is_that_of_the_length(tmp_path: Path, tokens: str) -> None:
-    files = {"model": build(tmp_path / "k.onnx", tokens), "af_heart": voice(tmp_path / "af_heart.bin")}
+def test_the_style_is_that_of_the_length(folder: Path, tokens: str) -> None:
+    files = {"model": build(folder / f"{tokens}.onnx", tokens), "af_heart": voice(folder / "af_heart.bin")}
     engine = OnnxTextToSpeech(spec_of(**files))
     assert engine.voices() == ("af_heart",)
     engine.open()
-    (event,) = engine.speak(SpeakRequest("Hello there."), threading.Event())
-    phonemizer = Phonemizer()
-    (piece,) = phonemizer.pieces("Hello there.")
-    count = len(phonemizer.ids(piece)) - 2
-    samples = numpy.frombuffer(event.pcm, "<i2")
-    assert samples == pytest.approx(count / 1000 * 32767, abs=1)
+    engine.heat()
+    phonemizer = Phonemizers(folder / "prepared", (False,))[False]
+    (piece,) = phonemizer.pieces("Hello there.", 100)
+    assert spoken(engine, "Hello there.") == [len(phonemizer.ids(piece)) - 2]
     with pytest.raises(InvalidRequest, match="voices: af_heart"):
-        list(engine.speak(SpeakRequest("Hello.", voice="heart"), threading.Event()))
+        spoken(engine, "Hello.", voice="heart")
     engine.close()
 
 
-def test_a_model_without_voices_is_refused(tmp_path: Path) -> None:
-    engine = OnnxTextToSpeech(spec_of(model=build(tmp_path / "k.onnx", "tokens")))
-    assert engine.voices() == ()
-    with pytest.raises(EngineFailure, match="has no voice file"):
+def test_each_voice_speaks_in_its_own_accent(folder: Path) -> None:
+    """American and British differ in the number of phonemes: British vowels carry marks of length."""
+    files = {
+        "model": build(folder / "two.onnx", "tokens"),
+        "af_heart": voice(folder / "af_heart.bin"),
+        "bm_george": voice(folder / "bm_george.bin"),
+        "jf_alpha": voice(folder / "jf_alpha.bin"),
+    }
+    engine = OnnxTextToSpeech(spec_of(**files))
+    assert engine.voices() == ("af_heart", "bm_george")  # no phonemizer reads Japanese
+    assert engine.estimate().mapped == mapped_bytes((False, True))
+    engine.open()
+    engine.heat()
+    assert engine.footprint().mapped >= mapped_bytes((False, True))
+    phonemizers = Phonemizers(folder / "prepared", (False, True))
+    text = "The father had a bath."
+    counts = {british: len("".join(phonemizers[british].pieces(text, 100))) for british in (False, True)}
+    assert counts[False] != counts[True]
+    assert spoken(engine, text, voice="af_heart") == [counts[False]]
+    assert spoken(engine, text, voice="bm_george") == [counts[True]]
+    engine.close()
+
+
+def test_pieces_are_short_and_shorter_for_slow_speech(folder: Path) -> None:
+    files = {"model": build(folder / "k.onnx", "tokens"), "af_heart": voice(folder / "af_heart.bin")}
+    engine = OnnxTextToSpeech(spec_of(**files))
+    engine.open()
+    engine.heat()
+    text = "word " * 100
+    assert 70 < max(spoken(engine, text)) <= 100
+    slow = [len(event.pcm) for event in engine.speak(SpeakRequest(text, speed=0.25), threading.Event())]
+    assert len(slow) >= 2 * len(spoken(engine, text)) - 1
+    engine.close()
+
+
+@pytest.mark.parametrize("missing", ["model", "af_heart"])
+def test_a_model_without_its_parts_is_refused(folder: Path, missing: str) -> None:
+    files = {"model": build(folder / "k.onnx", "tokens"), "af_heart": voice(folder / "af_heart.bin")}
+    del files[missing]
+    engine = OnnxTextToSpeech(spec_of(**files))
+    with pytest.raises(EngineFailure, match="needs a model and English voices"):
         engine.open()
+    assert engine.rung is Rung.COLD
 
 
-def test_a_damaged_voice_is_named(tmp_path: Path) -> None:
-    (tmp_path / "v.bin").write_bytes(b"abc")
-    engine = OnnxTextToSpeech(spec_of(model=build(tmp_path / "k.onnx", "tokens"), af_heart=tmp_path / "v.bin"))
+def test_a_default_voice_that_is_not_there_is_refused(folder: Path) -> None:
+    files = {"model": build(folder / "k.onnx", "tokens"), "af_heart": voice(folder / "af_heart.bin")}
+    options = {"family": "kokoro", "voice": "af_sky"}
+    with pytest.raises(EngineFailure, match="has no voice 'af_sky'; voices: af_heart"):
+        OnnxTextToSpeech(ModelSpec("tts", "kokoro", "", files, options=options)).open()
+
+
+def test_a_runtime_that_fails_while_computing(folder: Path) -> None:
+    files = {"model": build(folder / "k.onnx", "tokens"), "af_heart": voice(folder / "af_heart.bin")}
+    engine = OnnxTextToSpeech(spec_of(**files))
+    engine.open()
+    engine.heat()
+    engine._voice._tokens = "nothing"  # type: ignore[union-attr]
+    with pytest.raises(EngineFailure, match="failed while computing"):
+        spoken(engine, "Hello.")
+    engine.close()
+
+
+def test_a_damaged_voice_is_named(folder: Path) -> None:
+    (folder / "v.bin").write_bytes(b"abc")
+    engine = OnnxTextToSpeech(spec_of(model=build(folder / "k.onnx", "tokens"), af_heart=folder / "v.bin"))
     with pytest.raises(EngineFailure, match=r"v\.bin: not a voice of Kokoro"):
         engine.open()

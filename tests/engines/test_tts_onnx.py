@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -11,6 +13,7 @@ from typing import Any
 import numpy
 import pytest
 from support.contract import TextToSpeechContract
+from support.speech import STORY
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import EngineFailure, InvalidRequest
@@ -54,12 +57,113 @@ class TestHibari(TextToSpeechContract):
             list(hot.speak(SpeakRequest("Hello.", speed=speed), threading.Event()))
         assert caught.value.param == "speed"
 
-    def test_a_long_sentence_comes_in_pieces(self, hot: Any) -> None:
-        text = ", ".join(["and the little boat went on across the water"] * 20) + "."
-        assert len(list(hot.speak(SpeakRequest(text), threading.Event()))) > 2
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "abcdefghij" * 1_000,
+            "the number is " + "7" * 60,
+            "🙂 and 漢字",
+            "ab-" * 100,
+            "A sentence without an end " * 40,
+            "https://example.com/" + "a/" * 100,
+        ],
+        ids=["no spaces", "sixty digits", "emoji", "hyphens", "endless", "address"],
+    )
+    def test_odd_text_is_spoken_piece_by_piece(self, hot: Any, text: str) -> None:
+        """Each piece takes bounded time, so the first three tell enough."""
+        events = list(itertools.islice(hot.speak(SpeakRequest(text), threading.Event()), 3))
+        assert all(0.2 < _seconds(event) < 25 for event in events)
+
+    def test_a_long_sentence_comes_in_pieces_that_add_up(self, hot: Any) -> None:
+        clause = "and the little boat went on across the water"
+        once = sum(map(_seconds, hot.speak(SpeakRequest(f"{clause}."), threading.Event())))
+        events = list(hot.speak(SpeakRequest(", ".join([clause] * 20) + "."), threading.Event()))
+        assert len(events) > 3
+        assert sum(map(_seconds, events)) == pytest.approx(20 * once, rel=0.2)
+
+    def test_samples_are_sound_and_not_clipped(self, hot: Any) -> None:
+        voice = hot._voice
+        for piece in voice.pieces(STORY, "heart", voice.max_phonemes):
+            samples = voice.say(piece, "heart", 1.0)
+            assert numpy.isfinite(samples).all()
+            assert (abs(samples) >= 1.0).mean() < 1e-4
+            assert 0.01 < numpy.sqrt((samples**2).mean()) < 0.3
+
+    def test_slow_speech_comes_in_shorter_pieces_of_text(self, hot: Any) -> None:
+        """So a piece never takes more memory than at speed 1. Beyond 0.5 the network knows no slower."""
+        text = "and the little boat went on across the water " * 10
+        longest = {
+            speed: max(map(_seconds, hot.speak(SpeakRequest(text, speed=speed), threading.Event())))
+            for speed in (1.0, 0.5)
+        }
+        assert longest[0.5] < 1.3 * longest[1.0]
+        slow, slower = (
+            sum(map(_seconds, hot.speak(SpeakRequest("Good morning.", speed=speed), threading.Event())))
+            for speed in (0.5, 0.25)
+        )
+        assert slow == slower
+
+    def test_cancel_ends_between_pieces(self, hot: Any) -> None:
+        cancel = threading.Event()
+        events = hot.speak(SpeakRequest(STORY), cancel)
+        next(events)
+        cancel.set()
+        assert list(events) == []
+
+    def test_cancel_before_the_start_is_no_error(self, hot: Any) -> None:
+        cancel = threading.Event()
+        cancel.set()
+        assert list(hot.speak(SpeakRequest("Hello."), cancel)) == []
+
+    def test_a_british_voice(self, spec: ModelSpec) -> None:
+        """The same network under a British voice's name: another accent's phonemes, and so other audio."""
+        engine = OnnxTextToSpeech(dataclasses.replace(spec, files={**spec.files, "emma": spec.files["model"]}))
+        assert engine.voices() == ("heart", "emma")
+        engine.open()
+        engine.heat()
+        american, british = (
+            b"".join(
+                event.pcm
+                for event in engine.speak(SpeakRequest("The father had a bath.", voice=name), threading.Event())
+            )
+            for name in engine.voices()
+        )
+        engine.close()
+        assert american != british
+        assert 0.7 < len(american) / len(british) < 1.4
 
     def test_a_word_no_lexicon_knows_is_spoken(self, hot: Any) -> None:
         assert list(hot.speak(SpeakRequest("Zorblaxian."), threading.Event()))
+
+    def test_warm_is_a_rung_of_its_own(self, engine: Any) -> None:
+        engine.open()
+        assert engine.rung is Rung.WARM
+        engine.heat()
+        voice = engine._voice
+        engine.park()
+        assert engine.rung is Rung.WARM
+        assert engine._voice is voice
+        with pytest.raises(EngineFailure, match="hibari is warm, not hot"):
+            list(engine.speak(SpeakRequest("Hello."), threading.Event()))
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="resident pages of a mapping are told by Linux only")
+    def test_no_page_of_the_tables_is_resident_when_warm(self, engine: Any) -> None:
+        mapped = engine.estimate().mapped
+        engine.open()
+        assert engine.footprint().mapped == 0
+        engine.heat()
+        assert mapped <= engine.footprint().mapped <= mapped + 2 * 4096
+        engine.park()
+        assert engine.footprint().mapped == 0
+        assert engine.footprint().private > 0
+
+    def test_tables_are_kept_beside_the_model(self, hot: Any, spec: ModelSpec) -> None:
+        folder = spec.files["model"].parent / "prepared" / "hibari-tts-0.2.1"
+        assert {path.name for path in folder.glob("*.words")} >= {"tagger.words", "lexicon_us.words"}
+
+
+def _seconds(event: Any) -> float:
+    return len(event.pcm) / 2 / event.sample_rate
 
 
 def spec_of(path: Path, **options: object) -> ModelSpec:
@@ -76,11 +180,19 @@ def test_a_file_that_is_no_graph(tmp_path: Path) -> None:
 
 
 def test_an_unknown_family_names_the_known(tmp_path: Path) -> None:
-    with pytest.raises(EngineFailure, match="known: hibari"):
-        OnnxTextToSpeech(spec_of(tmp_path / "m", family="robot")).open()
+    engine = OnnxTextToSpeech(spec_of(tmp_path / "m", family="robot"))
+    for ask in (engine.open, engine.estimate):
+        with pytest.raises(EngineFailure, match="known: hibari"):
+            ask()
+
+
+def test_a_model_without_files_is_refused() -> None:
+    with pytest.raises(EngineFailure, match="has no files"):
+        OnnxTextToSpeech(ModelSpec("tts", "x", "", {})).open()
 
 
 def test_a_missing_phonemizer_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "m").write_bytes(b"")
     monkeypatch.setitem(sys.modules, "hibari", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(EngineFailure, match=r"pip install 'edgeserve\[starter\]'"):
