@@ -1,6 +1,6 @@
 """hibari's dictionaries as word tables in a folder of prepared files, made on first use.
 
-Making one takes 100 MB and half a second, so a process of its own does it: what a heap once held leaves holes in it.
+Making one takes 120 MB and a second, so a process of its own does it: what a heap once held leaves holes in it.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def table(assets: Path, name: str, folder: Path) -> WordTable:
             fcntl.flock(lock, fcntl.LOCK_EX)
             return _made(assets, name, path)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        reason = getattr(error, "stderr", None) or error
-        log.warning("%s cannot be made, its dictionaries are held in memory: %s", path, str(reason).strip())
+        last = (getattr(error, "stderr", None) or str(error)).strip().splitlines()[-1:]
+        log.warning("%s cannot be made, its dictionaries are held in memory: %s", path, "".join(last))
         return WordTable(encode(dictionaries(assets, name)))
 
 
