@@ -23,7 +23,7 @@ def draw(results: Results, path: Path) -> None:
     grid = figure.add_gridspec(2, len(results.scenarios) + 1, height_ratios=(1.25, 1), hspace=0.32, wspace=0.28)
     top = figure.add_subplot(grid[0, :])
     _timeline(top, results.record)
-    first = None
+    first: Any = None
     for column, one in enumerate(results.scenarios):
         axis = figure.add_subplot(grid[1, column], sharey=first)
         first = first or axis

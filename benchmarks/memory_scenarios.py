@@ -17,7 +17,7 @@ from benchmarks.device import Device, add_arguments, chosen, prepare
 from benchmarks.memory_picture import draw
 from benchmarks.memory_tables import Results, document, judge, verdicts
 from benchmarks.process import serving
-from benchmarks.scenario import Pace, Scenario, record_speech, requests, run
+from benchmarks.scenario import CONSULTATION, SENTENCE, Pace, Scenario, record_speech, requests, run
 from benchmarks.targets import QUICK, asking, climbs, cycles, estimates, steps
 from benchmarks.timeline import play
 
@@ -39,8 +39,8 @@ ROUNDS = 5
 
 
 def measure(device: Device, pace: Pace, count: int) -> Results:
-    recording = record_speech(device)
-    quick, asked = asking(device, recording), requests(device, recording)
+    consultation, sentence = record_speech(device, CONSULTATION, SENTENCE)
+    quick, asked = asking(device, sentence), requests(device, consultation)
     first, second = estimates(device, quick, "estimate"), estimates(device, quick, "ledger")
     record, moments = play(device, asked, pace)
     scenarios = [run(device, one, asked, pace) for one in SCENARIOS]

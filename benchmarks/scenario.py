@@ -88,11 +88,11 @@ class Run:
     firsts: dict[Job, float] = field(default_factory=dict)
 
 
-def record_speech(device: Device) -> bytes:
-    """A recording to transcribe, said by the device's own voice."""
+def record_speech(device: Device, *texts: str) -> list[bytes]:
+    """Recordings to transcribe, said by the device's own voice."""
     with serving(device.config("voice", ["tts"]), environ=device.environ) as server:
         server.wait_healthy()
-        return Client(server.port).speak(CONSULTATION).body
+        return [Client(server.port).speak(text).body for text in texts]
 
 
 @contextmanager
