@@ -63,11 +63,11 @@ def _timeline(axis: Any, record: Record) -> None:
         axis.axvspan(mark.at, mark.until, color=MARK, alpha=0.08, linewidth=0)
         axis.plot([mark.at, mark.at, place], [0, 1.04 * top, 1.14 * top], color=MARK, linewidth=0.7, linestyle=":")
         axis.text(place, 1.15 * top, mark.name, rotation=90, va="bottom", ha="center", fontsize=8, color=MARK)
-    axis.set_ylim(0, 1.75 * top)
+    axis.set_ylim(0, 1.85 * top)
     axis.axhline(IDLE_MB, color="tab:red", linestyle="--", linewidth=1, label=f"idle target, {IDLE_MB:.0f} MB")
     axis.set_ylabel("Pss, MB")
-    axis.set_title("startup and under load: chat, transcription and speech")
-    axis.legend(loc="upper right", frameon=False)
+    axis.set_title("startup and under load: chat, transcription and speech", loc="left")
+    axis.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, frameon=False)
 
 
 def _scenario(axis: Any, run: Run) -> None:
@@ -81,4 +81,4 @@ def _comparison(axis: Any, runs: Mapping[str, Run]) -> None:
         samples = run.record.samples
         axis.plot([one.at for one in samples], [one.memory.pss for one in samples], label=name, linewidth=1.4)
     axis.set_title("naive, all lazy, hybrid", fontsize=10)
-    axis.legend(loc="upper right", frameon=False, fontsize=8)
+    axis.legend(loc="center right", frameon=False, fontsize=8)

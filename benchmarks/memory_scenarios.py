@@ -9,6 +9,7 @@ The reference (hybrid-mmap-lazy-loading.md) lets minutes pass; here ``--minute``
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from edgeserve.engine import JOBS
 EVERYTHING = ("chat", "see", "transcribe", "speak")
 SCENARIOS = (
     Scenario("1 chat only", ("llm",), ("chat",), "~1.5 GB", "~50 MB"),
-    Scenario("2 transcription and SOAP notes", ("llm", "asr"), ("transcribe", "soap"), "~2.7 GB", "~50 MB"),
+    Scenario("2 transcription, SOAP notes", ("llm", "asr"), ("transcribe", "soap"), "~2.7 GB", "~50 MB"),
     Scenario("3 full stack", JOBS, EVERYTHING, "~5.4 GB", "~50 MB"),
     Scenario("4 Jetson, 8 GB, no TTS", ("llm", "asr"), ("chat", "transcribe"), "~2.7 GB", "", override_mb=8192),
 )
@@ -73,11 +74,12 @@ def main() -> int:
     add_arguments(parser)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
+        load = f"Load of the machine before the start: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores."
         device = prepare(Path(folder), chosen(arguments))
         results = measure(device, Pace(arguments.minute), arguments.cycles)
         names = dict(device.models.names())
     draw(results, report.picture("memory_scenarios"))
-    print(report.write("memory_scenarios", "Memory scenarios", document(results, names)))
+    print(report.write("memory_scenarios", "Memory scenarios", f"{load}\n\n{document(results, names)}"))
     checks = judge(results)
     print(verdicts(checks))
     return 0 if all(check.met for check in checks) else 1

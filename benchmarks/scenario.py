@@ -109,7 +109,6 @@ def sampled(
         if scenario.lazy:
             close_all(server, scenario.jobs)
         with Sampler(server.pid) as sampler:
-            sampler.event("started")
             yield server, sampler
 
 
