@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,8 +25,10 @@ from edgeserve.pool import Pool
 from edgeserve.server import Server, address, listen
 
 
-def fake_pool(jobs: Sequence[Job] = JOBS, *, queue_limit: int = 8, **options: Any) -> Pool:
-    governor = make_governor(MemoryPolicy())
+def fake_pool(
+    jobs: Sequence[Job] = JOBS, *, queue_limit: int = 8, governor: Governor | None = None, **options: Any
+) -> Pool:
+    governor = governor or make_governor(MemoryPolicy())
     return Pool(
         [Gate(FAKES[job](fake_spec(job, **options)), governor, queue_limit=queue_limit) for job in jobs], governor
     )
@@ -40,10 +44,16 @@ def small_pool(
     return Pool(probe.residents, governor, chains or {})
 
 
-def build(pool: Pool, *, drain_seconds: float = 5.0, **server: Any) -> Starlette:
+def build(
+    pool: Pool,
+    *,
+    drain_seconds: float = 5.0,
+    residency: ResidencySettings | None = None,
+    **server: Any,
+) -> Starlette:
     engines = {job: EngineSettings(model=spec.name) for job, spec in pool.configured.items()}
     settings = ServerSettings(drain_seconds=drain_seconds, **server)
-    return app.build(Config(server=settings, residency=ResidencySettings(), engines=engines), pool)
+    return app.build(Config(server=settings, residency=residency or ResidencySettings(), engines=engines), pool)
 
 
 class Running:
@@ -70,12 +80,20 @@ def serving(pool: Pool, *, drain_seconds: float = 5.0, **server: Any) -> Iterato
         running.should_exit = True
         thread.join(30)
         listener.close()
-        assert not thread.is_alive()
+        assert not thread.is_alive(), stacks()
+
+
+def stacks() -> str:
+    """Where every thread is, for a test that waited too long."""
+    with tempfile.TemporaryFile("w+") as file:
+        faulthandler.dump_traceback(file, all_threads=True)
+        file.seek(0)
+        return f"waited too long; all threads:\n{file.read()}"
 
 
 def until(true: Callable[[], bool], seconds: float = 10.0) -> None:
     """Wait for what the server does on a thread of its own."""
     deadline = time.monotonic() + seconds
     while not true():
-        assert time.monotonic() < deadline
+        assert time.monotonic() < deadline, stacks()
         time.sleep(0.005)

@@ -1,0 +1,110 @@
+"""Everything at once: many clients, some of whom hang up, while engines are evicted, parked and loaded at random."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.load import Ask, chat, look, speak, transcribe
+from benchmarks.mmproj import build_mmproj, picture
+from support.memory import FakeProbe
+from support.server import Running, fake_pool, serving, until
+from support.speech import SENTENCES, spoken, wav
+from support.stress import Witness, seeded, settle, storm
+
+from edgeserve import app
+from edgeserve.config import Config, EngineSettings, ResidencySettings
+from edgeserve.engine import JOBS, Job, Rung
+from edgeserve.gate import Gate
+from edgeserve.memory.governor import Governor, make_governor
+from edgeserve.memory.policy import MB, MemoryPolicy
+from edgeserve.memory.probe import Probe
+from edgeserve.pool import Pool
+from edgeserve.store import Store
+
+RESTLESS = ResidencySettings(warm_after=0.001, idle_timeout=0.002, check_interval=0.005)
+EAGER = MemoryPolicy(
+    os_reserve_gb=0.0,
+    available_margin_gb=0.0,
+    max_percent=1.0,
+    grace_seconds=0.0,
+    pressure_interval=0.05,
+    switch_interval=0.01,
+    queue_seconds=5.0,
+)
+"""No grace: whoever is idle may go at once."""
+
+
+def fake_asks() -> list[Ask]:
+    """Three of each kind, no two with the same answer."""
+    asks = []
+    for number in range(3):
+        words = " ".join(f"{number}-{word}" for word in range(5 + 20 * number))
+        asks += [chat(words, 100, stream=number % 2 == 0)]
+        asks += [look(f"picture {number}", picture("red", 8 + number), 100, stream=number % 2 == 1)]
+        asks += [transcribe(f"{number} seconds", wav([0.25] * 16_000 * (1 + number)))]
+        asks += [speak("one two. " * (number + 1), stream=number % 2 == 0)]
+    return asks
+
+
+@pytest.mark.parametrize(("total_mb", "queue_limit"), [(16_000, 8), (300, 3)], ids=["room for all", "room for two"])
+def test_fake_engines_under_fire(total_mb: int, queue_limit: int) -> None:
+    """Each fake takes 120 MB and 5 a request, of a machine that holds nothing else."""
+    probe: Any = FakeProbe(total_mb * MB)
+    pool = fake_pool(queue_limit=queue_limit, governor=Governor(EAGER, probe), delay=0.0005)
+    probe.residents.extend(pool.gates.values())
+    witnesses = [Witness(gate.engine) for gate in pool.gates.values()]
+    with serving(pool, residency=RESTLESS) as running:
+        load = storm(running, fake_asks(), seeded(), clients=32, each=20, seconds=60)
+        settle(running, load, witnesses)
+        for job in JOBS:
+            running.client.post("/memory/preload", json={"engines": [job]})
+        assert sum(gate.rung is Rung.HOT for gate in pool.gates.values()) == (4 if total_mb > 480 else 2)
+        assert pool.governor.books.booked().host == sum(gate.footprint().total for gate in pool.gates.values())
+        close_all(running, witnesses)
+
+
+def close_all(running: Running, witnesses: list[Witness]) -> None:
+    for job in JOBS:
+        # Refused while the idle monitor is still moving it.
+        until(lambda job=job: running.client.post(f"/memory/evict/{job}").status_code == 200)
+    assert running.pool.governor.books.booked().host == 0
+    assert [one.opened for one in witnesses] == [0, 0, 0, 0]
+
+
+def starter_pool(store: Store, projector: Path, policy: MemoryPolicy) -> Pool:
+    models: dict[Job, str] = {"llm": CHAT, "vision": CHAT, "asr": "whisper-tiny.en", "tts": "hibari"}
+    engines = {job: EngineSettings(model=store.pull(name).name) for job, name in models.items()}
+    engines["vision"] = dataclasses.replace(engines["vision"], mmproj=str(projector))
+    governor = make_governor(policy)
+    made = [app.make_engine(spec) for spec in app.specs(Config(engines=engines), store)]
+    return Pool([Gate(engine, governor) for engine in made], governor)
+
+
+CHAT = "smollm2-135m-instruct"
+
+
+def real_asks() -> list[Ask]:
+    asks = [chat("What is the capital of France?", 12), chat("Name three colours.", 16, stream=True)]
+    asks += [look("red", picture("red"), 12, stream=True), look("blue", picture("blue"), 12)]
+    asks += [transcribe(text, wav(spoken(text))) for text in SENTENCES[:2]]
+    asks += [speak("Good morning.", stream=True), speak("Good evening. How are you?")]
+    return asks
+
+
+@pytest.mark.models
+@pytest.mark.parametrize("room_mb", [None, 330], ids=["room for all", "room for some"])
+def test_the_starter_models_under_fire(store: Store, tmp_path: Path, room_mb: int | None) -> None:
+    """With ``room_mb`` above what this process holds already, the four engines have to make way for each other."""
+    projector = build_mmproj(store.pull(CHAT).files["model"], tmp_path / "mmproj.gguf")
+    asks = real_asks()
+    own = Probe().glance().process.own // MB
+    policy = dataclasses.replace(EAGER, override_memory_mb=own + room_mb if room_mb else 0, queue_seconds=20.0)
+    pool = starter_pool(store, projector, policy)
+    witnesses = [Witness(gate.engine) for gate in pool.gates.values()]
+    with serving(pool, residency=RESTLESS) as running:
+        load = storm(running, asks, seeded(), clients=32, each=2, seconds=200)
+        settle(running, load, witnesses)
+        close_all(running, witnesses)
