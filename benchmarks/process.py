@@ -10,8 +10,9 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,18 +110,23 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def serving(config: Path, *flags: str, environ: Mapping[str, str] | None = None) -> Iterator[ServerProcess]:
-    """``edgeserve serve`` with this models.toml, ended by SIGTERM at the end of the block."""
+def serving(
+    config: Path, *flags: str, environ: Mapping[str, str] | None = None, launcher: Sequence[str] = ()
+) -> Iterator[ServerProcess]:
+    """``edgeserve serve`` with this models.toml, ended by SIGTERM at the end of the block. ``launcher``: a command that
+    runs the one after it."""
     port = free_port()
     command = [sys.executable, "-m", "edgeserve", "serve", "--config", str(config), "--port", str(port), *flags]
-    started = time.perf_counter()
-    process = subprocess.Popen(
-        command, env={**os.environ, **(environ or {})}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
-    try:
-        yield ServerProcess(process, port, started)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=60)
-        if process.returncode != 0:
-            sys.stderr.write(errors.decode(errors="replace"))
+    # Not a pipe: nobody would read it, and a full one stops the server.
+    with tempfile.TemporaryFile() as errors:
+        started = time.perf_counter()
+        process = subprocess.Popen(
+            [*launcher, *command], env={**os.environ, **(environ or {})}, stdout=subprocess.DEVNULL, stderr=errors
+        )
+        try:
+            yield ServerProcess(process, port, started)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            if process.wait(timeout=60) != 0:
+                errors.seek(0)
+                sys.stderr.write(errors.read().decode(errors="replace"))
