@@ -23,6 +23,10 @@ MAPPED_AT_STARTUP: frozenset[Job] = frozenset({"llm", "vision"})
 """Jobs whose engines are opened at startup and never closed for being idle."""
 
 
+REST_EVERY = 5.0
+"""Seconds: looking through all mappings takes tens of milliseconds, too long for engines that come and go."""
+
+
 @dataclass(frozen=True, slots=True)
 class IdlePolicy:
     """All in seconds."""
@@ -64,6 +68,7 @@ class Monitor:
         self._nudge = threading.Event()
         self._stopping = False
         self._resting_on: tuple[Rung, ...] | None = None
+        self._rested_at = -REST_EVERY
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -95,9 +100,9 @@ class Monitor:
         rungs = tuple(gate.rung for gate in self._gates)
         if Rung.HOT in rungs or any(gate.leases for gate in self._gates):
             self._resting_on = None
-        elif rungs != self._resting_on:
+        elif rungs != self._resting_on and self._clock() - self._rested_at >= REST_EVERY:
             self._governor.rest()
-            self._resting_on = rungs
+            self._resting_on, self._rested_at = rungs, self._clock()
 
     def pause(self) -> float:
         """Seconds until the next round: the interval, or less when a keep_alive ends before."""
