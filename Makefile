@@ -39,7 +39,8 @@ format:
 
 bench:
 	@sh tools/install.sh dev
-	@set -e; for name in $(BENCHMARKS); do echo "$$name"; $(BIN)/python -m benchmarks.$$name; done
+	@status=0; for name in $(BENCHMARKS); do \
+		echo "$$name"; $(BIN)/python -m benchmarks.$$name || status=1; done; exit $$status
 
 clean:
 	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

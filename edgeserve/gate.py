@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 
 from edgeserve.engine import Engine, Footprint, Job, ModelSpec, Rung, Thrifty
 from edgeserve.errors import Busy, Cancelled, EdgeserveError, EngineFailure, NotSupported, ShuttingDown
@@ -183,6 +184,10 @@ class Gate:
         """Bring the engine up to hot on the calling thread. Raises DoesNotFit or EngineFailure."""
         with self._engine_lock, self._hot(self._reserve()):
             self._used_now()
+
+    def preload_in_turn(self) -> Future[None]:
+        """The same on the worker, after the work that is there already."""
+        return self._worker.call(self.preload)
 
     def warm_up(self) -> None:
         """Bring an idle engine up to hot in the background, if it fits with nothing else moved. Never waits."""

@@ -138,7 +138,7 @@ class Pool:
         """Bring engines up to hot; True for each that now is. Raises what a load raises."""
         gates = [self._gate(job) for job in jobs]
         for gate in gates:
-            await asyncio.to_thread(gate.preload)
+            await asyncio.wrap_future(gate.preload_in_turn())
         return {gate.job: gate.rung is Rung.HOT for gate in gates}
 
     async def evict(self, job: Job, to: Rung = Rung.COLD) -> bool:
@@ -155,7 +155,7 @@ class Pool:
         wanted = set(preload)
         for job, gate in self.gates.items():
             if job in wanted:
-                await asyncio.to_thread(gate.preload)
+                await asyncio.wrap_future(gate.preload_in_turn())
             elif job in MAPPED_AT_STARTUP:
                 await asyncio.to_thread(gate.map)
         if not wanted:

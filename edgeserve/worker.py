@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 
 
 class Worker:
@@ -23,6 +24,22 @@ class Worker:
                 self._thread = threading.Thread(target=self._loop, name=self._name, daemon=True)
                 self._thread.start()
         self._tasks.put(task)
+
+    def call(self, task: Callable[[], None]) -> Future[None]:
+        """As ``put``, for a task that may raise; the future tells how it ended."""
+        future: Future[None] = Future()
+
+        def run() -> None:
+            if future.set_running_or_notify_cancel():
+                try:
+                    task()
+                except Exception as error:
+                    future.set_exception(error)
+                else:
+                    future.set_result(None)
+
+        self.put(run)
+        return future
 
     def stop(self) -> None:
         """Blocks until all that was put before is done."""

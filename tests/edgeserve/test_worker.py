@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from edgeserve.worker import Worker
 
 
@@ -21,3 +23,20 @@ def test_without_a_task_there_is_no_thread() -> None:
     worker = Worker("test-worker")
     worker.stop()
     assert threading.active_count() == before
+
+
+def test_a_call_tells_how_it_ended_and_the_worker_goes_on() -> None:
+    worker, gate = Worker("test-worker"), threading.Event()
+    worker.put(lambda: None if gate.wait(10) else None)
+
+    def fail() -> None:
+        raise ValueError("no")
+
+    failed, left, done = worker.call(fail), worker.call(fail), worker.call(lambda: None)
+    left.cancel()
+    gate.set()
+    with pytest.raises(ValueError, match="no"):
+        failed.result(10)
+    assert done.result(10) is None
+    assert left.cancelled()
+    worker.stop()
