@@ -27,10 +27,14 @@ def test_without_a_task_there_is_no_thread() -> None:
 
 def test_a_call_tells_how_it_ended_and_the_worker_goes_on() -> None:
     worker, gate = Worker("test-worker"), threading.Event()
-    worker.put(lambda: None if gate.wait(10) else None)
+
+    def wait() -> None:
+        gate.wait(10)
 
     def fail() -> None:
         raise ValueError("no")
+
+    worker.put(wait)
 
     failed, left, done = worker.call(fail), worker.call(fail), worker.call(lambda: None)
     left.cancel()
