@@ -92,6 +92,8 @@ def _advise(one: Mapping, advice: int) -> bool:
 
 def trim_heap() -> bool:
     """Give the heap's free pages back to the system; False where there is no way to."""
+    # CPython's cache of attribute look-ups holds up to 4,096 names, each keeping a page; the first call: since 3.13.
+    getattr(sys, "_clear_internal_caches", getattr(sys, "_clear_type_cache", lambda: None))()
     if sys.platform == "darwin":
         _libc().malloc_zone_pressure_relief(None, ctypes.c_size_t(0))
         return True

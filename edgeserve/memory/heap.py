@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import gc
+import sys
 from dataclasses import dataclass
 
 M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES = -3, 256 * 1024
@@ -57,6 +58,8 @@ def tune() -> bool:
 def trim() -> None:
     """Collect garbage, then return the heap's free pages to the system; a few milliseconds."""
     gc.collect()
+    # CPython's cache of attribute look-ups holds up to 4,096 names, each keeping a page; the first call: since 3.13.
+    getattr(sys, "_clear_internal_caches", getattr(sys, "_clear_type_cache", lambda: None))()
     if hasattr(_libc(), "malloc_trim"):
         _libc().malloc_trim(ctypes.c_size_t(0))
 

@@ -6,11 +6,13 @@ import ctypes
 import platform
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
 from edgeserve.memory import heap
 from edgeserve.memory.probe import Probe
+from engines import pages
 
 glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
 
@@ -44,6 +46,18 @@ def test_trimming_returns_small_blocks_to_the_system() -> None:
     heap.trim()
     assert full - Probe().read().process.anon > 8 << 20
     libc.free(ctypes.c_void_p(blocks[-1]))
+
+
+@pytest.mark.skipif(sys.implementation.name != "cpython", reason="the cache is CPython's")
+@pytest.mark.parametrize("trim", [heap.trim, pages.trim_heap], ids=["server", "engines"])
+def test_trimming_forgets_the_names_of_attributes(trim: Callable[[], object]) -> None:
+    """CPython keeps the last name that it looked up for a slot of its cache, and with it a page of the heap."""
+    names = [f"no_such_attribute_{number}" for number in range(64)]
+    before = sum(map(sys.getrefcount, names))
+    assert not any(hasattr(heap, name) for name in names)
+    assert sum(map(sys.getrefcount, names)) > before
+    trim()
+    assert sum(map(sys.getrefcount, names)) == before
 
 
 def test_another_c_library_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
