@@ -12,6 +12,7 @@ from typing import Any
 
 from edgeserve.engine import ModelSpec
 from engines import ort
+from engines.onnx_prepare import prepared
 from engines.tts_phonemes import Phonemizers
 
 DEFAULT_VOICE = "heart"
@@ -34,13 +35,17 @@ class Hibari:
     def british(voice: str) -> bool:
         return voice in BRITISH
 
-    def __init__(self, spec: ModelSpec, prepared: Path) -> None:
+    @staticmethod
+    def graphs(spec: ModelSpec) -> list[Path]:
+        return list(spec.files.values())
+
+    def __init__(self, spec: ModelSpec, folder: Path) -> None:
+        graphs = {_voice(role): prepared(path, device=spec.device) for role, path in spec.files.items()}
         self._sessions = {
-            _voice(role): ort.session(path, threads=spec.threads, device=spec.device)
-            for role, path in spec.files.items()
+            voice: graph.session(threads=spec.threads, device=spec.device) for voice, graph in graphs.items()
         }
-        self._phonemizers = Phonemizers(prepared, {self.british(voice) for voice in self._sessions})
-        self.mapped = self._phonemizers.mapped
+        self._phonemizers = Phonemizers(folder, {self.british(voice) for voice in graphs})
+        self.mapped = [*self._phonemizers.mapped, *(path for graph in graphs.values() for path in graph.data)]
         from hibari import dsp
 
         self._dsp = dsp

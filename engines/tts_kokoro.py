@@ -13,6 +13,7 @@ from typing import Any
 from edgeserve.engine import ModelSpec
 from edgeserve.errors import EngineFailure
 from engines import ort
+from engines.onnx_prepare import prepared
 from engines.tts_phonemes import Phonemizers
 
 STYLE_WIDTH = 256
@@ -34,16 +35,21 @@ class Kokoro:
     def british(voice: str) -> bool:
         return voice.startswith("b")
 
-    def __init__(self, spec: ModelSpec, prepared: Path) -> None:
+    @staticmethod
+    def graphs(spec: ModelSpec) -> list[Path]:
+        return [spec.files["model"]] if "model" in spec.files else []
+
+    def __init__(self, spec: ModelSpec, folder: Path) -> None:
         names = self.voices(spec)
         if "model" not in spec.files or not names:
             raise EngineFailure(f"{spec.name} needs a model and English voices (af_…, am_…, bf_…, bm_…); pull it again")
         self._styles = {name: _style(spec.files[name]) for name in names}
-        self._session = ort.session(spec.files["model"], threads=spec.threads, device=spec.device)
+        graph = prepared(spec.files["model"], device=spec.device)
+        self._session = graph.session(threads=spec.threads, device=spec.device)
         # Exports call their first input "tokens" (kokoro-onnx) or "input_ids" (onnx-community).
         self._tokens = str(self._session.get_inputs()[0].name)
-        self._phonemizers = Phonemizers(prepared, {self.british(name) for name in names})
-        self.mapped = self._phonemizers.mapped
+        self._phonemizers = Phonemizers(folder, {self.british(name) for name in names})
+        self.mapped = [*self._phonemizers.mapped, *graph.data]
 
     def pieces(self, text: str, voice: str, limit: int) -> Iterator[str]:
         return self._phonemizers[self.british(voice)].pieces(text, limit)

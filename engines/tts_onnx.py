@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Collection, Iterator
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import AudioEvent, SpeakRequest
-from engines import ort, pages, tts_hibari, tts_kokoro, tts_phonemes
+from engines import onnx_prepare, ort, pages, tts_hibari, tts_kokoro, tts_phonemes
+
+log = logging.getLogger("edgeserve.tts")
 
 SPEEDS = (0.25, 4.0)
 PACES = (0.5, 2.0)
 """Speeds that the networks were trained for; beyond them the nearest is used."""
-PREPARED = "prepared"
-"""Folder beside the model: what is made once from other files, and mapped from then on."""
-GRAPH_SHARE, GRAPH_BYTES, PHONEMIZER_BYTES = 1.16, 4 << 20, 4 << 20
-"""Measured, private: a session for each byte of its file and for its nodes; the phonemizer with its net."""
+GRAPH_SHARE, GRAPH_BYTES, PHONEMIZER_BYTES = 1.04, 4 << 20, 4 << 20
+"""Measured: mapped weights for each byte of a graph; private, a session's nodes; the phonemizer with its net."""
 
 
 class Family(Protocol):
@@ -33,6 +33,21 @@ class Family(Protocol):
     per_request: int
     mapped: list[Path]
 
+    def __init__(self, spec: ModelSpec, folder: Path) -> None:
+        """``folder`` keeps what is prepared. Raises EngineFailure."""
+        ...
+
+    @staticmethod
+    def voices(spec: ModelSpec) -> list[str]: ...
+
+    @staticmethod
+    def british(voice: str) -> bool: ...
+
+    @staticmethod
+    def graphs(spec: ModelSpec) -> list[Path]:
+        """Those of the model's files that are networks."""
+        ...
+
     def pieces(self, text: str, voice: str, limit: int) -> Iterator[str]:
         """Strings of at most ``limit`` phonemes, each of one sentence, in order; unspeakable text yields none."""
         ...
@@ -42,17 +57,56 @@ class Family(Protocol):
         ...
 
 
-FAMILIES: dict[str, type[tts_hibari.Hibari] | type[tts_kokoro.Kokoro]] = {
-    "hibari": tts_hibari.Hibari,
-    "kokoro": tts_kokoro.Kokoro,
-}
+FAMILIES: dict[str, type[Family]] = {"hibari": tts_hibari.Hibari, "kokoro": tts_kokoro.Kokoro}
+
+
+def prepare(spec: ModelSpec, tell: Callable[[int, int], None]) -> None:
+    """What is done once for a machine, after a pull: graphs and the phonemizer's tables. ``tell`` hears how many of how
+    many are done. Where it cannot be, the log says why; opening the engine will say so too."""
+    try:
+        family = _family(spec)
+        accents = _accents(spec, family)
+        total = len(family.graphs(spec)) + len(tts_phonemes.table_names(accents))
+        for done, _ in enumerate(_prepared(spec, family, accents)):
+            tell(done + 1, total)
+    except EngineFailure as error:
+        log.warning("%s is not prepared: %s", spec.name, error.message)
+
+
+def _prepared(spec: ModelSpec, family: type[Family], accents: Collection[bool]) -> Iterator[object]:
+    tts_phonemes.load()  # first, for it brings the runtime
+    for path in family.graphs(spec):
+        yield onnx_prepare.prepared(path, device=spec.device)
+    yield from tts_phonemes.tables(_folder(spec), accents)
+
+
+def _family_name(spec: ModelSpec) -> str:
+    return str(spec.options.get("family", "hibari"))
+
+
+def _family(spec: ModelSpec) -> type[Family]:
+    name = _family_name(spec)
+    if name not in FAMILIES:
+        raise EngineFailure(f"unknown voice family {name!r}; known: {', '.join(FAMILIES)}")
+    return FAMILIES[name]
+
+
+def _accents(spec: ModelSpec, family: type[Family]) -> set[bool]:
+    return {family.british(voice) for voice in family.voices(spec)}
+
+
+def _folder(spec: ModelSpec) -> Path:
+    """For what is made once from other files, and mapped from then on; beside the model."""
+    if not spec.files:
+        raise EngineFailure(f"{spec.name} has no files; pull it again")
+    return next(iter(spec.files.values())).parent / onnx_prepare.FOLDER
 
 
 class OnnxTextToSpeech:
     """Options: ``family`` ("hibari", "kokoro"), ``voice`` (the default). Files: ``model``, and voices by their names.
 
-    Warm, the sessions are open and no page of the mapped dictionaries is resident; what runs left on the heap is
-    returned. What the import of the runtime takes is never returned, serves other engines too, and is not counted.
+    Warm, the sessions are open and no page of mapped weights and dictionaries is resident; what runs left on the heap
+    is returned. What the import of the runtime takes is never returned, serves other engines too, and is not counted.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -60,7 +114,6 @@ class OnnxTextToSpeech:
         self._voice: Family | None = None
         self._hot = False
         self._private = 0
-        self._family = str(spec.options.get("family", "hibari"))
 
     @property
     def rung(self) -> Rung:
@@ -69,28 +122,35 @@ class OnnxTextToSpeech:
         return Rung.HOT if self._hot else Rung.WARM
 
     def estimate(self) -> Footprint:
-        """Dictionaries as they are mapped; weights as the runtime holds them; one piece of speech."""
-        family = self._known()
-        graphs = sum(path.suffix == ".onnx" for path in self.spec.files.values())
+        """Dictionaries and weights as they are mapped once prepared; sessions and voices; one piece of speech.
+
+        Where weights cannot be mapped they are private instead, about as many bytes.
+        """
+        family = _family(self.spec)
+        graphs = family.graphs(self.spec)
+        weights = sum(path.stat().st_size for path in graphs if path.is_file())
         return Footprint(
-            mapped=tts_phonemes.mapped_bytes({family.british(voice) for voice in family.voices(self.spec)}),
-            private=int(GRAPH_SHARE * self.spec.size_bytes) + graphs * GRAPH_BYTES + PHONEMIZER_BYTES,
+            mapped=tts_phonemes.mapped_bytes(_accents(self.spec, family)) + int(GRAPH_SHARE * weights),
+            private=self.spec.size_bytes - weights + len(graphs) * GRAPH_BYTES + PHONEMIZER_BYTES,
             per_request=family.per_request,
         )
 
     def footprint(self) -> Footprint:
         if self._voice is None:
             return Footprint()
-        return Footprint(mapped=sum(map(pages.resident_mapped, self._voice.mapped)), private=self._private)
+        return Footprint(mapped=pages.resident_mapped(*self._voice.mapped), private=self._private)
 
-    def _known(self) -> type[tts_hibari.Hibari] | type[tts_kokoro.Kokoro]:
-        if self._family not in FAMILIES:
-            raise EngineFailure(f"unknown voice family {self._family!r}; known: {', '.join(FAMILIES)}")
-        return FAMILIES[self._family]
+    def prefetch_files(self) -> Iterable[Path]:
+        """What is read on the way up: graphs and dictionaries as prepared rather than as pulled."""
+        files, family = self.spec.files.values(), FAMILIES.get(_family_name(self.spec))
+        if family is None or not files:
+            return files
+        graphs = family.graphs(self.spec)
+        made = [path for graph in graphs for path in onnx_prepare.files_at_hand(graph)]
+        others = [path for path in files if path not in graphs]
+        return [*made, *others, *tts_phonemes.table_files(_folder(self.spec), _accents(self.spec, family))]
 
     def _check(self, voices: Collection[str]) -> None:
-        if not self.spec.files:
-            raise EngineFailure(f"{self.spec.name} has no files; pull it again")
         for path in self.spec.files.values():
             if not path.is_file():
                 raise EngineFailure(f"{path}: no such file; pull the model again with `edgeserve pull`")
@@ -101,12 +161,12 @@ class OnnxTextToSpeech:
     def open(self) -> None:
         if self._voice is not None:
             return
-        family = self._known()
+        family, folder = _family(self.spec), _folder(self.spec)
         self._check(family.voices(self.spec))
         tts_phonemes.load()
-        _release()
+        ort.release()
         before = pages.private_bytes()
-        voice = family(self.spec, next(iter(self.spec.files.values())).parent / PREPARED)
+        voice = family(self.spec, folder)
         _cool(voice)
         self._private = max(0, pages.private_bytes() - before)
         self._voice = voice
@@ -114,8 +174,7 @@ class OnnxTextToSpeech:
     def heat(self) -> None:
         self.open()
         if self._voice is not None and not self._hot:
-            for path in self._voice.mapped:
-                pages.populate_mapped(path)
+            pages.populate_mapped(*self._voice.mapped)
             self._hot = True
 
     def park(self) -> None:
@@ -127,10 +186,11 @@ class OnnxTextToSpeech:
         self._hot = False
         if self._voice is not None:
             self._voice = None
-            _release()
+            ort.release()
 
     def voices(self) -> tuple[str, ...]:
-        names = FAMILIES[self._family].voices(self.spec) if self._family in FAMILIES else []
+        known = FAMILIES.get(_family_name(self.spec))
+        names = known.voices(self.spec) if known else []
         if not names:
             return ()
         default = str(self.spec.options.get("voice", names[0]))
@@ -164,21 +224,7 @@ class OnnxTextToSpeech:
 
 
 def _cool(voice: Family) -> None:
-    for path in voice.mapped:
-        pages.drop_mapped(path)
-    _release()
-
-
-def _release() -> None:
-    """Give back what is no longer used.
-
-    Python's cache of attribute look-ups keeps the names that C code asked for, up to 4,096 strings, and each keeps a
-    page of the heap: measured, 2.5 MB more after 20 cycles, without them 0.7.
-    """
-    for name in ("_clear_internal_caches", "_clear_type_cache"):  # the former since Python 3.13, of CPython both
-        if hasattr(sys, name):
-            getattr(sys, name)()
-            break
+    pages.drop_mapped(*voice.mapped)
     ort.release()
 
 

@@ -6,6 +6,7 @@ Its dictionaries are word tables in a folder beside the model, made on first use
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import json
@@ -21,6 +22,8 @@ from engines.word_table import WordTable
 
 VERSION = "0.2.1"
 """Of hibari-tts: its phonemizer is put together from its parts here, so any other may differ (pyproject.toml)."""
+TABLES = f"hibari-tts-{VERSION}"
+"""Folder of its tables among what is prepared."""
 LEXICONS = {False: "lexicon_us", True: "lexicon_gb"}
 """Tables by accent; True is British."""
 TABLE_BYTES = {"tagger": 4_963_304, "lexicon_us": 5_904_490, "lexicon_gb": 6_293_428}
@@ -43,9 +46,41 @@ def load() -> None:
         )
 
 
+def table_names(accents: Collection[bool]) -> list[str]:
+    """The tables that phonemizers of these accents (True: British) map."""
+    return ["tagger", *(LEXICONS[british] for british in sorted(accents))]
+
+
 def mapped_bytes(accents: Collection[bool]) -> int:
     """What the phonemizers of these accents map from files."""
-    return sum(TABLE_BYTES[name] for name in ("tagger", *(LEXICONS[british] for british in accents)))
+    return sum(TABLE_BYTES[name] for name in table_names(accents))
+
+
+def table_files(folder: Path, accents: Collection[bool]) -> list[Path]:
+    """Where the tables that are kept in ``folder`` lie once they are made."""
+    return [tts_tables.file_of(folder / TABLES, name) for name in table_names(accents)]
+
+
+def tables(folder: Path, accents: Collection[bool]) -> Iterator[tuple[str, WordTable]]:
+    """Names and tables, one after the other, each made if need be. Raises EngineFailure."""
+    load()
+    for name in table_names(accents):
+        with _assets() as assets:
+            yield name, tts_tables.table(assets, name, folder / TABLES)
+
+
+@contextlib.contextmanager
+def _assets() -> Iterator[Path]:
+    """The package's own files. Raises EngineFailure for those that turn out damaged."""
+    import hibari
+
+    assets = Path(hibari.__file__).parent / "assets"
+    try:
+        yield assets
+    except (OSError, EOFError, KeyError, ValueError, zlib.error) as error:
+        raise EngineFailure(
+            f"hibari-tts in {assets.parent} is damaged ({error}): pip install --force-reinstall hibari-tts=={VERSION}"
+        ) from error
 
 
 class Phonemizers:
@@ -55,22 +90,12 @@ class Phonemizers:
     """
 
     def __init__(self, folder: Path, accents: Collection[bool]) -> None:
-        load()
-        import hibari
-
-        assets, tables = Path(hibari.__file__).parent / "assets", folder / f"hibari-tts-{VERSION}"
-        try:
-            tagger = tts_tables.table(assets, "tagger", tables)
-            lexicons = {british: tts_tables.table(assets, LEXICONS[british], tables) for british in accents}
+        found = dict(tables(folder, accents))
+        with _assets() as assets:
             self._accents = {
-                british: Phonemizer(assets, tagger, lexicon, british) for british, lexicon in lexicons.items()
+                british: Phonemizer(assets, found["tagger"], found[LEXICONS[british]], british) for british in accents
             }
-        except (OSError, EOFError, KeyError, ValueError, zlib.error) as error:
-            raise EngineFailure(
-                f"hibari-tts in {assets.parent} is damaged ({error}): "
-                f"pip install --force-reinstall hibari-tts=={VERSION}"
-            ) from error
-        self.mapped = [table.path for table in (tagger, *lexicons.values()) if table.path is not None]
+        self.mapped = [table.path for table in found.values() if table.path is not None]
 
     def __getitem__(self, british: bool) -> Phonemizer:
         return self._accents[british]

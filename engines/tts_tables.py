@@ -20,13 +20,18 @@ from engines.word_table import Dictionaries, WordTable, encode
 log = logging.getLogger("edgeserve.tts")
 
 
+def file_of(folder: Path, name: str) -> Path:
+    """Where the table lies, or will."""
+    return folder / f"{name}.words"
+
+
 def table(assets: Path, name: str, folder: Path) -> WordTable:
     """The table ``name`` ("tagger", "lexicon_us", "lexicon_gb"), mapped from the folder.
 
     Where it is missing or damaged it is made first, by one process while others wait for it; where that fails it is
     held in memory. Raises OSError, EOFError, KeyError or ValueError when the assets are damaged.
     """
-    path = folder / f"{name}.words"
+    path = file_of(folder, name)
     try:
         return WordTable.map(path)
     except FileNotFoundError:

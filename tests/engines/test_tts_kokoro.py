@@ -12,7 +12,7 @@ import pytest
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import SpeakRequest
-from engines.tts_onnx import OnnxTextToSpeech
+from engines.tts_onnx import GRAPH_SHARE, OnnxTextToSpeech, prepare
 from engines.tts_phonemes import Phonemizers, mapped_bytes
 
 
@@ -85,7 +85,8 @@ def test_each_voice_speaks_in_its_own_accent(folder: Path) -> None:
     }
     engine = OnnxTextToSpeech(spec_of(**files))
     assert engine.voices() == ("af_heart", "bm_george")  # no phonemizer reads Japanese
-    assert engine.estimate().mapped == mapped_bytes((False, True))
+    weights = int(GRAPH_SHARE * files["model"].stat().st_size)
+    assert engine.estimate().mapped == mapped_bytes((False, True)) + weights
     engine.open()
     engine.heat()
     assert engine.footprint().mapped >= mapped_bytes((False, True))
@@ -108,6 +109,20 @@ def test_pieces_are_short_and_shorter_for_slow_speech(folder: Path) -> None:
     slow = [len(event.pcm) for event in engine.speak(SpeakRequest(text, speed=0.25), threading.Event())]
     assert len(slow) >= 2 * len(spoken(engine, text)) - 1
     engine.close()
+
+
+def test_what_is_fetched_ahead(tmp_path: Path) -> None:
+    """Voices as pulled; graph and dictionaries as they are, or will be, prepared."""
+    files = {"model": build(tmp_path / "k.onnx", "tokens"), "af_heart": voice(tmp_path / "af_heart.bin")}
+    engine = OnnxTextToSpeech(spec_of(**files))
+    tables = {"tagger.words", "lexicon_us.words"}
+    assert {path.name for path in engine.prefetch_files()} == {"k.onnx", "af_heart.bin", *tables}
+    assert files["model"] in engine.prefetch_files()
+    told: list[tuple[int, int]] = []
+    prepare(engine.spec, lambda done, total: told.append((done, total)))
+    assert told == [(1, 3), (2, 3), (3, 3)]
+    assert all(path.is_file() for path in engine.prefetch_files())
+    assert files["model"] not in engine.prefetch_files()
 
 
 @pytest.mark.parametrize("missing", ["model", "af_heart"])

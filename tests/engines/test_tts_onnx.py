@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -18,7 +19,7 @@ from support.speech import STORY
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import SpeakRequest
-from engines import tts_hibari
+from engines import tts_hibari, tts_onnx
 from engines.tts_onnx import OnnxTextToSpeech
 
 Pulled = Callable[[str], Mapping[str, Path]]
@@ -147,15 +148,42 @@ class TestHibari(TextToSpeechContract):
             list(engine.speak(SpeakRequest("Hello."), threading.Event()))
 
     @pytest.mark.skipif(sys.platform != "linux", reason="resident pages of a mapping are told by Linux only")
-    def test_no_page_of_the_tables_is_resident_when_warm(self, engine: Any) -> None:
+    def test_no_page_of_tables_and_weights_is_resident_when_warm(self, engine: Any) -> None:
         mapped = engine.estimate().mapped
         engine.open()
         assert engine.footprint().mapped == 0
         engine.heat()
-        assert mapped <= engine.footprint().mapped <= mapped + 2 * 4096
+        assert engine.footprint().mapped == pytest.approx(mapped, rel=0.01)
         engine.park()
         assert engine.footprint().mapped == 0
         assert engine.footprint().private > 0
+
+    def test_once_prepared_it_opens_without_another_process(
+        self, spec: ModelSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        model = Path(shutil.copy(spec.files["model"], tmp_path / "model.onnx"))
+        engine = OnnxTextToSpeech(dataclasses.replace(spec, files={"model": model}))
+        told: list[tuple[int, int]] = []
+        tts_onnx.prepare(engine.spec, lambda done, total: told.append((done, total)))
+        assert told == [(1, 3), (2, 3), (3, 3)]
+        monkeypatch.setattr("subprocess.run", None)
+        engine.open()
+        assert {path.suffix for path in engine._voice.mapped} == {".words", ".data"}
+        engine.close()
+
+    def test_where_nothing_can_be_prepared_the_audio_is_the_same(
+        self, hot: Any, spec: ModelSpec, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        model = Path(shutil.copy(spec.files["model"], tmp_path / "model.onnx"))
+        (tmp_path / "prepared").write_text("not a folder", encoding="utf-8")
+        engine = OnnxTextToSpeech(dataclasses.replace(spec, files={"model": model}))
+        engine.open()
+        engine.heat()
+        assert "model.onnx is used as it is" in caplog.text
+        assert engine.footprint().mapped == 0
+        ours, theirs = (list(one.speak(SpeakRequest("Hello there."), threading.Event())) for one in (engine, hot))
+        engine.close()
+        assert ours == theirs
 
     def test_tables_are_kept_beside_the_model(self, hot: Any, spec: ModelSpec) -> None:
         folder = spec.files["model"].parent / "prepared" / "hibari-tts-0.2.1"
@@ -186,9 +214,20 @@ def test_an_unknown_family_names_the_known(tmp_path: Path) -> None:
             ask()
 
 
+def test_what_cannot_be_prepared_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    told: list[int] = []
+    spec = spec_of(tmp_path / "m", family="robot")
+    tts_onnx.prepare(spec, lambda done, total: told.append(done))
+    assert told == []
+    assert "x is not prepared: unknown voice family 'robot'" in caplog.text
+    assert list(OnnxTextToSpeech(spec).prefetch_files()) == [tmp_path / "m"]
+
+
 def test_a_model_without_files_is_refused() -> None:
+    engine = OnnxTextToSpeech(ModelSpec("tts", "x", "", {}))
     with pytest.raises(EngineFailure, match="has no files"):
-        OnnxTextToSpeech(ModelSpec("tts", "x", "", {})).open()
+        engine.open()
+    assert list(engine.prefetch_files()) == []
 
 
 def test_a_missing_phonemizer_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
