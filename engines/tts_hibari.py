@@ -24,6 +24,7 @@ class Hibari:
     """Files: ``model`` (voice "heart"), and others by their voice's name. Raises EngineFailure."""
 
     max_phonemes = 200
+    session_bytes = 4 << 20
     per_request = 40 << 20
     """Measured: 29 MB for 200 phonemes, 10 s of audio."""
 

@@ -17,19 +17,20 @@ log = logging.getLogger("edgeserve.tts")
 SPEEDS = (0.25, 4.0)
 PACES = (0.5, 2.0)
 """Speeds that the networks were trained for; beyond them the nearest is used."""
-GRAPH_SHARE, GRAPH_BYTES, PHONEMIZER_BYTES = 1.04, 4 << 20, 4 << 20
-"""Measured: mapped weights for each byte of a graph; private, a session's nodes; the phonemizer with its net."""
+GRAPH_SHARE, PHONEMIZER_BYTES = 1.04, 4 << 20
+"""Measured: mapped weights for each byte of a graph, at most; private, the phonemizer with its net."""
 
 
 class Family(Protocol):
     """What a family of voices knows: its names, how text is cut, and how one piece is said.
 
-    ``mapped``: files whose pages can be dropped. ``max_phonemes``: of a piece, and so what ``per_request`` bytes are
-    enough for.
+    ``mapped``: files whose pages can be dropped. ``session_bytes``: private, of one open graph. ``max_phonemes``: of a
+    piece, and so what ``per_request`` bytes are enough for.
     """
 
     sample_rate: int
     max_phonemes: int
+    session_bytes: int
     per_request: int
     mapped: list[Path]
 
@@ -131,7 +132,7 @@ class OnnxTextToSpeech:
         weights = sum(path.stat().st_size for path in graphs if path.is_file())
         return Footprint(
             mapped=tts_phonemes.mapped_bytes(_accents(self.spec, family)) + int(GRAPH_SHARE * weights),
-            private=self.spec.size_bytes - weights + len(graphs) * GRAPH_BYTES + PHONEMIZER_BYTES,
+            private=self.spec.size_bytes - weights + len(graphs) * family.session_bytes + PHONEMIZER_BYTES,
             per_request=family.per_request,
         )
 
