@@ -36,6 +36,13 @@ def chat(text: str, tokens: int, *, stream: bool = False) -> Ask:
     return _completion("llm", text, [{"type": "text", "text": text}], tokens, stream)
 
 
+def go_on(text: str, tokens: int, *, stream: bool = False) -> Ask:
+    """The text over and over, to be continued. Beyond doubt: llama.cpp rounds otherwise for answers made together than
+    for one alone, so that words which hang in the balance may come out another way."""
+    body = {"model": "llm", "prompt": text * 4, "max_tokens": tokens, "stream": stream, **GREEDY}
+    return Ask("llm", f"{text} ({'stream' if stream else 'whole'})", "/v1/completions", _written(stream), json=body)
+
+
 def look(name: str, png: bytes, tokens: int, *, stream: bool = False) -> Ask:
     url = f"data:image/png;base64,{base64.b64encode(png).decode()}"
     parts = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "Describe this image."}]
@@ -58,6 +65,14 @@ def speak(text: str, *, stream: bool = False) -> Ask:
     return Ask("tts", f"{text} ({'events' if stream else 'samples'})", "/v1/audio/speech", read, json=body)
 
 
+def _written(stream: bool) -> Callable[[bytes], Any]:
+    def read(body: bytes) -> tuple[str, str]:
+        choices = _choices(body) if stream else json.loads(body)["choices"]
+        return "".join(one["text"] for one in choices), choices[-1]["finish_reason"]
+
+    return read
+
+
 def _said(stream: bool) -> Callable[[bytes], Any]:
     return read_chunks if stream else read_completion
 
@@ -68,14 +83,18 @@ def read_completion(body: bytes) -> tuple[str, str]:
 
 
 def read_chunks(body: bytes) -> tuple[str, str]:
+    choices = _choices(body)
+    return "".join(one["delta"].get("content") or "" for one in choices), choices[-1]["finish_reason"]
+
+
+def _choices(body: bytes) -> list[Any]:
     *events, done = _events(body)
     if done != "[DONE]":
         raise ValueError(f"the stream ended with {done!r}")
     chunks = [json.loads(event) for event in events]
     if failed := [chunk for chunk in chunks if "error" in chunk]:
         raise ValueError(f"the stream was cut: {failed[0]['error']['message']}")
-    choices = [chunk["choices"][0] for chunk in chunks if chunk["choices"]]
-    return "".join(one["delta"].get("content") or "" for one in choices), choices[-1]["finish_reason"]
+    return [chunk["choices"][0] for chunk in chunks if chunk["choices"]]
 
 
 def read_speech(body: bytes) -> bytes:

@@ -28,7 +28,7 @@ import httpx
 from benchmarks import report
 from benchmarks.control_group import MB, Group, NotPermittedHere, group
 from benchmarks.device import Device, Models, add_arguments, chosen, prepare
-from benchmarks.load import REFUSALS, Ask, Load, Outcome, chat, look, speak, transcribe
+from benchmarks.load import REFUSALS, Ask, Load, Outcome, chat, go_on, look, speak, transcribe
 from benchmarks.process import Memory, memory_of, serving
 from benchmarks.sampling import Record, Sampler
 
@@ -170,8 +170,8 @@ def asks(url: str, device: Device) -> list[Ask]:
         answer = httpx.post(f"{url}/v1/tts/synthesize", json={"text": text}, timeout=120)
         spoken.append(transcribe(text, answer.raise_for_status().content))
     return [
-        chat("What is the capital of France?", 32),
-        chat("Tell me a story about the sea.", 64, stream=True),
+        chat("What is the capital of Japan?", 32),
+        go_on("Seven bridges cross the river, and each has a story that children know by heart. ", 64, stream=True),
         look("red", device.picture, 32),
         look("red", device.picture, 32, stream=True),
         *spoken,

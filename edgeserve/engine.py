@@ -15,7 +15,7 @@ worker. Constructing an engine is free: no file is read, no runtime imported.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
@@ -171,6 +171,25 @@ class Prefetchable(Protocol):
 class ChatEngine(Engine, Protocol):
     def chat(self, request: ChatRequest, cancel: Cancel) -> Iterator[ChatEvent]:
         """Token events, then one FinishEvent. Requires hot. Ends without a FinishEvent within one token of cancel."""
+        ...
+
+
+@runtime_checkable
+class Batching(Protocol):
+    """A chat engine that makes several answers at once, a token of each in every step. One thread drives all."""
+
+    @property
+    def slots(self) -> int:
+        """How many runs there may be at a time."""
+        ...
+
+    def run(self, request: ChatRequest, cancel: Cancel) -> Generator[ChatEvent | None, None, None]:
+        """As ``chat``, but None each time that ``step`` must be called before it can go on. Closing it gives its slot
+        back; so does its end. Requires hot."""
+        ...
+
+    def step(self) -> None:
+        """Compute once for all runs. Raises EngineFailure, after which none of them can go on."""
         ...
 
 

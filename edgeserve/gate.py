@@ -82,6 +82,11 @@ class Gate:
     def leases(self) -> int:
         return self._leases
 
+    @property
+    def slots(self) -> int:
+        """Requests that run at a time."""
+        return 1
+
     def estimate(self) -> Footprint:
         return self.engine.estimate()
 
@@ -150,9 +155,10 @@ class Gate:
             if self._closing:
                 raise ShuttingDown("the server is shutting down and takes no new requests", retry_after=5)
             # Work is counted, not leases: a client that reads its finished answer slowly must not keep others out.
-            if sum(not work.cancel.is_set() for work in self._open_work) > self._queue_limit:
-                text = f"{self.job} is busy: one request runs and all {self._queue_limit} places in its queue are taken"
-                wait = min(60.0, max(1.0, round(self._typical_seconds * len(self._open_work))))
+            if sum(not work.cancel.is_set() for work in self._open_work) >= self._queue_limit + self.slots:
+                running = "one request runs" if self.slots == 1 else f"{self.slots} requests run"
+                text = f"{self.job} is busy: {running} and all {self._queue_limit} places in its queue are taken"
+                wait = min(60.0, max(1.0, round(self._typical_seconds * len(self._open_work) / self.slots)))
                 raise Busy(f"{text}; try again later or raise queue_limit in models.toml", retry_after=wait)
             self._leases += 1
             self.keep_alive = keep_alive
@@ -186,8 +192,13 @@ class Gate:
             self._used_now()
 
     def preload_in_turn(self) -> Future[None]:
-        """The same on the worker, after the work that is there already."""
-        return self._worker.call(self.preload)
+        """The same on the worker, after the work that is there already; done at once when the engine is hot."""
+        if self.rung is not Rung.HOT:
+            return self._worker.call(self.preload)
+        self._used_now()
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
 
     def warm_up(self) -> None:
         """Bring an idle engine up to hot in the background, if it fits with nothing else moved. Never waits."""
@@ -239,6 +250,10 @@ class Gate:
         started, error = self._clock(), None
         if not work.cancel.is_set():
             error = work.context.run(self._attempt, functools.partial(self._serve, work))
+        self._finish(work, error, started)
+
+    def _finish(self, work: Work, error: EdgeserveError | None, started: float) -> None:
+        """Tell the end of work that ran since ``started``."""
         if error is None and work.cancel.is_set():
             error = work.reason or Cancelled("the request was cancelled")
         with self._state:
@@ -253,21 +268,23 @@ class Gate:
         self._warming = False
 
     def _attempt(self, action: Callable[[], None]) -> EdgeserveError | None:
-        """Use the engine; what went wrong, told in our own words."""
+        """Use the engine; returns what went wrong."""
         try:
             with self._engine_lock:
                 action()
-        except EngineFailure as error:
-            log.exception("%s failed", self.spec.name)
-            self._reset()
-            return error
-        except EdgeserveError as error:
-            return error
         except Exception as error:
-            log.exception("%s failed in an unforeseen way", self.spec.name)
-            self._reset()
-            return EngineFailure(f"{self.spec.name} failed: {error}; it is reopened by the next request")
+            return self._told(error)
         return None
+
+    def _told(self, error: Exception) -> EdgeserveError:
+        """What went wrong in our own words; an engine that failed is closed, and opened anew by the next request."""
+        if isinstance(error, EdgeserveError) and not isinstance(error, EngineFailure):
+            return error
+        log.error("%s failed", self.spec.name, exc_info=error)
+        self._reset()
+        if isinstance(error, EngineFailure):
+            return error
+        return EngineFailure(f"{self.spec.name} failed: {error}; it is reopened by the next request")
 
     def _heat_ahead(self) -> None:
         if reservation := None if self._closing else self._governor.reserve_if_free(self):
@@ -308,7 +325,10 @@ class Gate:
     def _reset(self) -> None:
         """Close the engine whatever state it is in; the next request opens it anew."""
         with self._engine_lock:
-            try:
-                self.engine.close()
-            except Exception:
-                log.exception("%s could not be closed", self.spec.name)
+            self._close_engine()
+
+    def _close_engine(self) -> None:
+        try:
+            self.engine.close()
+        except Exception:
+            log.exception("%s could not be closed", self.spec.name)

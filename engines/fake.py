@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import struct
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import ContextOverflow, EngineFailure, InvalidRequest
@@ -127,6 +127,14 @@ class FakeChat(FakeEngine):
         """Nothing was made smaller."""
 
     def chat(self, request: ChatRequest, cancel: Cancel) -> Iterator[ChatEvent]:
+        for event in self._answers(request, cancel):
+            if event is None:
+                self._work()
+            else:
+                yield event
+
+    def _answers(self, request: ChatRequest, cancel: Cancel) -> Generator[ChatEvent | None, None, None]:
+        """None before each word: it takes work."""
         self._require(Rung.HOT)
         self._fail("run")
         prompt = self._prompt(request)
@@ -141,7 +149,7 @@ class FakeChat(FakeEngine):
                 return
             if word in request.stop:
                 break
-            self._work()
+            yield None
             yield TokenEvent(word if told == 0 else f" {word}")
             told += 1
         self._prefix_cache = int(self._number("prefix_cache_mb", 0) * MB)
@@ -162,6 +170,30 @@ class FakeChat(FakeEngine):
             sizes = " ".join(str(len(image.data)) for image in request.images)
             return f"{len(request.images)} images of {sizes} bytes: {said}"
         return said
+
+
+class FakeBatchChat(FakeChat):
+    """The same for several at once: option ``slots`` (4). ``peak``: most answers under way at a time."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec)
+        self.peak = self._running = 0
+
+    @property
+    def slots(self) -> int:
+        return int(self._number("slots", 4))
+
+    def run(self, request: ChatRequest, cancel: Cancel) -> Generator[ChatEvent | None, None, None]:
+        self._running += 1
+        self.peak = max(self.peak, self._running)
+        try:
+            yield from self._answers(request, cancel)
+        finally:
+            self._running -= 1
+
+    def step(self) -> None:
+        self._require(Rung.HOT)
+        self._work()
 
 
 class FakeSpeechToText(FakeEngine):

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import ContextOverflow, DoesNotFit, EngineFailure, InvalidRequest
-from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, Message, TextPart, TokenEvent
+from edgeserve.messages import ChatEvent, ChatRequest, Message, TextPart
 from engines import llama_estimate, llama_model, pages
 from engines.gguf_header import Shape, read_shape
+from engines.llama_answer import Prompt, answer
+from engines.llama_batch import Batch
 from engines.llama_cache import PrefixCache
-from engines.llama_context import Cancelled, Context
+from engines.llama_context import Context
 from engines.llama_model import MappedModel
 from engines.llama_options import read_options
 from engines.llama_sampler import Sampler
 from engines.llama_template import ChatTemplate
-from engines.llama_text import TextStream
 
 
 class LlamaChat:
@@ -31,7 +32,7 @@ class LlamaChat:
         self._saved = PrefixCache(self.options.prefix_cache_mb << 20)
         self._model: MappedModel | None = None
         self._weights: MappedModel | None = None
-        self._context: Context | None = None
+        self._batch: Batch | None = None
         self._template: ChatTemplate | None = None
         self._shape: Shape | None = None
         self._private = {Rung.COLD: 0, Rung.WARM: 0, Rung.HOT: 0}
@@ -40,7 +41,7 @@ class LlamaChat:
     def rung(self) -> Rung:
         if self._model is None:
             return Rung.COLD
-        return Rung.WARM if self._context is None else Rung.HOT
+        return Rung.WARM if self._batch is None else Rung.HOT
 
     def estimate(self) -> Footprint:
         return llama_estimate.estimate(self.spec, self._read_shape(), self.options)
@@ -62,36 +63,40 @@ class LlamaChat:
     def heat(self) -> None:
         if self._model is None:
             raise EngineFailure(f"{self.spec.name} is cold; open it first")
-        if self._context is None:
+        if self._batch is None:
             before = pages.private_bytes()
             repack = self.options.repack == "on"
             self._weights = llama_model.acquire(self._model.path, self.spec.device, self.options, repack=repack)
             try:
-                self._context = self._make_context(self._weights)
+                context = self._make_context(self._weights)
             except EngineFailure:
                 self._free_weights()
                 raise
+            self._batch = Batch(context, self.options.parallel, self._saved)
             self._weights.heat()
             self._private[Rung.HOT] = self._private[Rung.WARM] + max(0, pages.private_bytes() - before)
 
     def park(self) -> None:
-        if self._weights is not None and self._context is not None:
-            self._context.save()
-            self._free_context(self._context)
-            self._context = None
-            self._weights.cool()
-            self._free_weights()
-            pages.trim_heap()
+        """Conversations worth it stay as saved states."""
+        if self._batch is not None:
+            self._batch.save()
+            self._cool()
 
     def close(self) -> None:
         self._saved.shrink(0)
-        if self._context is not None:
-            self._context.clear()
-        self.park()
+        self._cool()
         if self._model is not None:
             self._template = None
             llama_model.release(self._model)
             self._model = None
+
+    def _cool(self) -> None:
+        if self._weights is not None and self._batch is not None:
+            self._free_context(self._batch.context)
+            self._batch = None
+            self._weights.cool()
+            self._free_weights()
+            pages.trim_heap()
 
     def _read_shape(self) -> Shape:
         """Once. Raises EngineFailure."""
@@ -100,7 +105,7 @@ class LlamaChat:
         return self._shape
 
     def _make_context(self, model: MappedModel) -> Context:
-        return Context(model, self.options, self.spec.threads, self._saved)
+        return Context(model, self.options, self.spec.threads)
 
     def _free_context(self, context: Context) -> None:
         context.free()
@@ -131,15 +136,28 @@ class LlamaChat:
     # Chat
 
     def chat(self, request: ChatRequest, cancel: Cancel) -> Iterator[ChatEvent]:
-        model, context = self._model, self._context
-        if model is None or context is None:
+        """Alone in the batch, or with those that are under way."""
+        for event in self.run(request, cancel):
+            if event is None:
+                self.step()
+            else:
+                yield event
+
+    @property
+    def slots(self) -> int:
+        return self.options.parallel
+
+    def run(self, request: ChatRequest, cancel: Cancel) -> Generator[ChatEvent | None, None, None]:
+        model, batch = self._model, self._batch
+        if model is None or batch is None:
             raise EngineFailure(f"{self.spec.name} is {self.rung.name.lower()}, not hot")
+        limit = min(request.max_tokens or self.options.max_new_tokens, self.options.max_new_tokens)
         sampler = Sampler(request, self.options, model.vocabulary)
+        prompt: Prompt | None = None
         try:
-            prompt_tokens, cached = self._prefill(model, context, request, cancel)
-            yield from self._generate(context, request, cancel, sampler, prompt_tokens, cached)
-        except Cancelled:
-            return
+            prompt = self._take(model, batch, request)
+            yield from self._feed(batch, prompt, cancel)
+            yield from answer(batch, prompt, request, sampler, limit, cancel)
         except ContextOverflow as error:
             if self.options.context == self._configured.context:
                 raise
@@ -151,38 +169,29 @@ class LlamaChat:
             ) from error
         finally:
             sampler.free()
+            if prompt is not None:
+                self._done(batch, prompt)
 
-    def _prefill(self, model: MappedModel, context: Context, request: ChatRequest, cancel: Cancel) -> tuple[int, int]:
-        """Decode the prompt; returns its length in tokens, and how many of them were still in the cache."""
+    def step(self) -> None:
+        if self._batch is not None:
+            self._batch.step()
+
+    def _take(self, model: MappedModel, batch: Batch, request: ChatRequest) -> Prompt:
+        """The prompt in a slot of the batch."""
         if request.images:
             raise InvalidRequest("this model takes no images; use a vision model", param="messages")
         tokens = model.tokenize(self.prompt(model, request), add_special=request.prompt is not None)
         if not tokens:
             raise InvalidRequest("the prompt is empty", param="prompt")
-        return len(tokens), context.feed(tokens, cancel)
+        slot, cached = batch.take(tokens)
+        return Prompt(slot, len(tokens), cached)
 
-    def _generate(
-        self, context: Context, request: ChatRequest, cancel: Cancel, sampler: Sampler, prompt_tokens: int, cached: int
-    ) -> Iterator[ChatEvent]:
-        model = context.model
-        limit = min(request.max_tokens or self.options.max_new_tokens, self.options.max_new_tokens)
-        stream = TextStream(request.stop)
-        said = 0
-        while True:
-            if cancel.is_set():
-                raise Cancelled
-            token = sampler.sample(context.handle)
-            said += 1
-            ended = model.ends(token)
-            text = "" if ended else stream.feed(model.piece(token))
-            if text:
-                yield TokenEvent(text)
-            if ended or stream.stopped or said >= limit or context.position >= context.size:
-                break
-            context.push(token)
-        if not stream.stopped and (rest := stream.rest()):
-            yield TokenEvent(rest)
-        yield FinishEvent("stop" if ended or stream.stopped else "length", prompt_tokens, said, cached)
+    def _feed(self, batch: Batch, prompt: Prompt, cancel: Cancel) -> Iterator[None]:
+        """What a prompt needs beyond its tokens, which are pending already; None for each step that it waits for."""
+        yield from ()
+
+    def _done(self, batch: Batch, prompt: Prompt) -> None:
+        batch.give_back(prompt.slot)
 
     def prompt(self, model: MappedModel, request: ChatRequest, marker: str = "") -> str:
         """Text to continue: the raw prompt, or the conversation in the model's own chat template."""

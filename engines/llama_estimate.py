@@ -33,7 +33,10 @@ def estimate(spec: ModelSpec, shape: Shape, options: LlamaOptions) -> Footprint:
 def context_bytes(shape: Shape, options: LlamaOptions) -> int:
     """Key-value cache (zero-filled, so resident at once) and compute buffer of one context."""
     size = context_size(options, shape.trained_context)
-    compute = 4 * (BATCH * (6 * shape.width + 2 * shape.feed_forward) + shape.vocabulary) + size * BATCH * 4
+    compute = (
+        4 * (BATCH * (6 * shape.width + 2 * shape.feed_forward) + options.parallel * shape.vocabulary)
+        + size * BATCH * 4
+    )
     return size * token_bytes(shape, options) + compute
 
 

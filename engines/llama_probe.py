@@ -62,7 +62,7 @@ def lay_out(path: Path, device: Device, options: LlamaOptions) -> Layout:
     parameters = runtime.llama_model_default_params()
     parameters.no_alloc, parameters.load_mode = True, runtime.LLAMA_LOAD_MODE_NONE
     parameters.use_extra_bufts = False
-    offloads = device != "cpu" and options.gpu_layers != 0 and bool(runtime.llama_supports_gpu_offload())
+    offloads = bool(runtime.llama_supports_gpu_offload()) and device != "cpu" and options.gpu_layers != 0
     parameters.n_gpu_layers = options.gpu_layers if offloads else 0
     lines: list[str] = []
     with telling(lines.append):

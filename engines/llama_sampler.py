@@ -36,9 +36,9 @@ class Sampler:
         for one in self._samplers(request, options, vocabulary):
             runtime.llama_sampler_chain_add(self.chain, one)
 
-    def sample(self, context: Any) -> int:
-        """The next token after the last one decoded."""
-        return int(llama().llama_sampler_sample(self.chain, context, -1))
+    def sample(self, context: Any, output: int) -> int:
+        """The next token after the one at place ``output`` of the last call."""
+        return int(llama().llama_sampler_sample(self.chain, context, output))
 
     def free(self) -> None:
         llama().llama_sampler_free(self.chain)

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import functools
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
-from edgeserve.errors import ContextOverflow, EngineFailure, UnsupportedMedia
+from edgeserve.errors import Busy, ContextOverflow, EngineFailure
 from edgeserve.messages import ChatRequest
-from engines import pages
 from engines.llama import LlamaChat
-from engines.llama_context import BATCH, Cancelled, Context, default_threads
+from engines.llama_answer import Prompt
+from engines.llama_batch import Batch, Slot
+from engines.llama_context import Context
 from engines.llama_model import MappedModel
-from engines.llama_runtime import mtmd, why
+from engines.llama_projector import MARKER, Chunk, Projector
 from engines.projector_header import ProjectorShape, read_projector_shape
 
-MARKER = "<__media__>"
-"""What stands for a picture in the prompt (mtmd_default_marker)."""
+LAST = -1
+"""Place of the logits after a picture: of the last call's outputs, the last."""
 DECODED_BYTES = 64 << 20
 """One picture as sent, of the most pixels that are accepted, and resized."""
 
@@ -33,7 +32,7 @@ class LlamaVision(LlamaChat):
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
-        self._projector: Any = None
+        self._projector: Projector | None = None
 
     def estimate(self) -> Footprint:
         text, projector = super().estimate(), self.spec.files["mmproj"].stat().st_size
@@ -64,7 +63,7 @@ class LlamaVision(LlamaChat):
         super().open()
 
     def _make_context(self, model: MappedModel) -> Context:
-        self._projector = self._read_projector(model)
+        self._projector = Projector(model, self.spec, self.options)
         try:
             return super()._make_context(model)
         except EngineFailure:
@@ -75,92 +74,56 @@ class LlamaVision(LlamaChat):
         self._free_projector()
         super()._free_context(context)
 
-    def _read_projector(self, model: MappedModel) -> Any:
-        library = mtmd()
-        parameters = library.mtmd_context_params_default()
-        parameters.use_gpu = self.spec.device != "cpu" and self.options.gpu_layers != 0
-        parameters.n_threads = self.spec.threads or default_threads()
-        parameters.print_timings = False
-        parameters.warmup = False
-        if self.options.image_max_tokens:
-            parameters.image_max_tokens = self.options.image_max_tokens
-        if self.options.image_min_tokens:
-            parameters.image_min_tokens = self.options.image_min_tokens
-        path = self.spec.files["mmproj"]
-        projector = library.mtmd_init_from_file(str(path).encode(), model.handle, parameters)
-        if not projector:
-            raise EngineFailure(f"{path}: llama.cpp cannot read it as a projector of {model.path.name}{why()}")
-        if not library.mtmd_support_vision(projector):
-            library.mtmd_free(projector)
-            raise EngineFailure(f"{path}: this projector takes no pictures")
-        return projector
-
     def _free_projector(self) -> None:
         if self._projector is not None:
-            mtmd().mtmd_free(self._projector)
+            self._projector.free()
             self._projector = None
-            pages.trim_heap()
 
-    def _prefill(self, model: MappedModel, context: Context, request: ChatRequest, cancel: Cancel) -> tuple[int, int]:
-        if not request.images:
-            return super()._prefill(model, context, request, cancel)
-        chunks = mtmd().mtmd_input_chunks_init()
-        try:
-            self._tokenize(chunks, self.prompt(model, request, MARKER), request)
-            return self._evaluate(chunks, context, cancel), 0
-        finally:
-            mtmd().mtmd_input_chunks_free(chunks)
-
-    def _tokenize(self, chunks: Any, prompt: str, request: ChatRequest) -> None:
-        """Cut the prompt into chunks of text tokens and of pictures. Raises UnsupportedMedia."""
-        library, data = mtmd(), prompt.encode()
-        bitmaps: list[Any] = []
-        try:
-            for number, image in enumerate(request.images, start=1):
-                buffer = (ctypes.c_uint8 * len(image.data)).from_buffer_copy(image.data)
-                bitmap = library.mtmd_helper_bitmap_init_from_buf(self._projector, buffer, len(image.data), False)
-                if not bitmap:
-                    raise UnsupportedMedia(f"image {number} cannot be decoded{why()}", param="image")
-                bitmaps.append(bitmap)
-            text = library.mtmd_input_text(data, len(data), False, True)
-            array = (library.mtmd_bitmap_p_ctypes * len(bitmaps))(*bitmaps)
-            code = library.mtmd_tokenize(self._projector, chunks, ctypes.byref(text), array, len(bitmaps))
-        finally:
-            for bitmap in bitmaps:
-                library.mtmd_bitmap_free(bitmap)
-        if code != 0:
-            raise UnsupportedMedia(f"the images cannot be prepared for this model (code {code}){why()}", param="image")
-
-    def _evaluate(self, chunks: Any, context: Context, cancel: Cancel) -> int:
-        """Decode all chunks from the start of the context, a cancel heard between them; returns their tokens."""
-        library = mtmd()
-        tokens = int(library.mtmd_helper_get_n_tokens(chunks))
-        if tokens >= context.size:
+    def _take(self, model: MappedModel, batch: Batch, request: ChatRequest) -> Prompt:
+        if not request.images or self._projector is None:
+            return super()._take(model, batch, request)
+        images = [image.data for image in request.images]
+        chunks = self._projector.cut(self.prompt(model, request, MARKER), images)
+        tokens = sum(chunk.size for chunk in chunks)
+        if tokens >= batch.context.size:
+            chunks.free()
             raise ContextOverflow(
-                f"text and images make {tokens} tokens; the context holds {context.size}: send fewer or smaller "
+                f"text and images make {tokens} tokens; the context holds {batch.context.size}: send fewer or smaller "
                 "images, set image_max_tokens, or raise context in models.toml",
                 param="messages",
             )
-        context.clear()
-        position = ctypes.c_int32(0)
-        count = int(library.mtmd_input_chunks_size(chunks))
-        for index in range(count):
-            if cancel.is_set():
-                context.clear()
-                raise Cancelled
-            chunk = library.mtmd_input_chunks_get(chunks, index)
-            code = library.mtmd_helper_eval_chunk_single(
-                self._projector,
-                context.handle,
-                chunk,
-                position.value,
-                0,
-                BATCH,
-                index == count - 1,
-                ctypes.byref(position),
-            )
-            if code != 0:
-                context.clear()
-                raise EngineFailure(f"{self.spec.name}: llama.cpp ended reading an image with code {code}{why()}")
-        context.moved(position.value)
-        return tokens
+        return Prompt(batch.take_empty(), tokens, chunks=chunks)
+
+    def _feed(self, batch: Batch, prompt: Prompt, cancel: Cancel) -> Iterator[None]:
+        """Chunk by chunk, each in a step of the batch; a cancel is heard between them."""
+        slot, chunks = prompt.slot, list(prompt.chunks or ())
+        for number, chunk in enumerate(chunks, start=1):
+            if chunk.tokens is not None:
+                batch.push(slot, *chunk.tokens)
+            else:
+                slot.job = functools.partial(self._look, batch, slot, chunk, last=number == len(chunks))
+            while (slot.job or slot.waiting) and number < len(chunks) and not cancel.is_set():
+                yield
+            if slot.refused is not None:
+                raise slot.refused
+
+    def _look(self, batch: Batch, slot: Slot, chunk: Chunk, *, last: bool) -> None:
+        """Decode a picture. What goes wrong is told to its own request alone."""
+        if self._projector is None:
+            return
+        if not batch.make_room(chunk.size):
+            text = f"the context of {batch.context.size} tokens is taken by answers under way; try again later"
+            slot.refused = Busy(text, retry_after=5)
+            return
+        try:
+            slot.position = self._projector.decode(batch.context, chunk, slot.sequence, slot.position, last=last)
+        except EngineFailure as error:
+            slot.refused = error
+        else:
+            slot.cells += chunk.size
+            slot.output = LAST if last else None
+
+    def _done(self, batch: Batch, prompt: Prompt) -> None:
+        super()._done(batch, prompt)
+        if prompt.chunks is not None:
+            prompt.chunks.free()

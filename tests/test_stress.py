@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.load import Ask, chat, look, speak, transcribe
+from benchmarks.load import Ask, chat, go_on, look, speak, transcribe
 from benchmarks.mmproj import build_mmproj, picture
+from support.gates import BATCHING_FAKES
 from support.memory import FakeProbe
 from support.server import Running, fake_pool, serving, until
 from support.speech import SENTENCES, spoken, wav
@@ -17,7 +18,6 @@ from support.stress import Witness, seeded, settle, storm
 from edgeserve import app
 from edgeserve.config import Config, EngineSettings, ResidencySettings
 from edgeserve.engine import JOBS, Job, Rung
-from edgeserve.gate import Gate
 from edgeserve.memory.governor import Governor, make_governor
 from edgeserve.memory.policy import MB, MemoryPolicy
 from edgeserve.memory.probe import Probe
@@ -53,7 +53,7 @@ def fake_asks() -> list[Ask]:
 def test_fake_engines_under_fire(total_mb: int, queue_limit: int) -> None:
     """Each fake takes 120 MB and 5 a request, of a machine that holds nothing else."""
     probe: Any = FakeProbe(total_mb * MB)
-    pool = fake_pool(queue_limit=queue_limit, governor=Governor(EAGER, probe), delay=0.0005)
+    pool = fake_pool(queue_limit=queue_limit, governor=Governor(EAGER, probe), fakes=BATCHING_FAKES, delay=0.0005)
     probe.residents.extend(pool.gates.values())
     witnesses = [Witness(gate.engine) for gate in pool.gates.values()]
     with serving(pool, residency=RESTLESS) as running:
@@ -80,14 +80,15 @@ def starter_pool(store: Store, projector: Path, policy: MemoryPolicy) -> Pool:
     engines["vision"] = dataclasses.replace(engines["vision"], mmproj=str(projector))
     governor = make_governor(policy)
     made = [app.make_engine(spec) for spec in app.specs(Config(engines=engines), store)]
-    return Pool([Gate(engine, governor) for engine in made], governor)
+    return Pool([app.make_gate(engine, governor) for engine in made], governor)
 
 
 CHAT = "smollm2-135m-instruct"
 
 
 def real_asks() -> list[Ask]:
-    asks = [chat("What is the capital of France?", 12), chat("Name three colours.", 16, stream=True)]
+    asks = [chat("What is the capital of Japan?", 12)]
+    asks += [go_on("Seven bridges cross the river, and each has a story. ", 16, stream=True)]
     asks += [look("red", picture("red"), 12, stream=True), look("blue", picture("blue"), 12)]
     asks += [transcribe(text, wav(spoken(text))) for text in SENTENCES[:2]]
     asks += [speak("Good morning.", stream=True), speak("Good evening. How are you?")]

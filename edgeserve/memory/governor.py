@@ -88,11 +88,14 @@ class Governor:
         Else blocks while others step down, while their memory comes back, and at most ``queue_seconds`` while they are
         in use. Raises DoesNotFit, Busy or ShuttingDown.
         """
-        entry = self.books[resident.job]
+        return self.reserve_at_once(resident) or self._admission.reserve(self.books[resident.job])
+
+    def reserve_at_once(self, resident: Resident) -> Reservation | None:
+        """For an engine that is hot, by the latest reading: None unless the request fits. Never waits."""
         readings, limit, level = self._judged()
         if level >= Level.HIGH and self.books.clock() - self._relieved_at >= QUIET_SECONDS:
             self._nudge.set()
-        return self._admission.reserve_at_once(entry, readings, limit) or self._admission.reserve(entry)
+        return self._admission.reserve_at_once(self.books[resident.job], readings, limit)
 
     def reserve_if_free(self, resident: Resident) -> Reservation | None:
         """As ``reserve``, for what nobody waits for: None unless it fits with nothing moved, saved or waited for."""
@@ -251,9 +254,11 @@ class OpenGovernor(Governor):
         with self.books.changed:
             return self._admission.book(entry)
 
-    def reserve_if_free(self, resident: Resident) -> Reservation | None:
+    def reserve_at_once(self, resident: Resident) -> Reservation | None:
         """At once, whatever there is."""
         return self.reserve(resident)
+
+    reserve_if_free = reserve_at_once
 
     def check(self) -> None:
         """Never stops an answer."""

@@ -9,7 +9,7 @@ import pytest
 from support.contract import ChatContract, SpeechToTextContract, TextToSpeechContract
 
 from edgeserve.engine import ModelSpec
-from engines.fake import FakeChat, FakeSpeechToText, FakeTextToSpeech
+from engines.fake import FakeBatchChat, FakeChat, FakeSpeechToText, FakeTextToSpeech
 
 
 class TestFakeChat(ChatContract):
@@ -28,6 +28,14 @@ class TestFakeChat(ChatContract):
         assert hot.savings() == {"prefix_cache": 7 << 20}
         hot.close()
         assert hot.savings() == {"prefix_cache": 0}
+
+
+class TestFakeBatchChat(ChatContract):
+    make = FakeBatchChat
+
+    @pytest.fixture
+    def spec(self) -> ModelSpec:
+        return ModelSpec("llm", "fake", "engines.fake:FakeBatchChat")
 
 
 class TestFakeSpeechToText(SpeechToTextContract):

@@ -125,8 +125,8 @@ def test_a_full_context_ends_the_answer(pulled: Pulled) -> None:
     engine.heat()
     request = ask("Write a very long story about the sea.", sampling=GREEDY)
     _, finish = chat(engine, request)
-    assert engine._context is not None
-    size = engine._context.size
+    assert engine._batch is not None
+    size = engine._batch.context.size
     assert finish.reason == "length"
     assert finish.prompt_tokens + finish.completion_tokens == size + 1
     with pytest.raises(ContextOverflow, match=f"the context holds {size}") as caught:

@@ -13,9 +13,10 @@ from edgeserve.errors import EdgeserveError
 from edgeserve.gate import Gate
 from edgeserve.messages import Request
 from edgeserve.work import Done, Work
-from engines.fake import FakeChat, FakeSpeechToText, FakeTextToSpeech
+from engines.fake import FakeBatchChat, FakeChat, FakeSpeechToText, FakeTextToSpeech
 
 FAKES: dict[Job, Any] = {"llm": FakeChat, "vision": FakeChat, "asr": FakeSpeechToText, "tts": FakeTextToSpeech}
+BATCHING_FAKES: dict[Job, Any] = {**FAKES, "llm": FakeBatchChat, "vision": FakeBatchChat}
 
 
 def fake_spec(job: Job = "llm", **options: Any) -> ModelSpec:
@@ -42,6 +43,9 @@ class CountingGovernor:
             raise self.refuse
         self.reserved += 1
         return object()
+
+    def reserve_at_once(self, resident: Any) -> object | None:
+        return self.reserve(resident)
 
     def reserve_if_free(self, resident: Any) -> object | None:
         return None if self.refuse else self.reserve(resident)

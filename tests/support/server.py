@@ -26,12 +26,16 @@ from edgeserve.server import Server, address, listen
 
 
 def fake_pool(
-    jobs: Sequence[Job] = JOBS, *, queue_limit: int = 8, governor: Governor | None = None, **options: Any
+    jobs: Sequence[Job] = JOBS,
+    *,
+    queue_limit: int = 8,
+    governor: Governor | None = None,
+    fakes: Mapping[Job, Any] = FAKES,
+    **options: Any,
 ) -> Pool:
     governor = governor or make_governor(MemoryPolicy())
-    return Pool(
-        [Gate(FAKES[job](fake_spec(job, **options)), governor, queue_limit=queue_limit) for job in jobs], governor
-    )
+    engines = [fakes[job](fake_spec(job, **options)) for job in jobs]
+    return Pool([app.make_gate(one, governor, queue_limit=queue_limit) for one in engines], governor)
 
 
 def small_pool(

@@ -165,7 +165,7 @@ async def _within(work: Awaitable[None], seconds: float) -> None:
 def settle(running: Running, load: Load, witnesses: list[Witness]) -> None:
     """When all is over: every answer was right or a refusal, and not all were refused; nothing is held, every step down
     is in the history, and nothing was moved that must not be."""
-    assert load.wrong == []
+    assert load.wrong == [], load.wrong
     stormed = load.outcomes[len(load.asks) :]  # those before were asked alone
     assert 4 * sum(one.status == 200 for one in stormed) > len(stormed)
     gates, books = tuple(running.pool.gates.values()), running.pool.governor.books

@@ -1,0 +1,194 @@
+"""Several answers at a time through one gate: all complete, in order, and none waits for another's memory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from support.contract import ask
+from support.gates import CountingGovernor, Held, Mailbox, fake_spec, run
+
+from edgeserve.batch_gate import BatchGate
+from edgeserve.engine import Rung
+from edgeserve.errors import Busy, Cancelled, DoesNotFit, EngineFailure, MemoryPressure, NotSupported, ShuttingDown
+from edgeserve.messages import FinishEvent, SpeakRequest, TokenEvent
+from edgeserve.work import Work
+from engines.fake import FakeBatchChat
+
+Make = Callable[..., BatchGate]
+
+
+@pytest.fixture
+def gates() -> Iterator[Make]:
+    made: list[BatchGate] = []
+
+    def make(governor: Any = None, *, queue_limit: int = 8, **options: Any) -> BatchGate:
+        gate = BatchGate(
+            FakeBatchChat(fake_spec("llm", **options)), governor or CountingGovernor(), queue_limit=queue_limit
+        )
+        made.append(gate)
+        return gate
+
+    yield make
+    for gate in made:
+        gate.stop()
+
+
+def submit(gate: BatchGate, text: str) -> tuple[Mailbox, Work]:
+    box = Mailbox()
+    gate.acquire()
+    work = box.work(ask(text))
+    gate.submit(work)
+    return box, work
+
+
+def texts(events: list[Any]) -> str:
+    return "".join(event.text for event in events if isinstance(event, TokenEvent))
+
+
+def test_one_answer(gates: Make) -> None:
+    governor = CountingGovernor()
+    gate = gates(governor)
+    events, error = run(gate, ask("one two"))
+    assert error is None
+    assert events == [TokenEvent("one"), TokenEvent(" two"), FinishEvent("stop", 2, 2)]
+    assert gate.rung is Rung.HOT
+    assert (governor.reserved, governor.released) == (1, 1)
+
+
+def test_answers_are_made_together_as_many_as_there_are_slots(gates: Make) -> None:
+    governor = CountingGovernor()
+    gate = gates(governor, slots=3)
+    held = Held(gate)
+    asked = [submit(gate, f"this is request {number}") for number in range(7)]
+    held.go.set()
+    for number, (box, _) in enumerate(asked):
+        events, error = box.rest()
+        assert error is None
+        assert texts(events) == f"this is request {number}"
+        gate.release()
+    assert gate.engine.peak == 3  # type: ignore[attr-defined]
+    assert gate.engine.steps == ["open", "heat"]  # type: ignore[attr-defined]
+    assert governor.reserved == governor.released == 7
+
+
+def test_places_are_counted_beyond_the_slots(gates: Make) -> None:
+    gate = gates(slots=2, queue_limit=1)
+    held = Held(gate)
+    asked = [submit(gate, "word") for _ in range(3)]
+    with pytest.raises(Busy, match="2 requests run and all 1 places"):
+        gate.acquire()
+    held.go.set()
+    for box, _ in asked:
+        assert box.rest()[1] is None
+        gate.release()
+
+
+def test_a_cancelled_answer_leaves_the_others_alone(gates: Make) -> None:
+    gate = gates()
+    held = Held(gate)
+    (first, work), (second, _) = submit(gate, "a b c d"), submit(gate, "e f g h")
+    assert held.entered.wait(10)
+    work.cancel.set()
+    held.go.set()
+    assert isinstance(first.rest()[1], Cancelled)
+    events, error = second.rest()
+    assert (texts(events), error) == ("e f g h", None)
+
+
+def test_a_request_of_another_kind_is_refused(gates: Make) -> None:
+    gate = gates()
+    _, error = run(gate, SpeakRequest("hello"))
+    assert isinstance(error, NotSupported)
+    assert gate.rung is Rung.COLD
+
+
+def test_what_does_not_fit_is_told_and_nothing_stays_reserved(gates: Make) -> None:
+    governor = CountingGovernor(refuse=DoesNotFit("too large"))
+    gate = gates(governor)
+    assert isinstance(run(gate, ask("word"))[1], DoesNotFit)
+    governor.refuse = None
+    assert run(gate, ask("word"))[1] is None
+
+
+class Tight(CountingGovernor):
+    """Nobody beyond the first is let in at once."""
+
+    def reserve_at_once(self, resident: Any) -> object | None:
+        return None
+
+
+def test_who_finds_no_memory_waits_until_the_others_are_done(gates: Make) -> None:
+    gate = gates(Tight())
+    held = Held(gate)
+    asked = [submit(gate, "a b") for _ in range(3)]
+    held.go.set()
+    for box, _ in asked:
+        assert box.rest()[1] is None
+    assert gate.engine.peak == 1  # type: ignore[attr-defined]
+
+
+def test_a_failing_step_ends_all_and_the_next_request_opens_the_engine_anew(gates: Make) -> None:
+    gate = gates()
+    held = Held(gate)
+    asked = [submit(gate, "a b") for _ in range(3)]
+    assert held.entered.wait(10)
+
+    def fail() -> None:
+        raise EngineFailure("the runtime gave up")
+
+    gate.engine.step = fail  # type: ignore[attr-defined]
+    held.go.set()
+    for box, _ in asked:
+        error = box.rest()[1]
+        assert isinstance(error, EngineFailure)
+        assert "gave up" in error.message
+        gate.release()
+    assert gate.rung is Rung.COLD
+    del gate.engine.step  # type: ignore[attr-defined]
+    assert run(gate, ask("word"))[1] is None
+
+
+def test_an_answer_that_memory_pressure_stops_leaves_the_others_alone(gates: Make) -> None:
+    class Once(CountingGovernor):
+        def check(self) -> None:
+            super().check()
+            if self.checks == 1:
+                raise MemoryPressure("memory ran critical")
+
+    gate = gates(Once(), slots=2)
+    held = Held(gate)
+    long, short = submit(gate, " ".join(["word"] * 40))[0], submit(gate, "only three words")[0]
+    held.go.set()
+    assert isinstance(long.rest()[1], MemoryPressure)
+    events, error = short.rest()
+    assert (texts(events), error) == ("only three words", None)
+
+
+def test_the_engine_is_not_moved_while_it_answers_and_can_be_after(gates: Make) -> None:
+    gate = gates()
+    held = Held(gate)
+    box, _ = submit(gate, "word")
+    assert held.entered.wait(10)
+    gate.release()  # the client has gone
+    assert gate.step_down(Rung.COLD) is None
+    held.go.set()
+    box.rest()
+    done = threading.Event()
+    gate._worker.put(done.set)
+    assert done.wait(10)
+    assert gate.step_down(Rung.COLD) is not None
+
+
+def test_stop_ends_what_runs_and_what_waits(gates: Make) -> None:
+    gate = gates(slots=1)
+    held = Held(gate)
+    asked = [submit(gate, "a b c") for _ in range(3)]
+    assert held.entered.wait(10)
+    threading.Timer(0, held.go.set).start()
+    gate.stop()
+    for box, _ in asked:
+        assert isinstance(box.rest()[1], ShuttingDown)
+    assert gate.rung is Rung.COLD
