@@ -1,8 +1,7 @@
-"""The Ensure gate of one engine: its lock, its worker thread, its leases, its bounded queue and its last use.
+"""The Ensure gate of one engine: its worker thread, its leases, its bounded queue and its last use.
 
 All work of an engine runs on the gate's one worker thread, in the order it came. Whoever comes first goes up the
-ladder; those behind find the engine hot. Steps down run on the thread that asks for them, under the same lock, and
-only when nobody holds a lease: they never wait, so two gates can never wait for each other.
+ladder; those behind find the engine hot.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ import functools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 
-from edgeserve.engine import Engine, Footprint, Job, ModelSpec, Rung, Thrifty
+from edgeserve.engine import Engine, Rung
 from edgeserve.errors import Busy, Cancelled, EdgeserveError, EngineFailure, NotSupported, ShuttingDown
-from edgeserve.memory.entry import Move, cached, taken
+from edgeserve.ladder import Ladder
 from edgeserve.memory.governor import Governor, Reservation
 from edgeserve.messages import Request
 from edgeserve.work import METHODS, Done, Work
@@ -29,7 +28,7 @@ CHECK_EVERY = 16
 """Events between two looks at the memory pressure (reference/eviction-versus-limits.md: every 16 tokens)."""
 
 
-class Gate:
+class Gate(Ladder):
     """``queue_limit`` requests may wait while one runs; the next is refused with Busy. Clock in seconds."""
 
     def __init__(
@@ -41,108 +40,25 @@ class Gate:
         pinned: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.engine = engine
-        self.pinned = pinned
-        self.last_used = clock()
+        super().__init__(engine, pinned=pinned, clock=clock)
         self.keep_alive: float | None = None
         """What the latest request wants instead of the configured idle times, in seconds; infinite: to stay."""
         self.on_idle: Callable[[], None] = lambda: None
         """Called on any thread when a lease, or work, that held an engine with a ``keep_alive`` has ended."""
         self.on_serve: Callable[[Request], None] = lambda request: None
         """Called on the worker as a request begins, its engine hot; must neither wait nor raise."""
-        self._thrifty = engine if isinstance(engine, Thrifty) else None
         self._governor = governor
         self._queue_limit = queue_limit
-        self._clock = clock
-        self._engine_lock = threading.Lock()
-        self._reserving: int | None = None
-        self._state = threading.Condition()
-        self._leases = 0
         self._closing = False
         self._open_work: list[Work] = []
         self._warming = False
         self._worker = Worker(f"edgeserve-{self.job}")
         self._typical_seconds = 1.0
 
-    # What the governor sees of an engine
-
-    @property
-    def job(self) -> Job:
-        return self.engine.spec.job
-
-    @property
-    def spec(self) -> ModelSpec:
-        return self.engine.spec
-
-    @property
-    def rung(self) -> Rung:
-        return self.engine.rung
-
-    @property
-    def leases(self) -> int:
-        return self._leases
-
     @property
     def slots(self) -> int:
         """Requests that run at a time."""
         return 1
-
-    def estimate(self) -> Footprint:
-        return self.engine.estimate()
-
-    def footprint(self) -> Footprint:
-        return self.engine.footprint()
-
-    def step_down(self, to: Rung) -> Move | None:
-        """Move down to ``to`` on the calling thread, and tell from where to where.
-
-        None at once when the engine is leased, at work, or there already; never waits.
-        """
-        if not self._take_idle():
-            return None
-        try:
-            before, held = self.rung, taken(self)
-            if before <= to:
-                return None
-            if to is Rung.WARM:
-                self.engine.park()
-            else:
-                self.engine.close()
-            return Move(before, self.rung, held, taken(self), cached(self))
-        finally:
-            self._engine_lock.release()
-
-    def savings(self) -> Mapping[str, int]:
-        """Bytes that the engine could do without, by kind; nothing for one that has no such thing. Any thread."""
-        return self._thrifty.savings() if self._thrifty else {}
-
-    def shed(self, kind: str, amount: int) -> bool:
-        """Let the engine do with ``amount`` bytes less, on the calling thread. False at once when it is leased or at
-        work, or cannot."""
-        return self._adjust(lambda engine: engine.shed(kind, amount))
-
-    def restore(self) -> bool:
-        """Let the engine go up with all that is configured; False as for ``shed``."""
-        return self._adjust(lambda engine: engine.restore())
-
-    def _adjust(self, change: Callable[[Thrifty], None]) -> bool:
-        """A request that makes room for itself may find it in its own engine, whose lock its thread holds already."""
-        if self._thrifty is None:
-            return False
-        ours = self._reserving == threading.get_ident()
-        if not ours and not self._take_idle():
-            return False
-        try:
-            change(self._thrifty)
-        finally:
-            if not ours:
-                self._engine_lock.release()
-        return True
-
-    def _take_idle(self) -> bool:
-        """Take the engine's lock without waiting; False when it is leased or at work."""
-        with self._state:
-            return not self._leases and self._engine_lock.acquire(blocking=False)
 
     # Leases
 
@@ -180,11 +96,6 @@ class Gate:
         with self._state:
             self._open_work.append(work)
         self._worker.put(functools.partial(self._complete, work))
-
-    def map(self) -> None:
-        """Cold → warm on the calling thread: nothing stays resident, so nothing is reserved. Raises EngineFailure."""
-        with self._engine_lock:
-            self._climb(Rung.WARM)
 
     def preload(self) -> None:
         """Bring the engine up to hot on the calling thread. Raises DoesNotFit or EngineFailure."""
@@ -311,24 +222,3 @@ class Gate:
                     work.emit(event)
                     if count % CHECK_EVERY == 0:
                         self._governor.check()
-
-    def _climb(self, rung: Rung) -> None:
-        started, before = self._clock(), self.rung
-        if self.rung is Rung.COLD:
-            self.engine.open()
-        if self.rung < rung:
-            self.engine.heat()
-        if self.rung is not before:
-            seconds = self._clock() - started
-            log.info("%s went from %s to %s in %.2f s", self.spec.name, before.name, self.rung.name, seconds)
-
-    def _reset(self) -> None:
-        """Close the engine whatever state it is in; the next request opens it anew."""
-        with self._engine_lock:
-            self._close_engine()
-
-    def _close_engine(self) -> None:
-        try:
-            self.engine.close()
-        except Exception:
-            log.exception("%s could not be closed", self.spec.name)

@@ -35,7 +35,9 @@ ARROWS: dict[str, set[str]] = {
     "edgeserve.work": LEAVES,
     "edgeserve.worker": set(),
     "edgeserve.prefetch": set(),
-    "edgeserve.gate": CONTRACT | {"edgeserve.memory", "edgeserve.work", "edgeserve.worker"},
+    "edgeserve.ladder": CONTRACT | {"edgeserve.memory"},
+    "edgeserve.gate": CONTRACT | {"edgeserve.memory", "edgeserve.ladder", "edgeserve.work", "edgeserve.worker"},
+    "edgeserve.batch_gate": CONTRACT | {"edgeserve.memory", "edgeserve.gate", "edgeserve.work"},
     "edgeserve.monitor": CONTRACT | {"edgeserve.memory", "edgeserve.gate"},
     "edgeserve.pool": CONTRACT
     | {"edgeserve.memory", "edgeserve.gate", "edgeserve.monitor", "edgeserve.work", "edgeserve.prefetch"},

@@ -1,0 +1,132 @@
+"""One engine on its ladder: the lock that guards it, the steps it takes, and what the governor sees of it.
+
+Steps up run on the gate's worker. Steps down run on the thread that asks for them, under the same lock, and only when
+nobody holds a lease: they never wait, so two ladders can never wait for each other.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from edgeserve.engine import Engine, Footprint, Job, ModelSpec, Rung, Thrifty
+from edgeserve.memory.entry import Move, cached, taken
+
+log = logging.getLogger("edgeserve.gate")
+
+
+class Ladder:
+    """``pinned``: never moved down by the monitor or for another engine. Clock in seconds."""
+
+    def __init__(self, engine: Engine, *, pinned: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+        self.engine = engine
+        self.pinned = pinned
+        self.last_used = clock()
+        self._clock = clock
+        self._thrifty = engine if isinstance(engine, Thrifty) else None
+        self._engine_lock = threading.Lock()
+        self._state = threading.Condition()
+        self._leases = 0
+        self._reserving: int | None = None
+        """The thread that reserves memory for this engine now, and holds its lock."""
+
+    @property
+    def job(self) -> Job:
+        return self.engine.spec.job
+
+    @property
+    def spec(self) -> ModelSpec:
+        return self.engine.spec
+
+    @property
+    def rung(self) -> Rung:
+        return self.engine.rung
+
+    @property
+    def leases(self) -> int:
+        return self._leases
+
+    def estimate(self) -> Footprint:
+        return self.engine.estimate()
+
+    def footprint(self) -> Footprint:
+        return self.engine.footprint()
+
+    def step_down(self, to: Rung) -> Move | None:
+        """Move down to ``to`` on the calling thread, and tell from where to where.
+
+        None at once when the engine is leased, at work, or there already; never waits.
+        """
+        if not self._take_idle():
+            return None
+        try:
+            before, held = self.rung, taken(self)
+            if before <= to:
+                return None
+            if to is Rung.WARM:
+                self.engine.park()
+            else:
+                self.engine.close()
+            return Move(before, self.rung, held, taken(self), cached(self))
+        finally:
+            self._engine_lock.release()
+
+    def savings(self) -> Mapping[str, int]:
+        """Bytes that the engine could do without, by kind; nothing for one that has no such thing. Any thread."""
+        return self._thrifty.savings() if self._thrifty else {}
+
+    def shed(self, kind: str, amount: int) -> bool:
+        """Let the engine do with ``amount`` bytes less, on the calling thread. False at once when it is leased or at
+        work, or cannot."""
+        return self._adjust(lambda engine: engine.shed(kind, amount))
+
+    def restore(self) -> bool:
+        """Let the engine go up with all that is configured; False as for ``shed``."""
+        return self._adjust(lambda engine: engine.restore())
+
+    def _adjust(self, change: Callable[[Thrifty], None]) -> bool:
+        """A request that makes room for itself may find it in its own engine, whose lock its thread holds already."""
+        if self._thrifty is None:
+            return False
+        ours = self._reserving == threading.get_ident()
+        if not ours and not self._take_idle():
+            return False
+        try:
+            change(self._thrifty)
+        finally:
+            if not ours:
+                self._engine_lock.release()
+        return True
+
+    def _take_idle(self) -> bool:
+        """Take the engine's lock without waiting; False when it is leased or at work."""
+        with self._state:
+            return not self._leases and self._engine_lock.acquire(blocking=False)
+
+    def map(self) -> None:
+        """Cold → warm on the calling thread: nothing stays resident, so nothing is reserved. Raises EngineFailure."""
+        with self._engine_lock:
+            self._climb(Rung.WARM)
+
+    def _climb(self, rung: Rung) -> None:
+        started, before = self._clock(), self.rung
+        if self.rung is Rung.COLD:
+            self.engine.open()
+        if self.rung < rung:
+            self.engine.heat()
+        if self.rung is not before:
+            seconds = self._clock() - started
+            log.info("%s went from %s to %s in %.2f s", self.spec.name, before.name, self.rung.name, seconds)
+
+    def _reset(self) -> None:
+        """Close the engine whatever state it is in; the next request opens it anew."""
+        with self._engine_lock:
+            self._close_engine()
+
+    def _close_engine(self) -> None:
+        try:
+            self.engine.close()
+        except Exception:
+            log.exception("%s could not be closed", self.spec.name)
