@@ -36,7 +36,7 @@ RUNTIME_OF: Mapping[Job, str] = {
 class Model:
     """A model of the catalogue or the settings. ``size_bytes`` 0: not known before it is pulled.
 
-    ``trouble``: why a model that was pulled cannot be used.
+    ``trouble``: why a model that was pulled cannot be used; ``no_projector``: where its projector is not.
     """
 
     name: str
@@ -45,6 +45,7 @@ class Model:
     pulled: bool = False
     configured: bool = False
     trouble: str = ""
+    no_projector: str = ""
 
     @property
     def state(self) -> str:
@@ -142,6 +143,8 @@ def _models(facts: Facts) -> Iterator[Finding]:
         if fit.word == "no":
             yield Finding("error", f"{name} does not fit: {fit.reason}", "choose a smaller one: edgeserve list --all")
             continue
+        if model.no_projector:
+            yield Finding("error", model.no_projector, "name the projector's file, or a vision model of the catalogue")
         if model.trouble:
             fix = f"edgeserve remove {model.name} && edgeserve pull {model.name}"
             yield Finding("error", model.trouble, fix)

@@ -55,7 +55,8 @@ class Machine:
     """Sizes in bytes. Memory is that of the box: the machine, or the control group that limits it.
 
     ``memory_limit`` is the smallest limit of a control group, None without one; ``memory_budget`` what the memory
-    policy lets all engines together take at most.
+    policy lets all engines together take at most, the smallest of ``memory_candidates`` by name. ``memory_stall``:
+    percent of the last ten seconds in which tasks waited for memory, None where the kernel does not tell.
     """
 
     system: str
@@ -67,6 +68,8 @@ class Machine:
     memory_available: int
     memory_limit: int | None
     memory_budget: int
+    memory_candidates: Mapping[str, int]
+    memory_stall: float | None
     disk_path: str
     disk_free: int
     python: str
@@ -82,6 +85,8 @@ def read(models_dir: Path, policy: MemoryPolicy, environ: Mapping[str, str]) -> 
     """Look at everything; about a second, most of it for the runtimes."""
     processor, features = read_processor(Path("/proc/cpuinfo"))
     memory = Probe(override_mb=policy.override_memory_mb).read()
+    # What happens to be available now is a matter of the moment, and judged apart.
+    limits = budget(memory, policy, settled=False)
     there = next(path for path in (models_dir, *models_dir.absolute().parents) if path.exists())
     return Machine(
         system=system_name(),
@@ -92,8 +97,9 @@ def read(models_dir: Path, policy: MemoryPolicy, environ: Mapping[str, str]) -> 
         memory_total=memory.total,
         memory_available=memory.available,
         memory_limit=memory.group.limit if memory.group else None,
-        # What happens to be available now is a matter of the moment, and judged apart.
-        memory_budget=budget(memory, policy, settled=False).usable,
+        memory_budget=limits.usable,
+        memory_candidates=dict(limits.candidates),
+        memory_stall=memory.stall.some if memory.stall else None,
         disk_path=str(models_dir),
         disk_free=shutil.disk_usage(there).free,
         python=f"{platform.python_version()} ({sys.executable})",

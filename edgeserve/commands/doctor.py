@@ -53,6 +53,8 @@ def models(config: Config, store: Store) -> Iterator[Model]:
         known = settings.model if Path(settings.model).exists() else _in_catalogue(settings.model)
         model = _model(job, known, store)
         named.add(model.name)
+        if settings.mmproj and not Path(settings.mmproj).expanduser().is_file():
+            model = dataclasses.replace(model, no_projector=f"[{job}] mmproj = {settings.mmproj!r}: no such file")
         yield dataclasses.replace(model, configured=True)
     for entry in catalog.MODELS.values():
         if entry.name not in named:
@@ -122,8 +124,11 @@ def _machine(one: Machine) -> Iterator[tuple[str, str]]:
     yield "processor", f"{one.processor}, {one.architecture}, {one.cores} cores"
     if one.features:
         yield "features", " ".join(one.features)
-    available, budget = human_size(one.memory_available), human_size(one.memory_budget)
-    yield "memory", f"{human_size(one.memory_total)}, {available} available, models may take {budget}{limit}"
+    yield "memory", f"{human_size(one.memory_total)}, {human_size(one.memory_available)} available{limit}"
+    candidates = sorted(one.memory_candidates.items(), key=lambda item: item[1])
+    names = ", ".join(f"{name.replace('_', ' ')} {human_size(size)}" for name, size in candidates)
+    yield "budget", f"models may take {human_size(one.memory_budget)}, the smallest of: {names}"
+    yield "stalls", "not told by this kernel" if one.memory_stall is None else f"{one.memory_stall:.0f}% of 10 s"
     yield "disk", f"{human_size(one.disk_free)} free at {one.disk_path}"
     yield "accelerator", "; ".join(one.accelerators) or "none found"
     yield "python", one.python

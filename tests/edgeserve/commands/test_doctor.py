@@ -22,7 +22,7 @@ def test_doctor_tells_what_is_missing(models: dict[str, str], capsys: pytest.Cap
     Path("models.toml").write_text('[llm]\nmodel = "smollm2"\n[tts]\nmodel = "hibari"\n')
     assert run("doctor", environ=models) == 1
     out = capsys.readouterr().out
-    assert "8.0 GB, 5.0 GB available, models may take 6.0 GB" in out
+    assert "models may take 6.0 GB, the smallest of: total minus reserve 6.0 GB, fraction of total 7.0 GB" in out
     assert "tts     hibari, pulled" in out
     assert out.endswith(
         "[ERROR] smollm2-135m-instruct (llm) is configured but not pulled\n"
@@ -35,6 +35,13 @@ def test_doctor_finds_nothing(models: dict[str, str], capsys: pytest.CaptureFixt
     Path("models.toml").write_text('[tts]\nmodel = "hibari"\n')
     assert run("doctor", environ=models) == 0
     assert capsys.readouterr().out.endswith("Nothing is missing.\n")
+
+
+@pytest.mark.usefixtures("box")
+def test_doctor_misses_a_projector(models: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    Path("models.toml").write_text('[vision]\nmodel = "smollm2"\nmmproj = "nowhere.gguf"\n')
+    assert run("doctor", environ=models) == 1
+    assert "[ERROR] [vision] mmproj = 'nowhere.gguf': no such file\n        name the" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("box")
