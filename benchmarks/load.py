@@ -37,9 +37,10 @@ def chat(text: str, tokens: int, *, stream: bool = False) -> Ask:
 
 
 def go_on(text: str, tokens: int, *, stream: bool = False) -> Ask:
-    """The text over and over, to be continued. Beyond doubt: llama.cpp rounds otherwise for answers made together than
+    """The text over and over, broken off after three words, to be continued. Beyond doubt: llama.cpp rounds otherwise for answers made together than
     for one alone, so that words which hang in the balance may come out another way."""
-    body = {"model": "llm", "prompt": text * 4, "max_tokens": tokens, "stream": stream, **GREEDY}
+    prompt = text * 4 + " ".join(text.split()[:3])
+    body = {"model": "llm", "prompt": prompt, "max_tokens": tokens, "stream": stream, **GREEDY}
     return Ask("llm", f"{text} ({'stream' if stream else 'whole'})", "/v1/completions", _written(stream), json=body)
 
 
