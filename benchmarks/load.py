@@ -37,8 +37,11 @@ def chat(text: str, tokens: int, *, stream: bool = False) -> Ask:
 
 
 def go_on(text: str, tokens: int, *, stream: bool = False) -> Ask:
-    """The text over and over, broken off after three words, to be continued. Beyond doubt: llama.cpp rounds otherwise for answers made together than
-    for one alone, so that words which hang in the balance may come out another way."""
+    """The text over and over, broken off after three words, to be continued.
+
+    Beyond doubt: llama.cpp rounds otherwise for answers made together than for one alone, so that words which hang in
+    the balance may come out another way.
+    """
     prompt = text * 4 + " ".join(text.split()[:3])
     body = {"model": "llm", "prompt": prompt, "max_tokens": tokens, "stream": stream, **GREEDY}
     return Ask("llm", f"{text} ({'stream' if stream else 'whole'})", "/v1/completions", _written(stream), json=body)
