@@ -39,6 +39,10 @@ SHARES = (1.0, 0.75, 0.5)
 GROUP = 0
 """Stands for the control group where a process is asked for."""
 SENTENCES = ("The quick brown fox jumps over the lazy dog.", "The train to the city leaves every morning at seven.")
+SPELLED = (
+    "Alfa Bravo Charlie Delta Echo Foxtrot Golf Hotel India Juliett Kilo Lima Mike November Oscar Papa Quebec Romeo "
+    "Sierra Tango Uniform Victor Whiskey Xray Yankee Zulu. "
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +175,7 @@ def asks(url: str, device: Device) -> list[Ask]:
         spoken.append(transcribe(text, answer.raise_for_status().content))
     return [
         chat("What is the capital of Japan?", 32),
-        go_on("Seven bridges cross the river, and each has a story that children know by heart. ", 64, stream=True),
+        go_on(SPELLED, 32, stream=True),
         look("red", device.picture, 32),
         look("red", device.picture, 32, stream=True),
         *spoken,

@@ -88,7 +88,7 @@ CHAT = "smollm2-135m-instruct"
 
 def real_asks() -> list[Ask]:
     asks = [chat("What is the capital of Japan?", 12)]
-    asks += [go_on("Seven bridges cross the river, and each has a story. ", 16, stream=True)]
+    asks += [go_on("Seven bridges cross the wide old river in the north, and each has a story. ", 8, stream=True)]
     asks += [look("red", picture("red"), 12, stream=True), look("blue", picture("blue"), 12)]
     asks += [transcribe(text, wav(spoken(text))) for text in SENTENCES[:2]]
     asks += [speak("Good morning.", stream=True), speak("Good evening. How are you?")]
