@@ -7,6 +7,7 @@ from typing import Any
 
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import ChatRequest
+from engines.llama_constraint import Constraint
 from engines.llama_options import LlamaOptions
 from engines.llama_runtime import llama
 
@@ -33,17 +34,22 @@ class Sampler:
         self._size = int(runtime.llama_vocab_n_tokens(vocabulary))
         parameters = runtime.llama_sampler_chain_default_params()
         self.chain = runtime.llama_sampler_chain_init(parameters)
-        for one in self._samplers(request, options, vocabulary):
+        for one in self._samplers(request, options):
             runtime.llama_sampler_chain_add(self.chain, one)
+        self._constraint = Constraint(JSON_OBJECT, vocabulary) if request.json_object else None
 
     def sample(self, context: Any, output: int) -> int:
         """The next token after the one at place ``output`` of the last call."""
+        if self._constraint is not None:
+            return self._constraint.sample(self.chain, context, output)
         return int(llama().llama_sampler_sample(self.chain, context, output))
 
     def free(self) -> None:
         llama().llama_sampler_free(self.chain)
+        if self._constraint is not None:
+            self._constraint.free()
 
-    def _samplers(self, request: ChatRequest, options: LlamaOptions, vocabulary: Any) -> list[Any]:
+    def _samplers(self, request: ChatRequest, options: LlamaOptions) -> list[Any]:
         runtime, wanted = llama(), request.sampling
         chain = []
         if wanted.logit_bias:
@@ -52,8 +58,6 @@ class Sampler:
         frequency, presence = wanted.frequency_penalty or 0.0, wanted.presence_penalty or 0.0
         if repeat != 1.0 or frequency or presence:
             chain.append(runtime.llama_sampler_init_penalties(self._size, PENALTY_WINDOW, repeat, frequency, presence))
-        if request.json_object:
-            chain.append(runtime.llama_sampler_init_grammar(vocabulary, JSON_OBJECT.encode(), b"root"))
         temperature = _or(wanted.temperature, options.temperature)
         if temperature <= 0:
             return [*chain, runtime.llama_sampler_init_greedy()]
