@@ -12,7 +12,7 @@ from edgeserve.engine import Batching, Rung
 from edgeserve.errors import EdgeserveError, EngineFailure, NotSupported
 from edgeserve.gate import CHECK_EVERY, Gate
 from edgeserve.memory.governor import Reservation
-from edgeserve.messages import ChatEvent, ChatRequest
+from edgeserve.messages import ChatEvent, ChatRequest, EmbeddingEvent, EmbedRequest
 from edgeserve.work import METHODS, Work
 
 log = logging.getLogger("edgeserve.gate")
@@ -23,7 +23,7 @@ class Run:
     """One answer in the making. ``events`` counts those told."""
 
     work: Work
-    answer: Generator[ChatEvent | None, None, None]
+    answer: Generator[ChatEvent | EmbeddingEvent | None, None, None]
     reservation: Reservation
     started: float
     events: int = 0
@@ -85,7 +85,7 @@ class BatchGate(Gate):
 
     def _begin(self, work: Work, reservation: Reservation | None, started: float) -> None:
         try:
-            if not isinstance(work.request, ChatRequest):
+            if not isinstance(work.request, ChatRequest | EmbedRequest):
                 method = METHODS[type(work.request)]
                 raise NotSupported(f"{self.spec.name} serves {self.job}; it cannot {method}")
             reservation = reservation or self._reserve()

@@ -24,6 +24,8 @@ from edgeserve.messages import (
     AudioEvent,
     ChatEvent,
     ChatRequest,
+    EmbeddingEvent,
+    EmbedRequest,
     SpeakRequest,
     TranscribeEvent,
     TranscribeRequest,
@@ -170,7 +172,11 @@ class Prefetchable(Protocol):
 
 class ChatEngine(Engine, Protocol):
     def chat(self, request: ChatRequest, cancel: Cancel) -> Iterator[ChatEvent]:
-        """Token events, then one FinishEvent. Requires hot. Ends without a FinishEvent within one token of cancel."""
+        """Token and reasoning events, then one FinishEvent. Requires hot. Ends within a token of cancel, without it."""
+        ...
+
+    def embed(self, request: EmbedRequest, cancel: Cancel) -> Iterator[EmbeddingEvent]:
+        """One event for each input, in order. Requires hot."""
         ...
 
 
@@ -183,9 +189,11 @@ class Batching(Protocol):
         """How many runs there may be at a time."""
         ...
 
-    def run(self, request: ChatRequest, cancel: Cancel) -> Generator[ChatEvent | None, None, None]:
-        """As ``chat``, but None each time that ``step`` must be called before it can go on. Closing it gives its slot
-        back; so does its end. Requires hot."""
+    def run(
+        self, request: ChatRequest | EmbedRequest, cancel: Cancel
+    ) -> Generator[ChatEvent | EmbeddingEvent | None, None, None]:
+        """As ``chat`` and ``embed``, but None each time that ``step`` must be called before it can go on. Closing it
+        gives its slot back; so does its end. Requires hot."""
         ...
 
     def step(self) -> None:

@@ -7,7 +7,8 @@ EdgeserveError
 │   ├── TooLarge              a body, an image or an audio beyond the limit
 │   └── NotSupported          a documented feature that this version does not have
 ├── Unauthorized              no key or a wrong one
-├── NotFound                  no such model, route or session
+├── NotFound                  no such route or session
+│   └── ModelNotFound         no model of this name is served
 ├── NotConfigured             the engine is not listed in models.toml
 ├── Busy                      the queue is full; ``retry_after`` says when to come back
 ├── ShuttingDown              the server is draining
@@ -76,6 +77,10 @@ class Unauthorized(EdgeserveError):
 
 class NotFound(EdgeserveError):
     code = "not_found"
+
+
+class ModelNotFound(NotFound):
+    code = "model_not_found"
 
 
 class NotConfigured(EdgeserveError):

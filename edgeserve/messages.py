@@ -65,18 +65,20 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """A conversation to continue, or, when ``prompt`` is given, raw text to continue without the chat template.
+    """A conversation to continue, or, with ``prompt``, raw text or tokens to continue without the chat template.
 
+    ``logprobs``: how many alternatives to tell for each token beside its own probability; None tells neither.
     ``max_tokens`` None means until the model ends, the context is full or the hard cap is reached. ``stop`` strings
     end the answer and are not part of it. ``json_object`` constrains the answer to one JSON object.
     """
 
     messages: tuple[Message, ...] = ()
-    prompt: str | None = None
+    prompt: str | tuple[int, ...] | None = None
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     sampling: Sampling = Sampling()
     json_object: bool = False
+    logprobs: int | None = None
 
     @property
     def images(self) -> tuple[ImagePart, ...]:
@@ -84,23 +86,70 @@ class ChatRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class Candidate:
+    """A token that the model might say: its bytes, perhaps part of a character, and the natural logarithm of its
+    probability, before temperature, penalties and biases."""
+
+    data: bytes
+    logprob: float
+
+    @property
+    def text(self) -> str:
+        return self.data.decode(errors="replace")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """The token that was said, and the likeliest in its place, the likeliest first."""
+
+    token: Candidate
+    top: tuple[Candidate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class TokenEvent:
-    """Text that became certain: whole characters, never a part of a stop string. May cover several tokens."""
+    """Text that became certain: whole characters, never a part of a stop string. May cover several tokens, whose
+    ``logprobs`` these are, when they were asked for."""
+
+    text: str
+    logprobs: tuple[TokenLogprob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningEvent:
+    """The same of what a model thinks before its answer, without the tags around it."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class FinishEvent:
-    """The last event of a chat. ``cached_tokens`` of the prompt came from a prefix already in the context."""
+    """The last event of a chat. ``cached_tokens`` of the prompt came from a prefix already in the context;
+    ``reasoning_tokens`` of the completion went into thoughts."""
 
     reason: FinishReason
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int = 0
+    reasoning_tokens: int = 0
 
 
-ChatEvent = TokenEvent | FinishEvent
+ChatEvent = TokenEvent | ReasoningEvent | FinishEvent
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedRequest:
+    """Texts, or their tokens, to turn into vectors."""
+
+    inputs: tuple[str | tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingEvent:
+    """The next input as a vector of length 1: float32 little-endian. ``tokens``: how many the input has."""
+
+    vector: bytes = field(repr=False)
+    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +221,8 @@ class AudioEvent:
     sample_rate: int
 
 
-Request = ChatRequest | TranscribeRequest | SpeakRequest
-Event = ChatEvent | TranscribeEvent | AudioEvent
+Request = ChatRequest | EmbedRequest | TranscribeRequest | SpeakRequest
+Event = ChatEvent | EmbeddingEvent | TranscribeEvent | AudioEvent
 
 Options = Mapping[str, object]
 """Free settings of one model, as written in models.toml; each engine documents and checks its own."""

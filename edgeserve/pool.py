@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import cast
 
@@ -29,13 +30,28 @@ HOW_TO_ADD: Mapping[Job, str] = MappingProxyType(
 """The lines of models.toml that would add an engine."""
 
 
+Box = asyncio.Queue[tuple[int, Event | Done]]
+
+
+def _emitter(number: int, box: Box) -> Callable[[Event | Done], None]:
+    """Puts the events of a lease's request ``number`` into its mailbox, from any thread."""
+    loop = asyncio.get_running_loop()
+
+    def emit(item: Event | Done) -> None:
+        # A closed loop means that the server has ended: nobody is left to tell.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(box.put_nowait, (number, item))
+
+    return emit
+
+
 class Lease:
     """The right to use one engine until released. The engine is not moved down meanwhile."""
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
         self._runs: list[Work] = []
-        self._mailbox: asyncio.Queue[Event | Done] | None = None
+        self._mailbox: Box | None = None
         self._released = False
 
     @property
@@ -47,26 +63,44 @@ class Lease:
 
         May be called several times on one lease, one after the other.
         """
-        loop = asyncio.get_running_loop()
-        # Unbounded on purpose: a slow client must not hold the engine. Its length is bounded by the request itself.
-        mailbox: asyncio.Queue[Event | Done] = asyncio.Queue()
-        self._mailbox = mailbox
+        async with contextlib.aclosing(self.run_all([request])) as events:
+            async for _, event in events:
+                yield event
 
-        def emit(item: Event | Done) -> None:
-            # A closed loop means that the server has ended: nobody is left to tell.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(mailbox.put_nowait, item)
+    async def run_all(
+        self, requests: Sequence[Request], *, apart: bool = False
+    ) -> AsyncGenerator[tuple[int, Event], None]:
+        """Events of several requests, each with the number of its own; the first error ends all.
 
-        work = Work(request, emit)
-        self._runs.append(work)
-        self._gate.submit(work)
+        The first one goes ahead: a prompt that all share has been read when the others begin. They run beside each
+        other where the engine can, unless ``apart``, else one after the other.
+        """
+        # Unbounded on purpose: a slow client must not hold the engine. Its length is bounded by the requests.
+        mailbox = self._mailbox = Box()
+        work = [Work(one, _emitter(number, mailbox)) for number, one in enumerate(requests)]
+        self._runs += work
+        behind, left = deque(work), len(work)
+
+        def start(count: int) -> None:
+            for _ in range(min(count, len(behind))):
+                self._gate.submit(behind.popleft())
+
+        start(1)
         try:
-            while not isinstance(item := await mailbox.get(), Done):
-                yield item
-            if item.error is not None:
-                raise item.error
+            while left:
+                number, item = await mailbox.get()
+                if not isinstance(item, Done):
+                    if not apart:
+                        start(len(behind))
+                    yield number, item
+                elif item.error is not None:
+                    raise item.error
+                else:
+                    left -= 1
+                    start(1)
         finally:
-            work.cancel.set()
+            for one in work:
+                one.cancel.set()
 
     async def release(self) -> None:
         """Cancel what still runs and give the engine back. Idempotent."""
@@ -76,7 +110,7 @@ class Lease:
                 work.cancel.set()
             if self._mailbox is not None:
                 # Whoever still waits for an event of work that is queued or between two tokens need not wait on.
-                self._mailbox.put_nowait(Done(Cancelled("the request was cancelled")))
+                self._mailbox.put_nowait((0, Done(Cancelled("the request was cancelled"))))
             self._gate.release()
 
     async def __aenter__(self) -> Lease:

@@ -8,14 +8,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from edgeserve.errors import EdgeserveError
-from edgeserve.messages import ChatRequest, Event, Request, SpeakRequest, TranscribeRequest
+from edgeserve.messages import ChatRequest, EmbedRequest, Event, Request, SpeakRequest, TranscribeRequest
 
-METHODS: dict[type, str] = {ChatRequest: "chat", TranscribeRequest: "transcribe", SpeakRequest: "speak"}
+METHODS: dict[type, str] = {
+    ChatRequest: "chat",
+    EmbedRequest: "embed",
+    TranscribeRequest: "transcribe",
+    SpeakRequest: "speak",
+}
 """The engine's method that answers a request."""
 
 
 def kind_of(request: Request) -> str:
-    """What is asked for: "chat", "vision", "transcribe" or "speak"."""
+    """What is asked for: "chat", "vision", "embed", "transcribe" or "speak"."""
     return "vision" if isinstance(request, ChatRequest) and request.images else METHODS[type(request)]
 
 

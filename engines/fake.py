@@ -1,7 +1,7 @@
 """Engines without a runtime: the reference of the contract, and what the server's own tests run on.
 
-Deterministic: chat repeats the last user message word by word, vision names the picture's size in bytes,
-transcription counts seconds, speech is one tone a word. ``options`` shape them:
+Deterministic: chat repeats the last user message word by word, vision names the picture's size in bytes, a vector
+counts a text's words in eight bins, transcription counts seconds, speech is one tone a word. ``options`` shape them:
 
     delay      seconds each event takes (0)
     fail_on    step that raises EngineFailure: "open", "heat", "park", "close" or "run"
@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import struct
 import threading
+import zlib
 from collections.abc import Generator, Iterator, Mapping
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
@@ -21,18 +22,23 @@ from edgeserve.errors import ContextOverflow, EngineFailure, InvalidRequest
 from edgeserve.messages import (
     INPUT_SAMPLE_RATE,
     AudioEvent,
+    Candidate,
     ChatEvent,
     ChatRequest,
+    EmbeddingEvent,
+    EmbedRequest,
     FinishEvent,
     SegmentEvent,
     SpeakRequest,
-    TokenEvent,
+    TokenLogprob,
     TranscribeEvent,
     TranscribeRequest,
     TranscriptEnd,
 )
+from engines.thinking import Teller, Thoughts
 
 MB = 1 << 20
+BINS = 8
 
 
 class FakeEngine:
@@ -133,6 +139,13 @@ class FakeChat(FakeEngine):
             else:
                 yield event
 
+    def embed(self, request: EmbedRequest, cancel: Cancel) -> Iterator[EmbeddingEvent]:
+        for event in self._embeddings(request, cancel):
+            if event is None:
+                self._work()
+            else:
+                yield event
+
     def _answers(self, request: ChatRequest, cancel: Cancel) -> Generator[ChatEvent | None, None, None]:
         """None before each word: it takes work."""
         self._require(Rung.HOT)
@@ -143,23 +156,49 @@ class FakeChat(FakeEngine):
             raise ContextOverflow(f"the prompt is {len(prompt.split())} tokens long; the context holds {context}")
         words = self._answer(request, prompt).split()
         limit = len(words) if request.max_tokens is None else min(request.max_tokens, len(words))
-        told = 0
+        told, teller = 0, Teller(Thoughts() if request.prompt is None and not request.json_object else None)
         for word in words[:limit]:
             if cancel.is_set():
                 return
             if word in request.stop:
                 break
             yield None
-            yield TokenEvent(word if told == 0 else f" {word}")
+            token = word if told == 0 else f" {word}"
+            if request.logprobs is not None:
+                teller.note(_logprob(token, request.logprobs))
+            yield from teller.feed(token)
             told += 1
+        yield from teller.rest("")
         self._prefix_cache = int(self._number("prefix_cache_mb", 0) * MB)
         length = told == limit and limit < len(words)
-        yield FinishEvent("length" if length else "stop", len(prompt.split()), told)
+        yield FinishEvent(
+            "length" if length else "stop", len(prompt.split()), told, reasoning_tokens=teller.reasoning_tokens
+        )
+
+    def _embeddings(self, request: EmbedRequest, cancel: Cancel) -> Generator[EmbeddingEvent | None, None, None]:
+        """None before each: it takes work."""
+        self._require(Rung.HOT)
+        self._fail("run")
+        context = int(self._number("context", 1024))
+        for one in request.inputs:
+            if cancel.is_set():
+                return
+            words = _words(one).split()
+            if len(words) > context:
+                text = f"an input is {len(words)} tokens long; the context holds {context}"
+                raise ContextOverflow(text, param="input")
+            yield None
+            bins = [0] * BINS
+            for word in words:
+                bins[zlib.crc32(word.encode()) % BINS] += 1
+            yield EmbeddingEvent(
+                struct.pack(f"<{BINS}f", *(one / (math.hypot(*bins) or 1.0) for one in bins)), len(words)
+            )
 
     @staticmethod
     def _prompt(request: ChatRequest) -> str:
         if request.prompt is not None:
-            return request.prompt
+            return _words(request.prompt)
         return " ".join(message.text for message in request.messages)
 
     def _answer(self, request: ChatRequest, prompt: str) -> str:
@@ -170,6 +209,18 @@ class FakeChat(FakeEngine):
             sizes = " ".join(str(len(image.data)) for image in request.images)
             return f"{len(request.images)} images of {sizes} bytes: {said}"
         return said
+
+
+def _words(prompt: str | tuple[int, ...]) -> str:
+    """Of tokens, their numbers."""
+    return prompt if isinstance(prompt, str) else " ".join(map(str, prompt))
+
+
+def _logprob(token: str, alternatives: int) -> TokenLogprob:
+    """Each alternative is half as likely as the one before; the token itself is the first."""
+    texts = [token, *(f" other{number}" for number in range(1, alternatives))]
+    ranked = [Candidate(text.encode(), -math.log(2) * rank) for rank, text in enumerate(texts, start=1)]
+    return TokenLogprob(ranked[0], tuple(ranked[:alternatives]))
 
 
 class FakeBatchChat(FakeChat):
@@ -183,11 +234,16 @@ class FakeBatchChat(FakeChat):
     def slots(self) -> int:
         return int(self._number("slots", 4))
 
-    def run(self, request: ChatRequest, cancel: Cancel) -> Generator[ChatEvent | None, None, None]:
+    def run(
+        self, request: ChatRequest | EmbedRequest, cancel: Cancel
+    ) -> Generator[ChatEvent | EmbeddingEvent | None, None, None]:
         self._running += 1
         self.peak = max(self.peak, self._running)
         try:
-            yield from self._answers(request, cancel)
+            if isinstance(request, EmbedRequest):
+                yield from self._embeddings(request, cancel)
+            else:
+                yield from self._answers(request, cancel)
         finally:
             self._running -= 1
 

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Generator, Iterator, Mapping
+from typing import TypeVar
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import ContextOverflow, DoesNotFit, EngineFailure, InvalidRequest
-from edgeserve.messages import ChatEvent, ChatRequest, Message, TextPart
+from edgeserve.messages import ChatEvent, ChatRequest, EmbeddingEvent, EmbedRequest, Message, TextPart
 from engines import llama_estimate, llama_model, pages
 from engines.gguf_header import Shape, read_shape
 from engines.llama_answer import Prompt, answer
 from engines.llama_batch import Batch
 from engines.llama_cache import PrefixCache
 from engines.llama_context import Context
+from engines.llama_embed import embed
 from engines.llama_model import MappedModel
 from engines.llama_options import read_options
 from engines.llama_sampler import Sampler
 from engines.llama_template import ChatTemplate
+from engines.thinking import opened_by
+
+E = TypeVar("E")
 
 
 class LlamaChat:
@@ -133,24 +139,42 @@ class LlamaChat:
     def restore(self) -> None:
         self.options = self._configured
 
-    # Chat
+    # Chat and embeddings
 
     def chat(self, request: ChatRequest, cancel: Cancel) -> Iterator[ChatEvent]:
         """Alone in the batch, or with those that are under way."""
-        for event in self.run(request, cancel):
-            if event is None:
-                self.step()
-            else:
-                yield event
+        return self._driven(self._answer(request, cancel))
+
+    def embed(self, request: EmbedRequest, cancel: Cancel) -> Iterator[EmbeddingEvent]:
+        return self._driven(self._embed(request, cancel))
+
+    def _driven(self, events: Generator[E | None, None, None]) -> Iterator[E]:
+        with contextlib.closing(events):
+            for event in events:
+                if event is None:
+                    self.step()
+                else:
+                    yield event
 
     @property
     def slots(self) -> int:
         return self.options.parallel
 
-    def run(self, request: ChatRequest, cancel: Cancel) -> Generator[ChatEvent | None, None, None]:
-        model, batch = self._model, self._batch
-        if model is None or batch is None:
+    def run(
+        self, request: ChatRequest | EmbedRequest, cancel: Cancel
+    ) -> Generator[ChatEvent | EmbeddingEvent | None, None, None]:
+        return self._embed(request, cancel) if isinstance(request, EmbedRequest) else self._answer(request, cancel)
+
+    def _hot(self) -> tuple[MappedModel, Batch]:
+        if self._model is None or self._batch is None:
             raise EngineFailure(f"{self.spec.name} is {self.rung.name.lower()}, not hot")
+        return self._model, self._batch
+
+    def _embed(self, request: EmbedRequest, cancel: Cancel) -> Generator[EmbeddingEvent | None, None, None]:
+        yield from embed(self._hot()[1], request, cancel)
+
+    def _answer(self, request: ChatRequest, cancel: Cancel) -> Generator[ChatEvent | None, None, None]:
+        model, batch = self._hot()
         limit = min(request.max_tokens or self.options.max_new_tokens, self.options.max_new_tokens)
         sampler = Sampler(request, self.options, model.vocabulary)
         prompt: Prompt | None = None
@@ -180,11 +204,15 @@ class LlamaChat:
         """The prompt in a slot of the batch."""
         if request.images:
             raise InvalidRequest("this model takes no images; use a vision model", param="messages")
-        tokens = model.tokenize(self.prompt(model, request), add_special=request.prompt is not None)
+        if request.prompt is not None:
+            tokens, thinks = model.read(request.prompt, param="prompt"), False
+        else:
+            text = self.prompt(model, request)
+            tokens, thinks = model.tokenize(text, add_special=False), opened_by(text)
         if not tokens:
             raise InvalidRequest("the prompt is empty", param="prompt")
         slot, cached = batch.take(tokens)
-        return Prompt(slot, len(tokens), cached)
+        return Prompt(slot, len(tokens), cached, thinks=thinks)
 
     def _feed(self, batch: Batch, prompt: Prompt, cancel: Cancel) -> Iterator[None]:
         """What a prompt needs beyond its tokens, which are pending already; None for each step that it waits for."""
@@ -194,9 +222,7 @@ class LlamaChat:
         batch.give_back(prompt.slot)
 
     def prompt(self, model: MappedModel, request: ChatRequest, marker: str = "") -> str:
-        """Text to continue: the raw prompt, or the conversation in the model's own chat template."""
-        if request.prompt is not None:
-            return request.prompt
+        """Text to continue: the conversation in the model's own chat template."""
         if self._template is None:
             self._template = ChatTemplate(model.chat_template(), *model.borders())
         messages = request.messages

@@ -7,20 +7,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgeserve.engine import Cancel
-from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, TokenEvent
+from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, FinishReason
 from engines.llama_batch import Batch, Slot
+from engines.llama_logprobs import Logprobs
 from engines.llama_sampler import Sampler
 from engines.llama_text import TextStream
+from engines.thinking import Teller, Thoughts
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What the answer continues: its slot, tokens, how many of them a cache knew, and, with pictures, its chunks."""
+    """What the answer continues: its slot, tokens, how many of them a cache knew, and, with pictures, its chunks.
+
+    ``thinks``: it ends in the tag that begins a model's thoughts.
+    """
 
     slot: Slot
     tokens: int
     cached: int = 0
     chunks: Any = None
+    thinks: bool = False
 
 
 def answer(
@@ -30,6 +36,8 @@ def answer(
     without a FinishEvent."""
     context, slot = batch.context, prompt.slot
     model, stream = context.model, TextStream(request.stop)
+    teller = Teller(_thoughts(prompt, request))
+    logprobs = None if request.logprobs is None else Logprobs(context, request.logprobs)
     said, ended = 0, False
     while not cancel.is_set():
         if slot.full:
@@ -40,14 +48,20 @@ def answer(
         token = sampler.sample(context.handle, slot.output)
         said += 1
         ended = model.ends(token)
-        text = "" if ended else stream.feed(model.piece(token))
-        if text:
-            yield TokenEvent(text)
+        if not ended:
+            if logprobs is not None:
+                teller.note(logprobs.of(token, slot.output))
+            yield from teller.feed(stream.feed(model.piece(token)))
         if ended or stream.stopped or said >= limit or slot.cells >= context.size:
             break
         batch.push(slot, token)
     else:
         return
-    if not stream.stopped and (rest := stream.rest()):
-        yield TokenEvent(rest)
-    yield FinishEvent("stop" if ended or stream.stopped else "length", prompt.tokens, said, prompt.cached)
+    yield from teller.rest("" if stream.stopped else stream.rest())
+    reason: FinishReason = "stop" if ended or stream.stopped else "length"
+    yield FinishEvent(reason, prompt.tokens, said, prompt.cached, teller.reasoning_tokens)
+
+
+def _thoughts(prompt: Prompt, request: ChatRequest) -> Thoughts | None:
+    """A raw prompt is continued as it is; a grammar leaves no room for thoughts."""
+    return None if request.prompt is not None or request.json_object else Thoughts(opened=prompt.thinks)

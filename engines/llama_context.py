@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from edgeserve.errors import EngineFailure
@@ -40,6 +40,7 @@ def context_parameters(model: Any, options: LlamaOptions, threads: int | None) -
     parameters.kv_unified = True
     parameters.n_threads = parameters.n_threads_batch = threads or default_threads()
     parameters.swa_full = False
+    parameters.pooling_type = runtime.LLAMA_POOLING_TYPE_NONE
     parameters.no_perf = True
     parameters.flash_attn_type = FLASH_ATTENTION[options.flash_attention]
     if options.kv_type == "q8_0":
@@ -48,7 +49,10 @@ def context_parameters(model: Any, options: LlamaOptions, threads: int | None) -
 
 
 class Context:
-    """``size`` in tokens, of all sequences together. Not thread-safe."""
+    """``size`` in tokens, of all sequences together; ``outputs``: tokens of one call that something can be asked of.
+
+    Not thread-safe.
+    """
 
     def __init__(self, model: MappedModel, options: LlamaOptions, threads: int | None) -> None:
         runtime = llama()
@@ -58,6 +62,7 @@ class Context:
         if not self.handle:
             raise EngineFailure(f"{model.path}: no context of {parameters.n_ctx} tokens can be made{why()}")
         self.size = int(runtime.llama_n_ctx(self.handle))
+        self.outputs = int(parameters.n_outputs_max)
         self._memory = runtime.llama_get_memory(self.handle)
         self._batch = runtime.llama_batch_init(BATCH, 0, 1)
 
@@ -77,6 +82,32 @@ class Context:
         if code not in (0, NO_ROOM):
             raise EngineFailure(f"{self.model.path}: llama.cpp ended decoding with code {code}{why()}")
         return bool(code == 0)
+
+    def logits(self, output: int) -> Any:
+        """A view of the logits at place ``output`` of the last call: float32, one for each token of the vocabulary."""
+        import numpy
+
+        runtime = llama()
+        pointer = runtime.llama_get_logits_ith(self.handle, output)
+        return numpy.ctypeslib.as_array(pointer, (int(runtime.llama_vocab_n_tokens(self.model.vocabulary)),))
+
+    def embed(self, tokens: Sequence[int], position: int, sequence: int) -> Any | None:
+        """What the last layer makes of at most ``outputs`` tokens: float32, a row for each; None without room for them.
+
+        The logits of the call before are lost.
+        """
+        import numpy
+
+        runtime = llama()
+        width = int(runtime.llama_model_n_embd_out(self.model.handle))
+        runtime.llama_set_embeddings(self.handle, True)
+        try:
+            if not self.decode(Item(token, position + at, sequence, True) for at, token in enumerate(tokens)):
+                return None
+            rows = [runtime.llama_get_embeddings_ith(self.handle, at) for at in range(len(tokens))]
+            return numpy.stack([numpy.ctypeslib.as_array(row, (width,)) for row in rows])
+        finally:
+            runtime.llama_set_embeddings(self.handle, False)
 
     def clear(self, sequence: int) -> None:
         llama().llama_memory_seq_rm(self._memory, sequence, -1, -1)

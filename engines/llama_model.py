@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from edgeserve.engine import Device
-from edgeserve.errors import EngineFailure
+from edgeserve.errors import EngineFailure, InvalidRequest
 from engines import pages
 from engines.llama_options import LlamaOptions
 from engines.llama_runtime import llama, why
@@ -69,10 +69,20 @@ class MappedModel:
             raise EngineFailure(f"{self.path}: a text of {len(data)} bytes could not be cut into tokens")
         return list(array[:count])
 
-    def piece(self, token: int) -> bytes:
-        """The bytes of one token, perhaps part of a character; control tokens have none."""
+    def read(self, prompt: str | tuple[int, ...], *, param: str) -> list[int]:
+        """The tokens of a raw prompt, or those given, checked. Raises InvalidRequest naming ``param``."""
+        if isinstance(prompt, str):
+            return self.tokenize(prompt, add_special=True)
+        size = int(llama().llama_vocab_n_tokens(self.vocabulary))
+        for token in prompt:
+            if not 0 <= token < size:
+                raise InvalidRequest(f"token {token} is not in the vocabulary of {size} tokens", param=param)
+        return list(prompt)
+
+    def piece(self, token: int, *, special: bool = False) -> bytes:
+        """The bytes of one token, perhaps part of a character; control tokens have none, unless ``special``."""
         buffer = ctypes.create_string_buffer(256)
-        length = llama().llama_token_to_piece(self.vocabulary, token, buffer, len(buffer), 0, False)
+        length = llama().llama_token_to_piece(self.vocabulary, token, buffer, len(buffer), 0, special)
         return buffer.raw[:length] if length > 0 else b""
 
     def ends(self, token: int) -> bool:

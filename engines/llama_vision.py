@@ -16,6 +16,7 @@ from engines.llama_context import Context
 from engines.llama_model import MappedModel
 from engines.llama_projector import MARKER, Chunk, Projector
 from engines.projector_header import ProjectorShape, read_projector_shape
+from engines.thinking import opened_by
 
 LAST = -1
 """Place of the logits after a picture: of the last call's outputs, the last."""
@@ -82,8 +83,8 @@ class LlamaVision(LlamaChat):
     def _take(self, model: MappedModel, batch: Batch, request: ChatRequest) -> Prompt:
         if not request.images or self._projector is None:
             return super()._take(model, batch, request)
-        images = [image.data for image in request.images]
-        chunks = self._projector.cut(self.prompt(model, request, MARKER), images)
+        images, text = [image.data for image in request.images], self.prompt(model, request, MARKER)
+        chunks = self._projector.cut(text, images)
         tokens = sum(chunk.size for chunk in chunks)
         if tokens >= batch.context.size:
             chunks.free()
@@ -92,7 +93,7 @@ class LlamaVision(LlamaChat):
                 "images, set image_max_tokens, or raise context in models.toml",
                 param="messages",
             )
-        return Prompt(batch.take_empty(), tokens, chunks=chunks)
+        return Prompt(batch.take_empty(), tokens, chunks=chunks, thinks=opened_by(text))
 
     def _feed(self, batch: Batch, prompt: Prompt, cancel: Cancel) -> Iterator[None]:
         """Chunk by chunk, each in a step of the batch; a cancel is heard between them."""

@@ -20,6 +20,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         errors.ContextOverflow.code: 400,
         errors.Unauthorized.code: 401,
         errors.NotFound.code: 404,
+        errors.ModelNotFound.code: 404,
         errors.TooLarge.code: 413,
         errors.UnsupportedMedia.code: 415,
         errors.Cancelled.code: 499,
@@ -69,8 +70,6 @@ def _type(status: int) -> str:
     """OpenAI's word for a class of errors."""
     if status == 401:
         return "authentication_error"
-    if status == 404:
-        return "not_found_error"
     if status < 500 or status == 501:
         return "invalid_request_error"
     return "server_error"

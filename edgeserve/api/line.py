@@ -1,7 +1,7 @@
 """The straight line: parse → lease → first event → render → release. Every answer of an engine is made here.
 
-A dialect gives a ``parse`` that turns a request into a ``Call``: for which engine, the frozen requests to run one
-after the other, and the renderer that folds their events.
+A dialect gives a ``parse`` that turns a request into a ``Call``: for which engine, the frozen requests to run on
+one lease, and the renderer that folds their events.
 """
 
 from __future__ import annotations
@@ -48,12 +48,14 @@ class Renderer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """``keep_alive``: seconds for which the engine keeps its memory afterwards; None: as configured."""
+    """``keep_alive``: seconds for which the engine keeps its memory afterwards; None: as configured. ``apart``: the
+    requests run one after the other, since beside others llama.cpp may round otherwise."""
 
     job: Job
     requests: Sequence[messages.Request]
     renderer: Renderer
     keep_alive: float | None = None
+    apart: bool = False
 
 
 Parse = Callable[[Request], Awaitable[Call]]
@@ -70,7 +72,7 @@ def answering(parse: Parse, *jobs: Job) -> Callable[[Request], Awaitable[Respons
         lease = await pool.lease(call.job, call.keep_alive)
         try:
             async with _watching(request.receive, lease):
-                events = _run(lease, call.requests)
+                events = lease.run_all(call.requests, apart=call.apart)
                 first = await anext(events, None)
                 if first is None:
                     raise InvalidRequest(f"the request holds nothing that {call.job} could answer")
@@ -84,12 +86,6 @@ def answering(parse: Parse, *jobs: Job) -> Callable[[Request], Awaitable[Respons
         return Response(body, media_type=call.renderer.media_type)
 
     return endpoint
-
-
-async def _run(lease: Lease, requests: Sequence[messages.Request]) -> Events:
-    for index, request in enumerate(requests):
-        async for event in lease.run(request):
-            yield index, event
 
 
 async def _whole(renderer: Renderer, first: tuple[int, messages.Event], events: Events) -> bytes:

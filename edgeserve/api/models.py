@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from edgeserve.engine import Job, Rung
-from edgeserve.errors import NotFound
+from edgeserve.errors import ModelNotFound
 from edgeserve.messages import Message
 from edgeserve.pool import Pool
 
@@ -19,7 +19,7 @@ CREATED = 1_735_689_600
 def choose(pool: Pool, model: str | None, jobs: Sequence[Job]) -> Job:
     """The job among ``jobs`` whose model is called ``model`` (or whose own name that is, in any case).
 
-    Without a name the first configured one. Raises NotFound naming the known models.
+    Without a name the first configured one. Raises ModelNotFound naming the known models.
     """
     candidates = [job for job in jobs if job in pool.configured]
     if not model or not candidates:
@@ -28,7 +28,12 @@ def choose(pool: Pool, model: str | None, jobs: Sequence[Job]) -> Job:
         if model.lower() in (pool.configured[job].name.lower(), job):
             return job
     known = ", ".join(pool.configured[job].name for job in candidates)
-    raise NotFound(f"the model {model!r} is not served here for this; served: {known}", param="model")
+    raise ModelNotFound(f"the model {model!r} is not served here for this; served: {known}", param="model")
+
+
+def name(pool: Pool, job: Job) -> str:
+    """As the configuration writes it; empty for an engine that is not there."""
+    return pool.configured[job].name if job in pool.configured else ""
 
 
 def answering_chat(messages: Iterable[Message]) -> tuple[Job, ...]:
@@ -55,7 +60,7 @@ async def get_model(request: Request) -> Response:
     wanted = request.path_params["model"]
     job = choose(pool, wanted, tuple(pool.configured)) if pool.configured else None
     if job is None:
-        raise NotFound(f"the model {wanted!r} is not served here; no engine is configured", param="model")
+        raise ModelNotFound(f"the model {wanted!r} is not served here; no engine is configured", param="model")
     return JSONResponse(_openai(pool.configured[job].name))
 
 

@@ -64,13 +64,23 @@ SAMPLING = {
     "top_p": number("nucleus", 0, 1),
     "top_k": whole("tokens considered; extension", 0),
     "min_p": number("extension", 0, 1),
-    "repeat_penalty": number("extension", 0, 10),
+    "repeat_penalty": number("extension", 0.01, 10),
     "presence_penalty": number("", -2, 2),
     "frequency_penalty": number("", -2, 2),
     "logit_bias": {"type": "object", "additionalProperties": {"type": "number"}},
     "max_tokens": whole("tokens of one answer at most"),
 }
 JSON_FORM = {"type": "object", "properties": {"type": {"type": "string", "enum": ["text", "json_object"]}}}
+TOKENS = {"type": "array", "items": {"type": "integer", "minimum": 0}}
+PROMPTS = {
+    "description": "a text, several, its tokens, or several lists of tokens",
+    "oneOf": [
+        {"type": "string", "minLength": 1},
+        {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1},
+        TOKENS | {"minItems": 1},
+        {"type": "array", "items": TOKENS | {"minItems": 1}, "minItems": 1},
+    ],
+}
 TRANSCRIPT_FORMS = {"type": "string", "enum": ["json", "text", "srt", "vtt", "verbose_json"]}
 
 SCHEMAS: dict[str, dict[str, Any]] = {
@@ -91,13 +101,24 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         messages=CONVERSATION,
         max_completion_tokens=whole("tokens of one answer at most"),
         response_format=JSON_FORM,
+        logprobs={"type": "boolean"},
+        top_logprobs=whole("alternatives told with each token, at most 20; needs logprobs", 0),
         **SAMPLING,
     ),
     "Completion": question(
         "prompt",
-        prompt={"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
-        echo={"type": "boolean"},
+        prompt=PROMPTS,
+        echo={"type": "boolean", "description": "repeat the prompt, which must be text; without logprobs"},
+        logprobs=whole("alternatives told with each token, at most 5", 0),
+        best_of=whole("accepted where it equals n"),
         **SAMPLING,
+    ),
+    "Embedding": question(
+        "input",
+        input=PROMPTS,
+        model=text("a configured model or engine name; left out: the default"),
+        encoding_format={"type": "string", "enum": ["float", "base64"], "default": "float"},
+        dimensions=whole("keep the first so many, at length 1 again"),
     ),
     "Transcription": question(
         "file",

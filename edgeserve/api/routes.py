@@ -11,7 +11,18 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from edgeserve.api import admin, failures, health, models, native, openai_audio, openai_chat, openapi
+from edgeserve.api import (
+    admin,
+    failures,
+    health,
+    models,
+    native,
+    openai_audio,
+    openai_chat,
+    openai_completions,
+    openai_embeddings,
+    openapi,
+)
 from edgeserve.api.auth import KeyRequired
 from edgeserve.api.limits import BodyLimit, Limits
 from edgeserve.api.line import answering
@@ -70,8 +81,10 @@ ENTRIES = (
     Entry("POST", "/v1/tts/synthesize", "Say a text", answering(native.synthesize, "tts"), "Speak", WAV),
     Entry("GET", "/v1/tts/voices", "Voices, the default first", health.voices),
     Entry("POST", "/v1/chat/completions", "OpenAI chat", answering(openai_chat.chat, *CHAT), "ChatCompletion"),
-    Entry("POST", "/v1/completions", "OpenAI completions", answering(openai_chat.completions, *CHAT), "Completion"),
-    Entry("POST", "/v1/embeddings", "Later: OpenAI embeddings", later("embeddings")),
+    Entry(
+        "POST", "/v1/completions", "OpenAI completions", answering(openai_completions.completions, *CHAT), "Completion"
+    ),
+    Entry("POST", "/v1/embeddings", "Texts as vectors", answering(openai_embeddings.embeddings, *CHAT), "Embedding"),
     Entry(
         "POST",
         "/v1/audio/transcriptions",

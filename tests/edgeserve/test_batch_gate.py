@@ -13,7 +13,7 @@ from support.gates import CountingGovernor, Held, Mailbox, fake_spec, run
 from edgeserve.batch_gate import BatchGate
 from edgeserve.engine import Rung
 from edgeserve.errors import Busy, Cancelled, DoesNotFit, EngineFailure, MemoryPressure, NotSupported, ShuttingDown
-from edgeserve.messages import FinishEvent, SpeakRequest, TokenEvent
+from edgeserve.messages import EmbedRequest, FinishEvent, SpeakRequest, TokenEvent
 from edgeserve.work import Work
 from engines.fake import FakeBatchChat
 
@@ -103,6 +103,21 @@ def test_a_request_of_another_kind_is_refused(gates: Make) -> None:
     _, error = run(gate, SpeakRequest("hello"))
     assert isinstance(error, NotSupported)
     assert gate.rung is Rung.COLD
+
+
+def test_vectors_are_made_beside_answers(gates: Make) -> None:
+    gate = gates(slots=2)
+    held = Held(gate)
+    answer, _ = submit(gate, "a b c")
+    vectors = Mailbox()
+    gate.acquire()
+    gate.submit(vectors.work(EmbedRequest(("one two", "three"))))
+    held.go.set()
+    assert texts(answer.rest()[0]) == "a b c"
+    events, error = vectors.rest()
+    assert error is None
+    assert [event.tokens for event in events] == [2, 1]
+    assert gate.engine.peak == 2  # type: ignore[attr-defined]
 
 
 def test_what_does_not_fit_is_told_and_nothing_stays_reserved(gates: Make) -> None:

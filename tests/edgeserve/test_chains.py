@@ -14,7 +14,16 @@ from support.server import serving, small_pool, until
 from edgeserve.engine import Job, Rung
 from edgeserve.errors import DoesNotFit
 from edgeserve.gate import Gate
-from edgeserve.messages import ChatRequest, ImagePart, Message, Request, SpeakRequest, TextPart, TranscribeRequest
+from edgeserve.messages import (
+    ChatRequest,
+    EmbedRequest,
+    ImagePart,
+    Message,
+    Request,
+    SpeakRequest,
+    TextPart,
+    TranscribeRequest,
+)
 from edgeserve.work import kind_of
 
 ENGINES: Mapping[Job, dict[str, float]] = {
@@ -29,6 +38,7 @@ CHAINS: Mapping[str, tuple[Job, ...]] = {"speak": ("llm", "asr")}
     ("request_", "kind"),
     [
         (ChatRequest(prompt="hello"), "chat"),
+        (EmbedRequest(("hello",)), "embed"),
         (ChatRequest((Message("user", (TextPart("what?"), ImagePart(b""))),)), "vision"),
         (TranscribeRequest(b""), "transcribe"),
         (SpeakRequest("hello"), "speak"),

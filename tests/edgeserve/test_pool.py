@@ -49,6 +49,47 @@ def test_a_lease_runs_requests_in_order_and_ends() -> None:
     with_pool(test, "llm")
 
 
+@pytest.mark.parametrize("apart", [False, True])
+def test_several_requests_on_one_lease(apart: bool) -> None:
+    async def test(pool: Pool) -> None:
+        async with await pool.lease("llm") as lease:
+            told = await collect(lease.run_all([ask("a b"), ask("c"), ask("d e")], apart=apart))
+        for number, text in enumerate(("a b", "c", "d e")):
+            own = [event for index, event in told if index == number]
+            assert "".join(event.text for event in own[:-1]) == text
+            assert isinstance(own[-1], FinishEvent)
+        if apart:
+            assert [index for index, _ in told] == sorted(index for index, _ in told)
+
+    with_pool(test, "llm")
+
+
+def test_the_first_of_several_requests_goes_ahead() -> None:
+    async def test(pool: Pool) -> None:
+        gate = pool.gates["llm"]
+        submitted = []
+        submit = gate.submit
+        gate.submit = lambda work: (submitted.append(work), submit(work))  # type: ignore[assignment,func-returns-value]
+        async with await pool.lease("llm") as lease:
+            events = lease.run_all([ask("a b"), ask("c d"), ask("e f")])
+            assert await anext(events) == (0, TokenEvent("a"))
+            assert len(submitted) == 3
+            await events.aclose()
+        assert all(work.cancel.is_set() for work in submitted)
+
+    with_pool(test, "llm")
+
+
+def test_one_of_several_requests_that_fails_ends_all() -> None:
+    async def test(pool: Pool) -> None:
+        async with await pool.lease("llm") as lease:
+            with pytest.raises(ContextOverflow):
+                await collect(lease.run_all([ask("a"), ask("far too many"), ask("b")]))
+            assert (await collect(lease.run(ask("c"))))[0] == TokenEvent("c")
+
+    with_pool(test, "llm", options={"context": 2})
+
+
 def test_an_engine_that_is_not_listed_names_the_lines_that_add_it() -> None:
     async def test(pool: Pool) -> None:
         with pytest.raises(NotConfigured, match=r'\[tts\]\nmodel = "hibari"'):

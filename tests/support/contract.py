@@ -8,7 +8,10 @@ class TestLlama(ChatContract):
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import pickle
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
@@ -20,8 +23,11 @@ from edgeserve.errors import EngineFailure
 from edgeserve.messages import (
     AudioEvent,
     ChatRequest,
+    EmbeddingEvent,
+    EmbedRequest,
     FinishEvent,
     Message,
+    Sampling,
     SegmentEvent,
     SpeakRequest,
     TextPart,
@@ -152,8 +158,6 @@ class EngineContract:
 
 class ChatContract(EngineContract):
     def run(self, engine: Any, cancel: threading.Event) -> Iterator[Any]:
-        from edgeserve.messages import Sampling
-
         return engine.chat(ask("Count from one to five.", max_tokens=12, sampling=Sampling(temperature=0.0)), cancel)
 
     def essence(self, events: list[Any]) -> Any:
@@ -171,6 +175,49 @@ class ChatContract(EngineContract):
         finish = list(hot.chat(ask("Count from one to five.", max_tokens=1), threading.Event()))[-1]
         assert finish.reason == "length"
         assert finish.completion_tokens == 1
+
+    def test_logprobs_come_with_their_tokens_when_asked_for(self, hot: Any) -> None:
+        request = ask("Count from one to five.", max_tokens=8, sampling=Sampling(temperature=0.0), logprobs=4)
+        *events, finish = hot.chat(request, threading.Event())
+        told = [one for event in events for one in event.logprobs]
+        assert b"".join(one.token.data for one in told).decode() == "".join(event.text for event in events)
+        assert finish.completion_tokens - 1 <= len(told) <= finish.completion_tokens  # an end is a token without text
+        for one in told:
+            assert len(one.top) == 4
+            chances = [other.logprob for other in one.top]
+            assert chances == sorted(chances, reverse=True)
+            assert one.token == one.top[0], "greedy"
+            assert sum(math.exp(chance) for chance in chances) < 1 + 1e-6
+        *events, _ = hot.chat(dataclasses.replace(request, logprobs=None), threading.Event())
+        assert not any(event.logprobs for event in events)
+
+    def test_tokens_are_a_prompt_too(self, hot: Any) -> None:
+        finish = list(hot.chat(ChatRequest(prompt=(5, 6, 7), max_tokens=2), threading.Event()))[-1]
+        assert finish.prompt_tokens == 3
+
+    def test_vectors_in_order_of_length_one(self, hot: Any) -> None:
+        def vectors(*inputs: Any) -> list[tuple[float, ...]]:
+            events = list(hot.embed(EmbedRequest(inputs), threading.Event()))
+            assert all(isinstance(event, EmbeddingEvent) and event.tokens > 0 for event in events)
+            return [struct.unpack(f"<{len(event.vector) // 4}f", event.vector) for event in events]
+
+        first, second, third = vectors("The cat sat on the mat.", "Prices rose.", (5, 6, 7))
+        assert {len(first), len(second), len(third)} == {len(first)}
+        assert all(math.hypot(*one) == pytest.approx(1.0, abs=1e-5) for one in (first, second, third))
+        assert vectors("Prices rose.")[0] == pytest.approx(second, abs=1e-3)
+        assert first != second
+
+    def test_a_cancelled_embedding_ends(self, hot: Any) -> None:
+        cancel = threading.Event()
+        events = hot.embed(EmbedRequest(("one", "two", "three")), cancel)
+        next(events)
+        cancel.set()
+        assert list(events) == []
+        assert list(self.run(hot, threading.Event()))
+
+    def test_embedding_below_hot_is_refused(self, engine: Any) -> None:
+        with pytest.raises(EngineFailure):
+            list(engine.embed(EmbedRequest(("one",)), threading.Event()))
 
     def test_raw_prompt_goes_without_template(self, hot: Any) -> None:
         request = ChatRequest(prompt="one two three four", max_tokens=4)

@@ -75,6 +75,7 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any], dict[str, bytes]]] = {
     "/v1/tts/synthesize": ("tts", {"text": "hello"}, {}),
     "/v1/chat/completions": ("llm", {"messages": TALK}, {}),
     "/v1/completions": ("llm", {"prompt": "hello"}, {}),
+    "/v1/embeddings": ("llm", {"input": "hello"}, {}),
     "/v1/audio/transcriptions": ("asr", {}, {"file": WAV}),
     "/v1/audio/speech": ("tts", {"input": "hello"}, {}),
 }

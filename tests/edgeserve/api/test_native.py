@@ -242,7 +242,6 @@ def test_unknown_routes_and_methods_have_the_same_shape(client: httpx.Client) ->
         "/v1/transcribe/stream",
         "/v1/transcribe/push",
         "/v1/transcribe/flush",
-        "/v1/embeddings",
         "/v1/audio/translations",
     ],
 )

@@ -14,6 +14,7 @@ import openai
 import pytest
 from benchmarks.mmproj import picture
 from openai import AsyncOpenAI, OpenAI
+from support.gates import BATCHING_FAKES
 from support.server import Running, fake_pool, serving, until
 from support.speech import wav
 
@@ -163,14 +164,16 @@ def test_speech(ai: OpenAI) -> None:
 def test_models(ai: OpenAI) -> None:
     assert "fake-llm" in {model.id for model in ai.models.list()}
     assert ai.models.retrieve("fake-tts").id == "fake-tts"
-    with pytest.raises(openai.NotFoundError, match="served: fake-llm"):
+    with pytest.raises(openai.NotFoundError, match="served: fake-llm") as missing:
         ai.models.retrieve("gpt-7")
+    assert missing.value.code == "model_not_found"
 
 
 def test_errors_have_the_clients_classes(ai: OpenAI) -> None:
     with pytest.raises(openai.NotFoundError) as missing:
         ai.chat.completions.create(model="gpt-7", messages=HELLO)
-    assert missing.value.param == "model"
+    assert (missing.value.param, missing.value.code) == ("model", "model_not_found")
+    assert missing.value.type == "invalid_request_error"
     with pytest.raises(openai.BadRequestError, match="temperature must lie between 0 and 2"):
         ai.chat.completions.create(model="llm", messages=HELLO, temperature=3)
     with pytest.raises(openai.BadRequestError, match="max_tokenz is not a known field"):
@@ -184,15 +187,58 @@ def test_errors_have_the_clients_classes(ai: OpenAI) -> None:
     form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {}}}
     with pytest.raises(openai.InternalServerError, match="json_schema"):
         ai.chat.completions.create(model="llm", messages=HELLO, response_format=form)
-    with pytest.raises(openai.InternalServerError, match="logprobs"):
-        ai.chat.completions.create(model="llm", messages=HELLO, logprobs=True)
 
 
-def test_harmless_fields_are_ignored(ai: OpenAI) -> None:
-    answer = ai.chat.completions.create(
-        model="llm", messages=HELLO, user="me", store=False, metadata={"a": "b"}, extra_body={"top_k": 5}
-    )
-    assert answer.choices[0].message.content == "hello there friend"
+THOUGHT = [{"role": "user", "content": "<think> let me see </think> it is Paris"}]
+
+
+def test_thoughts_stand_apart(ai: OpenAI) -> None:
+    answer = ai.chat.completions.create(model="llm", messages=THOUGHT, logprobs=True)
+    message = answer.choices[0].message
+    assert message.content == "it is Paris"
+    assert message.reasoning_content == "let me see"  # type: ignore[attr-defined]
+    assert answer.choices[0].logprobs is not None
+    assert [one.token for one in answer.choices[0].logprobs.content or ()] == [" it", " is", " Paris"]
+    assert answer.usage is not None
+    assert answer.usage.completion_tokens == 8
+    assert answer.usage.completion_tokens_details is not None
+    assert answer.usage.completion_tokens_details.reasoning_tokens == 5
+    plain = ai.chat.completions.create(model="llm", messages=HELLO).choices[0].message
+    assert not hasattr(plain, "reasoning_content")
+
+
+def test_thoughts_are_streamed_first(ai: OpenAI, running: Running) -> None:
+    deltas = [one.choices[0].delta for one in ai.chat.completions.create(model="llm", messages=THOUGHT, stream=True)]
+    thoughts = [getattr(delta, "reasoning_content", None) or "" for delta in deltas]
+    assert "".join(thoughts) == "let me see"
+    assert "".join(delta.content or "" for delta in deltas) == "it is Paris"
+    assert sum(map(bool, thoughts)) == 3
+    assert running.client.post("/v1/chat", json={"messages": THOUGHT}).json() == {"text": "it is Paris"}
+
+
+def test_the_usage_stands_in_the_last_chunk_only(ai: OpenAI) -> None:
+    options = {"include_usage": True}
+    chunks = list(ai.chat.completions.create(model="llm", messages=HELLO, stream=True, n=2, stream_options=options))
+    assert all(chunk.usage is None and chunk.choices for chunk in chunks[:-1])
+    assert chunks[-1].choices == []
+    assert chunks[-1].usage is not None
+    assert (chunks[-1].usage.prompt_tokens, chunks[-1].usage.completion_tokens) == (3, 6)
+    assert chunks[-1].usage.prompt_tokens_details is not None
+    assert chunks[-1].usage.prompt_tokens_details.cached_tokens == 0
+    assert all(chunk.usage is None for chunk in ai.chat.completions.create(model="llm", messages=HELLO, stream=True))
+
+
+@pytest.mark.parametrize(("seed", "peak"), [(None, 4), (7, 1)])
+def test_several_answers_are_made_at_once_unless_they_must_be_had_again(seed: int | None, peak: int) -> None:
+    with (
+        serving(fake_pool(["llm"], fakes=BATCHING_FAKES, delay=0.01)) as running,
+        OpenAI(base_url=f"{running.url}/v1", api_key="x", max_retries=0) as ai,
+    ):
+        words = [{"role": "user", "content": "word " * 20}]
+        answer = ai.chat.completions.create(model="llm", messages=words, n=6, seed=seed)
+        assert [choice.index for choice in answer.choices] == list(range(6))
+        assert {len((choice.message.content or "").split()) for choice in answer.choices} == {20}
+        assert running.pool.gates["llm"].engine.peak == peak  # type: ignore[attr-defined]
 
 
 def test_a_full_queue_is_busy_and_says_when_to_come_back() -> None:

@@ -1,0 +1,31 @@
+"""How likely the model held the token that was said, and which others it held likelier or next to it."""
+
+from __future__ import annotations
+
+from edgeserve.messages import Candidate, TokenLogprob
+from engines.llama_context import Context
+
+
+class Logprobs:
+    """Reads the logits of a context: as the model gave them, before temperature, penalties, biases and grammar."""
+
+    def __init__(self, context: Context, alternatives: int) -> None:
+        self._context = context
+        self._alternatives = alternatives
+
+    def of(self, token: int, output: int) -> TokenLogprob:
+        """``token`` was sampled after place ``output`` of the last call."""
+        import numpy
+
+        logits = self._context.logits(output).astype(numpy.float64)
+        logits -= logits.max()
+        logits -= numpy.log(numpy.exp(logits).sum())
+        count = self._alternatives
+        best = numpy.argpartition(logits, -count)[-count:] if count else logits[:0].astype(int)
+        ranked = sorted(map(int, best), key=lambda one: (-logits[one], one))
+
+        def candidate(one: int) -> Candidate:
+            # JSON knows no infinity: OpenAI writes -9999 for what cannot be.
+            return Candidate(self._context.model.piece(one, special=True), max(-9999.0, float(logits[one])))
+
+        return TokenLogprob(candidate(token), tuple(map(candidate, ranked)))

@@ -1,0 +1,125 @@
+"""What a model thinks before it answers, told apart from the answer.
+
+Reasoning models write ``<think>``, their thoughts, ``</think>`` and then the answer; some templates have written the
+first of these already. Only thoughts at the very beginning count. White space around them belongs to neither.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+
+from edgeserve.messages import ChatEvent, ReasoningEvent, TokenEvent, TokenLogprob
+
+OPEN, CLOSE = "<think>", "</think>"
+
+
+class State(enum.Enum):
+    UNDECIDED = "nothing but white space and part of a tag has come"
+    BEFORE = "the tag was there, no thought yet"
+    THINKING = "in the thoughts"
+    BETWEEN = "after the thoughts, no answer yet"
+    ANSWERING = "in the answer"
+
+
+class Thoughts:
+    """Feed it text; it gives out pieces, True with thoughts. ``opened``: the prompt ended in the tag."""
+
+    def __init__(self, *, opened: bool = False) -> None:
+        self.state = State.BEFORE if opened else State.UNDECIDED
+        self._pending = ""
+
+    @property
+    def aside(self) -> bool:
+        """Was the last that came not part of the answer?"""
+        return self.state in (State.BEFORE, State.THINKING, State.BETWEEN)
+
+    def feed(self, text: str) -> Iterator[tuple[bool, str]]:
+        """Pieces that became certain, none of them empty."""
+        self._pending += text
+        if self.state is State.UNDECIDED:
+            self._decide()
+        if self.state in (State.BEFORE, State.THINKING):
+            yield from self._think()
+        if self.state is State.BETWEEN and (answer := self._pending.lstrip()):
+            self.state, self._pending = State.ANSWERING, answer
+        if self.state is State.ANSWERING and self._pending:
+            piece, self._pending = self._pending, ""
+            yield False, piece
+
+    def rest(self) -> Iterator[tuple[bool, str]]:
+        """What was held back, when no more comes."""
+        thought = self.state in (State.BEFORE, State.THINKING)
+        piece = self._pending.rstrip() if thought else self._pending
+        if piece and self.state is not State.BETWEEN:
+            yield thought, piece
+        self._pending = ""
+
+    def _decide(self) -> None:
+        begun = self._pending.lstrip()
+        if begun.startswith(OPEN):
+            self.state, self._pending = State.BEFORE, begun[len(OPEN) :]
+        elif not OPEN.startswith(begun):
+            self.state = State.ANSWERING
+
+    def _think(self) -> Iterator[tuple[bool, str]]:
+        if self.state is State.BEFORE:
+            self._pending = self._pending.lstrip()
+        thought, closed, after = self._pending.partition(CLOSE)
+        held = "" if closed else thought[_certain(thought) :]
+        piece = thought.rstrip() if closed else thought[: _certain(thought)]
+        if piece:
+            self.state = State.THINKING
+            yield True, piece
+        self._pending = after if closed else held
+        if closed:
+            self.state = State.BETWEEN
+
+
+def _certain(text: str) -> int:
+    """Length of ``text`` without white space and part of the closing tag at its end."""
+    length = next((size for size in range(len(CLOSE) - 1, 0, -1) if text.endswith(CLOSE[:size])), 0)
+    return len(text[: len(text) - length].rstrip())
+
+
+class Teller:
+    """Text into events, each with the logprobs of its tokens. ``thoughts`` None: all of it is answer."""
+
+    def __init__(self, thoughts: Thoughts | None) -> None:
+        self._thoughts = thoughts
+        self._logprobs: list[TokenLogprob] = []
+        self.reasoning_tokens = 0
+
+    def note(self, logprob: TokenLogprob) -> None:
+        """Of the token whose text is fed next."""
+        self._logprobs.append(logprob)
+
+    def feed(self, text: str) -> Iterator[ChatEvent]:
+        """One token's text, as far as it is certain."""
+        if self._thoughts is None:
+            yield from self._events([(False, text)] if text else [])
+            return
+        yield from self._events(self._thoughts.feed(text))
+        if self._thoughts.aside:
+            self.reasoning_tokens += 1
+            self._logprobs.clear()  # told of the answer only
+
+    def rest(self, text: str) -> Iterator[ChatEvent]:
+        """The last text, when no more comes."""
+        pieces = [(False, text)] if text else []
+        if self._thoughts is not None:
+            pieces = [*self._thoughts.feed(text), *self._thoughts.rest()]
+        yield from self._events(pieces)
+
+    def _events(self, pieces: Iterator[tuple[bool, str]] | list[tuple[bool, str]]) -> Iterator[ChatEvent]:
+        for thought, piece in pieces:
+            if thought:
+                yield ReasoningEvent(piece)
+            else:
+                logprobs, self._logprobs = tuple(self._logprobs), []
+                yield TokenEvent(piece, logprobs)
+
+
+def opened_by(prompt: str) -> bool:
+    """Has the template written the opening tag already?"""
+    return prompt.rstrip().endswith(OPEN)

@@ -1,0 +1,78 @@
+"""Embeddings through the official client."""
+
+from __future__ import annotations
+
+import base64
+import math
+import struct
+from collections.abc import Iterator
+
+import httpx
+import openai
+import pytest
+from openai import OpenAI
+from support.gates import BATCHING_FAKES
+from support.server import Running, fake_pool, serving
+
+
+@pytest.fixture(scope="module")
+def ai() -> Iterator[OpenAI]:
+    """On an engine that answers several at once, as the real one does."""
+    with (
+        serving(fake_pool(["llm", "vision"], fakes=BATCHING_FAKES, context=4)) as running,
+        OpenAI(base_url=f"{running.url}/v1", api_key="none", max_retries=0) as client,
+    ):
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("given", "tokens"),
+    [("a b", [2]), (["a b", "c"], [2, 1]), ([5, 6, 7], [3]), ([[5], [6, 7]], [1, 2])],
+)
+def test_every_form_of_an_input(ai: OpenAI, given: object, tokens: list[int]) -> None:
+    answer = ai.embeddings.create(model="fake-llm", input=given, encoding_format="float")  # type: ignore[arg-type]
+    assert (answer.object, answer.model) == ("list", "fake-llm")
+    assert [one.index for one in answer.data] == list(range(len(tokens)))
+    assert all(math.hypot(*one.embedding) == pytest.approx(1.0) for one in answer.data)
+    assert (answer.usage.prompt_tokens, answer.usage.total_tokens) == (sum(tokens), sum(tokens))
+
+
+def test_the_same_in_every_way_of_asking(ai: OpenAI, running: Running) -> None:
+    """The client itself asks for base64 and unpacks it."""
+    numbers = ai.embeddings.create(model="llm", input="one two three", encoding_format="float").data[0].embedding
+    packed = ai.embeddings.create(model="llm", input="one two three").data[0].embedding
+    assert packed == pytest.approx(numbers, abs=1e-7)
+    assert ai.embeddings.create(model="vision", input="one two three").data[0].embedding == numbers
+    body = {"input": ["one two three"], "encoding_format": "base64"}
+    raw = httpx.post(f"{running.url}/v1/embeddings", json=body).json()["data"][0]["embedding"]
+    assert list(struct.unpack("<8f", base64.b64decode(raw))) == pytest.approx(numbers, abs=1e-7)
+
+
+def test_dimensions_keep_the_beginning_at_length_one(ai: OpenAI) -> None:
+    whole = ai.embeddings.create(model="llm", input="a b c d").data[0].embedding
+    short = ai.embeddings.create(model="llm", input="a b c d", dimensions=6).data[0].embedding
+    assert len(short) == 6
+    length = math.hypot(*whole[:6])
+    assert short == pytest.approx([one / length for one in whole[:6]], abs=1e-6)
+    with pytest.raises(openai.BadRequestError, match="dimensions is 9; vectors of this model have 8"):
+        ai.embeddings.create(model="llm", input="a", dimensions=9)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"input": ""}, "input is required"),
+        ({"input": []}, "input is required"),
+        ({"input": ["a", ""]}, r"input\[1\] is required"),
+        ({"input": ["a"] * 2049}, "input has 2049 entries; the limit is 2048"),
+        ({"encoding_format": "int8"}, "encoding_format must be one of float, base64, not 'int8'"),
+        ({"dimensions": 0}, "dimensions must lie between 1 and"),
+        ({"truncate": True}, "truncate is not a known field"),
+        ({"input": "a b c d e"}, "an input is 5 tokens long; the context holds 4"),
+    ],
+)
+def test_what_cannot_be_had_is_named(ai: OpenAI, settings: dict[str, object], told: str) -> None:
+    with pytest.raises(openai.BadRequestError, match=told) as caught:
+        ai.embeddings.create(model="llm", input="a", extra_body=settings)
+    assert caught.value.param is not None
+    assert caught.value.param.split("[")[0] in settings
