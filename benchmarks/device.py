@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgeserve.engine import JOBS, Job
-from edgeserve.store import Store, default_root
+from edgeserve.store import Store, StoredModel, default_root
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,22 +78,26 @@ def toml(table: str, values: Mapping[str, object]) -> str:
 
 def prepare(folder: Path, models: Models) -> Device:
     """Pull what is not here. The models are linked from a new folder, since a ledger lies beside its store."""
-    store = Store(default_root(os.environ))
-    root = folder / "device" / "models"
-    root.mkdir(parents=True)
-    files = {}
-    for job, name in models.names().items():
-        stored = store.pull(name)
-        files[job] = stored.files
-        link, kept = root / stored.name, store.root / stored.name
-        if kept.is_dir() and not link.exists():
-            link.symlink_to(kept, target_is_directory=True)
+    root, stored = linked(folder / "device", models.names().values())
+    files = {job: stored[name].files for job, name in models.names().items()}
     wanted = "" if models.mmproj or "mmproj" in files["vision"] else str(folder / "mmproj.gguf")
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as child:
         picture = child.submit(_make_picture, str(files["vision"]["model"]), wanted).result()
     if wanted:
         models = dataclasses.replace(models, mmproj=wanted)
     return Device(folder, models, {"EDGESERVE_MODELS_DIR": str(root)}, picture)
+
+
+def linked(folder: Path, names: Iterable[str]) -> tuple[Path, dict[str, StoredModel]]:
+    """A new store in this folder that holds these models, pulled where they are missing, as links."""
+    store, root = Store(default_root(os.environ)), folder / "models"
+    root.mkdir(parents=True)
+    stored = {name: store.pull(name) for name in names}
+    for one in stored.values():
+        link, kept = root / one.name, store.root / one.name
+        if kept.is_dir() and not link.exists():
+            link.symlink_to(kept, target_is_directory=True)
+    return root, stored
 
 
 def _make_picture(llm: str, mmproj: str) -> bytes:

@@ -61,6 +61,10 @@ def _unique(pid: int) -> Memory:
     return Memory(size, size, 0.0, size)
 
 
+class NotReady(RuntimeError):
+    """The server answered 503."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServerProcess:
     process: subprocess.Popen[bytes]
@@ -85,7 +89,8 @@ class ServerProcess:
             answer = connection.getresponse()
             body = answer.read()
             if answer.status != 200:
-                raise RuntimeError(f"GET {path} answered {answer.status}: {body[:500]!r}")
+                kind = NotReady if answer.status == 503 else RuntimeError
+                raise kind(f"GET {path} answered {answer.status}: {body[:500]!r}")
             return json.loads(body)
 
     def wait_healthy(self, timeout: float = 60.0) -> float:
@@ -95,7 +100,7 @@ class ServerProcess:
                 raise RuntimeError(f"the server ended with exit code {self.process.returncode}")
             try:
                 self.get("/v1/health")
-            except ConnectionRefusedError:
+            except (ConnectionRefusedError, NotReady):
                 if time.perf_counter() - self.started > timeout:
                     raise
                 time.sleep(0.005)
@@ -116,12 +121,19 @@ def serving(
     """``edgeserve serve`` with this models.toml, ended by SIGTERM at the end of the block. ``launcher``: a command that
     runs the one after it."""
     port = free_port()
-    command = [sys.executable, "-m", "edgeserve", "serve", "--config", str(config), "--port", str(port), *flags]
+    command = [*launcher, sys.executable, "-m", "edgeserve", "serve", "--config", str(config), "--port", str(port)]
+    with running([*command, *flags], port, environ) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def running(command: Sequence[str], port: int, environ: Mapping[str, str] | None = None) -> Iterator[ServerProcess]:
+    """A server that this command starts on ``port``, ended by SIGTERM; when it ends badly, what it said is shown."""
     # Not a pipe: nobody would read it, and a full one stops the server.
     with tempfile.TemporaryFile() as errors:
         started = time.perf_counter()
         process = subprocess.Popen(
-            [*launcher, *command], env={**os.environ, **(environ or {})}, stdout=subprocess.DEVNULL, stderr=errors
+            command, env={**os.environ, **(environ or {})}, stdout=subprocess.DEVNULL, stderr=errors
         )
         try:
             yield ServerProcess(process, port, started)

@@ -88,7 +88,7 @@ class Sampler:
     ) -> None:
         self.record = Record()
         self._pids = pids
-        self._interval = interval
+        self.interval = interval
         self._read = read
         self._clock = clock
         self._started = 0.0
@@ -139,7 +139,7 @@ class Sampler:
         try:
             while True:
                 self.record.samples.append(self.sample())
-                if self._stopped.wait(self._interval):
+                if self._stopped.wait(self.interval):
                     break
             self.record.samples.append(self.sample())
         except Exception as error:

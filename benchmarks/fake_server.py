@@ -1,0 +1,37 @@
+"""The server on an engine that takes no time: what remains is the serving path itself."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+
+from benchmarks.process import ServerProcess, free_port, running
+
+
+def serve(port: int, slots: int) -> None:
+    """In this process, until SIGTERM. Its chat repeats the last message."""
+    from edgeserve import app
+    from edgeserve.config import Config, EngineSettings, ServerSettings
+    from edgeserve.engine import ModelSpec
+    from edgeserve.memory.governor import make_governor
+    from edgeserve.memory.policy import MemoryPolicy
+    from edgeserve.pool import Pool
+    from edgeserve.server import Server, listen
+
+    spec = ModelSpec("llm", "fake", "engines.fake:FakeBatchChat", options={"slots": slots, "context": 1_000_000})
+    governor = make_governor(MemoryPolicy())
+    pool = Pool([app.make_gate(app.make_engine(spec), governor)], governor)
+    config = Config(server=ServerSettings(), engines={"llm": EngineSettings(model=spec.name)})
+    with contextlib.closing(listen("127.0.0.1", port)) as listener:
+        Server(app.build(config, pool), pool, config.server.drain_seconds).run([listener])
+
+
+@contextlib.contextmanager
+def serving(slots: int) -> Iterator[ServerProcess]:
+    """In a process of its own."""
+    port = free_port()
+    code = f"from benchmarks.fake_server import serve; serve({port}, {slots})"
+    with running([sys.executable, "-c", code], port) as server:
+        server.wait_healthy()
+        yield server

@@ -1,0 +1,122 @@
+"""Our server against llama.cpp's own, side by side: tokens a second, time to the first token, gaps, memory.
+
+    python -m benchmarks.llm_peers [--rounds 5] [--llm MODEL]
+
+Both run all the time and are asked in turns, so that what else the machine does meets both. llama-server is built when
+it is missing (benchmarks/llama_server.py); where it cannot be built, this says so and measures nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import multiprocessing
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any, cast
+
+from benchmarks import llama_server, llm_tables
+from benchmarks.device import Device, Models, linked
+from benchmarks.llm_scenes import Scenes
+from benchmarks.llm_tables import Results
+from benchmarks.process import ServerProcess, serving
+from benchmarks.sampling import Sampler
+
+THREADS, CONTEXT = 2, 4096
+IDLE_SECONDS = 95.0
+"""Ours parks after 60 s without a request, and looks every 30 s."""
+OURS, THEIRS = "edgeserve", "llama-server"
+COPY = "copy.gguf"
+
+
+@contextlib.contextmanager
+def both(folder: Path, llm: str) -> Iterator[dict[str, ServerProcess]]:
+    """Each maps a file of its own: of one that both map, each would seem to hold the half."""
+    root, stored = linked(folder, [llm])
+    model = folder / COPY
+    shutil.copyfile(stored[llm].files["model"], model)
+    device = Device(folder, Models(llm=llm), {"EDGESERVE_MODELS_DIR": str(root)}, b"")
+    config = device.config("peers", ["llm"], keys=f"context = {CONTEXT}\nthreads = {THREADS}\n")
+    with (
+        serving(config, "--log-level", "warning", environ=device.environ) as ours,
+        llama_server.serving(model, THREADS, CONTEXT) as theirs,
+    ):
+        for server in (ours, theirs):
+            server.wait_healthy()
+        yield {OURS: ours, THEIRS: theirs}
+
+
+def measure(servers: dict[str, ServerProcess], rounds: int, closing: tuple[int, ...]) -> Results:
+    """The first round warms up; who is asked first alternates."""
+    scenes = Scenes(closing)
+    results = Results((OURS, THEIRS), scenes.prompts, rounds)
+    with Sampler(*(servers[side].pid for side in results.sides), interval=0.5) as sampler:
+        with sampler.span("fresh"):
+            time.sleep(2 * sampler.interval)
+        with sampler.span("work"):
+            for turn in range(rounds + 1):
+                for name, scene in scenes.all().items():
+                    for side in results.sides[:: 1 if turn % 2 else -1]:
+                        figures = scene(servers[side].port, turn)
+                        if turn:
+                            results.add(side, figures)
+                    print(f"round {turn} of {rounds}: {name}", file=sys.stderr, flush=True)
+        print(f"waiting up to {IDLE_SECONDS:.0f} s for {OURS} to park its model", file=sys.stderr, flush=True)
+        wait_parked(servers[OURS])
+        with sampler.span("idle"):
+            time.sleep(4 * sampler.interval)
+    results.remember(sampler.record)
+    return results
+
+
+def wait_parked(server: ServerProcess) -> None:
+    """Raises TimeoutError."""
+    until = time.monotonic() + IDLE_SECONDS
+    while cast(Any, server.get("/v1/health"))["rungs"]["llm"] != "warm":
+        if time.monotonic() > until:
+            raise TimeoutError(f"the model was not parked within {IDLE_SECONDS:.0f} s")
+        time.sleep(0.5)
+
+
+def endings(model: Path) -> tuple[int, ...]:
+    """Tokens that end an answer. In a process of its own: the runtime's pages would be shared with the server's."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as child:
+        return child.submit(_endings, model).result()
+
+
+def _endings(path: Path) -> tuple[int, ...]:
+    from engines import llama_model
+    from engines.llama_options import LlamaOptions
+    from engines.llama_runtime import llama
+
+    model = llama_model.acquire(path, "cpu", LlamaOptions())
+    return tuple(token for token in range(llama().llama_vocab_n_tokens(model.vocabulary)) if model.ends(token))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--llm", default=Models().llm, metavar="MODEL", help=f"default: {Models().llm}")
+    arguments = parser.parse_args()
+    try:
+        llama_server.binary()
+    except llama_server.CannotBuild as error:
+        print(f"not measured: {error}")
+        return 0
+    with tempfile.TemporaryDirectory() as folder, both(Path(folder), arguments.llm) as servers:
+        results = measure(servers, arguments.rounds, endings(Path(folder) / COPY))
+    llm_tables.draw(results)
+    print(llm_tables.write(results, arguments.llm, THREADS, CONTEXT))
+    print(llm_tables.comparison(results))
+    missed = [row.what for row in results.rows() if row.met is False]
+    print(f"TARGETS MISSED: {', '.join(missed)}" if missed else "targets met")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

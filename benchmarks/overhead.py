@@ -1,0 +1,131 @@
+"""Tokens a second that the serving path sustains by itself, over 1, 8 and 64 streams, and the processor time of each.
+
+    python -m benchmarks.overhead [--runs 5]
+
+The server runs on an engine that takes no time (engines/fake.py), so that all it does is to carry tokens from the
+engine's thread to the sockets, each as an event of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import psutil
+from benchmarks import fake_server, report
+from benchmarks.streams import Stream
+
+TOKENS = {1: 4000, 8: 1000, 64: 200}
+"""Streams at once, and tokens of each."""
+FLOOR = 5_000.0
+"""Tokens a second that every number of streams must reach: far above what a small box computes."""
+CEILING = 250.0
+"""Microseconds of processor time that a token may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Tokens a second; microseconds of processor time of the server for one token; seconds to the first, the median."""
+
+    rate: float
+    cost: float
+    first: float
+
+
+async def load(port: int, streams: int, tokens: int) -> tuple[float, float]:
+    """Seconds that all answers took together, and the median to the first token."""
+    message = {"role": "user", "content": " ".join(["token"] * tokens)}
+    asks = [Stream(port, {"messages": [message]}) for _ in range(streams)]
+    started = time.perf_counter()
+    answers = await asyncio.gather(*(one.run() for one in asks))
+    if wrong := [one.said for one in answers if one.said != tokens or len(one.times) != tokens]:
+        raise RuntimeError(f"answers of {wrong} tokens instead of {tokens}")
+    ended = max(one.times[-1] for one in answers)
+    return ended - started, statistics.median(one.first for one in answers)
+
+
+def measure(runs: int) -> dict[int, list[Run]]:
+    results: dict[int, list[Run]] = {streams: [] for streams in TOKENS}
+    with fake_server.serving(max(TOKENS)) as server:
+        process = psutil.Process(server.pid)
+        for turn in range(runs + 1):  # the first warms up
+            for streams, tokens in TOKENS.items():
+                before = _processor(process)
+                seconds, first = asyncio.run(load(server.port, streams, tokens))
+                cost = (_processor(process) - before) / (streams * tokens)
+                if turn:
+                    results[streams].append(Run(streams * tokens / seconds, cost * 1e6, first))
+    return results
+
+
+def _processor(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def median(runs: Sequence[Run], name: str) -> float:
+    return float(statistics.median(getattr(one, name) for one in runs))
+
+
+def rows(results: Mapping[int, Sequence[Run]]) -> list[list[str]]:
+    return [
+        [
+            str(streams),
+            f"{streams * TOKENS[streams]:,}",
+            f"{median(runs, 'rate'):,.0f}",
+            f"{median(runs, 'rate') / streams:,.0f}",
+            f"{median(runs, 'cost'):.0f}",
+            f"{1000 * median(runs, 'first'):.1f}",
+        ]
+        for streams, runs in results.items()
+    ]
+
+
+def draw(results: Mapping[int, Sequence[Run]]) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, 2, figsize=(9, 3.2))
+    names = [str(streams) for streams in results]
+    panels = (("rate", "tokens a second", FLOOR), ("cost", "processor time of a token, µs", CEILING))
+    for axis, (name, title, limit) in zip(axes, panels, strict=True):
+        axis.bar(names, [median(runs, name) for runs in results.values()], width=0.5)
+        axis.axhline(limit, color="tab:red", linestyle="--", label="limit")
+        axis.set_title(title)
+        axis.set_xlabel("streams")
+        axis.legend(frameon=False)
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout()
+    figure.savefig(report.picture("overhead"), dpi=120)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--runs", type=int, default=5)
+    runs = parser.parse_args().runs
+    results = measure(runs)
+    header = ["streams", "tokens", "tokens/s", "each stream", "processor time of a token, µs", "first token, ms"]
+    body = report.table(header, rows(results))
+    draw(results)
+    text = (
+        "The server on an engine that takes no time (`engines/fake.py`): what it costs to carry a token from the "
+        "engine's thread through gate, lease and renderer to the socket, each as an event of its own "
+        f"(`/v1/chat/completions`, streamed). Medians of {runs} runs; the client runs on the same machine. Limits "
+        f"that no change may lose: {FLOOR:,.0f} tokens/s and {CEILING:.0f} µs at any number of streams.\n\n{body}\n\n"
+        "![overhead](overhead.png)"
+    )
+    print(report.write("overhead", "The cost of serving", text))
+    print(body)
+    met = all(median(one, "rate") >= FLOOR and median(one, "cost") <= CEILING for one in results.values())
+    print("target met" if met else "TARGET MISSED")
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
