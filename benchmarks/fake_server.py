@@ -8,9 +8,11 @@ from collections.abc import Iterator
 
 from benchmarks.process import ServerProcess, free_port, running
 
+LONG = {"context": 1_000_000}
 
-def serve(port: int, slots: int) -> None:
-    """In this process, until SIGTERM. Its chat repeats the last message."""
+
+def serve(port: int, slots: int, delay: float) -> None:
+    """In this process, until SIGTERM. Its chat repeats the last message, a word of each answer in ``delay`` seconds."""
     from edgeserve import app
     from edgeserve.config import Config, EngineSettings, ServerSettings
     from edgeserve.engine import ModelSpec
@@ -19,7 +21,7 @@ def serve(port: int, slots: int) -> None:
     from edgeserve.pool import Pool
     from edgeserve.server import Server, listen
 
-    spec = ModelSpec("llm", "fake", "engines.fake:FakeBatchChat", options={"slots": slots, "context": 1_000_000})
+    spec = ModelSpec("llm", "fake", "engines.fake:FakeBatchChat", options={"slots": slots, "delay": delay, **LONG})
     governor = make_governor(MemoryPolicy())
     pool = Pool([app.make_gate(app.make_engine(spec), governor)], governor)
     config = Config(server=ServerSettings(), engines={"llm": EngineSettings(model=spec.name)})
@@ -28,10 +30,10 @@ def serve(port: int, slots: int) -> None:
 
 
 @contextlib.contextmanager
-def serving(slots: int) -> Iterator[ServerProcess]:
+def serving(slots: int, delay: float = 0.0) -> Iterator[ServerProcess]:
     """In a process of its own."""
     port = free_port()
-    code = f"from benchmarks.fake_server import serve; serve({port}, {slots})"
+    code = f"from benchmarks.fake_server import serve; serve({port}, {slots}, {delay})"
     with running([sys.executable, "-c", code], port) as server:
         server.wait_healthy()
         yield server

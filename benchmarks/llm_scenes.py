@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import statistics
 from collections.abc import Callable, Mapping
@@ -108,7 +109,7 @@ class Scenes:
         gaps = [
             1000 * (later - earlier)
             for one in running
-            for earlier, later in zip(one.times, one.times[1:], strict=False)
+            for earlier, later in itertools.pairwise(one.times)
             if later > newcomer.sent and earlier < until
         ]
         told = sum(newcomer.sent < at <= until for one in running for at in one.times)

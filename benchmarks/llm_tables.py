@@ -111,8 +111,8 @@ def write(results: Results, llm: str, threads: int, context: int) -> Path:
         f"`edgeserve serve` and `llama-server` (llama.cpp as in llama-cpp-python {llama_server.version()}, built from "
         "that package's source distribution with the options its wheel is built with) on the same model file, "
         f"{llm}, over HTTP. Both run with {threads} threads and a context of {context} tokens, and otherwise as "
-        "they are by default: 4 slots over one unified cache each (of 8 clients, 4 wait), `--cache-ram` 8192 MB there and "
-        f"`prefix_cache_mb` 64 here. Flags: `--threads {threads} --ctx-size {context}`; `[llm] threads = {threads}, "
+        "they are by default: 4 slots over one unified cache each (of 8 clients, 4 wait), `--cache-ram` 8192 MB there "
+        f"and `prefix_cache_mb` 64 here: `--threads {threads} --ctx-size {context}`; `[llm] threads = {threads}, "
         f"context = {context}`.",
         f"They run side by side and are asked the same in turns: {results.rounds} rounds after one to warm up, in each "
         "of which the other comes first. The ratio is ours divided by theirs within a round, its median over the "

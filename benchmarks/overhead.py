@@ -20,10 +20,13 @@ from benchmarks import fake_server, report
 from benchmarks.streams import Stream
 
 TOKENS = {1: 4000, 8: 1000, 64: 200}
-"""Streams at once, and tokens of each."""
-FLOOR = 5_000.0
+"""Streams at once, and tokens of each, as fast as they go."""
+PACED = {1: 400, 8: 200, 64: 100}
+"""The same, a token of each stream every ``PACE`` seconds: so the loop is woken for each, as by a real engine."""
+PACE = 0.005
+FLOOR = 10_000.0
 """Tokens a second that every number of streams must reach: far above what a small box computes."""
-CEILING = 250.0
+CEILING = 400.0
 """Microseconds of processor time that a token may take."""
 
 
@@ -34,6 +37,10 @@ class Run:
     rate: float
     cost: float
     first: float
+
+
+Results = Mapping[int, Sequence[Run]]
+"""By streams at once."""
 
 
 async def load(port: int, streams: int, tokens: int) -> tuple[float, float]:
@@ -48,12 +55,13 @@ async def load(port: int, streams: int, tokens: int) -> tuple[float, float]:
     return ended - started, statistics.median(one.first for one in answers)
 
 
-def measure(runs: int) -> dict[int, list[Run]]:
-    results: dict[int, list[Run]] = {streams: [] for streams in TOKENS}
-    with fake_server.serving(max(TOKENS)) as server:
+def measure(runs: int, sizes: Mapping[int, int], delay: float = 0.0) -> dict[int, list[Run]]:
+    """``sizes``: streams at once, and tokens of each."""
+    results: dict[int, list[Run]] = {streams: [] for streams in sizes}
+    with fake_server.serving(max(sizes), delay) as server:
         process = psutil.Process(server.pid)
         for turn in range(runs + 1):  # the first warms up
-            for streams, tokens in TOKENS.items():
+            for streams, tokens in sizes.items():
                 before = _processor(process)
                 seconds, first = asyncio.run(load(server.port, streams, tokens))
                 cost = (_processor(process) - before) / (streams * tokens)
@@ -71,30 +79,33 @@ def median(runs: Sequence[Run], name: str) -> float:
     return float(statistics.median(getattr(one, name) for one in runs))
 
 
-def rows(results: Mapping[int, Sequence[Run]]) -> list[list[str]]:
+def rows(fast: Results, paced: Results) -> list[list[str]]:
     return [
         [
             str(streams),
-            f"{streams * TOKENS[streams]:,}",
             f"{median(runs, 'rate'):,.0f}",
             f"{median(runs, 'rate') / streams:,.0f}",
-            f"{median(runs, 'cost'):.0f}",
             f"{1000 * median(runs, 'first'):.1f}",
+            f"{median(runs, 'cost'):.0f}",
+            f"{median(paced[streams], 'cost'):.0f}",
         ]
-        for streams, runs in results.items()
+        for streams, runs in fast.items()
     ]
 
 
-def draw(results: Mapping[int, Sequence[Run]]) -> None:
+def draw(fast: Results, paced: Results) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(1, 2, figsize=(9, 3.2))
-    names = [str(streams) for streams in results]
-    panels = (("rate", "tokens a second", FLOOR), ("cost", "processor time of a token, µs", CEILING))
-    for axis, (name, title, limit) in zip(axes, panels, strict=True):
+    names = [str(streams) for streams in fast]
+    panels = (
+        ("rate", fast, "tokens a second", FLOOR),
+        ("cost", paced, "processor time of a token, paced, µs", CEILING),
+    )
+    for axis, (name, results, title, limit) in zip(axes, panels, strict=True):
         axis.bar(names, [median(runs, name) for runs in results.values()], width=0.5)
         axis.axhline(limit, color="tab:red", linestyle="--", label="limit")
         axis.set_title(title)
@@ -109,22 +120,25 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--runs", type=int, default=5)
     runs = parser.parse_args().runs
-    results = measure(runs)
-    header = ["streams", "tokens", "tokens/s", "each stream", "processor time of a token, µs", "first token, ms"]
-    body = report.table(header, rows(results))
-    draw(results)
+    fast, paced = measure(runs, TOKENS), measure(runs, PACED, PACE)
+    header = ["streams", "tokens/s", "each stream", "first token, ms", "µs a token", "µs a token, paced"]
+    body = report.table(header, rows(fast, paced))
+    draw(fast, paced)
     text = (
         "The server on an engine that takes no time (`engines/fake.py`): what it costs to carry a token from the "
         "engine's thread through gate, lease and renderer to the socket, each as an event of its own "
-        f"(`/v1/chat/completions`, streamed). Medians of {runs} runs; the client runs on the same machine. Limits "
-        f"that no change may lose: {FLOOR:,.0f} tokens/s and {CEILING:.0f} µs at any number of streams.\n\n{body}\n\n"
+        f"(`/v1/chat/completions`, streamed). Medians of {runs} runs; the client runs on the same machine. `µs a "
+        "token` is processor time of the server; paced, the engine makes a token of each stream every "
+        f"{1000 * PACE:.0f} ms, so that the event loop is woken as by a real one. Limits that no change may lose: "
+        f"{FLOOR:,.0f} tokens/s and {CEILING:.0f} µs, paced, at any number of streams.\n\n{body}\n\n"
         "![overhead](overhead.png)"
     )
     print(report.write("overhead", "The cost of serving", text))
     print(body)
-    met = all(median(one, "rate") >= FLOOR and median(one, "cost") <= CEILING for one in results.values())
-    print("target met" if met else "TARGET MISSED")
-    return 0 if met else 1
+    slow = [streams for streams, one in fast.items() if median(one, "rate") < FLOOR]
+    dear = [streams for streams, one in paced.items() if median(one, "cost") > CEILING]
+    print(f"TARGET MISSED at {sorted({*slow, *dear})} streams" if slow or dear else "target met")
+    return 1 if slow or dear else 0
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""A lean client of streamed answers in OpenAI's shape: while a stream runs it only notes when which bytes came, since on
-a small box it takes the processor from the server; what they mean is read afterwards."""
+"""A lean client of streamed answers in OpenAI's shape. While a stream runs it only notes when which bytes came, since
+on a small box it takes the processor from the server; what they mean is read afterwards."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -34,7 +35,7 @@ def answer(*events: Any) -> bytes:
 def cut(data: bytes, places: Sequence[int]) -> list[tuple[float, bytes]]:
     """Reads that end at these places, at seconds 1, 2, …"""
     borders = [0, *places, len(data)]
-    pairs = zip(borders, borders[1:], strict=False)
+    pairs = itertools.pairwise(borders)
     return [(float(at), data[start:end]) for at, (start, end) in enumerate(pairs, start=1)]
 
 
