@@ -63,9 +63,10 @@ def measure(servers: dict[str, ServerProcess], rounds: int, closing: tuple[int, 
                 for name, scene in scenes.all().items():
                     for side in results.sides[:: 1 if turn % 2 else -1]:
                         figures = scene(servers[side].port, turn)
+                        told = ", ".join(f"{what} {value:.1f}" for what, value in figures.items())
+                        print(f"round {turn} of {rounds}, {name}, {side}: {told}", file=sys.stderr, flush=True)
                         if turn:
                             results.add(side, figures)
-                    print(f"round {turn} of {rounds}: {name}", file=sys.stderr, flush=True)
         print(f"waiting up to {IDLE_SECONDS:.0f} s for {OURS} to park its model", file=sys.stderr, flush=True)
         wait_parked(servers[OURS])
         with sampler.span("idle"):

@@ -147,6 +147,7 @@ def draw(results: Results) -> None:
             drawn = axis.bar([place + 0.38 * number for place in range(len(bars))], heights, width=0.36, label=side)
             axis.bar_label(drawn, fmt="%.0f", fontsize=8)
         axis.set_xticks([place + 0.19 for place in range(len(bars))], list(bars))
+        axis.tick_params(axis="x", labelsize=8)
         axis.set_title(title, fontsize=10)
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].legend(frameon=False, loc="upper left")
