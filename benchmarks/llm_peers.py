@@ -58,6 +58,10 @@ def measure(servers: dict[str, ServerProcess], rounds: int, closing: tuple[int, 
     with Sampler(*(servers[side].pid for side in results.sides), interval=0.5) as sampler:
         with sampler.span("fresh"):
             time.sleep(2 * sampler.interval)
+        for server in servers.values():
+            scenes.all()["4 clients"](server.port, 0)
+        with sampler.span("hot"):
+            time.sleep(2 * sampler.interval)
         with sampler.span("work"):
             for turn in range(rounds + 1):
                 for name, scene in scenes.all().items():

@@ -32,6 +32,7 @@ FIGURES = (
     Figure("long gap", "longest gap of those streams meanwhile, ms"),
     Figure("long rate", "tokens/s of those streams meanwhile", more=True, digits=1),
     Figure("fresh", "memory after start, MB", 0.6),
+    Figure("hot", "memory after the first answers, MB", 0.6),
     Figure("peak", "memory at most, MB", 0.6),
     Figure("idle", "memory once idle for a minute, MB", 0.6),
 )
@@ -76,9 +77,9 @@ class Results:
             self.figures.setdefault(name, {one: [] for one in self.sides})[side].append(value)
 
     def remember(self, record: Record) -> None:
-        """Memory, of the marks "fresh", "work" and "idle", whose processes are in the order of the sides."""
+        """Memory, of the marks "fresh", "hot", "work" and "idle", whose processes are in the order of the sides."""
         for number, side in enumerate(self.sides):
-            for name, kept in (("fresh", "fresh"), ("work", "peak"), ("idle", "idle")):
+            for name, kept in (("fresh", "fresh"), ("hot", "hot"), ("work", "peak"), ("idle", "idle")):
                 mark = record.mark(name)
                 sizes = [one.processes[number].pss for one in record.between(mark.at, mark.until)]
                 self.add(side, {kept: max(sizes) if kept == "peak" else sizes[-1]})
@@ -121,7 +122,7 @@ def write(results: Results, llm: str, threads: int, context: int) -> Path:
         comparison(results),
         "The first token counts from the request, connecting included. `prefix known`: questions about a text that an "
         "earlier request brought in. Memory is the proportional set size from outside, each server mapping a file of "
-        "its own; one figure each, over the whole run.",
+        "its own; one figure each. At most counts what their caches of past prompts have grown to by the end of the run.",
         "![the comparison](llm_peers.png)",
     ]
     return report.write("llm_peers", "Chat, against llama-server", "\n\n".join(body))
@@ -138,7 +139,7 @@ def draw(results: Results) -> None:
         "tokens/s": {f"{one} clients": f"rate {one}" for one in CLIENTS},
         "p99 between two tokens, ms": {f"{one} clients": f"p99 {one}" for one in CLIENTS},
         "first token, ms": {"unknown": "cold", "prefix known": "prefix", "beside streams": "long first"},
-        "memory, MB": {"started": "fresh", "at most": "peak", "idle": "idle"},
+        "memory, MB": {"started": "fresh", "answering": "hot", "at most": "peak", "idle": "idle"},
     }
     figure, axes = pyplot.subplots(1, len(panels), figsize=(15, 3.4))
     for axis, (title, bars) in zip(axes, panels.items(), strict=True):
