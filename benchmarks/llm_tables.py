@@ -122,7 +122,7 @@ def write(results: Results, llm: str, threads: int, context: int) -> Path:
         comparison(results),
         "The first token counts from the request, connecting included. `prefix known`: questions about a text that an "
         "earlier request brought in. Memory is the proportional set size from outside, each server mapping a file of "
-        "its own; one figure each. At most counts what their caches of past prompts have grown to by the end of the run.",
+        "its own; one figure each. `At most` includes what their caches of past prompts grew to during the run.",
         "![the comparison](llm_peers.png)",
     ]
     return report.write("llm_peers", "Chat, against llama-server", "\n\n".join(body))
