@@ -14,7 +14,7 @@ INPUT_SAMPLE_RATE = 16_000
 """Rate of all audio handed to a speech-to-text engine, in Hz."""
 
 Role = Literal["system", "user", "assistant", "tool"]
-FinishReason = Literal["stop", "length"]
+FinishReason = Literal["stop", "length", "tool_calls"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,23 @@ class ImagePart:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A function that the model wants called. ``arguments`` is the text of a JSON object; ``id`` what the client knows
+    the call by, empty where it has none yet."""
+
+    name: str
+    arguments: str
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
+    """One turn. An assistant's may hold calls; a ``tool``'s answers the call ``tool_call_id``."""
+
     role: Role
     parts: tuple[TextPart | ImagePart, ...]
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
 
     @property
     def text(self) -> str:
@@ -64,12 +78,31 @@ class Sampling:
 
 
 @dataclass(frozen=True, slots=True)
+class Tool:
+    """A function that the model may ask for. ``parameters``: the JSON schema of its arguments, as text."""
+
+    name: str
+    description: str = ""
+    parameters: str = '{"type":"object","properties":{}}'
+
+
+@dataclass(frozen=True, slots=True)
+class ToolChoice:
+    """``required``: the answer is a call; ``name``: of this tool and no other; ``parallel``: it may be several."""
+
+    required: bool = False
+    name: str | None = None
+    parallel: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class ChatRequest:
     """A conversation to continue, or, with ``prompt``, raw text or tokens to continue without the chat template.
 
     ``logprobs``: how many alternatives to tell for each token beside its own probability; None tells neither.
     ``max_tokens`` None means until the model ends, the context is full or the hard cap is reached. ``stop`` strings
-    end the answer and are not part of it. ``json_object`` constrains the answer to one JSON object.
+    end the answer and are not part of it. ``json_object`` constrains the answer to one JSON object, ``json_schema``
+    (its text) to an instance of that schema. With ``tools`` the answer may be calls of them.
     """
 
     messages: tuple[Message, ...] = ()
@@ -79,6 +112,9 @@ class ChatRequest:
     sampling: Sampling = Sampling()
     json_object: bool = False
     logprobs: int | None = None
+    json_schema: str | None = None
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice = ToolChoice()
 
     @property
     def images(self) -> tuple[ImagePart, ...]:
@@ -123,6 +159,13 @@ class ReasoningEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCallEvent:
+    """A whole call, its arguments checked to be a JSON object."""
+
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True)
 class FinishEvent:
     """The last event of a chat. ``cached_tokens`` of the prompt came from a prefix already in the context;
     ``reasoning_tokens`` of the completion went into thoughts."""
@@ -134,7 +177,7 @@ class FinishEvent:
     reasoning_tokens: int = 0
 
 
-ChatEvent = TokenEvent | ReasoningEvent | FinishEvent
+ChatEvent = TokenEvent | ReasoningEvent | ToolCallEvent | FinishEvent
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,9 @@
 """Engines without a runtime: the reference of the contract, and what the server's own tests run on.
 
-Deterministic: chat repeats the last user message word by word, vision names the picture's size in bytes, a vector
-counts a text's words in eight bins, transcription counts seconds, speech is one tone a word. ``options`` shape them:
+Deterministic: chat repeats the last user message word by word, as JSON only the JSON object in it; it calls each tool
+that the message names (or, when it must, the one chosen or the first) with that object. Vision names the picture's
+size in bytes, a vector counts a text's words in eight bins, transcription counts seconds, speech is one tone a word.
+``options`` shape them:
 
     delay      seconds each event takes (0)
     fail_on    step that raises EngineFailure: "open", "heat", "park", "close" or "run"
@@ -31,6 +33,8 @@ from edgeserve.messages import (
     SegmentEvent,
     SpeakRequest,
     TokenLogprob,
+    ToolCall,
+    ToolCallEvent,
     TranscribeEvent,
     TranscribeRequest,
     TranscriptEnd,
@@ -154,6 +158,10 @@ class FakeChat(FakeEngine):
         context = int(self._number("context", 1024))
         if len(prompt.split()) > context:
             raise ContextOverflow(f"the prompt is {len(prompt.split())} tokens long; the context holds {context}")
+        if calls := self._calls(request):
+            yield from map(ToolCallEvent, calls)
+            yield FinishEvent("tool_calls", len(prompt.split()), len(calls))
+            return
         words = self._answer(request, prompt).split()
         limit = len(words) if request.max_tokens is None else min(request.max_tokens, len(words))
         told, teller = 0, Teller(Thoughts() if request.prompt is None and not request.json_object else None)
@@ -202,13 +210,30 @@ class FakeChat(FakeEngine):
         return " ".join(message.text for message in request.messages)
 
     def _answer(self, request: ChatRequest, prompt: str) -> str:
-        if request.json_object:
-            return "{}"
         said = request.messages[-1].text if request.messages else prompt
+        if request.json_object or request.json_schema is not None:
+            return _json_in(said)
         if request.images:
             sizes = " ".join(str(len(image.data)) for image in request.images)
             return f"{len(request.images)} images of {sizes} bytes: {said}"
         return said
+
+    @staticmethod
+    def _calls(request: ChatRequest) -> list[ToolCall]:
+        said, choice = request.messages[-1] if request.messages else None, request.tool_choice
+        if said is None or said.role != "user" or not request.tools:
+            return []
+        arguments = _json_in(said.text)
+        named = [tool.name for tool in request.tools if tool.name in said.text.split()]
+        if (choice.required and not named) or choice.name is not None:
+            named = [choice.name or request.tools[0].name]
+        return [ToolCall(name, arguments) for name in (named if choice.parallel else named[:1])]
+
+
+def _json_in(text: str) -> str:
+    """The JSON object in a text; an empty one where there is none."""
+    start, end = text.find("{"), text.rfind("}")
+    return text[start : end + 1] if 0 <= start < end else "{}"
 
 
 def _words(prompt: str | tuple[int, ...]) -> str:

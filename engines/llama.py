@@ -14,8 +14,10 @@ from engines.gguf_header import Shape, read_shape
 from engines.llama_answer import Prompt, answer
 from engines.llama_batch import Batch
 from engines.llama_cache import PrefixCache
+from engines.llama_calls import with_calls
 from engines.llama_context import Context
 from engines.llama_embed import embed
+from engines.llama_grammar import grammar
 from engines.llama_model import MappedModel
 from engines.llama_options import read_options
 from engines.llama_sampler import Sampler
@@ -176,12 +178,14 @@ class LlamaChat:
     def _answer(self, request: ChatRequest, cancel: Cancel) -> Generator[ChatEvent | None, None, None]:
         model, batch = self._hot()
         limit = min(request.max_tokens or self.options.max_new_tokens, self.options.max_new_tokens)
-        sampler = Sampler(request, self.options, model.vocabulary)
+        sampler = Sampler(request, self.options, model.vocabulary, grammar(request, self._chat_template(model).form))
         prompt: Prompt | None = None
         try:
             prompt = self._take(model, batch, request)
             yield from self._feed(batch, prompt, cancel)
-            yield from answer(batch, prompt, request, sampler, limit, cancel)
+            events = answer(batch, prompt, request, sampler, limit, cancel)
+            several = request.tool_choice.parallel
+            yield from with_calls(events, request.tools, several=several) if request.tools else events
         except ContextOverflow as error:
             if self.options.context == self._configured.context:
                 raise
@@ -223,9 +227,12 @@ class LlamaChat:
 
     def prompt(self, model: MappedModel, request: ChatRequest, marker: str = "") -> str:
         """Text to continue: the conversation in the model's own chat template."""
-        if self._template is None:
-            self._template = ChatTemplate(model.chat_template(), *model.borders())
         messages = request.messages
         if self.options.system and not any(message.role == "system" for message in messages):
             messages = (Message("system", (TextPart(self.options.system),)), *messages)
-        return self._template.render(messages, marker)
+        return self._chat_template(model).render(messages, marker, request.tools, several=request.tool_choice.parallel)
+
+    def _chat_template(self, model: MappedModel) -> ChatTemplate:
+        if self._template is None:
+            self._template = ChatTemplate(model.chat_template(), *model.borders())
+        return self._template

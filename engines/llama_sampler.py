@@ -14,29 +14,20 @@ from engines.llama_runtime import llama
 PENALTY_WINDOW = 64
 """Tokens back that penalties look (llama.cpp's default)."""
 
-JSON_OBJECT = r"""
-root   ::= object
-value  ::= object | array | string | number | "true" | "false" | "null"
-object ::= "{" ws ( string ":" ws value ws ( "," ws string ":" ws value ws )* )? "}"
-array  ::= "[" ws ( value ws ( "," ws value ws )* )? "]"
-string ::= "\"" ( [^"\\\x00-\x1F\x7F] | "\\" ( ["\\bfnrt/] | "u" [0-9a-fA-F]{4} ) )* "\""
-number ::= "-"? ( "0" | [1-9] [0-9]{0,15} ) ( "." [0-9]{1,16} )? ( [eE] [-+]? [0-9]{1,3} )?
-ws     ::= ( " " | "\n" [ \t]{0,16} )?
-"""
-"""One JSON object (RFC 8259), white space kept short, since small models like to go on with it."""
-
 
 class Sampler:
     """Chooses tokens; free it when done."""
 
-    def __init__(self, request: ChatRequest, options: LlamaOptions, vocabulary: Any) -> None:
+    def __init__(
+        self, request: ChatRequest, options: LlamaOptions, vocabulary: Any, grammar: str | None = None
+    ) -> None:
         runtime = llama()
         self._size = int(runtime.llama_vocab_n_tokens(vocabulary))
         parameters = runtime.llama_sampler_chain_default_params()
         self.chain = runtime.llama_sampler_chain_init(parameters)
         for one in self._samplers(request, options):
             runtime.llama_sampler_chain_add(self.chain, one)
-        self._constraint = Constraint(JSON_OBJECT, vocabulary) if request.json_object else None
+        self._constraint = None if grammar is None else Constraint(grammar, vocabulary)
 
     def sample(self, context: Any, output: int) -> int:
         """The next token after the one at place ``output`` of the last call."""

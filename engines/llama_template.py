@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgeserve.errors import InvalidRequest
-from edgeserve.messages import ImagePart, Message, TextPart
+from edgeserve.messages import ImagePart, Message, TextPart, Tool
+from engines.llama_tools import CallForm, as_functions, described, form_of
 
 CHATML = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
@@ -21,29 +22,57 @@ class ChatTemplate:
     """Compiled once. ``begin`` and ``end`` are the texts of the model's own tokens for those."""
 
     def __init__(self, source: str | None, begin: str, end: str) -> None:
+        from jinja2 import meta
         from jinja2.ext import loopcontrols
         from jinja2.sandbox import ImmutableSandboxedEnvironment
 
         environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
-        environment.filters["tojson"] = lambda value, indent=None: json.dumps(value, ensure_ascii=False, indent=indent)
+        environment.filters["tojson"] = _to_json
         environment.globals["raise_exception"] = _refuse
         environment.globals["strftime_now"] = lambda form: datetime.datetime.now().astimezone().strftime(form)
-        self._template = environment.from_string(source or CHATML)
+        source = source or CHATML
+        self._template = environment.from_string(source)
+        self._knows_tools = "tools" in meta.find_undeclared_variables(environment.parse(source))
+        self.form = form_of(source) if self._knows_tools else CallForm()
         self._tokens = {"bos_token": begin, "eos_token": end}
 
-    def render(self, messages: Sequence[Message], marker: str = "") -> str:
-        """The prompt that asks for the assistant's next turn; each picture becomes ``marker``.
+    def render(
+        self, messages: Sequence[Message], marker: str = "", tools: Sequence[Tool] = (), *, several: bool = True
+    ) -> str:
+        """The prompt that asks for the assistant's next turn; each picture becomes ``marker``. A template that does not
+        know ``tools`` has them described in the system message, ``several`` calls at once or one.
 
         Raises InvalidRequest when the template refuses the conversation (an order of roles it does not know, say).
         """
         from jinja2 import TemplateError
 
-        turns = [{"role": message.role, "content": _content(message, marker)} for message in messages]
+        if not self._knows_tools:
+            messages, tools = described(messages, tools, several=several), ()
+        names = {call.id: call.name for message in messages for call in message.tool_calls}
+        turns = [_turn(message, marker, names) for message in messages]
+        variables = {"messages": turns, "tools": as_functions(tools) or None, "add_generation_prompt": True}
         try:
-            return str(self._template.render(messages=turns, add_generation_prompt=True, **self._tokens))
+            return str(self._template.render(**variables, **self._tokens))
         except TemplateError as error:
             text = f"the model's chat template refuses these messages: {error}"
             raise InvalidRequest(text, param="messages") from error
+
+
+def _turn(message: Message, marker: str, names: Mapping[str, str]) -> dict[str, Any]:
+    turn: dict[str, Any] = {"role": message.role, "content": _content(message, marker)}
+    if message.role == "tool":
+        turn |= {"tool_call_id": message.tool_call_id, "name": names.get(message.tool_call_id, "")}
+    if message.tool_calls:
+        turn["tool_calls"] = [
+            {"id": one.id, "type": "function", "function": {"name": one.name, "arguments": json.loads(one.arguments)}}
+            for one in message.tool_calls
+        ]
+    return turn
+
+
+def _to_json(value: Any, ensure_ascii: bool = False, indent: int | None = None, **settings: Any) -> str:
+    """With the settings that templates of Hugging Face may give it."""
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, **settings)
 
 
 def _content(message: Message, marker: str) -> str:

@@ -16,7 +16,7 @@ import httpx
 import pytest
 from benchmarks.mmproj import build_mmproj, picture
 from benchmarks.process import ServerProcess, free_port
-from openai import OpenAI
+from openai import BadRequestError, OpenAI
 from support.speech import SENTENCES, word_error_rate
 
 from edgeserve.store import Store
@@ -67,6 +67,37 @@ def server(config: Path) -> Iterator[Server]:
     code, _, errors = server.end()
     assert code == 0
     assert "Warning" not in errors
+
+
+def test_schemas_and_tools_through_the_official_client(server: Server) -> None:
+    """What a model of 135 million parameters says is still a valid call, and a valid answer."""
+    ai = OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
+    ask: Any = {"model": "llm", "messages": [{"role": "user", "content": "Weather in Rome?"}], "max_tokens": 60}
+    city = {"type": "object", "properties": {"city": {"enum": ["Rome", "Oslo"]}}, "required": ["city"]}
+    tool = {"type": "function", "function": {"name": "weather", "parameters": city}}
+    answer = ai.chat.completions.create(**ask, tools=[tool], tool_choice="required", parallel_tool_calls=False)
+    (call,) = answer.choices[0].message.tool_calls or []
+    assert call.function.name == "weather"
+    assert json.loads(call.function.arguments)["city"] in ("Rome", "Oslo")
+    chunks = list(ai.chat.completions.create(**ask, tools=[tool], tool_choice="required", stream=True))
+    deltas = [one for chunk in chunks for one in chunk.choices[0].delta.tool_calls or []]
+    assert deltas
+    assert chunks[-1].choices[0].finish_reason == "tool_calls"
+    history = [*ask["messages"], answer.choices[0].message.model_dump(exclude_none=True)]
+    history.append({"role": "tool", "tool_call_id": call.id, "content": "rain"})
+    later = ai.chat.completions.create(**ask | {"messages": history}, tools=[tool])
+    assert later.usage is not None
+    assert later.usage.completion_tokens > 0
+    form = {"type": "json_schema", "json_schema": {"name": "city", "schema": city, "strict": True}}
+    said = ai.chat.completions.create(**ask, response_format=form).choices[0].message.content
+    assert json.loads(said or "")["city"] in ("Rome", "Oslo")
+    form["json_schema"] = {"name": "city", "schema": {"not": city}}
+    with pytest.raises(BadRequestError, match="response_format: the schema uses not") as caught:
+        ai.chat.completions.create(**ask, response_format=form, stream=True)
+    assert caught.value.param == "response_format"
+    strange = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "if": city}}}
+    with pytest.raises(BadRequestError, match=r"tools\[0\].function.parameters: the schema uses if"):
+        ai.chat.completions.create(**ask, tools=[strange], tool_choice="required")
 
 
 def curl(*arguments: str) -> bytes:

@@ -5,10 +5,16 @@ from __future__ import annotations
 from edgeserve.api import image
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
-from edgeserve.errors import NotSupported
-from edgeserve.messages import ImagePart, Message, Role, TextPart
+from edgeserve.api.tools import check_results, read_calls
+from edgeserve.messages import ImagePart, Message, Role, TextPart, ToolCall
 
-ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+ROLES: dict[str, Role] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+}
 
 
 def read_messages(fields: Fields, limits: Limits) -> tuple[Message, ...]:
@@ -17,21 +23,32 @@ def read_messages(fields: Fields, limits: Limits) -> tuple[Message, ...]:
     count = sum(len(message.images) for message in messages)
     if count > limits.max_images:
         raise fields.error("messages", f"hold {count} images; the limit is {limits.max_images}")
+    check_results(fields, messages)
     return messages
 
 
 def _message(fields: Fields, limits: Limits) -> Message:
     role = fields.required_text("role")
-    if role == "tool" or fields.has("tool_calls"):
-        raise NotSupported("tools are not supported by this version", param="messages")
     if role not in ROLES:
         raise fields.error("role", f"must be one of {', '.join(ROLES)}, not {role!r}")
+    answered = fields.required_text("tool_call_id") if role == "tool" else ""
+    calls: tuple[ToolCall, ...] = ()
+    if fields.raw("tool_calls") not in (None, []):
+        if role != "assistant":
+            raise fields.error("tool_calls", "belong to messages of the assistant")
+        calls = read_calls(fields)
+    return Message(ROLES[role], _parts(fields, limits, optional=bool(calls)), calls, answered)
+
+
+def _parts(fields: Fields, limits: Limits, *, optional: bool) -> tuple[TextPart | ImagePart, ...]:
     content = fields.raw("content")
+    if content is None and optional:
+        return ()
     if isinstance(content, str):
-        return Message(ROLES[role], (TextPart(content),))
+        return (TextPart(content),)
     if not isinstance(content, list):
         raise fields.error("content", "must be a string or a list of parts")
-    return Message(ROLES[role], tuple(_part(part, limits) for part in fields.objects("content")))
+    return tuple(_part(part, limits) for part in fields.objects("content"))
 
 
 def _part(fields: Fields, limits: Limits) -> TextPart | ImagePart:

@@ -17,23 +17,35 @@ from edgeserve.api.conversation import read_messages
 from edgeserve.api.fields import Fields, read_json
 from edgeserve.api.limits import Limits
 from edgeserve.api.line import Call
+from edgeserve.api.response_format import read_format
+from edgeserve.api.tools import body, read_choice, read_tools
 from edgeserve.errors import EdgeserveError, NotSupported
-from edgeserve.messages import ChatRequest, Event, FinishEvent, ReasoningEvent, TokenEvent, TokenLogprob
+from edgeserve.messages import (
+    ChatRequest,
+    Event,
+    FinishEvent,
+    ReasoningEvent,
+    TokenEvent,
+    TokenLogprob,
+    ToolCall,
+    ToolCallEvent,
+)
 
 Logprobs = Sequence[TokenLogprob]
 CHAT = sampling.FIELDS | {"messages", "max_completion_tokens", "top_logprobs"}
-CHAT |= {"response_format", "tools", "tool_choice"}
-IGNORED = {"parallel_tool_calls"} | accepted.NAMES
+CHAT |= {"response_format", "tools", "tool_choice", "parallel_tool_calls", "functions", "function_call"}
+IGNORED = accepted.NAMES
 
 
 async def chat(request: Request) -> Call:
     fields = await read_json(request)
     fields.only(CHAT | IGNORED)
     accepted.check(fields)
-    _later(fields, ("tools", "tool_choice"))
+    _later(fields, ("functions", "function_call"))
     limits: Limits = request.app.state.limits
     messages = read_messages(fields, limits)
     job = models.choose(request.app.state.pool, fields.text("model"), models.answering_chat(messages))
+    form, tools = read_format(fields), read_tools(fields)
     older = fields.integer("max_tokens", 1, sampling.MAX_TOKENS)
     tokens = fields.integer("max_completion_tokens", 1, sampling.MAX_TOKENS) or older
     base = ChatRequest(
@@ -41,7 +53,10 @@ async def chat(request: Request) -> Call:
         max_tokens=tokens,
         stop=sampling.read_stop(fields),
         sampling=sampling.read(fields),
-        json_object=_json_object(fields),
+        json_object=form.json_object,
+        json_schema=form.json_schema,
+        tools=tools,
+        tool_choice=read_choice(fields, tools),
         logprobs=logprobs.read_chat(fields),
     )
     count = fields.integer("n", 1, limits.max_choices) or 1
@@ -53,16 +68,6 @@ def _later(fields: Fields, names: Sequence[str]) -> None:
     for name in names:
         if fields.has(name) and fields.raw(name) not in ([], "none"):
             raise NotSupported(f"{name} is not supported by this version", param=name)
-
-
-def _json_object(fields: Fields) -> bool:
-    form = fields.object("response_format")
-    kind = form.required_text("type") if form else "text"
-    if kind == "json_schema":
-        raise NotSupported("response_format json_schema is not supported by this version", param="response_format")
-    if kind not in ("text", "json_object"):
-        raise fields.error("response_format", f"must be of type text or json_object, not {kind!r}")
-    return kind == "json_object"
 
 
 class ChatShape:
@@ -77,6 +82,12 @@ class ChatShape:
         logged = logprobs.chat_logprobs(tokens)
         return {"index": index, "message": message, "logprobs": logged, "finish_reason": reason}
 
+    @staticmethod
+    def with_calls(choice: dict[str, Any], calls: Sequence[ToolCall]) -> dict[str, Any]:
+        message = choice["message"]
+        message |= {"content": message["content"] or None, "tool_calls": [body(call) for call in calls]}
+        return choice
+
     def opening(self, index: int) -> dict[str, Any] | None:
         return self._delta(index, {"role": "assistant", "content": ""})
 
@@ -88,8 +99,12 @@ class ChatShape:
     def closing(self, index: int, reason: str) -> dict[str, Any]:
         return self._delta(index, {}, reason)
 
+    def call(self, index: int, number: int, call: ToolCall) -> dict[str, Any]:
+        """The ``number``-th call of an answer."""
+        return self._delta(index, {"tool_calls": [{"index": number, **body(call)}]})
+
     @staticmethod
-    def _delta(index: int, delta: dict[str, str], reason: str | None = None) -> dict[str, Any]:
+    def _delta(index: int, delta: dict[str, Any], reason: str | None = None) -> dict[str, Any]:
         return {"index": index, "delta": delta, "logprobs": None, "finish_reason": reason}
 
 
@@ -134,12 +149,13 @@ class Completion:
         self._texts: dict[int, list[str]] = {}
         self._thoughts = defaultdict[int, list[str]](list)
         self._logprobs = defaultdict[int, list[TokenLogprob]](list)
+        self._calls: dict[int, list[ToolCall]] = {}
         self._finished: dict[int, FinishEvent] = {}
 
     def feed(self, index: int, event: Event) -> bytes:
         out = b""
         if index not in self._texts:
-            self._texts[index] = []
+            self._texts[index], self._calls[index] = [], []
             out = self._chunk(self._shape.opening(index))
         if isinstance(event, TokenEvent):
             self._texts[index].append(event.text)
@@ -148,6 +164,9 @@ class Completion:
             self._thoughts[index].append(event.text)
         if self.stream and isinstance(event, TokenEvent | ReasoningEvent):
             out += self._chunk(self._shape.delta(index, event))
+        elif isinstance(event, ToolCallEvent) and isinstance(self._shape, ChatShape):
+            out += self._chunk(self._shape.call(index, len(self._calls[index]), event.call))
+            self._calls[index].append(event.call)
         elif isinstance(event, FinishEvent):
             self._finished[index] = event
             out += self._chunk(self._shape.closing(index, event.reason))
@@ -163,7 +182,9 @@ class Completion:
 
     def _choice(self, index: int) -> dict[str, Any]:
         text, thoughts = "".join(self._texts[index]), "".join(self._thoughts[index])
-        return self._shape.choice(index, text, self._finished[index].reason, thoughts, self._logprobs[index])
+        made = self._shape.choice(index, text, self._finished[index].reason, thoughts, self._logprobs[index])
+        calls = self._calls[index]
+        return self._shape.with_calls(made, calls) if calls and isinstance(self._shape, ChatShape) else made
 
     def fail(self, error: EdgeserveError) -> bytes:
         return sse.event(failures.body(error)) + sse.DONE

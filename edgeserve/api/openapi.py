@@ -43,9 +43,11 @@ CONVERSATION = {
     "minItems": 1,
     "items": {
         "type": "object",
-        "required": ["role", "content"],
+        "required": ["role"],
         "properties": {
-            "role": {"type": "string", "enum": ["system", "developer", "user", "assistant"]},
+            "role": {"type": "string", "enum": ["system", "developer", "user", "assistant", "tool"]},
+            "tool_calls": {"type": "array", "items": {"type": "object"}},
+            "tool_call_id": text("of a tool's message: the call that it answers"),
             "content": {
                 "description": "text, or parts of type text and image_url (data: URLs)",
                 "oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}],
@@ -70,7 +72,6 @@ SAMPLING = {
     "logit_bias": {"type": "object", "additionalProperties": {"type": "number"}},
     "max_tokens": whole("tokens of one answer at most"),
 }
-JSON_FORM = {"type": "object", "properties": {"type": {"type": "string", "enum": ["text", "json_object"]}}}
 TOKENS = {"type": "array", "items": {"type": "integer", "minimum": 0}}
 PROMPTS = {
     "description": "a text, several, its tokens, or several lists of tokens",
@@ -81,6 +82,24 @@ PROMPTS = {
         {"type": "array", "items": TOKENS | {"minItems": 1}, "minItems": 1},
     ],
 }
+JSON_FORM = {
+    "type": "object",
+    "properties": {
+        "type": {"type": "string", "enum": ["text", "json_object", "json_schema"]},
+        "json_schema": schema("name schema", name=text("of the schema"), schema={"type": "object"}),
+    },
+}
+TOOLS = {
+    "type": "array",
+    "items": schema(
+        "type function",
+        type={"type": "string", "enum": ["function"]},
+        function=schema(
+            "name", name=text("to call it by"), description=text("what it does"), parameters={"type": "object"}
+        ),
+    ),
+}
+CHOICE = {"oneOf": [{"type": "string", "enum": ["none", "auto", "required"]}, {"type": "object"}]}
 TRANSCRIPT_FORMS = {"type": "string", "enum": ["json", "text", "srt", "vtt", "verbose_json"]}
 
 SCHEMAS: dict[str, dict[str, Any]] = {
@@ -103,6 +122,9 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         response_format=JSON_FORM,
         logprobs={"type": "boolean"},
         top_logprobs=whole("alternatives told with each token, at most 20; needs logprobs", 0),
+        tools=TOOLS,
+        tool_choice=CHOICE,
+        parallel_tool_calls={"type": "boolean", "default": True},
         **SAMPLING,
     ),
     "Completion": question(

@@ -181,12 +181,6 @@ def test_errors_have_the_clients_classes(ai: OpenAI) -> None:
     for token in ("²", "-1", "9" * 5000):
         with pytest.raises(openai.BadRequestError, match="logit_bias must be an object of token ids"):
             ai.chat.completions.create(model="llm", messages=HELLO, logit_bias={token: 1})
-    tools = [{"type": "function", "function": {"name": "f"}}]
-    with pytest.raises(openai.InternalServerError, match="tools is not supported"):
-        ai.chat.completions.create(model="llm", messages=HELLO, tools=tools)
-    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {}}}
-    with pytest.raises(openai.InternalServerError, match="json_schema"):
-        ai.chat.completions.create(model="llm", messages=HELLO, response_format=form)
 
 
 THOUGHT = [{"role": "user", "content": "<think> let me see </think> it is Paris"}]

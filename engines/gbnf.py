@@ -1,0 +1,104 @@
+"""Grammars in llama.cpp's own notation (GBNF): named rules, and those of JSON itself (RFC 8259).
+
+White space is kept short, since small models like to go on with it; characters stand for themselves rather than as
+escapes by number, so that lengths can be counted and no half of a surrogate pair can be said.
+"""
+
+from __future__ import annotations
+
+JSON = r"""
+value  ::= object | array | string | number | "true" | "false" | "null"
+object ::= "{" ( string ":" ws value ( "," ws string ":" ws value )* )? "}"
+array  ::= "[" ( value ( "," ws value )* )? "]"
+string ::= "\"" char* "\""
+char   ::= plain | "\\" ["\\/bfnrt]
+plain  ::= [\x20-\x21\x23-\x5B\x5D-\x7E\u00A0-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]
+number ::= integer ( "." [0-9]{1,15} )? ( [eE] [-+]? [0-9]{1,2} )?
+integer ::= "-"? ( "0" | [1-9] [0-9]{0,15} )
+ws     ::= " "?
+"""
+
+MAX_REPEATS = 2000
+"""Of one item: llama.cpp writes each out as a rule of its own and takes no more."""
+
+MAX_SIZE = 20_000
+"""Rules and written-out repeats of one grammar."""
+
+
+class Unsayable(ValueError):
+    """What a grammar cannot hold to; the text goes on after the name of the part."""
+
+
+def literal(text: str) -> str:
+    """Exactly this text."""
+    escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    return '"' + "".join(escapes.get(one, one) for one in text) + '"'
+
+
+def either(*choices: str) -> str:
+    unique = list(dict.fromkeys(choices))
+    return unique[0] if len(unique) == 1 else f"( {' | '.join(unique)} )"
+
+
+def repeat(item: str, low: int, high: int | None) -> str:
+    """``item`` from ``low`` to ``high`` times (None: any number of times)."""
+    if (low, high) == (0, None):
+        return f"{item}*"
+    if (low, high) == (1, 1):
+        return item
+    return f"{item}{{{low},{'' if high is None else high}}}"
+
+
+class Rules:
+    """Rules as they are made, equal ones once."""
+
+    def __init__(self) -> None:
+        self._bodies: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+        self._size = 0
+
+    def add(self, body: str) -> str:
+        """The name of a rule with this body. Raises Unsayable."""
+        if body not in self._names:
+            self._names[body] = self.reserve()
+            self._bodies[self._names[body]] = body
+        return self._names[body]
+
+    def reserve(self) -> str:
+        """A name for a rule that is defined later, so that it may speak of itself."""
+        self.count(1)
+        name = f"r{len(self._bodies)}"
+        self._bodies[name] = ""
+        return name
+
+    def define(self, name: str, body: str) -> None:
+        self._bodies[name] = body
+
+    def count(self, size: int) -> None:
+        """Raises Unsayable."""
+        self._size += size
+        if self._size > MAX_SIZE:
+            raise Unsayable(f"makes a grammar of more than {MAX_SIZE} parts; use fewer properties or smaller limits")
+
+    def repeat(self, item: str, low: int, high: int | None) -> str:
+        """``repeat``, or nothing where ``high`` is 0; a ``high`` beyond MAX_REPEATS becomes that. Raises Unsayable."""
+        if low > MAX_REPEATS:
+            raise Unsayable(f"asks for at least {low} repeats; up to {MAX_REPEATS} are possible")
+        if high is not None and high < low:
+            raise Unsayable(f"asks for at least {low} and at most {high} repeats")
+        if high is not None:
+            high = min(high, MAX_REPEATS)
+        self.count(max(low, high or 0))
+        return "" if high == 0 else repeat(item, low, high)
+
+    def listed(self, item: str, low: int, high: int | None) -> str:
+        """The same with commas between. Raises Unsayable."""
+        if high is not None and (high == 0 or high < low):
+            return self.repeat(item, low, high)
+        rest = self.repeat(f'( "," ws {item} )', max(0, low - 1), None if high is None else high - 1)
+        return f"{item} {rest}" if low else f"( {item} {rest} )?"
+
+    def text(self, root: str) -> str:
+        """The whole grammar."""
+        lines = [f"{name} ::= {body}" for name, body in self._bodies.items()]
+        return "\n".join([f"root ::= {root}", *lines]) + JSON

@@ -1,0 +1,32 @@
+"""Sets of characters, as ranges of code points, and how GBNF writes them."""
+
+from __future__ import annotations
+
+Ranges = list[tuple[int, int]]
+
+
+def without(ranges: Ranges, removed: Ranges) -> Ranges:
+    for low, high in removed:
+        ranges = [
+            part
+            for start, end in ranges
+            for part in ((start, min(end, low - 1)), (max(start, high + 1), end))
+            if part[0] <= part[1]
+        ]
+    return ranges
+
+
+ALL: Ranges = [(0x20, 0x7E), (0xA0, 0xD7FF), (0xE000, 0xFFFD), (0x10000, 0x10FFFF)]
+"""Without control characters and halves of surrogate pairs."""
+
+ASCII: Ranges = [(0x20, 0x7E)]
+PLAIN = without(ALL, [(0x22, 0x22), (0x5C, 0x5C)])
+"""What stands for itself in a JSON string."""
+
+
+def one_of(ranges: Ranges) -> str:
+    return "[" + "".join(f"{_code(low)}-{_code(high)}" for low, high in ranges) + "]"
+
+
+def _code(point: int) -> str:
+    return f"\\U{point:08X}" if point > 0xFFFF else f"\\u{point:04X}"

@@ -1,0 +1,154 @@
+"""Calls of tools in what a model says: ``<tool_call>`` blocks anywhere, or an answer that is JSON from its start."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+from edgeserve.messages import ChatEvent, FinishEvent, TokenEvent, Tool, ToolCall, ToolCallEvent
+
+OPENING, CLOSING = "<tool_call>", "</tool_call>"
+
+HEAD = r"\s*(?:<\|python_tag\|>|```(?:json)?)?\s*(?:\[\s*)?"
+JSON_CALL = re.compile(HEAD + r'\{\s*"(?:name|type|function|arguments|parameters)"')
+UNDECIDED = re.compile(r'\s*(?:<[|a-z_]*>?|`{1,3}[json]*)?\s*(?:\[\s*)?(?:\{\s*(?:"[a-z]*)?)?')
+"""Texts that may yet become the beginning of such a call."""
+BETWEEN = re.compile(r"(?:[\s;,\[\]]|<\|python_tag\|>|```(?:json)?)*")
+
+
+def with_calls(
+    events: Iterable[ChatEvent | None], tools: Iterable[Tool], *, several: bool
+) -> Iterator[ChatEvent | None]:
+    """The same events with the calls of ``tools`` (the first, unless ``several``) taken out of the text.
+
+    What only looks like a call stays text. None goes through.
+    """
+    reader = CallReader({tool.name for tool in tools})
+    called = False
+    for event in events:
+        if isinstance(event, TokenEvent):
+            found = reader.feed(event.text)
+        else:
+            found = reader.rest() if isinstance(event, FinishEvent) else []
+        for one in found:
+            if isinstance(one, str):
+                yield event if isinstance(event, TokenEvent) and one == event.text else TokenEvent(one)
+            elif several or not called:
+                called = True
+                yield ToolCallEvent(one)
+        if isinstance(event, FinishEvent) and called and event.reason == "stop":
+            yield dataclasses.replace(event, reason="tool_calls")
+        elif not isinstance(event, TokenEvent):
+            yield event
+
+
+class CallReader:
+    """Feed it text; it gives out text that is none of a call, and calls once they are whole."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = names
+        self._pending = ""
+        self._read = self._beginning
+
+    def feed(self, text: str) -> list[str | ToolCall]:
+        self._pending += text
+        found: list[str | ToolCall] = []
+        while self._read(found):
+            pass
+        return [one for one in found if one]
+
+    def rest(self) -> list[str | ToolCall]:
+        """What was held back, when no more comes."""
+        text, self._pending = self._pending, ""
+        if self._read == self._inside:
+            return [*self._calls(text)] or [OPENING + text]
+        calls = self._calls(text) if self._read == self._to_the_end else []
+        return [*calls] or ([text] if text else [])
+
+    # Each takes what it can from the pending text, and tells whether another is to go on with the rest.
+
+    def _beginning(self, found: list[str | ToolCall]) -> bool:
+        if JSON_CALL.match(self._pending):
+            self._read = self._to_the_end
+        elif not UNDECIDED.fullmatch(self._pending):
+            self._read = self._text
+            return True
+        return False
+
+    def _to_the_end(self, found: list[str | ToolCall]) -> bool:
+        return False
+
+    def _text(self, found: list[str | ToolCall]) -> bool:
+        text, opening, rest = self._pending.partition(OPENING)
+        if opening:
+            found.append(text if text.strip() else "")
+            self._pending, self._read = rest, self._inside
+            return True
+        held = next((size for size in range(len(OPENING) - 1, 0, -1) if text.endswith(OPENING[:size])), 0)
+        cut = len(text) - held
+        found.append(text[:cut])
+        self._pending = text[cut:]
+        return False
+
+    def _inside(self, found: list[str | ToolCall]) -> bool:
+        text, closing, rest = self._pending.partition(CLOSING)
+        if not closing:
+            return False
+        calls = self._calls(text)
+        found += calls or [OPENING + text + CLOSING]
+        self._pending, self._read = rest, self._after if calls else self._text
+        return True
+
+    def _after(self, found: list[str | ToolCall]) -> bool:
+        """White space between two calls says nothing."""
+        self._pending = self._pending.lstrip()
+        if self._pending:
+            self._read = self._text
+        return bool(self._pending)
+
+    def _calls(self, text: str) -> list[ToolCall]:
+        """The calls that the whole text consists of; none when there is anything else in it."""
+        calls = []
+        at = _skip(text, 0)
+        while at < len(text):
+            try:
+                value, at = DECODER.raw_decode(text, at)
+            except (ValueError, RecursionError):
+                return []
+            call = _call(value)
+            if call is None or call.name not in self._names:
+                return []
+            calls.append(call)
+            at = _skip(text, at)
+        return calls
+
+
+def _skip(text: str, at: int) -> int:
+    found = BETWEEN.match(text, at)
+    return found.end() if found else at
+
+
+def _call(value: Any) -> ToolCall | None:
+    if isinstance(value, dict) and isinstance(value.get("function"), dict):
+        value = value["function"]  # as OpenAI writes it
+    if not isinstance(value, dict) or not isinstance(value.get("name"), str):
+        return None
+    arguments = value.get("arguments", value.get("parameters", {}))
+    if isinstance(arguments, str):
+        try:
+            arguments = DECODER.decode(arguments)
+        except (ValueError, RecursionError):
+            return None
+    if not isinstance(arguments, dict):
+        return None
+    return ToolCall(value["name"], json.dumps(arguments, ensure_ascii=False))
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+DECODER = json.JSONDecoder(parse_constant=_no_constant)

@@ -1,0 +1,83 @@
+"""How a model is told of tools, and how it writes calls of them: as its chat template has it, else in plain JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from edgeserve.messages import Message, TextPart, Tool, ToolCall
+
+DESCRIPTION = """You can call these functions:
+{tools}
+
+To call one, answer with nothing but one JSON object: {{"name": "<function>", "arguments": {{<its arguments>}}}}"""
+SEVERAL = "\nTo call several, write one such object on each line."
+
+
+@dataclass(frozen=True, slots=True)
+class CallForm:
+    """What a call looks like: the texts around its JSON object, and the key of its arguments."""
+
+    opening: str = ""
+    closing: str = ""
+    key: str = "arguments"
+
+
+TAGGED = CallForm("<tool_call>\n", "\n</tool_call>")
+"""Hermes and Qwen."""
+
+
+def form_of(template: str) -> CallForm:
+    """The form that a chat template teaches, by its Jinja source."""
+    if "<tool_call>" in template:
+        return TAGGED
+    return CallForm(key="parameters") if '"parameters": ' in template else CallForm()  # Llama 3, or plain
+
+
+def as_functions(tools: Sequence[Tool]) -> list[dict[str, Any]]:
+    """As chat templates take them, which is as OpenAI's clients send them."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": json.loads(tool.parameters),
+            },
+        }
+        for tool in tools
+    ]
+
+
+def described(messages: Sequence[Message], tools: Sequence[Tool], *, several: bool) -> list[Message]:
+    """The conversation for a template without tools: they stand in the system message, calls and results as text."""
+    turns: list[Message] = []
+    names = {call.id: call.name for message in messages for call in message.tool_calls}
+    for message in messages:
+        if message.tool_calls:
+            text = "\n".join([*([message.text] if message.text else []), *map(written, message.tool_calls)])
+            turns.append(Message(message.role, (TextPart(text),)))
+        elif message.role == "tool":
+            result = TextPart(f"Result of {names.get(message.tool_call_id, 'a function')}: {message.text}")
+            if turns[-1].tool_call_id:  # several results are one turn, as templates want roles to alternate
+                turns[-1] = dataclasses.replace(turns[-1], parts=(*turns[-1].parts, TextPart("\n"), result))
+            else:
+                turns.append(Message("user", (result,), tool_call_id=message.tool_call_id))
+        else:
+            turns.append(message)
+    if tools:
+        listed = "\n".join(json.dumps(one["function"], ensure_ascii=False) for one in as_functions(tools))
+        text = DESCRIPTION.format(tools=listed) + (SEVERAL if several else "")
+        if turns and turns[0].role == "system":
+            turns[0] = Message("system", (*turns[0].parts, TextPart(f"\n\n{text}")))
+        else:
+            turns.insert(0, Message("system", (TextPart(text),)))
+    return turns
+
+
+def written(call: ToolCall) -> str:
+    """The plain form."""
+    return f'{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}'
