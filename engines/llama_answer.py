@@ -64,4 +64,5 @@ def answer(
 
 def _thoughts(prompt: Prompt, request: ChatRequest) -> Thoughts | None:
     """A raw prompt is continued as it is; a grammar leaves no room for thoughts."""
-    return None if request.prompt is not None or request.json_object else Thoughts(opened=prompt.thinks)
+    held = request.json_object or request.json_schema is not None or request.tool_choice.required
+    return None if held or request.prompt is not None else Thoughts(opened=prompt.thinks)
