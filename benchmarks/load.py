@@ -28,8 +28,8 @@ class Ask:
     name: str
     path: str
     read: Callable[[bytes], Any]
-    json: Mapping[str, Any] | None = None
-    files: Mapping[str, Any] | None = None
+    json: Mapping[str, Any] | None = field(default=None, repr=False)
+    files: Mapping[str, Any] | None = field(default=None, repr=False)
 
 
 def chat(text: str, tokens: int, *, stream: bool = False) -> Ask:
