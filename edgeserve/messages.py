@@ -6,12 +6,15 @@ at 16 kHz, output int16 little-endian mono at the event's own rate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 INPUT_SAMPLE_RATE = 16_000
 """Rate of all audio handed to a speech-to-text engine, in Hz."""
+
+PIECE_SECONDS = 10
+"""Of sound, handed over at once."""
 
 Role = Literal["system", "user", "assistant", "tool"]
 FinishReason = Literal["stop", "length", "tool_calls"]
@@ -195,20 +198,36 @@ class EmbeddingEvent:
     tokens: int
 
 
+class Audio(Protocol):
+    """Sound to be read piece by piece, so that an hour of it is never in memory at once. Picklable."""
+
+    def pieces(self) -> Iterator[bytes]:
+        """Some seconds each, in order: float32 little-endian mono at 16 kHz. From the start each time it is called.
+        Raises UnsupportedMedia and TooLarge where the sound turns out broken or too long."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pcm:
+    """Samples that are in memory already."""
+
+    data: bytes = field(repr=False)
+
+    def pieces(self) -> Iterator[bytes]:
+        step = PIECE_SECONDS * INPUT_SAMPLE_RATE * 4
+        for start in range(0, len(self.data), step):
+            yield self.data[start : start + step]
+
+
 @dataclass(frozen=True, slots=True)
 class TranscribeRequest:
-    """Speech to write down. ``pcm`` is float32 little-endian mono at 16 kHz; ``language`` an ISO 639-1 code or None."""
+    """Speech to write down; ``language`` an ISO 639-1 code or None."""
 
-    pcm: bytes = field(repr=False)
+    audio: Audio = field(repr=False)
     language: str | None = None
     prompt: str | None = None
     temperature: float = 0.0
     word_timestamps: bool = False
-
-    @property
-    def duration(self) -> float:
-        """Length of the audio in seconds."""
-        return len(self.pcm) / 4 / INPUT_SAMPLE_RATE
 
 
 @dataclass(frozen=True, slots=True)

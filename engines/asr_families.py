@@ -48,7 +48,7 @@ class OnnxAsrModel:
     def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
         import numpy
 
-        samples = numpy.frombuffer(request.pcm, "<f4")
+        samples = numpy.frombuffer(b"".join(request.audio.pieces()), "<f4")
         start = 0
         while start < len(samples):
             if cancel.is_set():
@@ -59,7 +59,7 @@ class OnnxAsrModel:
                 yield segment(result, start / INPUT_SAMPLE_RATE, end / INPUT_SAMPLE_RATE, request.word_timestamps)
             start = end
         if not cancel.is_set():
-            yield TranscriptEnd(request.language or "en", request.duration)
+            yield TranscriptEnd(request.language or "en", len(samples) / INPUT_SAMPLE_RATE)
 
     def _recognize(self, samples: Any, language: str | None) -> Any:
         settings = {"language": language} if language else {}

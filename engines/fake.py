@@ -284,13 +284,15 @@ class FakeSpeechToText(FakeEngine):
         self._require(Rung.HOT)
         self._fail("run")
         second = INPUT_SAMPLE_RATE * 4
-        for index in range(math.ceil(len(request.pcm) / second)):
+        pcm = b"".join(request.audio.pieces())
+        duration = len(pcm) / second
+        for index in range(math.ceil(duration)):
             if cancel.is_set():
                 return
             self._work()
-            if any(request.pcm[index * second : (index + 1) * second]):
-                yield SegmentEvent(float(index), min(index + 1.0, request.duration), f" {index + 1}")
-        yield TranscriptEnd(request.language or "en", request.duration)
+            if any(pcm[index * second : (index + 1) * second]):
+                yield SegmentEvent(float(index), min(index + 1.0, duration), f" {index + 1}")
+        yield TranscriptEnd(request.language or "en", duration)
 
 
 class FakeTextToSpeech(FakeEngine):

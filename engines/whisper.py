@@ -14,7 +14,7 @@ from typing import Any
 
 from edgeserve.engine import Cancel
 from edgeserve.errors import InvalidRequest
-from edgeserve.messages import SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
+from edgeserve.messages import INPUT_SAMPLE_RATE, SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
 from engines import whisper_features as features
 from engines.whisper_decode import MAX_POSITIONS, Cancelled, Decoded, Graphs, decode, detect_language
 from engines.whisper_text import SECONDS_PER_TIMESTAMP, Vocabulary
@@ -47,7 +47,7 @@ class Whisper:
         import numpy
 
         language = self._language(request.language)
-        samples = numpy.frombuffer(request.pcm, "<f4")
+        samples = numpy.frombuffer(b"".join(request.audio.pieces()), "<f4")
         if cancel.is_set():
             raise Cancelled
         if not len(samples):
@@ -76,7 +76,7 @@ class Whisper:
             if best.temperature > PROMPT_RESET_TEMPERATURE:
                 carried = []
             at += moved
-        yield TranscriptEnd(language or "en", request.duration)
+        yield TranscriptEnd(language or "en", len(samples) / INPUT_SAMPLE_RATE)
 
     def _language(self, wanted: str | None) -> str | None:
         if not self._words.languages:

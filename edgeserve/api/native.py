@@ -20,6 +20,7 @@ from edgeserve.messages import (
     ChatRequest,
     Event,
     Message,
+    Pcm,
     SpeakRequest,
     TextPart,
     TokenEvent,
@@ -165,7 +166,7 @@ async def transcribe(request: Request) -> Call:
     form.fields.only(("language", "prompt", keep_alive.FIELD))
     seconds = keep_alive.read(form.fields)
     pcm = await asyncio.to_thread(audio.decode_wav, form.file, _limits(request))
-    wanted = TranscribeRequest(pcm, form.fields.text("language"), form.fields.text("prompt"))
+    wanted = TranscribeRequest(Pcm(pcm), form.fields.text("language"), form.fields.text("prompt"))
     return Call("asr", [wanted], transcripts.Native(), seconds)
 
 

@@ -13,7 +13,7 @@ from edgeserve.api.limits import Limits
 from edgeserve.api.line import Call, Renderer
 from edgeserve.api.native import WavBody, speak_request
 from edgeserve.errors import EdgeserveError, NotSupported
-from edgeserve.messages import AudioEvent, Event, TranscribeRequest
+from edgeserve.messages import AudioEvent, Event, Pcm, TranscribeRequest
 
 FORM = {"model", "language", "prompt", "response_format", "temperature", "timestamp_granularities", "stream"}
 FORM |= {keep_alive.FIELD}
@@ -42,7 +42,7 @@ async def transcriptions(request: Request) -> Call:
         raise fields.error("response_format", f"must be one of {known}, not {name!r}")
     seconds = keep_alive.read(fields)
     wanted = TranscribeRequest(
-        pcm=await asyncio.to_thread(audio.decode_wav, form.file, request.app.state.limits, "file"),
+        audio=Pcm(await asyncio.to_thread(audio.decode_wav, form.file, request.app.state.limits, "file")),
         language=fields.text("language") or None,
         prompt=fields.text("prompt"),
         temperature=uploads.number(fields, "temperature", 0.0, 1.0, 0.0),

@@ -8,7 +8,7 @@ from pathlib import Path
 from edgeserve.commands import Call
 from edgeserve.commands.session import open_session
 from edgeserve.errors import EngineFailure, InvalidRequest
-from edgeserve.messages import AudioEvent, SegmentEvent, SpeakRequest, TranscribeEvent, TranscribeRequest
+from edgeserve.messages import AudioEvent, Pcm, SegmentEvent, SpeakRequest, TranscribeEvent, TranscribeRequest
 from edgeserve.terminal import is_terminal
 
 
@@ -22,7 +22,7 @@ def transcribe(call: Call) -> int:
     pcm = decode_wav(data, Limits(), args.file)
     forms = {"json": transcripts.Native, "srt": transcripts.Srt, "vtt": transcripts.Vtt}
     with open_session(call, "asr") as session:
-        request = TranscribeRequest(pcm, args.language)
+        request = TranscribeRequest(Pcm(pcm), args.language)
         if args.format == "text":
             session.ask(request, Printer().take)
             print()

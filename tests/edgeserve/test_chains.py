@@ -19,6 +19,7 @@ from edgeserve.messages import (
     EmbedRequest,
     ImagePart,
     Message,
+    Pcm,
     Request,
     SpeakRequest,
     TextPart,
@@ -40,7 +41,7 @@ CHAINS: Mapping[str, tuple[Job, ...]] = {"speak": ("llm", "asr")}
         (ChatRequest(prompt="hello"), "chat"),
         (EmbedRequest(("hello",)), "embed"),
         (ChatRequest((Message("user", (TextPart("what?"), ImagePart(b""))),)), "vision"),
-        (TranscribeRequest(b""), "transcribe"),
+        (TranscribeRequest(Pcm(b"")), "transcribe"),
         (SpeakRequest("hello"), "speak"),
     ],
 )

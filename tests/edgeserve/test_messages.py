@@ -10,7 +10,7 @@ import pytest
 
 from edgeserve import errors
 from edgeserve.engine import Footprint, ModelSpec
-from edgeserve.messages import ChatRequest, ImagePart, Message, TextPart, TranscribeRequest
+from edgeserve.messages import ChatRequest, ImagePart, Message, Pcm, TextPart, TranscribeRequest
 
 
 def test_a_message_joins_its_text_and_keeps_its_images() -> None:
@@ -20,12 +20,17 @@ def test_a_message_joins_its_text_and_keeps_its_images() -> None:
     assert ChatRequest((message, message)).images == (image, image)
 
 
-def test_audio_knows_its_length() -> None:
-    assert TranscribeRequest(bytes(4 * 24_000)).duration == 1.5
+def test_samples_come_in_pieces_and_again_from_the_start() -> None:
+    data = bytes(range(256)) * 5_000
+    audio = Pcm(data)
+    pieces = list(audio.pieces())
+    assert b"".join(pieces) == data
+    assert len(pieces) == 2
+    assert list(audio.pieces()) == pieces
 
 
 def test_requests_are_frozen_and_hide_their_bytes() -> None:
-    request = TranscribeRequest(b"secret audio")
+    request = TranscribeRequest(Pcm(b"secret audio"))
     with pytest.raises(dataclasses.FrozenInstanceError):
         request.language = "en"  # type: ignore[misc]
     assert "secret" not in repr(request)

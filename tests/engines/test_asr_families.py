@@ -14,7 +14,7 @@ from support.contract import SpeechToTextContract
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import EngineFailure, NotSupported
-from edgeserve.messages import SegmentEvent, TranscribeRequest, TranscriptEnd
+from edgeserve.messages import Pcm, SegmentEvent, TranscribeRequest, TranscriptEnd
 from engines import asr_families
 from engines.asr_onnx import OnnxSpeechToText
 
@@ -27,7 +27,7 @@ def spec_in(folder: Path, **options: object) -> ModelSpec:
 
 
 def transcribe(engine: OnnxSpeechToText, samples: Any, **settings: Any) -> list[Any]:
-    return list(engine.transcribe(TranscribeRequest(samples.tobytes(), **settings), threading.Event()))
+    return list(engine.transcribe(TranscribeRequest(Pcm(samples.tobytes()), **settings), threading.Event()))
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_long_audio_is_heard_window_by_window_without_loss(engine: OnnxSpeechToT
 
 def test_cancel_stops_at_the_next_window(engine: OnnxSpeechToText) -> None:
     cancel = threading.Event()
-    events = engine.transcribe(TranscribeRequest(tone_asr.tones(*[LOW, HIGH] * 15).tobytes()), cancel)
+    events = engine.transcribe(TranscribeRequest(Pcm(tone_asr.tones(*[LOW, HIGH] * 15).tobytes())), cancel)
     assert isinstance(next(events), SegmentEvent)
     cancel.set()
     assert list(events) == []

@@ -29,14 +29,14 @@ import json, sys, threading
 from pathlib import Path
 from edgeserve.engine import ModelSpec
 from edgeserve.memory import heap
-from edgeserve.messages import TranscribeRequest
+from edgeserve.messages import Pcm, TranscribeRequest
 from engines import pages
 from engines.asr_onnx import OnnxSpeechToText
 
 heap.tune()
 files = {role: Path(path) for role, path in json.loads(sys.argv[1]).items()}
 engine = OnnxSpeechToText(ModelSpec("asr", "whisper-tiny.en", "", files, threads=2))
-request = TranscribeRequest(sys.stdin.buffer.read())
+request = TranscribeRequest(Pcm(sys.stdin.buffer.read()))
 
 def private():
     heap.trim()

@@ -14,7 +14,7 @@ from support.speech import SENTENCES, STORY, spoken, word_error_rate
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import EngineFailure, InvalidRequest
-from edgeserve.messages import SegmentEvent, TranscribeRequest, TranscriptEnd
+from edgeserve.messages import Pcm, SegmentEvent, TranscribeRequest, TranscriptEnd
 from engines import asr_onnx, pages, whisper_features
 from engines.asr_onnx import OnnxSpeechToText
 from engines.onnx_prepare import Prepared
@@ -44,7 +44,7 @@ def reference(checkpoint: Path) -> Any:
 
 
 def transcribe(engine: OnnxSpeechToText, samples: Any, **settings: Any) -> list[Any]:
-    request = TranscribeRequest(numpy.asarray(samples, "<f4").tobytes(), **settings)
+    request = TranscribeRequest(Pcm(numpy.asarray(samples, "<f4").tobytes()), **settings)
     return list(engine.transcribe(request, threading.Event()))
 
 
@@ -151,7 +151,7 @@ def test_cancel_stops_within_a_token(engine: OnnxSpeechToText) -> None:
             return self.asked > 5
 
     cancel = After()
-    request = TranscribeRequest(spoken(STORY).tobytes())
+    request = TranscribeRequest(Pcm(spoken(STORY).tobytes()))
     assert list(engine.transcribe(request, cancel)) == []
     assert cancel.asked == 6
 

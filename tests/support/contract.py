@@ -27,6 +27,7 @@ from edgeserve.messages import (
     EmbedRequest,
     FinishEvent,
     Message,
+    Pcm,
     Sampling,
     SegmentEvent,
     SpeakRequest,
@@ -229,7 +230,7 @@ class SpeechToTextContract(EngineContract):
     """float32 speech at 16 kHz, a few seconds of it."""
 
     def run(self, engine: Any, cancel: threading.Event) -> Iterator[Any]:
-        return engine.transcribe(TranscribeRequest(pcm=self.pcm), cancel)
+        return engine.transcribe(TranscribeRequest(Pcm(self.pcm)), cancel)
 
     def test_segments_in_order_then_one_end(self, hot: Any) -> None:
         *segments, end = list(self.run(hot, threading.Event()))
@@ -242,7 +243,7 @@ class SpeechToTextContract(EngineContract):
         assert all(segment.start <= segment.end <= end.duration + 0.02 for segment in segments)
 
     def test_silence_has_no_words(self, hot: Any) -> None:
-        events = list(hot.transcribe(TranscribeRequest(pcm=bytes(4 * 16_000)), threading.Event()))
+        events = list(hot.transcribe(TranscribeRequest(Pcm(bytes(4 * 16_000))), threading.Event()))
         assert "".join(event.text for event in events[:-1]).strip() == ""
 
 
