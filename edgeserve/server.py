@@ -78,7 +78,7 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 application,
                 loop="asyncio",
-                http="h11",
+                http="httptools",
                 ws="none",
                 lifespan="on",
                 log_config=None,
