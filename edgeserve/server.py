@@ -78,7 +78,7 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 application,
                 loop="asyncio",
-                http="httptools",
+                http="h11",
                 ws="none",
                 lifespan="on",
                 log_config=None,
