@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+
 from engines.llama_runtime import SPINS
 
 
