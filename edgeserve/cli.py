@@ -155,7 +155,7 @@ def _vision(commands: Any) -> None:
 
 def _transcribe(commands: Any) -> None:
     parser = _command(commands, "transcribe", "audio:transcribe", "write down speech")
-    parser.add_argument("file", metavar="FILE", help="WAV file; - reads it from stdin")
+    parser.add_argument("file", metavar="FILE", help="file of sound or video; - reads it from stdin")
     parser.add_argument("--format", choices=("text", "json", "srt", "vtt"), default="text")
     parser.add_argument("--language", metavar="CODE", help="ISO 639-1 code of what is spoken")
     _engine_options(parser, "asr_model")

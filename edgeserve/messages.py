@@ -203,7 +203,7 @@ class Audio(Protocol):
 
     def pieces(self) -> Iterator[bytes]:
         """Some seconds each, in order: float32 little-endian mono at 16 kHz. From the start each time it is called.
-        Raises UnsupportedMedia and TooLarge where the sound turns out broken or too long."""
+        Raises InvalidRequest where the sound turns out broken or too long."""
         ...
 
 

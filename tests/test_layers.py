@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 
 RUNTIMES = {"llama_cpp", "onnxruntime", "onnx_asr", "mlx", "mlx_whisper", "hibari"}
 HTTP = {"starlette", "uvicorn", "httpx", "openai"}
-HEAVY = RUNTIMES | {"numpy", "onnx", "huggingface_hub", "jinja2"}
+HEAVY = RUNTIMES | {"av", "numpy", "onnx", "huggingface_hub", "jinja2"}
 
 LEAVES = {"edgeserve.errors", "edgeserve.messages"}
 CONTRACT = LEAVES | {"edgeserve.engine"}
@@ -32,6 +32,7 @@ ARROWS: dict[str, set[str]] = {
     "edgeserve.manifest": CONTRACT | {"edgeserve.sources", "edgeserve.convert", "edgeserve.wanted"},
     "edgeserve.store": CONTRACT | {"edgeserve.sources", "edgeserve.convert", "edgeserve.wanted", "edgeserve.manifest"},
     "edgeserve.memory": CONTRACT | {"edgeserve.memory"},
+    "edgeserve.audio": LEAVES | {"edgeserve.audio"},
     "edgeserve.work": LEAVES,
     "edgeserve.worker": set(),
     "edgeserve.prefetch": set(),
@@ -41,7 +42,7 @@ ARROWS: dict[str, set[str]] = {
     "edgeserve.monitor": CONTRACT | {"edgeserve.memory", "edgeserve.gate"},
     "edgeserve.pool": CONTRACT
     | {"edgeserve.memory", "edgeserve.gate", "edgeserve.monitor", "edgeserve.work", "edgeserve.prefetch"},
-    "edgeserve.api": CONTRACT | {"edgeserve", "edgeserve.api", "edgeserve.pool", "edgeserve.logs"},
+    "edgeserve.api": CONTRACT | {"edgeserve", "edgeserve.api", "edgeserve.audio", "edgeserve.pool", "edgeserve.logs"},
     "engines": CONTRACT | {"engines"},
 }
 """What each room may import of ours. Rooms that stand above all others (app, server, cli, doctor) are not listed."""

@@ -8,19 +8,20 @@ from typing import Any
 
 from starlette.requests import Request
 
-from edgeserve.api import audio, failures, image, keep_alive, models, sse, transcripts
+from edgeserve.api import failures, image, keep_alive, models, sse, transcripts
 from edgeserve.api.conversation import read_messages
 from edgeserve.api.fields import Fields, read_json
 from edgeserve.api.limits import Limits
 from edgeserve.api.line import Call
 from edgeserve.api.uploads import read_upload
+from edgeserve.audio.clip import check_audio
+from edgeserve.audio.wav import wav
 from edgeserve.errors import EdgeserveError
 from edgeserve.messages import (
     AudioEvent,
     ChatRequest,
     Event,
     Message,
-    Pcm,
     SpeakRequest,
     TextPart,
     TokenEvent,
@@ -92,7 +93,7 @@ class WavBody:
         return b""
 
     def end(self) -> bytes:
-        return audio.wav((piece.pcm for piece in self._pieces), self._pieces[0].sample_rate)
+        return wav((piece.pcm for piece in self._pieces), self._pieces[0].sample_rate)
 
     def fail(self, error: EdgeserveError) -> bytes:
         return b""
@@ -165,8 +166,8 @@ async def transcribe(request: Request) -> Call:
     form = await read_upload(request, "audio")
     form.fields.only(("language", "prompt", keep_alive.FIELD))
     seconds = keep_alive.read(form.fields)
-    pcm = await asyncio.to_thread(audio.decode_wav, form.file, _limits(request))
-    wanted = TranscribeRequest(Pcm(pcm), form.fields.text("language"), form.fields.text("prompt"))
+    audio = await asyncio.to_thread(check_audio, form.file, _limits(request).max_audio_seconds)
+    wanted = TranscribeRequest(audio, form.fields.text("language"), form.fields.text("prompt"))
     return Call("asr", [wanted], transcripts.Native(), seconds)
 
 

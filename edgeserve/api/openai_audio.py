@@ -7,13 +7,15 @@ import base64
 
 from starlette.requests import Request
 
-from edgeserve.api import audio, failures, keep_alive, models, sse, transcripts, uploads
+from edgeserve.api import failures, keep_alive, models, sse, transcripts, uploads
 from edgeserve.api.fields import read_json
 from edgeserve.api.limits import Limits
 from edgeserve.api.line import Call, Renderer
 from edgeserve.api.native import WavBody, speak_request
+from edgeserve.audio.clip import check_audio
+from edgeserve.audio.wav import wav_header
 from edgeserve.errors import EdgeserveError, NotSupported
-from edgeserve.messages import AudioEvent, Event, Pcm, TranscribeRequest
+from edgeserve.messages import AudioEvent, Event, TranscribeRequest
 
 FORM = {"model", "language", "prompt", "response_format", "temperature", "timestamp_granularities", "stream"}
 FORM |= {keep_alive.FIELD}
@@ -41,8 +43,9 @@ async def transcriptions(request: Request) -> Call:
         known = ", ".join([*transcripts.FORMS, "verbose_json"])
         raise fields.error("response_format", f"must be one of {known}, not {name!r}")
     seconds = keep_alive.read(fields)
+    limits: Limits = request.app.state.limits
     wanted = TranscribeRequest(
-        audio=Pcm(await asyncio.to_thread(audio.decode_wav, form.file, request.app.state.limits, "file")),
+        audio=await asyncio.to_thread(check_audio, form.file, limits.max_audio_seconds, "file"),
         language=fields.text("language") or None,
         prompt=fields.text("prompt"),
         temperature=uploads.number(fields, "temperature", 0.0, 1.0, 0.0),
@@ -88,7 +91,7 @@ class SpeechStream:
     def feed(self, index: int, event: Event) -> bytes:
         if not isinstance(event, AudioEvent):
             return b""
-        head = audio.wav_header(event.sample_rate, None) if self._header else b""
+        head = wav_header(event.sample_rate, None) if self._header else b""
         self._header = False
         return head + event.pcm
 

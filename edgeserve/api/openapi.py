@@ -100,6 +100,7 @@ TOOLS = {
     ),
 }
 CHOICE = {"oneOf": [{"type": "string", "enum": ["none", "auto", "required"]}, {"type": "object"}]}
+SOUND = "WAV, MP3, M4A, FLAC, Ogg, Opus, WebM, AIFF, CAF, AMR, or a video that holds sound"
 TRANSCRIPT_FORMS = {"type": "string", "enum": ["json", "text", "srt", "vtt", "verbose_json"]}
 
 SCHEMAS: dict[str, dict[str, Any]] = {
@@ -113,7 +114,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "Soap": question("transcript", transcript=text("of the consultation"), max_length=whole("tokens at most")),
     "Summarize": question("text", text=text("to be summarized"), max_length=whole("tokens at most")),
     "Image": question("image", image=file("PNG, JPEG, GIF or BMP"), prompt=text("what to do with it")),
-    "Recording": question("audio", audio=file("WAV"), language=text("ISO 639-1"), prompt=text("earlier text")),
+    "Recording": question("audio", audio=file(SOUND), language=text("ISO 639-1"), prompt=text("earlier text")),
     "Speak": question("text", text=text("to be said"), voice=text("see /v1/tts/voices"), speed=number("", 0.25, 4)),
     "ChatCompletion": question(
         "messages",
@@ -144,7 +145,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     ),
     "Transcription": question(
         "file",
-        file=file("WAV"),
+        file=file(SOUND),
         model=text("left out: the default"),
         language=text("ISO 639-1"),
         prompt=text("earlier text"),

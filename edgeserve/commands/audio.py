@@ -8,21 +8,21 @@ from pathlib import Path
 from edgeserve.commands import Call
 from edgeserve.commands.session import open_session
 from edgeserve.errors import EngineFailure, InvalidRequest
-from edgeserve.messages import AudioEvent, Pcm, SegmentEvent, SpeakRequest, TranscribeEvent, TranscribeRequest
+from edgeserve.messages import AudioEvent, SegmentEvent, SpeakRequest, TranscribeEvent, TranscribeRequest
 from edgeserve.terminal import is_terminal
 
 
 def transcribe(call: Call) -> int:
     from edgeserve.api import transcripts
-    from edgeserve.api.audio import decode_wav
     from edgeserve.api.limits import Limits
+    from edgeserve.audio.clip import check_audio
 
     args = call.args
     data = sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()
-    pcm = decode_wav(data, Limits(), args.file)
+    audio = check_audio(data, Limits().max_audio_seconds, args.file)
     forms = {"json": transcripts.Native, "srt": transcripts.Srt, "vtt": transcripts.Vtt}
     with open_session(call, "asr") as session:
-        request = TranscribeRequest(Pcm(pcm), args.language)
+        request = TranscribeRequest(audio, args.language)
         if args.format == "text":
             session.ask(request, Printer().take)
             print()
@@ -46,7 +46,7 @@ class Printer:
 
 
 def speak(call: Call) -> int:
-    from edgeserve.api.audio import wav
+    from edgeserve.audio.wav import wav
 
     args = call.args
     text = sys.stdin.read() if args.text == "-" else args.text

@@ -174,9 +174,10 @@ def test_a_body_beyond_the_limit_is_refused_declared_or_not() -> None:
     ("data", "status", "told"),
     [
         (b"", 415, "is empty"),
-        (b"these are words", 415, "not a WAV file"),
-        (b"RIFF\0\0\0\0WAVE", 415, "without a format"),
-        (TONE[:36], 415, "without samples"),
+        (b"these are words", 415, "is no audio"),
+        (b"RIFF\0\0\0\0WAVE", 415, "12 bytes that begin with"),
+        (TONE[:36], 415, "is no audio, or broken or cut off"),
+        (TONE[:-40_000], 400, "was cut off: it says that it lasts 1.5 s, but holds 0.2 s"),
     ],
 )
 def test_audio_that_is_none(client: httpx.Client, data: bytes, status: int, told: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 from support import fake_cli
 from support.commands import run, told, typist
 
-from edgeserve.api.audio import wav
+from edgeserve.audio.wav import wav
 
 
 def test_speak_writes_a_wav_file(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,7 +86,7 @@ def test_files_that_cannot_be_read(settings: Path, capsys: pytest.CaptureFixture
     assert run("transcribe", "none.wav") == 1
     assert run("vision", "text.wav") == 1
     heard, missing, seen = told(capsys)
-    assert heard.startswith("[ERROR] text.wav is not a WAV file")
+    assert heard.startswith("[ERROR] text.wav is no audio")
     assert missing == "[ERROR] none.wav: No such file or directory"
     assert seen.startswith("[ERROR] text.wav is neither PNG")
 

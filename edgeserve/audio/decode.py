@@ -1,0 +1,192 @@
+"""Files of sound into samples, by FFmpeg through PyAV; its errors become ours here.
+
+Containers and codecs are those of two lists: playlists and the like, which name other files, are never opened, and a
+file has no way to anything but its own bytes. Nothing is held but these and some seconds of samples.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from edgeserve.audio.mono import mono
+from edgeserve.errors import InvalidRequest, TooLarge, UnsupportedMedia
+from edgeserve.messages import INPUT_SAMPLE_RATE
+
+if TYPE_CHECKING:
+    from av import AudioFrame, AudioStream, Packet
+    from av.container import InputContainer
+
+SEND = "send WAV, MP3, M4A, FLAC, Ogg, Opus or WebM"
+CONTAINERS = ("wav", "w64", "aiff", "au", "caf", "mp3", "aac", "amr", "flac", "ogg", "mov", "matroska")
+"""FFmpeg's names; mov is MP4 and M4A too, matroska WebM."""
+CODECS = {"aac", "aac_latm", "ac3", "alac", "amrnb", "amrwb", "adpcm_ima_wav", "adpcm_ms", "eac3", "flac", "gsm_ms"}
+CODECS |= {"mp1", "mp1float", "mp2", "mp2float", "mp3", "mp3float", "opus", "libopus", "vorbis", "libvorbis"}
+"""And PCM in all its forms."""
+CHANNELS, RATES = range(1, 33), range(1000, 768_001)
+MAX_PACKET_SECONDS = 600.0
+DECLARING = {"wav", "w64", "aiff", "caf", "flac", "mov", "matroska"}
+"""Containers that say how long they are. Of others FFmpeg guesses, from the bit rate or from what is there."""
+PLACEHOLDER = 2**31 - 2**16
+"""Bytes from which on a RIFF header says only that its writer did not know the length; no body is as large."""
+SLACK_SECONDS = 1.0
+"""By which a file may be shorter than it says: encoders count their delay and padding differently."""
+
+
+def check(data: bytes, max_seconds: float, param: str) -> None:
+    """Read all packets and decode the first. Raises UnsupportedMedia (no sound, or a form that cannot be read),
+    TooLarge, and InvalidRequest (cut off, or without samples)."""
+    with _opened(data, param) as (container, stream):
+        declared = _declared(data, container, stream)
+        if declared is not None and declared > max_seconds:
+            raise _too_long(declared, max_seconds, param)
+        seconds, heard = 0.0, False
+        for packet in _packets(container, stream, param):
+            heard = heard or _sounds(packet)
+            seconds += _length(packet)
+            if seconds > max_seconds:
+                raise _too_long(None, max_seconds, param)
+        if not heard:
+            text = f"{param} ({_described(container, stream)}) holds no samples that can be decoded"
+            raise InvalidRequest(f"{text}; {SEND}", param=param)
+        if seconds:  # else its packets do not say how long they are
+            _not_cut(seconds, declared, param)
+
+
+def pieces(data: bytes, max_seconds: float, param: str) -> Iterator[bytes]:
+    """float32 little-endian mono at 16 kHz, PIECE_SECONDS each but for the last. Raises as ``check`` does."""
+    import av
+
+    count = 0
+    with _opened(data, param) as (container, stream):
+        declared = _declared(data, container, stream)
+        try:
+            for piece in mono(_frames(container, stream, param)):
+                count += len(piece) // 4
+                if count > max_seconds * INPUT_SAMPLE_RATE:
+                    raise _too_long(None, max_seconds, param)
+                yield piece
+        except av.error.FFmpegError as error:
+            text = f"{param} ({_described(container, stream)}) cannot be brought to 16 kHz: {error.strerror}"
+            raise UnsupportedMedia(f"{text}; {SEND}", param=param) from error
+        _not_cut(count / INPUT_SAMPLE_RATE, declared, param)
+
+
+@contextlib.contextmanager
+def _opened(data: bytes, param: str) -> Iterator[tuple[InputContainer, AudioStream]]:
+    """The container and its best stream of sound, whose codec is one of the list."""
+    import av
+
+    options = {"format_whitelist": ",".join(CONTAINERS), "codec_whitelist": ",".join(CODECS), "protocol_whitelist": ""}
+    try:
+        # Tags are in any encoding; nobody reads them here.
+        container = av.open(BytesIO(data), "r", options=options, metadata_errors="replace")
+    except av.error.FFmpegError as error:
+        raise _unreadable(data, param) from error
+    with container:
+        stream = container.streams.best("audio")
+        if not isinstance(stream, av.AudioStream):
+            if container.streams.audio or not len(container.streams):
+                raise _unreadable(data, param)
+            kinds = " and ".join(sorted({one.type for one in container.streams}))
+            raise UnsupportedMedia(f"{param} holds {kinds} only, no audio ({container.format.name})", param=param)
+        codec = stream.codec_context.name if stream.codec_context else "an unknown codec"
+        if codec not in CODECS and not codec.startswith("pcm_"):
+            raise UnsupportedMedia(f"{param} holds {codec}, which cannot be read; {SEND}", param=param)
+        _check_form(stream.channels, stream.rate, param)
+        yield container, stream
+
+
+def _packets(container: InputContainer, stream: AudioStream, param: str) -> Iterator[Packet[AudioStream]]:
+    import av
+
+    try:
+        yield from container.demux(stream)
+    except av.error.FFmpegError as error:
+        raise InvalidRequest(f"{param} is damaged ({error.strerror}); send it whole", param=param) from error
+
+
+def _length(packet: Packet[AudioStream]) -> float:
+    """Seconds; 0 where the packet does not say, or FFmpeg got it wrong: it wraps where a short Ogg file ends early."""
+    seconds = float((packet.duration or 0) * (packet.time_base or 0))
+    return seconds if 0 <= seconds < MAX_PACKET_SECONDS else 0.0
+
+
+def _sounds(packet: Packet[AudioStream]) -> bool:
+    """Whether it decodes to samples. One that does not may be of a stream that was cut from a longer one."""
+    import av
+
+    try:
+        return any(frame.samples for frame in packet.decode())
+    except av.error.FFmpegError:
+        return False
+
+
+def _frames(container: InputContainer, stream: AudioStream, param: str) -> Iterator[AudioFrame]:
+    """Frames in order. Damage before the first is passed over (see ``_sounds``), and after the last (tags that follow
+    the sound); in between it is an error."""
+    import av
+
+    seconds, damage = 0.0, ""
+    for packet in _packets(container, stream, param):
+        try:
+            frames = packet.decode()
+        except av.error.FFmpegError as error:
+            damage = damage or str(error.strerror)
+            continue
+        for frame in frames:
+            if damage and seconds:
+                raise InvalidRequest(f"{param} is damaged at {seconds:.1f} s ({damage}); send it whole", param=param)
+            damage = ""
+            _check_form(frame.layout.nb_channels, frame.sample_rate, param)
+            seconds += frame.samples / frame.sample_rate
+            yield frame
+
+
+def _check_form(channels: int, rate: int, param: str) -> None:
+    """Before anything is allocated by them."""
+    if channels not in CHANNELS or rate not in RATES:
+        text = (
+            f"{param} has {channels} channels at {rate} Hz; expected 1 to {CHANNELS[-1]} at {RATES[0]} to {RATES[-1]}"
+        )
+        raise UnsupportedMedia(text, param=param)
+
+
+def _declared(data: bytes, container: InputContainer, stream: AudioStream) -> float | None:
+    """Seconds of sound that the file says it holds; None where it does not say."""
+    if DECLARING.isdisjoint(container.format.name.split(",")):
+        return None
+    if stream.duration is not None and stream.time_base is not None:
+        seconds = float(stream.duration * stream.time_base)
+    elif container.duration is not None and not container.streams.video:  # else it may be the picture's
+        seconds = container.duration / 1e6
+    else:
+        return None
+    if container.format.name == "wav" and stream.bit_rate:
+        # FFmpeg takes the length from the bytes that are there, or from a header that may be a placeholder.
+        riff = int.from_bytes(data[4:8], "little")
+        missing = riff + 8 - len(data) if riff < PLACEHOLDER else 0
+        return min(seconds, len(data) * 8 / stream.bit_rate) + max(missing, 0) * 8 / stream.bit_rate
+    return seconds
+
+
+def _not_cut(seconds: float, declared: float | None, param: str) -> None:
+    if declared is not None and seconds < declared - SLACK_SECONDS:
+        text = f"{param} was cut off: it says that it lasts {declared:.1f} s, but holds {seconds:.1f} s"
+        raise InvalidRequest(f"{text}; send it whole", param=param)
+
+
+def _too_long(declared: float | None, limit: float, param: str) -> TooLarge:
+    found = f"more than {limit:.0f} s" if declared is None else f"{declared:.0f} s"
+    return TooLarge(f"{param} lasts {found}; the limit is {limit:.0f} s: send it in parts", param=param)
+
+
+def _unreadable(data: bytes, param: str) -> UnsupportedMedia:
+    text = f"{param} is no audio, or broken or cut off: {len(data)} bytes that begin with {data[:8]!r}"
+    return UnsupportedMedia(f"{text}; {SEND}", param=param)
+
+
+def _described(container: InputContainer, stream: AudioStream) -> str:
+    return f"{container.format.name}, {stream.codec_context.name}, {stream.channels} channels, {stream.rate} Hz"

@@ -1,0 +1,69 @@
+"""Decoded frames of any rate, depth and number of channels into what engines hear, by FFmpeg's filters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from edgeserve.messages import INPUT_SAMPLE_RATE, PIECE_SECONDS
+
+if TYPE_CHECKING:
+    from av.audio.frame import AudioFrame
+    from av.filter import Graph
+
+Form = tuple[str, str, int]
+
+
+def mono(frames: Iterable[AudioFrame]) -> Iterator[bytes]:
+    """float32 little-endian mono at 16 kHz, PIECE_SECONDS each but for the last. Where the form of the frames changes
+    midway, as in joined files, a piece ends early. Raises FFmpegError."""
+    graph, form = None, None
+    for frame in frames:
+        if graph is None or form != _form(frame):
+            if graph is not None:
+                yield from _pushed(graph, None)
+            form = _form(frame)
+            graph = _graph(frame)
+        frame.pts = None  # what counts is the number of samples
+        yield from _pushed(graph, frame)
+    if graph is not None:
+        yield from _pushed(graph, None)
+
+
+def _form(frame: AudioFrame) -> Form:
+    return frame.format.name, frame.layout.name, frame.sample_rate
+
+
+def _graph(frame: AudioFrame) -> Graph:
+    """The mean of all channels, since any of them may hold the voice, then the resampler."""
+    import av
+
+    depth, layout, rate = _form(frame)
+    channels = frame.layout.nb_channels
+    mean = "+".join(f"{1 / channels:.9f}*c{channel}" for channel in range(channels))
+    graph = av.filter.Graph()
+    graph.link_nodes(
+        graph.add("abuffer", sample_rate=str(rate), sample_fmt=depth, channel_layout=layout, time_base=f"1/{rate}"),
+        graph.add("aformat", sample_fmts="fltp"),
+        graph.add("pan", f"mono|c0={mean}"),
+        graph.add("aformat", sample_fmts="flt", sample_rates=str(INPUT_SAMPLE_RATE)),
+        graph.add("abuffersink"),
+    ).configure()
+    graph.set_audio_frame_size(PIECE_SECONDS * INPUT_SAMPLE_RATE)
+    return graph
+
+
+def _pushed(graph: Graph, frame: AudioFrame | None) -> Iterator[bytes]:
+    """Pieces that this frame, or the end (None), completes."""
+    import av
+    import numpy
+
+    graph.push(frame)
+    while True:
+        try:
+            piece = graph.pull()
+        except (av.error.BlockingIOError, av.error.EOFError):
+            return
+        # A float file may hold what is no sound, and must not reach an engine.
+        samples = numpy.clip(numpy.nan_to_num(piece.to_ndarray()), -1.0, 1.0)
+        yield samples.astype("<f4", copy=False).tobytes()
