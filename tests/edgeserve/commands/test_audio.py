@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from support import fake_cli
 from support.commands import run, told, typist
+from support.sounds import FORMS, encoded, melody
 
 from edgeserve.audio.wav import wav
 
@@ -71,6 +72,12 @@ def test_transcribe_prints_the_text(settings: Path, capsys: pytest.CaptureFixtur
 def test_transcribe_writes_subtitles(settings: Path, form: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("transcribe", spoken(settings), "--format", form) == 0
     assert capsys.readouterr().out == text
+
+
+def test_transcribe_reads_any_form(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (settings / "memo.m4a").write_bytes(encoded(melody(2, 44_100), FORMS["m4a"]))
+    assert run("transcribe", "memo.m4a") == 0
+    assert capsys.readouterr().out.startswith("1 2")
 
 
 def test_transcribe_as_json(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:

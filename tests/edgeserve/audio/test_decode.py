@@ -1,0 +1,201 @@
+"""Every form of sound that is read, and what is told of those that are not."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+from io import BytesIO
+from typing import Any
+
+import av
+import numpy
+import pytest
+from support.sounds import FORMS, Form, add_picture, encoded, melody, wav_file
+
+from edgeserve.audio import decode
+from edgeserve.errors import InvalidRequest, TooLarge, UnsupportedMedia
+
+SECONDS = 12.0
+LIMIT = 7200.0
+PCM = (melody(3) * 32767).astype("<i2").tobytes()
+
+
+def read(data: bytes, limit: float = LIMIT) -> Any:
+    decode.check(data, limit, "file")
+    return numpy.frombuffer(b"".join(decode.pieces(data, limit, "file")), "<f4")
+
+
+def made(name: str, seconds: float = SECONDS) -> bytes:
+    form = FORMS[name]
+    return encoded(melody(seconds, form.rate), form, title="Gr\u00fc\u00dfe")
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_form_is_read(name: str) -> None:
+    out, wanted = read(made(name)), melody(SECONDS)
+    # A bare AAC stream cannot say how much its encoder put before the sound: 1,024 samples, 23 ms.
+    late = 372 if name == "aac" else 0
+    assert len(out) / 16_000 == pytest.approx(SECONDS, abs=0.05)
+    out, wanted = out[late:], wanted[: len(out) - late]
+    shared = min(len(out), len(wanted))
+    assert numpy.corrcoef(out[:shared], wanted[:shared])[0, 1] > 0.95
+    if FORMS[name].lossless:
+        assert numpy.abs(out[:shared] - wanted[:shared])[200:-200].max() < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("code", "bits", "raw"),
+    [
+        (1, 8, lambda x: (x * 127 + 128).astype(numpy.uint8)),
+        (1, 16, lambda x: (x * 32767).astype("<i2")),
+        (1, 24, lambda x: (x * (2**31 - 1)).astype("<i4").view(numpy.uint8).reshape(-1, 4)[:, 1:]),
+        (1, 32, lambda x: (x * (2**31 - 1)).astype("<i4")),
+        (3, 32, lambda x: x.astype("<f4")),
+        (3, 64, lambda x: x.astype("<f8")),
+    ],
+)
+@pytest.mark.parametrize("extensible", [False, True])
+def test_every_depth_of_wav(code: int, bits: int, raw: Any, extensible: bool) -> None:
+    samples = numpy.ascontiguousarray(raw(melody(1).astype(numpy.float64))).tobytes()
+    out = read(wav_file(samples, code, 1, 16_000, bits, extensible=extensible))
+    assert out == pytest.approx(melody(1), abs=0.02 if bits == 8 else 1e-4)
+
+
+@pytest.mark.parametrize("channels", range(1, 9))
+def test_as_many_channels_as_a_room_has_microphones(channels: int) -> None:
+    samples = numpy.zeros((16_000, channels), "<f4")
+    samples[:, -1] = melody(1)  # FFmpeg would take it for a bass channel, and leave it out
+    out = read(wav_file(samples.tobytes(), 3, channels, 16_000, 32))
+    assert out == pytest.approx(melody(1) / channels, abs=1e-6)
+
+
+@pytest.mark.parametrize("size", [0, 0xFFFFFFFF, 0x7FFFFFFF, 0x80000000, 0x7FFFF000])
+def test_a_stream_of_unknown_length_is_read_to_its_end(size: int) -> None:
+    data = wav_file(PCM, 1, 1, 16_000, 16, size=size)
+    assert len(read(data[:4] + struct.pack("<I", size) + data[8:])) == 48_000
+
+
+def test_floats_that_are_no_sound_are_brought_into_range() -> None:
+    wild = numpy.array([1e300, -1e300, numpy.inf, -numpy.inf, numpy.nan, 0.25])
+    assert read(wav_file(wild.tobytes(), 3, 1, 16_000, 64)).tolist() == [1, -1, 1, -1, 0, 0.25]
+
+
+@pytest.mark.parametrize("form", [Form("mp4", "aac"), Form("mov", "aac"), Form("matroska", "libmp3lame")])
+def test_the_sound_of_a_video(form: Form) -> None:
+    assert len(read(encoded(melody(3, form.rate), form, picture=True))) / 16_000 == pytest.approx(3, abs=0.05)
+
+
+def test_silence_is_sound() -> None:
+    assert not read(encoded(numpy.zeros(44_100, numpy.float32), FORMS["flac"])).any()
+
+
+def test_words_after_the_sound_are_passed_over() -> None:
+    assert len(read(made("mp3") + b"TAG" + b"words" * 25)) == SECONDS * 16_000
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"these are words",
+        b"RIFF\0\0\0\0WAVE",
+        bytes(100_000),
+        b"\x89PNG\r\n\x1a\n" + bytes(100),
+        b"#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:9,\nfile:///etc/hostname\n#EXT-X-ENDLIST\n",
+        b"ffconcat version 1.0\nfile '/etc/hostname'\n",
+        b"v=0\nc=IN IP4 127.0.0.1\nm=audio 5004 RTP/AVP 0\n",
+        made("m4a")[:60_000],  # whose index comes last
+        made("ogg")[:100],
+    ],
+)
+def test_what_is_no_audio_is_named(data: bytes) -> None:
+    with pytest.raises(UnsupportedMedia, match=rf"file is no audio, or broken.*{len(data)} bytes.*send WAV") as told:
+        decode.check(data, LIMIT, "file")
+    assert told.value.param == "file"
+
+
+def test_a_video_without_sound() -> None:
+    out = BytesIO()
+    with av.open(out, "w", format="mp4") as file:
+        add_picture(file, 3)
+    silent = out.getvalue()
+    with pytest.raises(UnsupportedMedia, match="file holds video only, no audio"):
+        decode.check(silent, LIMIT, "file")
+
+
+def test_a_codec_that_is_not_on_the_list() -> None:
+    with pytest.raises(UnsupportedMedia, match="file holds tta, which cannot be read; send WAV"):
+        decode.check(encoded(melody(1, 44_100), Form("matroska", "tta")), LIMIT, "file")
+
+
+def test_a_file_without_samples() -> None:
+    with pytest.raises(InvalidRequest, match=r"file \(flac, flac, 1 channels, 44100 Hz\) holds no samples"):
+        decode.check(encoded(melody(0, 44_100), FORMS["flac"]), LIMIT, "file")
+
+
+@pytest.mark.parametrize(("channels", "rate"), [(40, 16_000), (1, 100), (1, 2_000_000)])
+def test_forms_out_of_range(channels: int, rate: int) -> None:
+    with pytest.raises(UnsupportedMedia, match=f"{channels} channels at {rate} Hz; expected 1 to 32 at 1000 to 768000"):
+        decode.check(wav_file(bytes(80_000), 1, channels, rate, 16), LIMIT, "file")
+
+
+@pytest.mark.parametrize("name", ["wav", "wav-float", "aiff", "flac", "webm", "mkv"])
+def test_a_file_that_was_cut_off(name: str) -> None:
+    data = made(name)
+    with pytest.raises(InvalidRequest, match=r"cut off: it says that it lasts 12\.0 s, but holds [5-6]\.\d s") as told:
+        decode.check(data[: len(data) // 2], LIMIT, "file")
+    assert told.value.code == "invalid_request"
+
+
+@pytest.mark.parametrize("name", ["mp3", "aac", "m4a", "alac"])
+def test_damage_midway_is_told_with_its_time(name: str) -> None:
+    data = made(name)
+    middle = len(data) // 2
+    noise = numpy.random.default_rng(1).bytes(3000)
+    with pytest.raises(InvalidRequest, match=r"file is damaged at [5-7]\.\d s \(.*send it whole"):
+        read(data[:middle] + noise + data[middle + 3000 :])
+
+
+@pytest.mark.parametrize("name", ["wav", "flac", "m4a", "webm"])
+def test_what_says_that_it_is_too_long(name: str) -> None:
+    with pytest.raises(TooLarge, match="file lasts 12 s; the limit is 5 s"):
+        decode.check(made(name), 5, "file")
+
+
+@pytest.mark.parametrize("name", ["mp3", "aac", "ogg", "opus"])
+def test_what_turns_out_too_long(name: str) -> None:
+    for refused in (decode.check, lambda *given: list(decode.pieces(*given))):
+        with pytest.raises(TooLarge, match="file lasts more than 5 s; the limit is 5 s"):
+            refused(made(name), 5, "file")
+
+
+HOUR = """
+import re, numpy
+from support.sounds import FORMS, Form, add_picture, encoded
+from edgeserve.audio import decode
+
+def private():
+    text = open("/proc/self/smaps_rollup").read()
+    return int(re.search(r"Pss_Anon: +(\\d+)", text)[1]) / 1024
+
+rate = 8000
+data = encoded(numpy.zeros(3600 * rate, numpy.float32), Form("flac", "flac", rate))
+for piece in decode.pieces(encoded(numpy.zeros(rate, numpy.float32), FORMS["flac"]), 10, "file"):
+    del piece
+before = private()
+decode.check(data, 7200, "file")
+samples, most = 0, 0
+for piece in decode.pieces(data, 7200, "file"):
+    samples, most = samples + len(piece) // 4, max(most, private())
+print(len(data), samples, most - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/smaps_rollup")
+def test_an_hour_takes_no_more_memory_than_a_minute() -> None:
+    run = [sys.executable, "-c", HOUR]
+    told = subprocess.run(run, capture_output=True, text=True, check=True, env={"PYTHONPATH": ":".join(sys.path)})
+    size, samples, grown = told.stdout.split()
+    assert int(size) < 1_000_000
+    assert int(samples) == 3600 * 16_000  # 220 MB of float32
+    assert float(grown) < 16
