@@ -51,7 +51,8 @@ class Client:
 
     def speak(self, text: str) -> Answer:
         """A WAV of unknown length, streamed."""
-        return self.post("/v1/audio/speech", {"model": "tts", "input": text, "stream_format": "audio"})
+        body = {"model": "tts", "input": text, "response_format": "wav", "stream_format": "audio"}
+        return self.post("/v1/audio/speech", body)
 
     def transcribe(self, wav: bytes) -> Answer:
         boundary = uuid.uuid4().hex

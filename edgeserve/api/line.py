@@ -11,7 +11,7 @@ import contextlib
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -49,13 +49,15 @@ class Renderer(Protocol):
 @dataclass(frozen=True, slots=True)
 class Call:
     """``keep_alive``: seconds for which the engine keeps its memory afterwards; None: as configured. ``apart``: the
-    requests run one after the other, since beside others llama.cpp may round otherwise."""
+    requests run one after the other, since beside others llama.cpp may round otherwise. ``threaded``: the renderer
+    computes, so it runs beside the event loop."""
 
     job: Job
     requests: Sequence[messages.Request]
     renderer: Renderer
     keep_alive: float | None = None
     apart: bool = False
+    threaded: bool = False
 
 
 Parse = Callable[[Request], Awaitable[Call]]
@@ -76,9 +78,11 @@ def answering(parse: Parse, *jobs: Job) -> Callable[[Request], Awaitable[Respons
                 first = await anext(events, None)
                 if first is None:
                     raise InvalidRequest(f"the request holds nothing that {call.job} could answer")
+                folded = _folded(call, first, events)
+                begun = await anext(folded)
                 if call.renderer.stream:
-                    return _Stream(call.renderer, first, events, lease)
-                body = await _whole(call.renderer, first, events)
+                    return _Stream(call.renderer, begun, folded, lease)
+                body = b"".join([begun, *[part async for part in folded]])
         except BaseException:
             await lease.release()
             raise
@@ -88,11 +92,17 @@ def answering(parse: Parse, *jobs: Job) -> Callable[[Request], Awaitable[Respons
     return endpoint
 
 
-async def _whole(renderer: Renderer, first: tuple[int, messages.Event], events: Events) -> bytes:
-    parts = [renderer.feed(*first)]
-    async for pair in events:
-        parts.append(renderer.feed(*pair))
-    return b"".join([*parts, renderer.end()])
+async def _folded(call: Call, first: tuple[int, messages.Event], events: Events) -> AsyncGenerator[bytes, None]:
+    """What the renderer makes of each event, and of the end."""
+
+    async def run(step: Callable[..., bytes], *values: Any) -> bytes:
+        return await asyncio.to_thread(step, *values) if call.threaded else step(*values)
+
+    async with contextlib.aclosing(events):
+        yield await run(call.renderer.feed, *first)
+        async for pair in events:
+            yield await run(call.renderer.feed, *pair)
+        yield await run(call.renderer.end)
 
 
 @contextlib.asynccontextmanager
@@ -116,13 +126,13 @@ async def _watching(receive: Receive, lease: Lease) -> AsyncIterator[None]:
 class _Stream(Response):
     """Sends each event as it comes. Owns the lease from here on."""
 
-    def __init__(self, renderer: Renderer, first: tuple[int, messages.Event], events: Events, lease: Lease) -> None:
+    def __init__(self, renderer: Renderer, begun: bytes, folded: AsyncGenerator[bytes, None], lease: Lease) -> None:
         self.status_code = 200
         self.media_type = renderer.media_type
         self.background = None
         self.init_headers(STREAM_HEADERS)
         del self.headers["content-length"]
-        self._renderer, self._first, self._events, self._lease = renderer, first, events, lease
+        self._renderer, self._begun, self._folded, self._lease = renderer, begun, folded, lease
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -135,15 +145,14 @@ class _Stream(Response):
                         await send({"type": "http.response.body", "body": chunk, "more_body": True})
                 await send({"type": "http.response.body", "body": b""})
         finally:
-            await self._events.aclose()
+            await self._folded.aclose()
             await self._lease.release()
 
     async def _chunks(self) -> AsyncIterator[bytes | None]:
         try:
-            yield self._renderer.feed(*self._first)
-            async for pair in self._events:
-                yield self._renderer.feed(*pair)
-            yield self._renderer.end()
+            yield self._begun
+            async for part in self._folded:
+                yield part
         except Cancelled:
             return  # nobody is left to tell
         except EdgeserveError as error:

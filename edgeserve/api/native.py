@@ -13,12 +13,11 @@ from edgeserve.api.conversation import read_messages
 from edgeserve.api.fields import Fields, read_json
 from edgeserve.api.limits import Limits
 from edgeserve.api.line import Call
+from edgeserve.api.speech import WavBody
 from edgeserve.api.uploads import read_upload
 from edgeserve.audio.clip import check_audio
-from edgeserve.audio.wav import wav
 from edgeserve.errors import EdgeserveError
 from edgeserve.messages import (
-    AudioEvent,
     ChatRequest,
     Event,
     Message,
@@ -76,27 +75,6 @@ class TokenStream(TextBody):
 
     def fail(self, error: EdgeserveError) -> bytes:
         return sse.event(failures.body(error))
-
-
-class WavBody:
-    """All pieces of speech as one WAV file."""
-
-    stream = False
-    media_type = "audio/wav"
-
-    def __init__(self) -> None:
-        self._pieces: list[AudioEvent] = []
-
-    def feed(self, index: int, event: Event) -> bytes:
-        if isinstance(event, AudioEvent):
-            self._pieces.append(event)
-        return b""
-
-    def end(self) -> bytes:
-        return wav((piece.pcm for piece in self._pieces), self._pieces[0].sample_rate)
-
-    def fail(self, error: EdgeserveError) -> bytes:
-        return b""
 
 
 async def chat(request: Request) -> Call:

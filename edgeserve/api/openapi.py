@@ -8,6 +8,7 @@ from typing import Any
 
 import edgeserve
 from edgeserve.api import keep_alive
+from edgeserve.audio import encode
 
 MULTIPART = "multipart/form-data"
 
@@ -158,7 +159,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         model=text("left out: the default"),
         voice=text("see /v1/tts/voices"),
         speed=number("", 0.25, 4),
-        response_format={"type": "string", "enum": ["wav", "pcm"], "default": "wav"},
+        response_format={"type": "string", "enum": list(encode.FORMS), "default": "mp3"},
         stream_format={"type": "string", "enum": ["audio", "sse"]},
     ),
     "Preload": schema(

@@ -21,6 +21,7 @@ from edgeserve.api import (
     openai_chat,
     openai_completions,
     openai_embeddings,
+    openai_speech,
     openapi,
 )
 from edgeserve.api.auth import KeyRequired
@@ -96,10 +97,10 @@ ENTRIES = (
     Entry(
         "POST",
         "/v1/audio/speech",
-        "OpenAI speech; WAV unless pcm is asked for",
-        answering(openai_audio.speech, "tts"),
+        "OpenAI speech; mp3 unless another format is asked for",
+        answering(openai_speech.speech, "tts"),
         "Speech",
-        WAV,
+        "audio/mpeg",
     ),
     Entry("GET", "/memory/stats", "Memory, budget and pressure", admin.reading("stats")),
     Entry("GET", "/memory/models", "Engines and what they hold", admin.reading("models")),

@@ -60,3 +60,33 @@ def word_error_rate(said: str, heard: str) -> float:
         for column, other in enumerate(right, start=1):
             previous, row[column] = row[column], min(row[column] + 1, row[column - 1] + 1, previous + (word != other))
     return row[-1] / max(1, len(left))
+
+
+def decoded(file: bytes, name: str) -> tuple[Any, int]:
+    """int16 samples of a file in one of OpenAI's formats, as FFmpeg reads it, and their rate."""
+    import av
+    import numpy
+
+    if name == "pcm":
+        return numpy.frombuffer(file, "<i2"), 24_000
+    with av.open(BytesIO(file)) as opened:
+        (stream,) = opened.streams.audio
+        assert stream.codec_context.name.startswith({"wav": "pcm_s16le"}.get(name, name))
+        mono = av.AudioResampler(format="s16", layout="mono", rate=stream.rate)
+        frames = [one for frame in opened.decode(stream) for one in mono.resample(frame)]
+        pieces = [frame.to_ndarray().ravel() for frame in [*frames, *mono.resample(None)]]
+        return numpy.concatenate(pieces), stream.rate
+
+
+def likeness(said: Any, rate: int, heard: Any, at: int) -> float:
+    """The highest correlation of two sounds at their rates, over all delays."""
+    import numpy
+
+    grid = numpy.arange(0, max(len(said) / rate, len(heard) / at), 1 / 24_000)
+    one, other = (
+        numpy.interp(grid, numpy.arange(len(samples)) / hertz, samples, right=0.0)
+        for samples, hertz in ((said, rate), (heard, at))
+    )
+    spectra = [numpy.fft.rfft(samples, 2 * len(grid)) for samples in (one, other)]
+    products = numpy.fft.irfft(spectra[0].conj() * spectra[1])
+    return float(products.max() / numpy.linalg.norm(one) / numpy.linalg.norm(other))

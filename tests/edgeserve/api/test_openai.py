@@ -139,28 +139,6 @@ def test_transcriptions_in_all_forms(ai: OpenAI) -> None:
         list(get(stream=True))  # type: ignore[call-overload]
 
 
-def test_speech(ai: OpenAI) -> None:
-    said = ai.audio.speech.create(model="tts", voice="tone", input="good morning.", response_format="wav").content
-    assert said[:4] == b"RIFF"
-    assert ai.audio.speech.create(model="tts", voice="tone", input="good morning.").content == said
-    raw = ai.audio.speech.create(model="tts", voice="tone", input="good morning.", response_format="pcm").content
-    assert raw == said[44:]
-    with ai.audio.speech.with_streaming_response.create(
-        model="tts", voice="tone", input="One. Two.", response_format="wav", stream_format="audio"
-    ) as stream:
-        assert b"".join(stream.iter_bytes())[:4] == b"RIFF"
-    with ai.audio.speech.with_streaming_response.create(
-        model="tts", voice="tone", input="One. Two.", response_format="wav", stream_format="sse"
-    ) as stream:
-        told = [json.loads(line.removeprefix("data: ")) for line in stream.iter_lines() if line]
-    assert [one["type"] for one in told] == ["speech.audio.delta"] * 2 + ["speech.audio.done"]
-    file = b"".join(base64.b64decode(one["audio"]) for one in told[:-1])
-    assert file[:4] == b"RIFF"
-    assert b"RIFF" not in file[4:]
-    with pytest.raises(openai.InternalServerError, match="mp3 is not supported"):
-        ai.audio.speech.create(model="tts", voice="tone", input="x", response_format="mp3")
-
-
 def test_models(ai: OpenAI) -> None:
     assert "fake-llm" in {model.id for model in ai.models.list()}
     assert ai.models.retrieve("fake-tts").id == "fake-tts"

@@ -1,0 +1,86 @@
+"""Spoken answers: whole, as they are made, and in events."""
+
+from __future__ import annotations
+
+import base64
+
+from edgeserve.api import failures, sse
+from edgeserve.audio.encode import Encoder, Form
+from edgeserve.audio.wav import wav
+from edgeserve.errors import EdgeserveError
+from edgeserve.messages import AudioEvent, Event
+
+
+class WavBody:
+    """All pieces of speech as one WAV file."""
+
+    stream = False
+    media_type = "audio/wav"
+
+    def __init__(self) -> None:
+        self._pieces: list[AudioEvent] = []
+
+    def feed(self, index: int, event: Event) -> bytes:
+        if isinstance(event, AudioEvent):
+            self._pieces.append(event)
+        return b""
+
+    def end(self) -> bytes:
+        return wav((piece.pcm for piece in self._pieces), self._pieces[0].sample_rate)
+
+    def fail(self, error: EdgeserveError) -> bytes:
+        return b""
+
+
+class SpeechStream:
+    """The file as it is made: each piece of speech leaves while the next is synthesised."""
+
+    stream = True
+
+    def __init__(self, form: Form) -> None:
+        self._form = form
+        self._encoder: Encoder | None = None
+        self.media_type = form.media_type
+
+    def feed(self, index: int, event: Event) -> bytes:
+        if not isinstance(event, AudioEvent):
+            return b""
+        if self._encoder is None:
+            self._encoder = self._form.encoder(event.sample_rate)
+        return self._encoder.add(event.pcm)
+
+    def end(self) -> bytes:
+        return self._encoder.end() if self._encoder else b""
+
+    def fail(self, error: EdgeserveError) -> bytes | None:
+        return None  # sound has no place for words
+
+
+class SpeechEvents(SpeechStream):
+    """The same in ``speech.audio.delta`` events, base64, then ``speech.audio.done``.
+
+    Its usage counts no tokens, as these voices have none: ``input_characters`` were read and ``output_seconds`` said.
+    """
+
+    def __init__(self, form: Form, characters: int) -> None:
+        super().__init__(form)
+        self.media_type = sse.MEDIA_TYPE
+        self._characters, self._seconds = characters, 0.0
+
+    def feed(self, index: int, event: Event) -> bytes:
+        if isinstance(event, AudioEvent):
+            self._seconds += len(event.pcm) / 2 / event.sample_rate
+        return _delta(super().feed(index, event))
+
+    def end(self) -> bytes:
+        tokens = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
+        usage = {**tokens, "input_characters": self._characters, "output_seconds": round(self._seconds, 3)}
+        return _delta(super().end()) + sse.event({"type": "speech.audio.done", "usage": usage})
+
+    def fail(self, error: EdgeserveError) -> bytes:
+        return sse.event({"type": "error", **failures.body(error)})
+
+
+def _delta(sound: bytes) -> bytes:
+    """None for a piece that has filled no frame yet."""
+    return sse.event({"type": "speech.audio.delta", "audio": base64.b64encode(sound).decode()}) if sound else b""

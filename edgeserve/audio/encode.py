@@ -1,0 +1,182 @@
+"""Speech as files, while it is still being made: int16 mono samples in, the bytes of a format out as they come.
+
+WAV and bare samples are written as they are. The others are FFmpeg's work, through PyAV: nothing of it is imported
+before one of them is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from edgeserve.audio.wav import wav_header
+from edgeserve.errors import EngineFailure, NotSupported
+
+PCM_RATE = 24_000
+"""Of bare samples, in Hz: nothing in them tells it, so it is always the one that OpenAI's API promises."""
+
+
+class Encoder(Protocol):
+    """One file. Its methods block: a second of sound takes some milliseconds."""
+
+    def add(self, pcm: bytes) -> bytes:
+        """What int16 little-endian mono samples add to the file; what fills no frame yet waits for the next.
+        Raises EngineFailure, and NotSupported where FFmpeg was built without the codec."""
+        ...
+
+    def end(self) -> bytes:
+        """The rest of the file."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A format: its media type (RFC 7845 for Opus in Ogg), and what makes an encoder for samples at a rate in Hz."""
+
+    media_type: str
+    encoder: Callable[[int], Encoder]
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """FFmpeg's names of a muxer and an encoder. ``bit_rate`` 0 where it follows from the sound. ``rate``: the only one
+    to encode at, 0 for any that the codec knows."""
+
+    muxer: str
+    name: str
+    bit_rate: int = 0
+    rate: int = 0
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+class Wav:
+    """A header of unknown length, as nobody knows it yet, and the samples."""
+
+    def __init__(self, rate: int) -> None:
+        self._header = wav_header(rate, None)
+
+    def add(self, pcm: bytes) -> bytes:
+        header, self._header = self._header, b""
+        return header + pcm
+
+    def end(self) -> bytes:
+        return self._header
+
+
+class Bare:
+    """The samples and nothing else, at ``PCM_RATE``."""
+
+    def __init__(self, rate: int) -> None:
+        self._rate = rate
+        self._resampler: Any = None
+        if rate != PCM_RATE:
+            with _translated("pcm"):
+                import av
+
+                self._resampler = av.AudioResampler(format="s16", layout="mono", rate=PCM_RATE)
+
+    def add(self, pcm: bytes) -> bytes:
+        return pcm if self._resampler is None else self._resampled(_frame(pcm, self._rate))
+
+    def end(self) -> bytes:
+        return b"" if self._resampler is None else self._resampled(None)
+
+    def _resampled(self, frame: Any) -> bytes:
+        with _translated("pcm"):
+            frames = self._resampler.resample(frame)
+            return b"".join(bytes(one.planes[0])[: 2 * one.samples] for one in frames)
+
+
+class Encoded:
+    """A file of one of FFmpeg's formats, which hands over each frame at once."""
+
+    def __init__(self, codec: Codec, rate: int) -> None:
+        self._name, self._rate, self._sink = codec.name, rate, _Sink()
+        with _translated(codec.name):
+            import av
+
+            options = {**codec.options, "flush_packets": "1"}
+            file: Any = av.open(self._sink, "w", format=codec.muxer, options=options)
+            at = codec.rate or _nearest(rate, av.Codec(codec.name, "w").audio_rates)
+            self._file, self._stream = file, file.add_stream(codec.name, rate=at, layout="mono")
+            if codec.bit_rate:
+                self._stream.bit_rate = codec.bit_rate
+
+    def add(self, pcm: bytes) -> bytes:
+        with _translated(self._name):
+            self._file.mux(self._stream.encode(_frame(pcm, self._rate)))
+        return self._sink.take()
+
+    def end(self) -> bytes:
+        with _translated(self._name):
+            self._file.mux(self._stream.encode(None))
+            self._file.close()
+        return self._sink.take()
+
+
+class _Sink:
+    """What a muxer writes, until it is taken. It cannot seek, so nothing is mended afterwards."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def write(self, data: Any) -> int:
+        self._parts.append(bytes(data))
+        return len(self._parts[-1])
+
+    def take(self) -> bytes:
+        taken = b"".join(self._parts)
+        self._parts.clear()
+        return taken
+
+
+def _frame(pcm: bytes, rate: int) -> Any:
+    import av
+
+    frame = av.AudioFrame(format="s16", layout="mono", samples=len(pcm) // 2)
+    frame.planes[0].update(pcm)
+    frame.sample_rate = rate
+    return frame
+
+
+def _nearest(rate: int, known: Iterable[int] | None) -> int:
+    """The lowest of a codec's rates that keeps all of the sound; its highest where none does. None: it knows all."""
+    rates = sorted(known or (rate,))
+    return next((one for one in rates if one >= rate), rates[-1])
+
+
+@contextmanager
+def _translated(name: str) -> Iterator[None]:
+    """Loads PyAV, and tells what it raises in our own words."""
+    import av
+    from av.codec.codec import UnknownCodecError
+
+    try:
+        yield
+    except UnknownCodecError as error:
+        text = f"the FFmpeg that PyAV was built with has no encoder {name}; ask for wav or pcm"
+        raise NotSupported(text, param="response_format") from error
+    except av.FFmpegError as error:
+        raise EngineFailure(f"{name} failed while encoding: {error}") from error
+
+
+# No header with the number of frames: it stands at the beginning, before they are counted.
+MP3 = Codec("mp3", "libmp3lame", 64_000, options={"write_xing": "0", "id3v2_version": "0"})
+# A page of Ogg goes out when it is full: 0.1 s, in microseconds, rather than 1 s.
+OPUS = Codec("ogg", "libopus", 32_000, 48_000, {"page_duration": "100000"})
+
+FORMS: Mapping[str, Form] = MappingProxyType(
+    {
+        "mp3": Form("audio/mpeg", partial(Encoded, MP3)),
+        "opus": Form("audio/ogg", partial(Encoded, OPUS)),
+        "aac": Form("audio/aac", partial(Encoded, Codec("adts", "aac", 64_000))),
+        "flac": Form("audio/flac", partial(Encoded, Codec("flac", "flac"))),
+        "wav": Form("audio/wav", Wav),
+        "pcm": Form("audio/pcm", Bare),
+    }
+)
+"""By the names of OpenAI's ``response_format``."""
