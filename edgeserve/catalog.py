@@ -138,6 +138,10 @@ _HIBARI = Entry(
 )
 
 GEMMA = "Gemma terms of use"
+KOKORO_VOICES = (
+    *("af_heart", "af_alloy", "af_bella", "af_nicole", "af_nova", "af_sarah"),
+    *("am_adam", "am_echo", "am_michael", "am_onyx", "bf_emma", "bm_fable", "bm_george"),
+)
 _ENTRIES = (
     _SMOLLM2,
     _WHISPER_TINY,
@@ -225,16 +229,15 @@ _ENTRIES = (
     Entry(
         "kokoro-82m",
         "tts",
-        "Kokoro 82M, int8: natural English voices",
+        "Kokoro 82M, int8: natural English voices, American and British",
         "Apache-2.0",
-        121 * MB,
+        100 * MB,
         (
             HubSource(
                 "onnx-community/Kokoro-82M-v1.0-ONNX",
                 {
                     "model": "onnx/model_quantized.onnx",
-                    "af_heart": "voices/af_heart.bin",
-                    "am_adam": "voices/am_adam.bin",
+                    **{name: f"voices/{name}.bin" for name in KOKORO_VOICES},
                 },
             ),
         ),

@@ -33,6 +33,10 @@ class Hibari:
         return [_voice(role) for role in spec.files]
 
     @staticmethod
+    def parts(voice: str) -> list[str]:
+        return [voice]
+
+    @staticmethod
     def british(voice: str) -> bool:
         return voice in BRITISH
 

@@ -6,17 +6,21 @@ American, "b" for British English (hexgrad/kokoro).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from edgeserve.engine import ModelSpec
-from edgeserve.errors import EngineFailure
+from edgeserve.errors import EngineFailure, InvalidRequest
 from engines import ort
 from engines.onnx_prepare import prepared
 from engines.tts_phonemes import Phonemizers
 
 STYLE_WIDTH = 256
+ROW_BYTES = 4 * STYLE_WIDTH
+PART = re.compile(r"(\w+)(?::(\d{1,3}(?:\.\d{1,6})?))?", re.ASCII)
+MAX_WEIGHT = 100
 
 
 class Kokoro:
@@ -33,8 +37,14 @@ class Kokoro:
         return [role for role in spec.files if role[0] in "ab" and role[1:3] in ("f_", "m_")]
 
     @staticmethod
+    def parts(voice: str) -> dict[str, float]:
+        return blend(voice)
+
+    @staticmethod
     def british(voice: str) -> bool:
-        return voice.startswith("b")
+        """A blend has the accent of the voice that has the most of it."""
+        shares = blend(voice)
+        return max(shares, key=shares.__getitem__).startswith("b")
 
     @staticmethod
     def graphs(spec: ModelSpec) -> list[Path]:
@@ -44,7 +54,7 @@ class Kokoro:
         names = self.voices(spec)
         if "model" not in spec.files or not names:
             raise EngineFailure(f"{spec.name} needs a model and English voices (af_…, am_…, bf_…, bm_…); pull it again")
-        self._styles = {name: _style(spec.files[name]) for name in names}
+        self._styles = {name: _checked(spec.files[name]) for name in names}
         graph = prepared(spec.files["model"], device=spec.device)
         self._session = graph.session(threads=spec.threads, device=spec.device)
         # Exports call their first input "tokens" (kokoro-onnx) or "input_ids" (onnx-community).
@@ -59,16 +69,40 @@ class Kokoro:
         import numpy
 
         ids = self._phonemizers[self.british(voice)].ids(piece)
-        styles = self._styles[voice]
-        style = styles[min(len(ids) - 2, len(styles) - 1)].reshape(1, STYLE_WIDTH)
-        inputs = {self._tokens: numpy.asarray([ids], numpy.int64), "style": style}
+        shares = blend(voice).items()
+        style = sum(share * _style(self._styles[name], len(ids) - 2) for name, share in shares)
+        inputs = {self._tokens: numpy.asarray([ids], numpy.int64), "style": style.astype(numpy.float32)}
         return ort.run(self._session, None, {**inputs, "speed": numpy.asarray([speed], numpy.float32)})[0].ravel()
 
 
-def _style(path: Path) -> Any:
+def blend(voice: str) -> dict[str, float]:
+    """Voices and their shares, which add up to 1: "af_heart" is one, "af_heart+am_adam" half of each, and weights are
+    written "af_heart:0.7,am_adam:0.3". Raises InvalidRequest."""
+    weights: dict[str, float] = {}
+    for part in re.split("[+,]", voice):
+        match = PART.fullmatch(part.strip())
+        weight = float(match[2] or 1) if match else 0.0
+        if match is None or not 0 < weight <= MAX_WEIGHT:
+            text = f"the voice {voice!r} is no blend: write af_heart+am_adam, or af_heart:0.7,am_adam:0.3 with weights"
+            raise InvalidRequest(f"{text} above 0 and at most {MAX_WEIGHT}", param="voice")
+        weights[match[1]] = weights.get(match[1], 0.0) + weight
+    total = sum(weights.values())
+    return {name: weight / total for name, weight in weights.items()}
+
+
+def _checked(path: Path) -> Path:
+    size = path.stat().st_size if path.is_file() else 0
+    if not size or size % ROW_BYTES:
+        raise EngineFailure(f"{path}: not a voice of Kokoro ({size} bytes); pull the model again")
+    return path
+
+
+def _style(path: Path, length: int) -> Any:
+    """The row for so many phonemes, or the last; float32 [1, 256]. Read when it is needed: a table has 0.5 MB."""
     import numpy
 
-    table = numpy.fromfile(path, "<f4") if path.is_file() else numpy.empty(0)
-    if not len(table) or len(table) % STYLE_WIDTH:
-        raise EngineFailure(f"{path}: not a voice of Kokoro ({table.nbytes} bytes); pull the model again")
-    return table.reshape(-1, STYLE_WIDTH)
+    try:
+        row = min(length, path.stat().st_size // ROW_BYTES - 1)
+        return numpy.fromfile(path, "<f4", STYLE_WIDTH, offset=row * ROW_BYTES).reshape(1, STYLE_WIDTH)
+    except (OSError, ValueError) as error:  # ValueError: a file that has become shorter
+        raise EngineFailure(f"{path}: the voice cannot be read any more ({error}); pull the model again") from error

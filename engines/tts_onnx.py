@@ -42,6 +42,11 @@ class Family(Protocol):
     def voices(spec: ModelSpec) -> list[str]: ...
 
     @staticmethod
+    def parts(voice: str) -> Collection[str]:
+        """The voices that a voice is blended of; mostly itself. Raises InvalidRequest."""
+        ...
+
+    @staticmethod
     def british(voice: str) -> bool: ...
 
     @staticmethod
@@ -123,7 +128,7 @@ class OnnxTextToSpeech:
         return Rung.HOT if self._hot else Rung.WARM
 
     def estimate(self) -> Footprint:
-        """Dictionaries and weights as they are mapped once prepared; sessions and voices; one piece of speech.
+        """Dictionaries and weights as they are mapped once prepared; sessions; one piece of speech.
 
         Where weights cannot be mapped they are private instead, about as many bytes.
         """
@@ -132,7 +137,7 @@ class OnnxTextToSpeech:
         weights = sum(path.stat().st_size for path in graphs if path.is_file())
         return Footprint(
             mapped=tts_phonemes.mapped_bytes(_accents(self.spec, family)) + int(GRAPH_SHARE * weights),
-            private=self.spec.size_bytes - weights + len(graphs) * family.session_bytes + PHONEMIZER_BYTES,
+            private=len(graphs) * family.session_bytes + PHONEMIZER_BYTES,
             per_request=family.per_request,
         )
 
@@ -156,7 +161,7 @@ class OnnxTextToSpeech:
             if not path.is_file():
                 raise EngineFailure(f"{path}: no such file; pull the model again with `edgeserve pull`")
         default = self.spec.options.get("voice")
-        if default is not None and default not in voices:
+        if default is not None and not set(_family(self.spec).parts(str(default))) <= set(voices):
             raise EngineFailure(f"{self.spec.name} has no voice {default!r}; voices: {', '.join(voices)}")
 
     def open(self) -> None:
@@ -216,8 +221,9 @@ class OnnxTextToSpeech:
         if self._voice is None or not self._hot:
             raise EngineFailure(f"{self.spec.name} is {self.rung.name.lower()}, not hot")
         voice = request.voice or self.voices()[0]
-        if voice not in self.voices():
-            raise InvalidRequest(f"unknown voice {voice!r}; voices: {', '.join(self.voices())}", param="voice")
+        for name in self._voice.parts(voice):
+            if name not in self._voice.voices(self.spec):
+                raise InvalidRequest(f"unknown voice {name!r}; voices: {', '.join(self.voices())}", param="voice")
         if not SPEEDS[0] <= request.speed <= SPEEDS[1]:
             low, high = SPEEDS
             raise InvalidRequest(f"speed must lie between {low} and {high}, not {request.speed}", param="speed")

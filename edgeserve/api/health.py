@@ -37,8 +37,3 @@ async def root(request: Request) -> Response:
             "openapi": "/openapi.json",
         }
     )
-
-
-async def voices(request: Request) -> Response:
-    pool: Pool = request.app.state.pool
-    return JSONResponse({"voices": list(pool.voices())})

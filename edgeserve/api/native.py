@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from edgeserve.api import failures, image, keep_alive, models, sse, transcripts
+from edgeserve.api import failures, image, keep_alive, models, sse, transcripts, voices
 from edgeserve.api.conversation import read_messages
 from edgeserve.api.fields import Fields, read_json
 from edgeserve.api.limits import Limits
@@ -152,13 +152,14 @@ async def transcribe(request: Request) -> Call:
 async def synthesize(request: Request) -> Call:
     fields = await read_json(request)
     fields.only(("text", "voice", "speed", keep_alive.FIELD))
-    return Call("tts", [speak_request(fields, "text", _limits(request))], WavBody(), keep_alive.read(fields))
+    return Call("tts", [speak_request(request, fields, "text")], WavBody(), keep_alive.read(fields))
 
 
-def speak_request(fields: Fields, name: str, limits: Limits) -> SpeakRequest:
-    text = fields.required_text(name, limit=limits.max_text_chars)
+def speak_request(request: Request, fields: Fields, name: str) -> SpeakRequest:
+    text = fields.required_text(name, limit=_limits(request).max_text_chars)
     speed = fields.number("speed", 0.25, 4.0)
-    return SpeakRequest(text, fields.text("voice"), 1.0 if speed is None else speed)
+    voice = voices.choose(request.app.state.pool.voices(), fields.text("voice"))
+    return SpeakRequest(text, voice, 1.0 if speed is None else speed)
 
 
 def _limits(request: Request) -> Limits:

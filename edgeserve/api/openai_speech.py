@@ -25,7 +25,7 @@ async def speech(request: Request) -> Call:
     stream = fields.text("stream_format")
     if stream not in (None, "audio", "sse"):
         raise fields.error("stream_format", f"must be audio or sse, not {stream!r}")
-    wanted = speak_request(fields, "input", request.app.state.limits)
+    wanted = speak_request(request, fields, "input")
     if stream == "sse":
         renderer: Renderer = SpeechEvents(FORMS[name], len(wanted.text))
     elif name == "wav" and stream is None:

@@ -23,6 +23,7 @@ from edgeserve.api import (
     openai_embeddings,
     openai_speech,
     openapi,
+    voices,
 )
 from edgeserve.api.auth import KeyRequired
 from edgeserve.api.limits import BodyLimit, Limits
@@ -80,7 +81,7 @@ ENTRIES = (
     Entry("POST", "/v1/transcribe/push", "Later: push audio into a session", later(STREAMED)),
     Entry("POST", "/v1/transcribe/flush", "Later: end a session", later(STREAMED)),
     Entry("POST", "/v1/tts/synthesize", "Say a text", answering(native.synthesize, "tts"), "Speak", WAV),
-    Entry("GET", "/v1/tts/voices", "Voices, the default first", health.voices),
+    Entry("GET", "/v1/tts/voices", "Voices, the default first", voices.voices),
     Entry("POST", "/v1/chat/completions", "OpenAI chat", answering(openai_chat.chat, *CHAT), "ChatCompletion"),
     Entry(
         "POST", "/v1/completions", "OpenAI completions", answering(openai_completions.completions, *CHAT), "Completion"

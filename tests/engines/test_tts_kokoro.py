@@ -12,6 +12,7 @@ import pytest
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import SpeakRequest
+from engines.tts_kokoro import blend
 from engines.tts_onnx import GRAPH_SHARE, OnnxTextToSpeech, prepare
 from engines.tts_phonemes import Phonemizers, mapped_bytes
 
@@ -96,6 +97,64 @@ def test_each_voice_speaks_in_its_own_accent(folder: Path) -> None:
     assert counts[False] != counts[True]
     assert spoken(engine, text, voice="af_heart") == [counts[False]]
     assert spoken(engine, text, voice="bm_george") == [counts[True]]
+    engine.close()
+
+
+@pytest.mark.parametrize(
+    ("voice", "shares"),
+    [
+        ("af_heart", {"af_heart": 1.0}),
+        ("af_heart:3", {"af_heart": 1.0}),
+        ("af_heart+am_adam", {"af_heart": 0.5, "am_adam": 0.5}),
+        ("af_heart:0.7, am_adam:0.3", {"af_heart": 0.7, "am_adam": 0.3}),
+        ("af_heart:2+am_adam", {"af_heart": 2 / 3, "am_adam": 1 / 3}),
+        ("af_heart+am_adam+af_heart:2", {"af_heart": 0.75, "am_adam": 0.25}),
+    ],
+)
+def test_blends(voice: str, shares: dict[str, float]) -> None:
+    assert blend(voice) == pytest.approx(shares)
+
+
+@pytest.mark.parametrize(
+    "voice",
+    ["", "+", "af_heart+", "af_heart:0", "af_heart:-1", "af_heart:101", "a:b", "a:1:2", "a:1e3", "a/b"],
+)
+def test_what_is_no_blend(voice: str) -> None:
+    with pytest.raises(InvalidRequest, match="is no blend: write af_heart") as caught:
+        blend(voice)
+    assert caught.value.param == "voice"
+
+
+def test_a_blend_speaks(folder: Path) -> None:
+    """Between its voices, as near to each as its weight says, and in the accent of the heaviest."""
+    flat = folder / "bm_flat.bin"
+    numpy.full((510, 256), 0.9, "<f4").tofile(flat)
+    files = {"model": build(folder / "b.onnx", "tokens"), "af_heart": voice(folder / "af_heart.bin"), "bm_flat": flat}
+    engine = OnnxTextToSpeech(spec_of(**files))
+    engine.open()
+    engine.heat()
+    text = "The father had a bath."
+    phonemizers = Phonemizers(folder / "prepared", (False, True))
+    american, british = (len("".join(phonemizers[one].pieces(text, 100))) for one in (False, True))
+    assert spoken(engine, text, voice="af_heart:0.7,bm_flat:0.3") == [round(0.7 * american + 0.3 * 900)]
+    assert spoken(engine, text, voice="af_heart+bm_flat:1.5") == [round(0.4 * british + 0.6 * 900)]
+    with pytest.raises(InvalidRequest, match="unknown voice 'am_adam'; voices: af_heart, bm_flat"):
+        spoken(engine, text, voice="af_heart+am_adam")
+    engine.close()
+
+
+def test_a_blend_can_be_the_default(folder: Path) -> None:
+    files = {"model": build(folder / "k.onnx", "tokens"), "af_heart": voice(folder / "af_heart.bin")}
+    files["am_adam"] = voice(folder / "am_adam.bin")
+    options = {"family": "kokoro", "voice": "af_heart+am_adam"}
+    engine = OnnxTextToSpeech(ModelSpec("tts", "kokoro", "", files, options=options))
+    assert engine.voices() == ("af_heart+am_adam", "af_heart", "am_adam")
+    engine.open()
+    engine.heat()
+    assert spoken(engine, "Hello there.") == spoken(engine, "Hello there.", voice="af_heart")
+    (folder / "am_adam.bin").unlink()
+    with pytest.raises(EngineFailure, match=r"am_adam\.bin: the voice cannot be read any more"):
+        spoken(engine, "Hello there.")
     engine.close()
 
 
