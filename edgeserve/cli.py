@@ -162,9 +162,12 @@ def _transcribe(commands: Any) -> None:
 
 
 def _speak(commands: Any) -> None:
-    parser = _command(commands, "speak", "audio:speak", "say a text")
+    parser = _command(commands, "speak", "speak:speak", "say a text, aloud or into a file")
     parser.add_argument("text", metavar="TEXT", help="- reads it from stdin")
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="WAV file to write; - writes to stdout")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="written instead of played, as its ending says: .wav, .mp3, "
+        ".flac, .opus, .aac or .pcm; - writes WAV to stdout"
+    )  # fmt: skip
     parser.add_argument("--voice", metavar="NAME")
     parser.add_argument("--speed", type=float, default=1.0, metavar="FACTOR", help="0.25 to 4.0 (1.0)")
     _engine_options(parser, "tts_model")

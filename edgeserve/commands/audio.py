@@ -1,4 +1,4 @@
-"""``edgeserve transcribe`` and ``edgeserve speak``: files of speech in and out."""
+"""``edgeserve transcribe``: files of speech as text."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from pathlib import Path
 
 from edgeserve.commands import Call
 from edgeserve.commands.session import open_session
-from edgeserve.errors import EngineFailure, InvalidRequest
-from edgeserve.messages import AudioEvent, SegmentEvent, SpeakRequest, TranscribeEvent, TranscribeRequest
-from edgeserve.terminal import is_terminal
+from edgeserve.messages import SegmentEvent, TranscribeEvent, TranscribeRequest
 
 
 def transcribe(call: Call) -> int:
@@ -43,36 +41,3 @@ class Printer:
         if isinstance(event, SegmentEvent):
             print(event.text if self._begun else event.text.lstrip(), end="", flush=True)
             self._begun = True
-
-
-def speak(call: Call) -> int:
-    from edgeserve.audio.wav import wav
-
-    args = call.args
-    text = sys.stdin.read() if args.text == "-" else args.text
-    if not text.strip():
-        raise InvalidRequest("the text is empty", param="text")
-    if not 0.25 <= args.speed <= 4.0:
-        raise InvalidRequest(f"--speed {args.speed:g}: expected 0.25 to 4.0", param="speed")
-    check_output(args.output)
-    events: list[AudioEvent] = []
-    with open_session(call, "tts") as session:
-        session.ask(SpeakRequest(text.strip(), args.voice, args.speed), events.append)
-    if not events:
-        raise EngineFailure("the engine made no sound of this text")
-    # Written when all of it is there: a file that exists is whole.
-    file = wav((event.pcm for event in events), events[0].sample_rate)
-    if args.output == "-":
-        sys.stdout.buffer.write(file)
-    else:
-        Path(args.output).write_bytes(file)
-    return 0
-
-
-def check_output(output: str) -> None:
-    """Told before the work is done, not after."""
-    if output == "-":
-        if is_terminal(sys.stdout):
-            raise InvalidRequest("-o - writes WAV bytes, which a terminal cannot show; redirect them or name a file")
-    elif not Path(output).absolute().parent.is_dir():
-        raise InvalidRequest(f"-o {output}: there is no such directory")

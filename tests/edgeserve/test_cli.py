@@ -44,7 +44,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["chat", "--max-tokens", "many", "x"],
         ["chat", "--device", "tpu", "x"],
         ["serve", "--port", "http"],
-        ["speak", "hello"],
+        ["speak"],
         ["transcribe", "a.wav", "--format", "doc"],
     ],
 )

@@ -1,52 +1,16 @@
-"""Speech in and out of files."""
+"""Speech in files as text."""
 
 from __future__ import annotations
 
 import array
-import io
 import json
-import subprocess
-import sys
-import wave
 from pathlib import Path
 
 import pytest
-from support import fake_cli
-from support.commands import run, told, typist
+from support.commands import run, told
 from support.sounds import FORMS, encoded, melody
 
 from edgeserve.audio.wav import wav
-
-
-def test_speak_writes_a_wav_file(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("speak", "one two three. four", "-o", "a.wav") == 0
-    assert capsys.readouterr() == ("", "")
-    with wave.open("a.wav") as file:
-        assert (file.getnchannels(), file.getsampwidth(), file.getframerate()) == (1, 2, 24_000)
-        assert file.getnframes() == 0.4 * 24_000
-
-
-def test_speak_from_stdin_to_stdout() -> None:
-    command = [sys.executable, fake_cli.__file__, "speak", "-", "-o", "-"]
-    ended = subprocess.run(command, input=b"one two", capture_output=True)
-    assert (ended.returncode, ended.stderr) == (0, b"")
-    with wave.open(io.BytesIO(ended.stdout)) as file:
-        assert file.getnframes() == 0.2 * 24_000
-
-
-@pytest.mark.parametrize(
-    ("argv", "words"),
-    [
-        ((" ", "-o", "a.wav"), "the text is empty"),
-        (("hello", "-o", "a.wav", "--speed", "9"), "--speed 9: expected 0.25 to 4.0"),
-        (("hello", "-o", "nowhere/a.wav"), "-o nowhere/a.wav: there is no such directory"),
-        (("hello", "-o", "a.wav", "--voice", "bass"), "unknown voice 'bass'; voices: tone, hum"),
-    ],
-)
-def test_speak_refuses(settings: Path, argv: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("speak", *argv) == 1
-    assert told(capsys) == [f"[ERROR] {words}"]
-    assert not list(settings.glob("**/*.wav"))
 
 
 def spoken(folder: Path) -> str:
@@ -96,9 +60,3 @@ def test_files_that_cannot_be_read(settings: Path, capsys: pytest.CaptureFixture
     assert heard.startswith("[ERROR] text.wav is no audio")
     assert missing == "[ERROR] none.wav: No such file or directory"
     assert seen.startswith("[ERROR] text.wav is neither PNG")
-
-
-def test_wav_bytes_do_not_go_to_a_terminal() -> None:
-    with typist("speak", "hello", "-o", "-") as me:
-        me.sees("[ERROR] -o - writes WAV bytes")
-        assert me.process.wait(timeout=20) == 1

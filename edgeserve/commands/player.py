@@ -1,0 +1,106 @@
+"""Sound through a player that the system has."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import IO, cast
+
+from edgeserve.api.audio import wav
+from edgeserve.audio.encode import FORMS
+from edgeserve.errors import EngineFailure, NotSupported
+from edgeserve.messages import AudioEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """``arguments`` with {rate} in Hz. ``reads``: "wav" or "pcm" from stdin, or "file", a WAV file named last."""
+
+    name: str
+    arguments: str
+    reads: str
+
+
+PROGRAMS = (
+    Program("ffplay", "-nodisp -autoexit -loglevel error -i -", "wav"),
+    Program("paplay", "--raw --format=s16le --channels=1 --rate={rate}", "pcm"),
+    Program("aplay", "-q -t raw -f S16_LE -c 1 -r {rate}", "pcm"),
+    Program("afplay", "", "file"),
+)
+"""The preferred first: those that play what comes, then afplay of macOS, which wants all of it."""
+
+
+class Player:
+    """A context manager. Plays while more is made; leaving it early ends the sound."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        """Raises NotSupported where no player is installed."""
+        found = ((shutil.which(one.name, path=environ.get("PATH", "")), one) for one in PROGRAMS)
+        self._path, self._program = next(((path, one) for path, one in found if path), ("", PROGRAMS[0]))
+        if not self._path:
+            names = ", ".join(one.name for one in PROGRAMS)
+            raise NotSupported(f"there is no player for the sound ({names}): install one, or name a file with -o")
+        self._pieces: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._feeder: threading.Thread | None = None
+        self._whole: list[AudioEvent] = []
+
+    def add(self, event: AudioEvent) -> None:
+        """Returns at once."""
+        if self._program.reads == "file":
+            self._whole.append(event)
+        else:
+            if self._process is None:
+                self._start(event.sample_rate)
+            self._pieces.put(event.pcm)
+
+    def end(self) -> None:
+        """Until the last sample has been played. Raises EngineFailure where the player fails."""
+        if self._program.reads == "file":
+            self._play_whole()
+        self._pieces.put(None)
+        if self._process is None:
+            raise EngineFailure("the engine made no sound of this text")
+        if code := self._process.wait():
+            raise EngineFailure(f"{self._program.name} could not play the sound; it ended with exit code {code}")
+
+    def __enter__(self) -> Player:
+        return self
+
+    def __exit__(self, *ignored: object) -> None:
+        if self._process is not None:
+            self._process.kill()  # nothing to one that has ended
+            self._process.wait()
+        if self._feeder is not None:
+            self._pieces.put(None)
+            self._feeder.join()
+
+    def _start(self, rate: int) -> None:
+        command = [self._path, *self._program.arguments.format(rate=rate).split()]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)  # noqa: S603
+        stdin = cast(IO[bytes], self._process.stdin)
+        self._feeder = threading.Thread(target=self._feed, args=(stdin, rate), name="player", daemon=True)
+        self._feeder.start()
+
+    def _feed(self, stdin: IO[bytes], rate: int) -> None:
+        """On a thread: the player takes the sound no faster than it is heard."""
+        encoder = FORMS["wav"].encoder(rate) if self._program.reads == "wav" else None
+        with contextlib.suppress(BrokenPipeError), stdin:  # the exit code tells why it ended early
+            while (pcm := self._pieces.get()) is not None:
+                stdin.write(encoder.add(pcm) if encoder else pcm)
+                stdin.flush()
+
+    def _play_whole(self) -> None:
+        if not self._whole:
+            return
+        with tempfile.NamedTemporaryFile(suffix=".wav") as file:
+            file.write(wav((event.pcm for event in self._whole), self._whole[0].sample_rate))
+            file.flush()
+            self._process = subprocess.Popen([self._path, file.name])  # noqa: S603
+            self._process.wait()
