@@ -282,6 +282,12 @@ class AudioEvent:
     pcm: bytes = field(repr=False)
     sample_rate: int
 
+    def parts(self, seconds: float) -> Iterator[AudioEvent]:
+        """The same in pieces of at most so long."""
+        step = 2 * int(seconds * self.sample_rate)
+        for start in range(0, len(self.pcm), step):
+            yield AudioEvent(self.pcm[start : start + step], self.sample_rate)
+
 
 Request = ChatRequest | EmbedRequest | TranscribeRequest | SpeakRequest
 Event = ChatEvent | EmbeddingEvent | TranscribeEvent | AudioEvent

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,6 +24,8 @@ from edgeserve.pool import Lease, Pool
 
 log = logging.getLogger("edgeserve.api")
 
+PART_SECONDS = 0.5
+"""Of sound that is rendered at once by a renderer that computes; some milliseconds of work."""
 STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
@@ -50,7 +52,7 @@ class Renderer(Protocol):
 class Call:
     """``keep_alive``: seconds for which the engine keeps its memory afterwards; None: as configured. ``apart``: the
     requests run one after the other, since beside others llama.cpp may round otherwise. ``threaded``: the renderer
-    computes, so it runs beside the event loop."""
+    computes, so it runs beside the event loop, on some of the sound at a time."""
 
     job: Job
     requests: Sequence[messages.Request]
@@ -99,10 +101,21 @@ async def _folded(call: Call, first: tuple[int, messages.Event], events: Events)
         return await asyncio.to_thread(step, *values) if call.threaded else step(*values)
 
     async with contextlib.aclosing(events):
-        yield await run(call.renderer.feed, *first)
-        async for pair in events:
+        for pair in _cut(call, first):
             yield await run(call.renderer.feed, *pair)
+        async for whole in events:
+            for pair in _cut(call, whole):
+                yield await run(call.renderer.feed, *pair)
         yield await run(call.renderer.end)
+
+
+def _cut(call: Call, pair: tuple[int, messages.Event]) -> Iterator[tuple[int, messages.Event]]:
+    """The beginning of a sentence must not wait until all of it is encoded."""
+    number, event = pair
+    if call.threaded and isinstance(event, messages.AudioEvent):
+        yield from ((number, part) for part in event.parts(PART_SECONDS))
+    else:
+        yield pair
 
 
 @contextlib.asynccontextmanager

@@ -32,4 +32,4 @@ async def speech(request: Request) -> Call:
         renderer = WavBody()  # whole, so that its header tells the true length
     else:
         renderer = SpeechStream(FORMS[name])
-    return Call("tts", [wanted], renderer, keep_alive.read(fields), threaded=True)
+    return Call("tts", [wanted], renderer, keep_alive.read(fields), threaded=FORMS[name].computes)

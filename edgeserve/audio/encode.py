@@ -21,7 +21,7 @@ PCM_RATE = 24_000
 
 
 class Encoder(Protocol):
-    """One file. Its methods block: a second of sound takes some milliseconds."""
+    """One file."""
 
     def add(self, pcm: bytes) -> bytes:
         """What int16 little-endian mono samples add to the file; what fills no frame yet waits for the next.
@@ -35,10 +35,12 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A format: its media type (RFC 7845 for Opus in Ogg), and what makes an encoder for samples at a rate in Hz."""
+    """A format: its media type (RFC 7845 for Opus in Ogg), and what makes an encoder for samples at a rate in Hz.
+    ``computes``: it takes some milliseconds for a second of sound; else next to nothing."""
 
     media_type: str
     encoder: Callable[[int], Encoder]
+    computes: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +177,8 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "opus": Form("audio/ogg", partial(Encoded, OPUS)),
         "aac": Form("audio/aac", partial(Encoded, Codec("adts", "aac", 64_000))),
         "flac": Form("audio/flac", partial(Encoded, Codec("flac", "flac"))),
-        "wav": Form("audio/wav", Wav),
-        "pcm": Form("audio/pcm", Bare),
+        "wav": Form("audio/wav", Wav, computes=False),
+        "pcm": Form("audio/pcm", Bare, computes=False),
     }
 )
 """By the names of OpenAI's ``response_format``."""
