@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import json
@@ -140,3 +141,29 @@ def test_a_codec_that_is_not_there_keeps_its_status(monkeypatch: pytest.MonkeyPa
     answer = client.post("/v1/audio/speech", json={"input": "hello", "response_format": "opus"})
     assert answer.status_code == 501
     assert answer.json()["error"]["param"] == "response_format"
+
+
+@pytest.mark.parametrize("computes", [True, False])
+def test_what_computes_leaves_the_event_loop_alone(
+    monkeypatch: pytest.MonkeyPatch, client: httpx.Client, computes: bool
+) -> None:
+    """And does so half a second of sound at a time."""
+    sizes, loops = [], set()
+
+    class Recorder:
+        def __init__(self, rate: int) -> None: ...
+
+        def add(self, pcm: bytes) -> bytes:
+            sizes.append(len(pcm))
+            with contextlib.suppress(RuntimeError):
+                loops.add(asyncio.get_running_loop())
+            return pcm
+
+        def end(self) -> bytes:
+            return b"end"
+
+    monkeypatch.setattr(openai_speech, "FORMS", {"mp3": Form("audio/mpeg", Recorder, computes)})
+    answer = client.post("/v1/audio/speech", json={"input": "one two three four five six seven"})
+    assert answer.content.endswith(b"end")
+    assert sizes == ([24_000, 9_600] if computes else [33_600])
+    assert bool(loops) is not computes
