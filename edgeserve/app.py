@@ -20,6 +20,8 @@ from edgeserve.config import Config, EngineSettings, chains
 from edgeserve.engine import Batching, Engine, Job, ModelSpec
 from edgeserve.errors import ConfigError
 from edgeserve.gate import Gate
+from edgeserve.live.ear import Ear
+from edgeserve.live.sessions import Sessions
 from edgeserve.memory import heap
 from edgeserve.memory.governor import Governor, make_governor
 from edgeserve.memory.policy import read_policy
@@ -114,6 +116,12 @@ def build(config: Config, pool: Pool) -> Starlette:
     limits = Limits(max_body_bytes=config.server.max_body_mb * MB, api_key=config.server.api_key)
     residency = config.residency
     idle = IdlePolicy(residency.warm_after, residency.idle_timeout, residency.check_interval)
+    sessions = Sessions(
+        Ear(pool),
+        limit=config.server.live_sessions,
+        idle_seconds=config.server.live_idle_seconds,
+        max_seconds=limits.max_audio_seconds,
+    )
 
     @contextlib.asynccontextmanager
     async def lifespan(application: Starlette) -> AsyncIterator[None]:
@@ -123,6 +131,7 @@ def build(config: Config, pool: Pool) -> Starlette:
         try:
             yield
         finally:
+            sessions.close()
             await asyncio.to_thread(monitor.stop)
             await asyncio.to_thread(pool.governor.stop)
             await pool.stop()
@@ -135,5 +144,6 @@ def build(config: Config, pool: Pool) -> Starlette:
     )
     application.state.pool = pool
     application.state.limits = limits
+    application.state.sessions = sessions
     application.state.memory_total = lambda: pool.governor.probe.latest().total
     return application

@@ -7,6 +7,7 @@ EdgeserveError
 │   ├── TooLarge              a body, an image or an audio beyond the limit
 │   └── NotSupported          a documented feature that this version does not have
 ├── Unauthorized              no key or a wrong one
+├── Forbidden                 a browser page of another site asks
 ├── NotFound                  no such route or session
 │   └── ModelNotFound         no model of this name is served
 ├── NotConfigured             the engine is not listed in models.toml
@@ -73,6 +74,10 @@ class NotSupported(InvalidRequest):
 
 class Unauthorized(EdgeserveError):
     code = "invalid_api_key"
+
+
+class Forbidden(EdgeserveError):
+    code = "forbidden"
 
 
 class NotFound(EdgeserveError):

@@ -9,6 +9,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -17,6 +18,7 @@ from edgeserve import app, logs
 from edgeserve.config import Config
 from edgeserve.engine import Job
 from edgeserve.errors import ConfigError, EdgeserveError
+from edgeserve.live.window import FRAME_BYTES, MAX_PUSH_BYTES
 from edgeserve.pool import Pool
 from edgeserve.store import Store
 
@@ -70,6 +72,13 @@ def address(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+def websocket(**connection: Any) -> asyncio.Protocol:
+    """The protocol of one connection. A server that nobody opens a WebSocket to does not carry its library."""
+    from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+    return WebSocketsSansIOProtocol(**connection)
+
+
 class Server(uvicorn.Server):
     """Uvicorn whose shutdown drains the pool, and which ends with exit code 0 when it was asked to end."""
 
@@ -79,7 +88,9 @@ class Server(uvicorn.Server):
                 application,
                 loop="asyncio",
                 http="h11",
-                ws="none",
+                ws="edgeserve.server:websocket",
+                ws_max_size=MAX_PUSH_BYTES + FRAME_BYTES,
+                ws_per_message_deflate=False,
                 lifespan="on",
                 log_config=None,
                 access_log=False,

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 RUNTIMES = {"llama_cpp", "onnxruntime", "onnx_asr", "mlx", "mlx_whisper", "hibari"}
-HTTP = {"starlette", "uvicorn", "httpx", "openai"}
+HTTP = {"starlette", "uvicorn", "httpx", "openai", "websockets"}
 HEAVY = RUNTIMES | {"av", "numpy", "onnx", "huggingface_hub", "jinja2"}
 
 LEAVES = {"edgeserve.errors", "edgeserve.messages"}
@@ -42,7 +42,9 @@ ARROWS: dict[str, set[str]] = {
     "edgeserve.monitor": CONTRACT | {"edgeserve.memory", "edgeserve.gate"},
     "edgeserve.pool": CONTRACT
     | {"edgeserve.memory", "edgeserve.gate", "edgeserve.monitor", "edgeserve.work", "edgeserve.prefetch"},
-    "edgeserve.api": CONTRACT | {"edgeserve", "edgeserve.api", "edgeserve.audio", "edgeserve.pool", "edgeserve.logs"},
+    "edgeserve.live": LEAVES | {"edgeserve.live", "edgeserve.pool"},
+    "edgeserve.api": CONTRACT
+    | {"edgeserve", "edgeserve.api", "edgeserve.audio", "edgeserve.pool", "edgeserve.live", "edgeserve.logs"},
     "engines": CONTRACT | {"engines"},
 }
 """What each room may import of ours. Rooms that stand above all others (app, server, cli, doctor) are not listed."""

@@ -19,6 +19,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         errors.InvalidRequest.code: 400,
         errors.ContextOverflow.code: 400,
         errors.Unauthorized.code: 401,
+        errors.Forbidden.code: 403,
         errors.NotFound.code: 404,
         errors.ModelNotFound.code: 404,
         errors.TooLarge.code: 413,

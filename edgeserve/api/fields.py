@@ -17,35 +17,39 @@ HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
 
 async def read_json(request: Request) -> Fields:
     """The body as an object. Raises InvalidRequest."""
-    data = await request.body()
+    return read_object(await request.body())
+
+
+def read_object(data: bytes, name: str = "the body") -> Fields:
+    """Raises InvalidRequest, calling the data by this name."""
     try:
         value = json.loads(data.decode("utf-8"), parse_constant=_no_constant)
     except UnicodeDecodeError:
-        raise InvalidRequest("the body is not UTF-8 text") from None
+        raise InvalidRequest(f"{name} is not UTF-8 text") from None
     except RecursionError:
-        raise InvalidRequest(f"the body is nested more than {MAX_DEPTH} levels deep") from None
+        raise InvalidRequest(f"{name} is nested more than {MAX_DEPTH} levels deep") from None
     except json.JSONDecodeError as error:
         raise InvalidRequest(
-            f"the body is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+            f"{name} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"
         ) from None
     except ValueError as error:  # Python's own limit on the digits of a whole number
-        raise InvalidRequest(f"the body holds a number that is too long: {error}") from None
+        raise InvalidRequest(f"{name} holds a number that is too long: {error}") from None
     if not isinstance(value, dict):
-        raise InvalidRequest(f"the body must be a JSON object, not {_kind(value)}")
+        raise InvalidRequest(f"{name} must be a JSON object, not {_kind(value)}")
     if _depth(value) > MAX_DEPTH:
-        raise InvalidRequest(f"the body is nested more than {MAX_DEPTH} levels deep")
+        raise InvalidRequest(f"{name} is nested more than {MAX_DEPTH} levels deep")
     if HALF_PAIR.search(data):
-        _check_pairs(value)
+        _check_pairs(value, name)
     return Fields(value)
 
 
-def _check_pairs(value: Any) -> None:
+def _check_pairs(value: Any, name: str) -> None:
     """JSON can write half of a surrogate pair, which no UTF-8 answer or tokenizer can hold."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         half = error.object[error.start]
-        raise InvalidRequest(f"the body holds \\u{ord(half):04x} alone, which is half of a character") from None
+        raise InvalidRequest(f"{name} holds \\u{ord(half):04x} alone, which is half of a character") from None
 
 
 def _no_constant(name: str) -> float:

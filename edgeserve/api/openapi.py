@@ -11,6 +11,7 @@ from edgeserve.api import keep_alive
 from edgeserve.audio import encode
 
 MULTIPART = "multipart/form-data"
+MEDIA = {"Samples": "application/octet-stream"}
 
 
 def text(description: str) -> dict[str, Any]:
@@ -116,6 +117,12 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "Summarize": question("text", text=text("to be summarized"), max_length=whole("tokens at most")),
     "Image": question("image", image=file("PNG, JPEG, GIF or BMP"), prompt=text("what to do with it")),
     "Recording": question("audio", audio=file(SOUND), language=text("ISO 639-1"), prompt=text("earlier text")),
+    "Live": question("", language=text("ISO 639-1"), prompt=text("earlier text")),
+    "Samples": {
+        "type": "string",
+        "format": "binary",
+        "description": "float32 little-endian, 16 kHz, mono; 10 s",
+    },
     "Speak": question("text", text=text("to be said"), voice=text("see /v1/tts/voices"), speed=number("", 0.25, 4)),
     "ChatCompletion": question(
         "messages",
@@ -179,6 +186,11 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     ),
 }
 FORMS = {"Image", "Recording", "Transcription"}
+OPTIONAL = {"Live"}
+SESSION = [
+    {"name": name, "in": place, "schema": text("of /v1/transcribe/stream; left out: the default session")}
+    for name, place in (("session", "query"), ("X-Session-Id", "header"))
+]
 
 Row = tuple[str, str, str, str, str]
 
@@ -222,8 +234,10 @@ def _operation(method: str, path: str, summary: str, body: str, answer: str) -> 
         operation["parameters"] = [
             {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names
         ]
+    if path in ("/v1/transcribe/push", "/v1/transcribe/flush"):
+        operation["parameters"] = SESSION
     if body:
-        media = MULTIPART if body in FORMS else "application/json"
+        media = MULTIPART if body in FORMS else MEDIA.get(body, "application/json")
         content = {media: {"schema": {"$ref": f"#/components/schemas/{body}"}}}
-        operation["requestBody"] = {"required": True, "content": content}
+        operation["requestBody"] = {"required": body not in OPTIONAL, "content": content}
     return operation

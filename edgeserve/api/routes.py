@@ -9,12 +9,14 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from edgeserve.api import (
     admin,
     failures,
     health,
+    live,
+    live_socket,
     models,
     native,
     openai_audio,
@@ -25,7 +27,7 @@ from edgeserve.api import (
     openapi,
     voices,
 )
-from edgeserve.api.auth import KeyRequired
+from edgeserve.api.auth import KeyRequired, SameSite
 from edgeserve.api.limits import BodyLimit, Limits
 from edgeserve.api.line import answering
 from edgeserve.api.request_id import RequestId
@@ -62,7 +64,6 @@ async def describe(request: Request) -> Response:
 
 
 SSE, WAV = "text/event-stream", "audio/wav"
-STREAMED = "streamed transcriptions"
 CHAT: tuple[Job, ...] = ("llm", "vision")
 
 ENTRIES = (
@@ -77,9 +78,10 @@ ENTRIES = (
     Entry("POST", "/v1/vision/analyze", "Describe an image", answering(native.analyze, "vision"), "Image"),
     Entry("POST", "/v1/vision/ocr", "Read the text in an image", answering(native.ocr, "vision"), "Image"),
     Entry("POST", "/v1/transcribe/file", "Transcribe a WAV file", answering(native.transcribe, "asr"), "Recording"),
-    Entry("POST", "/v1/transcribe/stream", "Later: start a transcription session", later(STREAMED)),
-    Entry("POST", "/v1/transcribe/push", "Later: push audio into a session", later(STREAMED)),
-    Entry("POST", "/v1/transcribe/flush", "Later: end a session", later(STREAMED)),
+    Entry("POST", "/v1/transcribe/stream", "Start a live transcription", live.start, "Live"),
+    Entry("DELETE", "/v1/transcribe/stream/{session}", "End one, words and all", live.delete),
+    Entry("POST", "/v1/transcribe/push", "Sound for a live transcription", live.push, "Samples"),
+    Entry("POST", "/v1/transcribe/flush", "End one with its last words", live.flush),
     Entry("POST", "/v1/tts/synthesize", "Say a text", answering(native.synthesize, "tts"), "Speak", WAV),
     Entry("GET", "/v1/tts/voices", "Voices, the default first", voices.voices),
     Entry("POST", "/v1/chat/completions", "OpenAI chat", answering(openai_chat.chat, *CHAT), "ChatCompletion"),
@@ -116,14 +118,18 @@ ENTRIES = (
 )
 
 
-def routes() -> list[Route]:
-    return [Route(one.path, one.endpoint, methods=[one.method]) for one in ENTRIES]
+LIVE = WebSocketRoute("/v1/transcribe/live", live_socket.endpoint)
+"""OpenAPI knows no WebSockets: docs/api.md describes this one."""
+
+
+def routes() -> list[BaseRoute]:
+    return [*(Route(one.path, one.endpoint, methods=[one.method]) for one in ENTRIES), LIVE]
 
 
 def middleware(limits: Limits) -> list[Middleware]:
     """Outermost first."""
-    key = [Middleware(KeyRequired, key=limits.api_key)] if limits.api_key else []
-    return [Middleware(RequestId), *key, Middleware(BodyLimit, limit=limits.max_body_bytes)]
+    door = Middleware(KeyRequired, key=limits.api_key) if limits.api_key else Middleware(SameSite)
+    return [Middleware(RequestId), door, Middleware(BodyLimit, limit=limits.max_body_bytes)]
 
 
 def exception_handlers() -> dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]]:

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import IO, cast
 
-from edgeserve.api.audio import wav
 from edgeserve.audio.encode import FORMS
+from edgeserve.audio.wav import wav
 from edgeserve.errors import EngineFailure, NotSupported
 from edgeserve.messages import AudioEvent
 

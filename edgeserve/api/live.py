@@ -1,0 +1,86 @@
+"""Live transcription over HTTP: start, push, push, …, flush."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from edgeserve.api import keep_alive
+from edgeserve.api.fields import Fields, read_json
+from edgeserve.errors import InvalidRequest
+from edgeserve.live.ear import Options
+from edgeserve.live.session import Session, Step
+from edgeserve.live.sessions import DEFAULT, Sessions
+from edgeserve.pool import Pool
+
+HEADER = "X-Session-Id"
+FIELDS = ("language", "prompt", keep_alive.FIELD)
+PROMPT_CHARS = 4096
+
+
+async def start(request: Request) -> Response:
+    fields = await read_json(request) if await request.body() else Fields({})
+    options = read_options(fields)
+    expect(request.app.state.pool)
+    sessions: Sessions = request.app.state.sessions
+    session = sessions.start(options)
+    return JSONResponse(started(session, sessions))
+
+
+async def push(request: Request) -> Response:
+    sessions: Sessions = request.app.state.sessions
+    name, data = _named(request), await request.body()
+    expect(request.app.state.pool)
+    with sessions.using(name) as session:
+        await session.push(data)
+        return JSONResponse(told(session, session.step()))
+
+
+async def flush(request: Request) -> Response:
+    sessions: Sessions = request.app.state.sessions
+    with sessions.using(_named(request)) as session:
+        step = await session.flush()
+        sessions.end(session)
+        return JSONResponse(told(session, step) | {"duration": round(session.duration, 2)})
+
+
+async def delete(request: Request) -> Response:
+    sessions: Sessions = request.app.state.sessions
+    with sessions.using(request.path_params["session"]) as session:
+        sessions.end(session)
+        return JSONResponse({"session": session.name, "status": "deleted"})
+
+
+def read_options(fields: Fields, *others: str) -> Options:
+    """Raises InvalidRequest naming the field; ``others`` are read elsewhere."""
+    fields.only((*FIELDS, *others))
+    language, prompt = fields.text("language"), fields.text("prompt", limit=PROMPT_CHARS)
+    return Options(language, prompt, keep_alive.read(fields))
+
+
+def expect(pool: Pool) -> None:
+    """Sound is coming: fetch the model's files ahead. Raises NotConfigured."""
+    pool.rung("asr")
+    pool.expect(("asr",))
+
+
+def started(session: Session, sessions: Sessions) -> dict[str, Any]:
+    return {"session": session.name, "status": "started", "expires_after": sessions.idle_seconds}
+
+
+def told(session: Session, step: Step) -> dict[str, Any]:
+    return {"session": session.name, **dataclasses.asdict(step)}
+
+
+def _named(request: Request) -> str:
+    """The session that the header or the query names."""
+    query: Mapping[str, str] = request.query_params
+    Fields(dict(query)).only(("session",))
+    names = {one for one in (request.headers.get(HEADER), query.get("session")) if one}
+    if len(names) > 1:
+        raise InvalidRequest(f"the header {HEADER} and the query name different sessions; give one", param="session")
+    return names.pop() if names else DEFAULT

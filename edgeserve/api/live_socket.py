@@ -1,0 +1,134 @@
+"""Live transcription over a WebSocket: binary frames are samples, text frames commands, answers come by themselves.
+
+The session is there before the connection is accepted, so that a refusal is an HTTP answer like any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from typing import Any
+
+from starlette.datastructures import State
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
+
+from edgeserve.api import failures, live
+from edgeserve.api.fields import Fields, read_object
+from edgeserve.errors import EdgeserveError, NotFound
+from edgeserve.live.ear import Options
+from edgeserve.live.session import Session
+from edgeserve.live.sessions import Sessions
+
+log = logging.getLogger("edgeserve.live")
+
+IDLE = 1001
+"""Going away (RFC 6455, 7.4.1): nothing came for too long."""
+
+
+async def endpoint(socket: WebSocket) -> None:
+    state: State = socket.app.state
+    try:
+        options = live.read_options(Fields(dict(socket.query_params)))
+        live.expect(state.pool)
+        conversation = Conversation(socket, state.sessions, options)
+    except EdgeserveError as error:
+        await socket.send_denial_response(failures.respond(error))
+        return
+    await conversation.run()
+
+
+class Conversation:
+    """One connection with its session. Raises Busy when all places for sessions are taken."""
+
+    def __init__(self, socket: WebSocket, sessions: Sessions, options: Options) -> None:
+        self._socket = socket
+        self._sessions = sessions
+        self._news = asyncio.Event()
+        self._session = self._begin(options)
+
+    def _begin(self, options: Options) -> Session:
+        session = self._sessions.start(options)
+        session.on_news = self._news.set
+        return session
+
+    async def run(self) -> None:
+        """Until either side ends it."""
+        teller = None
+        try:
+            await self._socket.accept()
+            await self._tell("started", live.started(self._session, self._sessions))
+            teller = asyncio.create_task(self._tell_news())
+            while True:
+                await self._take(await self._socket.receive())
+        except WebSocketDisconnect:
+            log.debug("the client of live transcription %s has gone", self._session.name)
+        finally:
+            self._sessions.end(self._session)
+            if teller is not None:
+                teller.cancel()
+                with contextlib.suppress(asyncio.CancelledError, WebSocketDisconnect):
+                    await teller
+
+    async def _take(self, message: Any) -> None:
+        if message["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(message["code"])
+        try:
+            if (data := message.get("bytes")) is not None:
+                with self._sessions.using(self._session.name) as session:
+                    await session.push(data)
+            else:
+                await self._command(read_object(message["text"].encode(), "a text frame"))
+        except NotFound:
+            self._news.set()  # it has expired; whoever tells the news says so
+        except EdgeserveError as error:
+            await self._tell("error", failures.body(error))
+
+    async def _command(self, fields: Fields) -> None:
+        kind = fields.required_text("type")
+        if kind == "start":
+            options = live.read_options(fields, "type")
+            self._renew(options)
+            await self._tell("started", live.started(self._session, self._sessions))
+            return
+        fields.only(("type",))
+        if kind == "flush":
+            with self._sessions.using(self._session.name) as session:
+                step = await session.flush()
+                duration = {"duration": round(session.duration, 2)}
+            self._renew(session.options)
+            await self._tell("flushed", live.told(session, step) | duration)
+        elif kind == "close":
+            await self._socket.close()
+        else:
+            raise fields.error("type", f"must be start, flush or close, not {kind[:80]!r}")
+
+    def _renew(self, options: Options) -> None:
+        """A new session in the place of this one."""
+        self._session.on_news = lambda: None
+        self._sessions.end(self._session)
+        self._session = self._begin(options)
+
+    async def _tell_news(self) -> None:
+        partial = ""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            session = self._session
+            try:
+                step = session.step()
+            except NotFound as error:
+                await self._tell("error", failures.body(error))
+                await self._socket.close(IDLE, f"nothing came for {self._sessions.idle_seconds:g} s")
+                return
+            except EdgeserveError as error:
+                await self._tell("error", failures.body(error))
+                continue
+            if step.text or step.is_final or step.partial != partial:
+                await self._tell("text", live.told(session, step))
+            partial = step.partial
+
+    async def _tell(self, kind: str, value: dict[str, Any]) -> None:
+        if self._socket.application_state is WebSocketState.CONNECTED:
+            await self._socket.send_text(json.dumps({"type": kind, **value}, ensure_ascii=False))

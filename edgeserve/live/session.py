@@ -1,0 +1,183 @@
+"""One live transcription: sound goes in, words that are certain come out.
+
+Sound is only taken in by a push; a task of the session listens while there is reason to, and ends. The pushes that come
+meanwhile wait for nothing but room in the window.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from edgeserve.errors import Busy, NotFound, TooLarge
+from edgeserve.live.agreement import Agreement
+from edgeserve.live.ear import Ear, Options
+from edgeserve.live.window import LEAD_SECONDS, MAX_PUSH_BYTES, MAX_PUSH_SECONDS, MAX_SECONDS, Window, check
+from edgeserve.messages import Pcm, TranscribeRequest
+
+STEP_SECONDS = 1.0
+"""New sound that makes another hypothesis worth while."""
+LULL_SECONDS = 0.4
+"""Without speech: perhaps the end. What was not heard yet is heard now, so that the end need not wait for it."""
+PAUSE_SECONDS = 0.8
+"""Without speech: the end of an utterance. What is not confirmed becomes final. Not longer than a step."""
+SENTENCE_SECONDS, ANYWHERE_SECONDS, LONGEST_SECONDS = 8.0, 15.0, MAX_SECONDS - MAX_PUSH_SECONDS
+"""Windows longer than these are cut behind a confirmed sentence, behind any confirmed word, and without regard."""
+PROMPT_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is new. All ``text`` in a row is the ``transcript``; ``partial`` follows it and may change. ``is_final``: an
+    utterance, or the session, has ended here."""
+
+    text: str
+    is_final: bool
+    transcript: str
+    partial: str
+
+
+class Session:
+    """Belongs to the event loop; ``on_news`` is called there when ``step`` may tell something new."""
+
+    def __init__(self, name: str, ear: Ear, options: Options, max_seconds: float) -> None:
+        self.name = name
+        self.options = options
+        self.on_news: Callable[[], None] = lambda: None
+        self.users = 0
+        self.last_used = 0.0
+        self.closed = False
+        self._ear = ear
+        self._max_seconds = max_seconds
+        self._window = Window()
+        self._words = Agreement()
+        self._heard = self._quiet = 0.0
+        self._asked = 0.0, 0.0
+        self._told = self._settled = 0
+        self._ended = False
+        self._task: asyncio.Task[None] | None = None
+        self._hearing = asyncio.Lock()
+
+    @property
+    def duration(self) -> float:
+        """Seconds of sound that came in."""
+        return self._window.end
+
+    async def push(self, data: bytes) -> None:
+        """Take in at most 10 s of samples; waits only while more than 20 s are not done with.
+
+        Raises InvalidRequest, UnsupportedMedia and TooLarge for the data, and what listening raised; the data has not
+        been taken in then.
+        """
+        check(data)
+        if self.duration + len(data) / MAX_PUSH_BYTES * MAX_PUSH_SECONDS > self._max_seconds:
+            text = f"the session is {self.duration:.0f} s long; the limit is {self._max_seconds:.0f} s"
+            raise TooLarge(f"{text}: flush it and start another")
+        self._raise_failure()
+        while len(data) > self._window.room:
+            await asyncio.wait([self._listening()])
+            self._raise_failure()
+        self._window.append(data)
+        if self._is_due():
+            self._listening()
+
+    def step(self) -> Step:
+        """What became certain since the last step. Raises what listening raised, once."""
+        self._raise_failure()
+        transcript, partial = self._words.text, self._words.partial
+        step = Step(transcript[self._told :], self._ended and not partial, transcript, partial)
+        self._told, self._ended = len(transcript), False
+        return step
+
+    async def flush(self) -> Step:
+        """Listen to what is left; all of it is final. Raises what listening raises; flush again then."""
+        while self._task is not None:
+            await asyncio.wait([self._task])
+            self._raise_failure()
+        if self._window.has_speech:
+            await self._hear(flush=True)
+        return dataclasses.replace(self.step(), is_final=True)
+
+    def close(self) -> None:
+        """Stop listening, and forget the sound."""
+        self.closed = True
+        if self._task is not None:
+            self._task.cancel()
+        self._window = Window()
+        self.on_news()
+
+    def _listening(self) -> asyncio.Task[None]:
+        """The task that listens, begun where there is none."""
+        if self.closed:
+            raise NotFound("the session has ended")
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._listen())
+            self._task.add_done_callback(lambda task: self.on_news())
+        return self._task
+
+    def _raise_failure(self) -> None:
+        if self._task is not None and self._task.done():
+            task, self._task = self._task, None
+            if not task.cancelled() and (error := task.exception()):
+                raise error
+        if self.closed:
+            raise NotFound("the session has ended")
+
+    async def _listen(self) -> None:
+        while self._is_due():
+            try:
+                await self._hear()
+            except Busy:
+                if self._window.room < MAX_PUSH_BYTES:
+                    raise
+                return  # the next push tries again
+            self.on_news()
+
+    def _is_due(self) -> bool:
+        window = self._window
+        if not window.has_speech:
+            return False
+        unheard = window.end - self._heard
+        lull = window.quiet >= LULL_SECONDS and self._heard < window.speech_end and unheard >= LULL_SECONDS
+        return lull or unheard >= STEP_SECONDS or window.quiet >= PAUSE_SECONDS or window.seconds > LONGEST_SECONDS
+
+    async def _hear(self, *, flush: bool = False) -> None:
+        async with self._hearing:
+            if self._heard < self._window.speech_end:
+                words = await self._ear.hear(self._question, self.options)
+                self._heard, self._quiet = self._asked
+                start = self._window.start
+                moved = [dataclasses.replace(one, start=one.start + start, end=one.end + start) for one in words]
+                self._words.hear(moved, start)
+            else:
+                self._heard, self._quiet = self._window.end, self._window.quiet
+            if flush or self._quiet >= PAUSE_SECONDS:
+                self._settle(0.0 if flush else LEAD_SECONDS)
+            else:
+                self._trim()
+
+    def _question(self) -> TranscribeRequest:
+        """The window as it stands when the engine is free; the words before it are the prompt."""
+        self._asked = self._window.end, self._window.quiet
+        prompt = f"{self.options.prompt or ''}{self._words.left_text[-PROMPT_CHARS:]}".strip()
+        return TranscribeRequest(
+            Pcm(self._window.samples()), self.options.language, prompt or None, word_timestamps=True
+        )
+
+    def _settle(self, lead: float = 0.0) -> None:
+        """All that was heard becomes final and leaves."""
+        self._words.settle()
+        self._window.drop(self._heard - lead)
+        said = len(self._words.text)
+        self._ended = self._ended or said > self._settled
+        self._settled = said
+
+    def _trim(self) -> None:
+        for limit, sentence in ((SENTENCE_SECONDS, True), (ANYWHERE_SECONDS, False)):
+            if self._window.seconds > limit and (at := self._words.cut(sentence=sentence)) is not None:
+                self._window.drop(at)
+                self._words.leave(at)
+        if self._window.seconds > LONGEST_SECONDS:
+            self._settle()

@@ -1,0 +1,111 @@
+"""All live sessions: so many at most, and those that nobody uses any more end by themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import time
+from collections.abc import Callable, Iterator
+
+from edgeserve.errors import Busy, NotFound
+from edgeserve.live.ear import Ear, Options
+from edgeserve.live.session import Session
+
+log = logging.getLogger("edgeserve.live")
+
+DEFAULT = "default"
+"""The session of clients that name none; it begins with its first push."""
+
+
+class Sessions:
+    """Belongs to the event loop. Clock in seconds."""
+
+    def __init__(
+        self,
+        ear: Ear,
+        *,
+        limit: int = 16,
+        idle_seconds: float = 60.0,
+        max_seconds: float = 7200.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.idle_seconds = idle_seconds
+        self._ear = ear
+        self._limit = limit
+        self._max_seconds = max_seconds
+        self._clock = clock
+        self._open: dict[str, Session] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def start(self, options: Options, name: str = "") -> Session:
+        """Raises Busy when all places are taken."""
+        self.expire()
+        if len(self._open) >= self._limit:
+            text = (
+                f"{len(self._open)} live transcriptions are open, which is the limit: flush or delete one, wait for one"
+            )
+            text += f" to end after {self.idle_seconds:g} s without use, or raise live_sessions in models.toml"
+            raise Busy(text, retry_after=max(1.0, self._next_end()))
+        session = Session(name or f"live_{secrets.token_hex(8)}", self._ear, options, self._max_seconds)
+        session.last_used = self._clock()
+        self._open[session.name] = session
+        self._watch()
+        return session
+
+    @contextlib.contextmanager
+    def using(self, name: str) -> Iterator[Session]:
+        """The session of this name, which does not expire meanwhile. Raises NotFound, or Busy for the default one."""
+        self.expire()
+        if name == DEFAULT and name not in self._open:
+            self.start(Options(), DEFAULT)
+        if name not in self._open:
+            text = f"there is no live transcription {name[:80]!r}: it was flushed or deleted, or not used for"
+            text += f" {self.idle_seconds:g} s; start one with POST /v1/transcribe/stream"
+            raise NotFound(text, param="session")
+        session = self._open[name]
+        session.users += 1
+        try:
+            yield session
+        finally:
+            session.users -= 1
+            session.last_used = self._clock()
+
+    def end(self, session: Session) -> None:
+        """Idempotent."""
+        if self._open.get(session.name) is session:
+            del self._open[session.name]
+        session.close()
+
+    def expire(self) -> None:
+        """End the sessions that were idle for too long."""
+        for session in list(self._open.values()):
+            if not session.users and self._clock() - session.last_used >= self.idle_seconds:
+                log.info("live transcription %s ended: idle for %g s", session.name, self.idle_seconds)
+                self.end(session)
+
+    def close(self) -> None:
+        """End all, as the server does."""
+        for session in list(self._open.values()):
+            self.end(session)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _next_end(self) -> float:
+        """Seconds until the first session may have been idle for too long."""
+        first = min((session.last_used for session in self._open.values() if not session.users), default=self._clock())
+        return first + self.idle_seconds - self._clock()
+
+    def _watch(self) -> None:
+        """Have ``expire`` called when it is due, as long as a session is open."""
+        if self._timer is None and self._open:
+            self._timer = asyncio.get_running_loop().call_later(max(0.05, self._next_end()), self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        self.expire()
+        self._watch()

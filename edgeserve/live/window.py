@@ -1,0 +1,109 @@
+"""The sound of a session that is still worth listening to: at most 30 s of it."""
+
+from __future__ import annotations
+
+import math
+
+from edgeserve.errors import InvalidRequest, TooLarge, UnsupportedMedia
+from edgeserve.live.speech import FRAME, FRAME_SECONDS, SpeechGate, levels
+from edgeserve.messages import INPUT_SAMPLE_RATE
+
+SAMPLE_BYTES = 4
+FRAME_BYTES = FRAME * SAMPLE_BYTES
+MAX_SECONDS = 30.0
+"""What a model like Whisper hears at once."""
+MAX_PUSH_SECONDS = 10.0
+FORM = "the form is float32 little-endian, 16 kHz, mono"
+FILES = (b"RIFF", b"OggS", b"fLaC")
+MAX_PUSH_BYTES = int(MAX_PUSH_SECONDS * INPUT_SAMPLE_RATE) * SAMPLE_BYTES
+LEAD_SECONDS = 0.51
+"""Kept before speech: its first consonants may be below the gate."""
+LEAD = round(LEAD_SECONDS / FRAME_SECONDS)
+SPEECH_FRAMES = 4
+"""Of speech make a sound worth listening to; fewer are a click."""
+LOUDEST = 16.0
+"""Samples lie between -1 and 1, or a little beyond; these are something else."""
+
+
+def check(data: bytes) -> None:
+    """Raises InvalidRequest, UnsupportedMedia or TooLarge for what is not a push of samples."""
+    if len(data) > MAX_PUSH_BYTES:
+        seconds = len(data) / SAMPLE_BYTES / INPUT_SAMPLE_RATE
+        text = (
+            f"a push holds at most {MAX_PUSH_SECONDS:g} s of sound; this one has {seconds:.1f} s: send smaller pieces"
+        )
+        raise TooLarge(text)
+    if data[:4] in FILES:
+        raise UnsupportedMedia(f"the sound begins with {data[:4]!r}: send raw samples, not a file; {FORM}")
+    if len(data) % SAMPLE_BYTES:
+        raise InvalidRequest(f"the sound has {len(data)} bytes, which are not whole samples of 4 bytes each; {FORM}")
+    samples = memoryview(data).cast("f").tolist()
+    # The sum tells what is not a number; the largest may miss it.
+    if samples and not (math.isfinite(sum(samples)) and min(samples) > -LOUDEST and max(samples) < LOUDEST):
+        raise InvalidRequest(f"the samples do not lie between -1 and 1; {FORM} (not 16-bit integers)")
+
+
+class Window:
+    """Samples with a flag for each frame. Seconds are counted from the session's start; silence before
+    the first speech is not kept."""
+
+    def __init__(self) -> None:
+        self._gate = SpeechGate()
+        self._data = bytearray()
+        self._flags = bytearray()
+        self._dropped = 0
+
+    @property
+    def start(self) -> float:
+        return self._dropped * FRAME_SECONDS
+
+    @property
+    def end(self) -> float:
+        return self.start + len(self._data) / SAMPLE_BYTES / INPUT_SAMPLE_RATE
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.start
+
+    @property
+    def room(self) -> int:
+        """Bytes that can be appended."""
+        return int(MAX_SECONDS * INPUT_SAMPLE_RATE) * SAMPLE_BYTES - len(self._data)
+
+    @property
+    def has_speech(self) -> bool:
+        return self._flags.count(1) >= SPEECH_FRAMES
+
+    @property
+    def speech_end(self) -> float:
+        """The end of the last frame of speech."""
+        return self.start + (self._flags.rfind(1) + 1) * FRAME_SECONDS
+
+    @property
+    def quiet(self) -> float:
+        """Seconds without speech at the end."""
+        return self.end - self.speech_end
+
+    def samples(self) -> bytes:
+        return bytes(self._data)
+
+    def append(self, data: bytes) -> None:
+        """Samples that ``check`` found right."""
+        self._data += data
+        fresh = bytes(self._data[len(self._flags) * FRAME_BYTES :])
+        whole = memoryview(fresh[: len(fresh) // FRAME_BYTES * FRAME_BYTES]).cast("f")
+        self._flags += self._gate.flags(levels(whole))
+        if not self.has_speech:
+            self.drop(self.end - LEAD_SECONDS)
+        elif (first := self._flags.find(1)) > LEAD:
+            self._drop_frames(first - LEAD)
+
+    def drop(self, until: float) -> None:
+        """Forget what lies before."""
+        self._drop_frames(math.floor((until - self.start) / FRAME_SECONDS + 1e-6))
+
+    def _drop_frames(self, count: int) -> None:
+        count = max(0, min(count, len(self._flags)))
+        del self._data[: count * FRAME_BYTES]
+        del self._flags[:count]
+        self._dropped += count
