@@ -43,9 +43,9 @@ async def push(request: Request) -> Response:
 async def flush(request: Request) -> Response:
     sessions: Sessions = request.app.state.sessions
     with sessions.using(_named(request)) as session:
-        step = await session.flush()
+        last = flushed(session, await session.flush())
         sessions.end(session)
-        return JSONResponse(told(session, step) | {"duration": round(session.duration, 2)})
+        return JSONResponse(last)
 
 
 async def delete(request: Request) -> Response:
@@ -74,6 +74,10 @@ def started(session: Session, sessions: Sessions) -> dict[str, Any]:
 
 def told(session: Session, step: Step) -> dict[str, Any]:
     return {"session": session.name, **dataclasses.asdict(step)}
+
+
+def flushed(session: Session, step: Step) -> dict[str, Any]:
+    return told(session, step) | {"duration": round(session.duration, 2)}
 
 
 def _named(request: Request) -> str:

@@ -95,10 +95,9 @@ class Conversation:
         fields.only(("type",))
         if kind == "flush":
             with self._sessions.using(self._session.name) as session:
-                step = await session.flush()
-                duration = {"duration": round(session.duration, 2)}
+                last = live.flushed(session, await session.flush())
             self._renew(session.options)
-            await self._tell("flushed", live.told(session, step) | duration)
+            await self._tell("flushed", last)
         elif kind == "close":
             await self._socket.close()
         else:

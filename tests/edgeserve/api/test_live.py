@@ -1,0 +1,177 @@
+"""Live transcription over HTTP, on the fake engine, which hears one word a second."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from support.server import Running, fake_pool, serving, until
+from support.sound import silence, speech
+
+
+def error(answer: httpx.Response, status: int) -> Any:
+    assert answer.status_code == status, answer.text
+    return answer.json()["error"]
+
+
+@pytest.fixture
+def live() -> Iterator[Running]:
+    with serving(fake_pool(["asr"]), live_sessions=8) as running:
+        yield running
+
+
+def begin(client: httpx.Client, **options: Any) -> str:
+    answer = client.post("/v1/transcribe/stream", json=options or None)
+    assert answer.status_code == 200, answer.text
+    body = answer.json()
+    assert body["status"] == "started"
+    return str(body["session"])
+
+
+def push(client: httpx.Client, data: bytes, session: str | None = None) -> Any:
+    headers = {"X-Session-Id": session} if session else {}
+    answer = client.post("/v1/transcribe/push", content=data, headers=headers)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def flush(client: httpx.Client, session: str | None = None) -> Any:
+    answer = client.post("/v1/transcribe/flush", params={"session": session} if session else None)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_start_push_and_flush(live: Running) -> None:
+    client = live.client
+    session = begin(client, language="en", prompt="Names: Ada.")
+    texts = []
+    for _ in range(4):
+        step = push(client, speech(1), session)
+        assert set(step) == {"session", "text", "is_final", "transcript", "partial"}
+        texts.append(step["text"])
+        assert step["transcript"] == "".join(texts)
+    last = flush(client, session)
+    assert last["is_final"] is True
+    assert last["transcript"] == "".join(texts) + last["text"] == "1 2 3 4"
+    assert last["duration"] == 4.0
+    assert error(client.post(f"/v1/transcribe/flush?session={session}"), 404)["param"] == "session"
+
+
+def test_an_utterance_is_final_after_a_pause(live: Running) -> None:
+    client = live.client
+    push(client, speech(2))
+    push(client, silence(1))
+    steps: list[Any] = []
+
+    def ended() -> bool:
+        steps.append(push(client, b""))
+        return bool(steps[-1]["is_final"])
+
+    until(ended)
+    assert steps[-1]["transcript"] == "".join(step["text"] for step in steps) == "1 2"
+    assert flush(client)["transcript"] == "1 2"
+    assert flush(client) == {
+        "session": "default",
+        "text": "",
+        "is_final": True,
+        "transcript": "",
+        "partial": "",
+        "duration": 0.0,
+    }
+
+
+def test_eight_at_once_do_not_mix(live: Running) -> None:
+    def talk(seconds: int) -> str:
+        session = begin(live.client)
+        for _ in range(seconds):
+            push(live.client, speech(1), session)
+        return str(flush(live.client, session)["transcript"])
+
+    with concurrent.futures.ThreadPoolExecutor(8) as threads:
+        told = list(threads.map(talk, range(1, 9)))
+    assert told == [" ".join(map(str, range(1, count + 1))) for count in range(1, 9)]
+    assert len(live.app.state.sessions) == 0
+    assert live.pool.gates["asr"].leases == 0
+
+
+def test_one_too_many_is_busy_and_a_deleted_one_makes_room(live: Running) -> None:
+    names = [begin(live.client) for _ in range(8)]
+    refused = live.client.post("/v1/transcribe/stream")
+    assert "8 live transcriptions are open" in error(refused, 503)["message"]
+    assert 1 <= int(refused.headers["retry-after"]) <= 60
+    assert error(live.client.post("/v1/transcribe/push", content=speech(1)), 503)["code"] == "queue_full"
+    assert live.client.delete(f"/v1/transcribe/stream/{names[0]}").json() == {"session": names[0], "status": "deleted"}
+    begin(live.client)
+    assert error(live.client.delete(f"/v1/transcribe/stream/{names[0]}"), 404)["code"] == "not_found"
+
+
+def test_an_idle_one_expires() -> None:
+    with serving(fake_pool(["asr"]), live_idle_seconds=0.2) as running:
+        session = begin(running.client)
+        sessions = running.app.state.sessions
+        until(lambda: len(sessions) == 0)
+        answer = running.client.post("/v1/transcribe/push", content=speech(1), headers={"X-Session-Id": session})
+        assert "not used for 0.2 s" in error(answer, 404)["message"]
+
+
+def test_the_engine_is_free_between_hypotheses(live: Running) -> None:
+    push(live.client, speech(2))
+    until(lambda: push(live.client, b"")["partial"] == "1 2")
+    until(lambda: live.pool.gates["asr"].leases == 0)
+    assert live.client.post("/memory/evict/asr").status_code == 200
+    assert flush(live.client)["transcript"] == "1 2"
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "param", "text"),
+    [
+        ({"content": bytes(10)}, 400, None, "10 bytes"),
+        ({"content": b"RIFF" + bytes(40)}, 415, None, "raw samples"),
+        ({"content": bytes(641_000 * 4)}, 413, None, "at most 10 s"),
+        ({"content": b"", "params": {"sesion": "x"}}, 400, "sesion", "known are: session"),
+        ({"content": b"", "params": {"session": "x"}, "headers": {"X-Session-Id": "y"}}, 400, "session", "different"),
+        ({"content": b"", "params": {"session": "x"}}, 404, "session", "no live transcription 'x'"),
+    ],
+)
+def test_wrong_pushes_are_told(live: Running, request_: Any, status: int, param: str | None, text: str) -> None:
+    told = error(live.client.post("/v1/transcribe/push", **request_), status)
+    assert (told["param"], text in told["message"]) == (param, True), told
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [({"lang": "en"}, "lang"), ({"language": 5}, "language"), ({"prompt": "x" * 5000}, "prompt"), ([], None)],
+)
+def test_wrong_options_are_told(live: Running, body: Any, param: str | None) -> None:
+    assert error(live.client.post("/v1/transcribe/stream", json=body), 400)["param"] == param
+    assert len(live.app.state.sessions) == 0
+
+
+def test_without_an_engine_no_session_begins() -> None:
+    with serving(fake_pool(["llm"])) as running:
+        told = error(running.client.post("/v1/transcribe/stream"), 503)
+        assert told["code"] == "engine_not_configured"
+
+
+def test_a_failing_engine_is_told_and_the_session_goes_on(live: Running) -> None:
+    engine: Any = live.pool.gates["asr"].engine
+
+    def fail(request: Any, cancel: Any) -> Iterator[Any]:
+        raise RuntimeError("as arranged")
+        yield
+
+    engine.transcribe = fail
+    push(live.client, speech(2))
+    answers: list[httpx.Response] = []
+
+    def failed() -> bool:
+        answers.append(live.client.post("/v1/transcribe/push", content=b""))
+        return answers[-1].status_code != 200
+
+    until(failed)
+    assert error(answers[-1], 500)["code"] == "engine_failure"
+    del engine.transcribe
+    assert flush(live.client)["transcript"] == "1 2"

@@ -1,0 +1,95 @@
+"""One hypothesis at a time for all sessions, on a lease that ends with it; and what engines lack."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.server import fake_pool
+from support.sound import speech
+
+from edgeserve.errors import InvalidRequest, NotSupported
+from edgeserve.live.ear import Ear, Options, words_of
+from edgeserve.messages import Pcm, SegmentEvent, TranscribeRequest, TranscriptEnd, Word
+
+ASK = TranscribeRequest(Pcm(speech(2)), prompt="before", word_timestamps=True)
+
+
+def heard(ear: Ear, options: Options | None = None, times: int = 1) -> list[Word]:
+    async def run() -> list[Word]:
+        for _ in range(times):
+            words = await ear.hear(lambda: ASK, options or Options())
+        return words
+
+    return asyncio.run(run())
+
+
+def test_words_of_segments_without_times_share_their_time() -> None:
+    words = list(words_of(SegmentEvent(2.0, 4.0, " one two 四")))
+    assert [word.text for word in words] == [" one", " two", " 四"]
+    assert (words[0].start, words[0].end, words[-1].end) == (2.0, pytest.approx(2.8), pytest.approx(4.0))
+    timed = (Word(0.1, 0.2, " a"),)
+    assert tuple(words_of(SegmentEvent(0, 1, " a", words=timed))) == timed
+    assert list(words_of(SegmentEvent(0, 1, ""))) == list(words_of(TranscriptEnd("en", 1.0))) == []
+
+
+def test_sessions_take_one_place_in_the_queue_and_listen_to_what_is_there_in_their_turn() -> None:
+    pool = fake_pool(["asr"], queue_limit=0)
+    ear, asked = Ear(pool), []
+
+    async def run() -> None:
+        def question(number: int) -> TranscribeRequest:
+            asked.append((number, pool.gates["asr"].leases))
+            return dataclasses.replace(ASK)
+
+        answers = await asyncio.gather(*(ear.hear(lambda n=n: question(n), Options()) for n in range(8)))
+        assert [[word.text for word in words] for words in answers] == [[" 1", " 2"]] * 8
+
+    asyncio.run(run())
+    assert asked == [(number, 0) for number in range(8)]
+    assert pool.gates["asr"].leases == 0
+    asyncio.run(pool.stop())
+
+
+def test_an_engine_that_lacks_word_times_and_prompts_is_asked_without() -> None:
+    pool = fake_pool(["asr"])
+    engine: Any = pool.gates["asr"].engine
+    asked: list[TranscribeRequest] = []
+
+    def transcribe(request: TranscribeRequest, cancel: Any) -> Iterator[Any]:
+        asked.append(request)
+        if request.word_timestamps:
+            raise NotSupported("no words", param="timestamp_granularities")
+        if request.prompt:
+            raise InvalidRequest("no prompts", param="prompt")
+        yield SegmentEvent(0.0, 1.0, " hello")
+
+    engine.transcribe = transcribe
+    ear = Ear(pool)
+    assert [word.text for word in heard(ear, times=2)] == [" hello"]
+    assert [(one.word_timestamps, one.prompt) for one in asked] == [
+        (True, "before"),
+        (False, "before"),
+        (False, None),
+        (False, None),
+    ]
+    with pytest.raises(InvalidRequest, match="no prompts"):
+        heard(Ear(pool), Options(prompt="mine"))
+    asyncio.run(pool.stop())
+
+
+def test_other_refusals_are_told() -> None:
+    pool = fake_pool(["asr"])
+    engine: Any = pool.gates["asr"].engine
+
+    def transcribe(request: TranscribeRequest, cancel: Any) -> Iterator[Any]:
+        raise InvalidRequest("no such language", param="language")
+        yield
+
+    engine.transcribe = transcribe
+    with pytest.raises(InvalidRequest, match="no such language"):
+        heard(Ear(pool))
+    asyncio.run(pool.stop())

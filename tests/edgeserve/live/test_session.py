@@ -1,0 +1,222 @@
+"""When a session listens, what it keeps, and what it tells; on an ear that knows what is said."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from support.sound import SECOND, silence, speech
+
+from edgeserve.errors import Busy, EngineFailure, InvalidRequest, NotFound, TooLarge
+from edgeserve.live.ear import Options
+from edgeserve.live.session import PROMPT_CHARS, Session
+from edgeserve.live.window import MAX_SECONDS
+from edgeserve.messages import TranscribeRequest, Word
+
+
+class FakeEar:
+    """Hears one word each half second of what is not silent; ``fail`` is raised once."""
+
+    def __init__(self) -> None:
+        self.requests: list[TranscribeRequest] = []
+        self.fail: Exception | None = None
+        self.free = asyncio.Event()
+        self.free.set()
+
+    async def hear(self, question: Callable[[], TranscribeRequest], options: Options) -> list[Word]:
+        await self.free.wait()
+        request = question()
+        if self.fail:
+            error, self.fail = self.fail, None
+            raise error
+        self.requests.append(request)
+        sound = b"".join(request.audio.pieces())
+        half = SECOND // 2
+        return [
+            Word(at / SECOND, (at + half) / SECOND, f" {name(sound[at : at + half])}")
+            for at in range(0, len(sound), half)
+            if any(sound[at : at + half])
+        ]
+
+
+def name(sound: bytes) -> str:
+    return f"w{max(memoryview(sound[: len(sound) // 4 * 4]).cast('f')):.2f}"
+
+
+def session(ear: FakeEar, options: Options | None = None, max_seconds: float = 7200) -> Session:
+    return Session("one", ear, options or Options(), max_seconds)  # type: ignore[arg-type]
+
+
+async def quiet(one: Session) -> None:
+    """Until nothing is being listened to."""
+    while one._task is not None and not one._task.done():
+        await asyncio.wait([one._task])
+
+
+def test_words_come_when_two_hypotheses_agree_and_the_rest_with_the_pause() -> None:
+    async def run() -> None:
+        ear = FakeEar()
+        one = session(ear)
+        await one.push(speech(1))
+        await quiet(one)
+        step = one.step()
+        assert (step.text, step.is_final) == ("", False)
+        assert step.partial == "w0.30 w0.30"
+        await one.push(speech(1))
+        await quiet(one)
+        step = one.step()
+        assert (step.text, step.partial) == ("w0.30 w0.30", " w0.30 w0.30")
+        await one.push(silence(1))
+        await quiet(one)
+        step = one.step()
+        assert (step.text, step.is_final, step.partial) == (" w0.30 w0.30", True, "")
+        assert step.transcript == "w0.30 w0.30 w0.30 w0.30"
+        assert one.step().is_final is False
+
+    asyncio.run(run())
+
+
+def test_silence_is_not_listened_to() -> None:
+    async def run() -> None:
+        ear = FakeEar()
+        one = session(ear)
+        for _ in range(20):
+            await one.push(silence(2))
+        await quiet(one)
+        assert ear.requests == []
+        assert one.step().transcript == ""
+        step = await one.flush()
+        assert (step.transcript, step.is_final) == ("", True)
+
+    asyncio.run(run())
+
+
+def test_pushes_that_come_meanwhile_only_append_and_are_heard_together() -> None:
+    async def run() -> None:
+        ear = FakeEar()
+        one = session(ear)
+        ear.free.clear()
+        for _ in range(8):
+            async with asyncio.timeout(1):
+                await one.push(speech(1))
+        ear.free.set()
+        await quiet(one)
+        assert len(ear.requests) == 1
+        assert one.step().partial.count("w") == 16
+
+    asyncio.run(run())
+
+
+def test_an_hour_of_speech_without_a_pause_stays_within_the_window() -> None:
+    async def run() -> None:
+        ear = FakeEar()
+        one = session(ear)
+        for _ in range(40):
+            await one.push(speech(9.5))
+        step = await one.flush()
+        longest = max(len(b"".join(request.audio.pieces())) for request in ear.requests)
+        assert longest <= MAX_SECONDS * SECOND
+        assert step.transcript.count("w") == pytest.approx(2 * 9.5 * 40, rel=0.05)
+        assert all(len(request.prompt or "") <= PROMPT_CHARS for request in ear.requests)
+        assert ear.requests[-1].prompt
+
+    asyncio.run(run())
+
+
+def test_a_push_waits_for_room_and_says_so_when_the_engine_stays_busy() -> None:
+    async def run() -> None:
+        ear = FakeEar()
+        one = session(ear)
+        ear.free.clear()
+        for _ in range(3):
+            await one.push(speech(10))
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await one.push(speech(1))
+        ear.fail = Busy("no place", retry_after=1)
+        ear.free.set()
+        with pytest.raises(Busy, match="no place"):
+            await one.push(speech(1))
+        await one.push(speech(1))
+        assert one.duration == pytest.approx(31)
+
+    asyncio.run(run())
+
+
+def test_a_busy_engine_is_asked_again_as_long_as_there_is_room() -> None:
+    async def run() -> None:
+        ear = FakeEar()
+        one = session(ear)
+        ear.fail = Busy("no place")
+        await one.push(speech(1))
+        await quiet(one)
+        assert one.step().partial == ""
+        await one.push(speech(0.1))
+        await quiet(one)
+        assert one.step().partial.startswith("w0.30")
+
+    asyncio.run(run())
+
+
+def test_what_goes_wrong_while_listening_is_told_once_and_nothing_is_lost() -> None:
+    async def run() -> None:
+        ear = FakeEar()
+        one = session(ear)
+        ear.fail = EngineFailure("as arranged")
+        await one.push(speech(2))
+        await quiet(one)
+        with pytest.raises(EngineFailure, match="as arranged"):
+            await one.push(speech(1))
+        assert one.duration == pytest.approx(2)
+        ear.fail = Busy("no place")
+        with pytest.raises(Busy):
+            await one.flush()
+        step = await one.flush()
+        assert step.transcript.count("w") == 4
+
+    asyncio.run(run())
+
+
+def test_a_flush_is_not_kept_from_what_was_pushed_a_moment_ago() -> None:
+    async def run() -> None:
+        ear = FakeEar()
+        one = session(ear)
+        await one.push(speech(3))
+        await quiet(one)
+        await one.push(speech(0.5))
+        step = await one.flush()
+        assert step.transcript.count("w") == 7
+        assert step.is_final
+        assert (await one.flush()).text == ""
+
+    asyncio.run(run())
+
+
+def test_the_clients_prompt_stands_before_what_was_said() -> None:
+    async def run() -> None:
+        ear = FakeEar()
+        one = session(ear, Options(language="en", prompt="Glossary: edgeserve."))
+        await one.push(speech(1))
+        await one.flush()
+        assert ear.requests[0].prompt == "Glossary: edgeserve."
+        assert ear.requests[0].language == "en"
+        assert ear.requests[0].word_timestamps
+
+    asyncio.run(run())
+
+
+def test_limits_and_ends() -> None:
+    async def run() -> None:
+        one = session(FakeEar(), max_seconds=3)
+        await one.push(speech(2))
+        with pytest.raises(TooLarge, match="the limit is 3 s"):
+            await one.push(speech(2))
+        with pytest.raises(InvalidRequest, match="3 bytes"):
+            await one.push(bytes(3))
+        one.close()
+        for gone in (one.push(speech(0.5)), one.flush()):
+            with pytest.raises(NotFound):
+                await gone
+
+    asyncio.run(run())
