@@ -16,9 +16,9 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from edgeserve.api import failures, live
 from edgeserve.api.fields import Fields, read_object
-from edgeserve.errors import EdgeserveError, NotFound
+from edgeserve.errors import Busy, EdgeserveError, NotFound
 from edgeserve.live.ear import Options
-from edgeserve.live.session import Session
+from edgeserve.live.session import PATIENCE_SECONDS, Session
 from edgeserve.live.sessions import Sessions
 
 log = logging.getLogger("edgeserve.live")
@@ -47,6 +47,7 @@ class Conversation:
         self._sessions = sessions
         self._news = asyncio.Event()
         self._session = self._begin(options)
+        self._behind = False
 
     def _begin(self, options: Options) -> Session:
         session = self._sessions.start(options)
@@ -76,14 +77,25 @@ class Conversation:
             raise WebSocketDisconnect(message["code"])
         try:
             if (data := message.get("bytes")) is not None:
-                with self._sessions.using(self._session.name) as session:
-                    await session.push(data)
+                await self._push(data)
             else:
                 await self._command(read_object(message["text"].encode(), "a text frame"))
         except NotFound:
             self._news.set()  # it has expired; whoever tells the news says so
         except EdgeserveError as error:
             await self._tell("error", failures.body(error))
+
+    async def _push(self, data: bytes) -> None:
+        """Sound for which there is no room in time is left out, and told of once until there is room again."""
+        try:
+            with self._sessions.using(self._session.name) as session:
+                await session.push(data, 0.0 if self._behind else PATIENCE_SECONDS)
+        except Busy:
+            told, self._behind = self._behind, True
+            if not told:
+                raise
+        else:
+            self._behind = False
 
     async def _command(self, fields: Fields) -> None:
         kind = fields.required_text("type")

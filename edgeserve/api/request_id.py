@@ -19,6 +19,8 @@ from edgeserve.api import failures
 log = logging.getLogger("edgeserve.access")
 
 HEADER = "X-Request-Id"
+BEGINNINGS = ("http.response.start", "websocket.accept", "websocket.http.response.start")
+ACCEPTED = 101
 SANE = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
 
@@ -29,9 +31,10 @@ class RequestId:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
+        method = scope.get("method", "WebSocket")
         given = dict(scope["headers"]).get(HEADER.lower().encode(), b"")
         name = given.decode() if SANE.fullmatch(given) else f"req_{secrets.token_hex(8)}"
         token = logs.request_id.set(name)
@@ -39,8 +42,8 @@ class RequestId:
 
         async def named(message: Message) -> None:
             nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
+            if message["type"] in BEGINNINGS:
+                status = message.get("status", ACCEPTED)
                 MutableHeaders(scope=message)[HEADER] = name
             await send(message)
 
@@ -48,11 +51,13 @@ class RequestId:
             await self._app(scope, receive, named)
         except Exception:
             # Here rather than in Starlette's own handler, which stands outside and does not know the id.
-            log.exception("%s %s failed in an unforeseen way", scope["method"], scope["path"])
-            if not status:
+            log.exception("%s %s failed in an unforeseen way", method, scope["path"])
+            if status == ACCEPTED:
+                await send({"type": "websocket.close", "code": 1011})
+            elif not status:
                 await failures.respond(failures.INTERNAL)(scope, receive, named)
         finally:
             milliseconds = 1000 * (time.perf_counter() - started)
             # The path only: a query may carry what does not belong into a log.
-            log.info("%s %s %d %.0f ms", scope["method"], scope["path"], status or 500, milliseconds)
+            log.info("%s %s %d %.0f ms", method, scope["path"], status or 500, milliseconds)
             logs.request_id.reset(token)

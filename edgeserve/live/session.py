@@ -26,6 +26,8 @@ PAUSE_SECONDS = 0.8
 SENTENCE_SECONDS, ANYWHERE_SECONDS, LONGEST_SECONDS = 8.0, 15.0, MAX_SECONDS - MAX_PUSH_SECONDS
 """Windows longer than these are cut behind a confirmed sentence, behind any confirmed word, and without regard."""
 PROMPT_CHARS = 200
+PATIENCE_SECONDS = 10.0
+"""How long a push waits for room: a WebSocket that is not read meanwhile answers no pings, and is cut after 20 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +67,11 @@ class Session:
         """Seconds of sound that came in."""
         return self._window.end
 
-    async def push(self, data: bytes) -> None:
-        """Take in at most 10 s of samples; waits only while more than 20 s are not done with.
+    async def push(self, data: bytes, patience: float = PATIENCE_SECONDS) -> None:
+        """Take in at most 10 s of samples; waits for so many seconds only where more than 20 s are not done with.
 
-        Raises InvalidRequest, UnsupportedMedia and TooLarge for the data, and what listening raised; the data has not
-        been taken in then.
+        Raises InvalidRequest, UnsupportedMedia and TooLarge for the data, Busy when there is no room yet, and what
+        listening raised; the data has not been taken in then.
         """
         check(data)
         if self.duration + len(data) / MAX_PUSH_BYTES * MAX_PUSH_SECONDS > self._max_seconds:
@@ -77,8 +79,11 @@ class Session:
             raise TooLarge(f"{text}: flush it and start another")
         self._raise_failure()
         while len(data) > self._window.room:
-            await asyncio.wait([self._listening()])
+            done, _ = await asyncio.wait([self._listening()], timeout=patience)
             self._raise_failure()
+            if not done:
+                text = f"{self._window.seconds:.0f} s of sound wait to be heard, and the engine is behind; this was not"
+                raise Busy(f"{text} taken in: send it again, slower, or fewer sessions at once", retry_after=2)
         self._window.append(data)
         if self._is_due():
             self._listening()

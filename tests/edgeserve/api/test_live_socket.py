@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
 from collections.abc import Iterator
 from socket import SHUT_RDWR
 from typing import Any
@@ -14,6 +15,7 @@ from support.sound import silence, speech
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from edgeserve.api import live_socket
 from edgeserve.api.auth import same_site
 
 PATH = "/v1/transcribe/live"
@@ -83,6 +85,50 @@ def test_a_lost_client_frees_its_session_and_the_engine() -> None:
             socket.socket.shutdown(SHUT_RDWR)
         until(lambda: len(running.app.state.sessions) == 0)
         until(lambda: running.pool.gates["asr"].leases == 0)
+
+
+def test_an_engine_that_is_behind_is_told_once_and_sound_is_left_out(
+    live: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_socket, "PATIENCE_SECONDS", 0.05)
+    engine: Any = live.pool.gates["asr"].engine
+    free, transcribe = threading.Event(), engine.transcribe
+
+    def slow(request: Any, cancel: Any) -> Iterator[Any]:
+        free.wait()
+        yield from transcribe(request, cancel)
+
+    engine.transcribe = slow
+    with dial(live) as socket:
+        for _ in range(6):
+            socket.send(speech(10))
+        error = told(socket, "started") and told(socket, "error")["error"]
+        assert (error["code"], "30 s of sound wait" in error["message"]) == ("queue_full", True)
+        socket.send('{"type": "nothing"}')
+        assert "must be start" in told(socket, "error")["error"]["message"], "the other five were not told of"
+        free.set()
+        command(socket, "flush")
+        assert told(socket, "flushed")["duration"] == 30
+
+
+def test_what_nobody_foresaw_closes_the_connection_with_its_own_code(live: Running) -> None:
+    def fail(*arguments: Any) -> None:
+        raise RuntimeError("as arranged")
+
+    live.app.state.sessions.using = fail
+    with dial(live) as socket:
+        told(socket, "started")
+        socket.send(speech(1))
+        with pytest.raises(ConnectionClosed) as closed:
+            socket.recv(timeout=10)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1011
+
+
+def test_an_opened_connection_has_its_request_id(live: Running) -> None:
+    with dial(live, additional_headers={"X-Request-Id": "mine-7"}) as socket:
+        assert socket.response is not None
+        assert socket.response.headers["X-Request-Id"] == "mine-7"
 
 
 def test_mistakes_are_told_and_the_connection_stays(live: Running) -> None:
