@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 from openapi_spec_validator import validate
+from starlette.routing import Route
 from support.server import Running, fake_pool, serving
 
 from edgeserve.api.routes import ENTRIES, routes
@@ -54,6 +55,7 @@ def test_the_document_is_valid_and_has_every_route_and_no_other(client: httpx.Cl
     document: Any = client.get("/openapi.json").json()
     validate(document)
     described = {(method.upper(), path) for path, item in document["paths"].items() for method in item}
-    served = {(method, re.sub(r":\w+}", "}", route.path)) for route in routes() for method in route.methods or ()}
+    ours = [route for route in routes() if isinstance(route, Route)]
+    served = {(method, re.sub(r":\w+}", "}", route.path)) for route in ours for method in route.methods or ()}
     assert described == {pair for pair in served if pair[0] != "HEAD"}
     assert len(described) == len(ENTRIES)
