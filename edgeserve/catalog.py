@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from edgeserve.engine import Job
@@ -20,6 +20,7 @@ ENGINES: Mapping[str, str] = MappingProxyType(
     }
 )
 """Import strings by job."""
+MLX_WHISPER = "engines.whisper_mlx:MlxSpeechToText"
 DEVICES = "engines.llama_devices:devices"
 """What tells of the accelerators' memory."""
 
@@ -43,7 +44,7 @@ class Entry:
 
     @property
     def engine(self) -> str:
-        return ENGINES[self.job]
+        return MLX_WHISPER if self.convert == "whisper_mlx" else ENGINES[self.job]
 
     @property
     def source(self) -> str:
@@ -67,6 +68,12 @@ def _whisper(name: str, size: int, repository: str) -> Entry:
     source = HubSource(repository, names)
     text = "Whisper, converted from its CTranslate2 checkpoint when pulled"
     return Entry(name, "asr", text, "MIT", size * MB, (source,), convert="whisper")
+
+
+def _for_mlx(entry: Entry) -> Entry:
+    """The same checkpoint, converted for mlx-whisper."""
+    text = f"{entry.description.split(',')[0].split(':')[0]}, for MLX on Apple silicon (docs/apple.md)"
+    return replace(entry, name=f"{entry.name}-mlx", description=text, convert="whisper_mlx", aliases=())
 
 
 _SMOLLM2 = Entry(
@@ -264,11 +271,12 @@ _ENTRIES = (
     ),
 )
 
-MODELS: Mapping[str, Entry] = MappingProxyType({entry.name: entry for entry in _ENTRIES})
+_ALL = (*_ENTRIES, *(_for_mlx(entry) for entry in _ENTRIES if entry.convert == "whisper"))
+MODELS: Mapping[str, Entry] = MappingProxyType({entry.name: entry for entry in _ALL})
 STARTER = (_SMOLLM2.name, _WHISPER_TINY.name, _HIBARI.name)
 """Served where no models.toml says otherwise; all from the package index, pinned and checksummed."""
 
-_BY_ANY_NAME = {name.lower(): entry for entry in _ENTRIES for name in (entry.name, *entry.aliases)}
+_BY_ANY_NAME = {name.lower(): entry for entry in _ALL for name in (entry.name, *entry.aliases)}
 
 
 def find(name: str) -> Entry:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from edgeserve.convert import whisper
+from edgeserve.convert.conversions import CONVERSIONS
 from edgeserve.errors import ModelMissing
 from edgeserve.sources.source import sha256_of
 from edgeserve.wanted import Wanted
@@ -31,7 +31,7 @@ def read(folder: Path) -> Manifest:
 def outdated(manifest: Manifest) -> bool:
     """Whether an older version converted the model, to files that the engine of this one does not read."""
     converted = "format" in manifest or {"encoder", "cross", "decoder"} <= set(manifest["files"])
-    return converted and manifest.get("format") != whisper.FORMAT
+    return converted and manifest.get("format") != CONVERSIONS[manifest.get("convert", "whisper")].FORMAT
 
 
 def write(folder: Path, wanted: Wanted, files: Mapping[str, Path], source: str) -> None:
@@ -43,7 +43,7 @@ def write(folder: Path, wanted: Wanted, files: Mapping[str, Path], source: str) 
         "licence": wanted.licence,
         "source": source,
         "options": dict(wanted.options),
-        **({"format": whisper.FORMAT} if wanted.convert else {}),
+        **({"convert": wanted.convert, "format": CONVERSIONS[wanted.convert].FORMAT} if wanted.convert else {}),
         "files": {
             role: {"name": path.name, "size": path.stat().st_size, "sha256": sha256_of(path)}
             for role, path in files.items()

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgeserve import manifest
+from edgeserve.convert.conversions import CONVERSIONS
 from edgeserve.engine import Job, ModelSpec
 from edgeserve.errors import ConfigError, DiskFull, ModelMissing, NotFound, SourceUnavailable, StoreError
 from edgeserve.sources.source import HubSource, PackageSource, Progress, Source, check
@@ -238,18 +239,18 @@ def _fetcher(source: Source) -> Callable[..., Mapping[str, Path]]:
 
 
 def _convert(wanted: Wanted, partial: Path, tell: Callable[[Progress], None]) -> Mapping[str, Path]:
-    from edgeserve.convert import whisper
+    def told(stage: str, share: float) -> None:
+        tell(Progress(wanted.name, "convert", int(share * 100), 100))
 
-    checkpoint = wanted.checkpoint or partial
     out = partial / "converted"
-    whisper.convert(checkpoint, out, lambda stage, share: tell(Progress(wanted.name, "convert", int(share * 100), 100)))
+    files = CONVERSIONS[wanted.convert].convert(wanted.checkpoint or partial, out, told)
     for path in partial.iterdir():
         if path.is_file():
             path.unlink()
     for path in out.iterdir():
         path.rename(partial / path.name)
     out.rmdir()
-    return whisper.files_in(partial)
+    return {role: partial / path.name for role, path in files.items()}
 
 
 def _prepare(stored: StoredModel, tell: Callable[[Progress], None]) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from edgeserve.errors import NotFound, StoreError
 from edgeserve.sources.source import HubSource, Source, UrlSource
 
 CHECKPOINT_FILES = {"checkpoint": "model.bin", "config": "config.json", "tokenizer": "tokenizer.json"}
+MLX_WEIGHTS = ("weights.safetensors", "weights.npz")
+"""Either beside config.json makes a model for mlx-whisper, which looks for them in this order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +64,27 @@ def _hub(text: str, offline: bool) -> Wanted:
     if file:
         return _of_file(file.rsplit("/", 1)[-1], (HubSource(where, {"model": file}, revision or "main"),))
     source = HubSource(where, CHECKPOINT_FILES, revision or "main")
+    name = plain(repository)
+    if name in catalog.MODELS:  # mlx-community/whisper-tiny is not our whisper-tiny
+        name = plain(f"{owner}-{repository}")
     if not offline:
         from edgeserve.sources import hub
 
         there = hub.list_files(where, source.revision)
+        if files := _mlx_files(there):
+            return Wanted(name, "asr", catalog.MLX_WHISPER, (dataclasses.replace(source, members=files),))
         if missing := set(CHECKPOINT_FILES.values()) - set(there):
             raise StoreError(
-                f"{source} is no Whisper checkpoint (it lacks {', '.join(sorted(missing))}); name a file of it"
+                f"{source} is no Whisper checkpoint (it lacks {', '.join(sorted(missing))}), nor one for MLX "
+                f"({' or '.join(MLX_WEIGHTS)}); name a file of it"
             )
-    return Wanted(plain(repository), "asr", catalog.ENGINES["asr"], (source,), convert="whisper")
+    return Wanted(name, "asr", catalog.ENGINES["asr"], (source,), convert="whisper")
+
+
+def _mlx_files(names: Container[str]) -> dict[str, str]:
+    """Files of a model for mlx-whisper by role; nothing when they are not all there."""
+    weights = next((name for name in MLX_WEIGHTS if name in names), None)
+    return {"weights": weights, "config": "config.json"} if weights and "config.json" in names else {}
 
 
 def _of_file(file: str, sources: tuple[Source, ...]) -> Wanted:
@@ -94,11 +109,14 @@ def _local(path: Path) -> Wanted:
         from edgeserve.convert import whisper
 
         return Wanted(path.name, "asr", catalog.ENGINES["asr"], here=whisper.files_in(path))
+    if path.is_dir() and (files := _mlx_files([one.name for one in path.iterdir()])):
+        here = {role: path / name for role, name in files.items()}
+        return Wanted(plain(path.name), "asr", catalog.MLX_WHISPER, here=here)
     if path.suffix == ".gguf":
         return Wanted(path.stem, "llm", catalog.ENGINES["llm"], here={"model": path})
     if path.suffix == ".onnx":
         return Wanted(path.stem, "tts", catalog.ENGINES["tts"], here={"model": path})
-    raise StoreError(f"{path}: neither a GGUF or ONNX file nor a folder with a Whisper checkpoint")
+    raise StoreError(f"{path}: neither a GGUF or ONNX file nor a folder with a Whisper checkpoint or MLX weights")
 
 
 def plain(name: str) -> str:

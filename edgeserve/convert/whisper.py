@@ -14,26 +14,19 @@ a lookup touches some rows of what may otherwise be a second copy of the largest
 
 from __future__ import annotations
 
-import errno
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from edgeserve.convert.checkpoint import AUDIO_STATES, CONFIG, TOKENIZER, Progress, layers, new_folder, read
 from edgeserve.convert.ctranslate2 import Checkpoint
 from edgeserve.convert.graph import GraphWriter, load_onnx
-from edgeserve.errors import DiskFull, StoreError
-
-Progress = Callable[[str, float], None]
 
 FORMAT = 2
 """Of the files written; raised when the engine needs others. 1 looked tokens up inside the decoder."""
-AUDIO_STATES = 1500
-"""States of one 30 s window: 3,000 mel frames, halved by the second convolution."""
 EPSILON = 1e-5
-CONFIG = "config.json"
-TOKENIZER = "tokenizer.json"
 
 
 def convert(checkpoint: Path, out: Path, progress: Progress | None = None) -> Mapping[str, Path]:
@@ -43,43 +36,13 @@ def convert(checkpoint: Path, out: Path, progress: Progress | None = None) -> Ma
     DiskFull when it does not fit.
     """
     tell = progress or (lambda stage, share: None)
-    for name in ("model.bin", CONFIG, TOKENIZER):
-        if not (checkpoint / name).is_file():
-            raise StoreError(f"{checkpoint}: has no {name}; a CTranslate2 Whisper checkpoint is expected")
-    source = Checkpoint(checkpoint / "model.bin")
-    if source.spec != "WhisperSpec":
-        raise StoreError(f"{checkpoint}: holds a {source.spec}; only Whisper checkpoints can be converted")
+    source, settings = read(checkpoint)
     load_onnx()
-    settings = _settings(checkpoint / CONFIG)
-    partial = out.with_name(f".{out.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)  # of a conversion that was killed
-    try:
-        partial.mkdir(parents=True)
+    with new_folder(out) as partial:
         _write(_Whisper(source, settings), settings, partial, tell)
         shutil.copyfile(checkpoint / TOKENIZER, partial / TOKENIZER)
-        partial.rename(out)
-    except OSError as error:
-        raise _translated(error, out) from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     tell("done", 1.0)
     return files_in(out)
-
-
-def _settings(path: Path) -> dict[str, Any]:
-    try:
-        settings = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise StoreError(f"{path}: not valid JSON ({error}); pull it again") from error
-    if not isinstance(settings, dict):
-        raise StoreError(f"{path}: holds no JSON object; pull it again")
-    return settings
-
-
-def _translated(error: OSError, out: Path) -> StoreError:
-    if error.errno == errno.ENOSPC:
-        return DiskFull(f"{out}: the disk is full; a converted model takes twice the size of a float16 checkpoint")
-    return StoreError(f"{out}: cannot be written: {error.strerror}")
 
 
 def _write(whisper: _Whisper, settings: dict[str, Any], out: Path, tell: Progress) -> None:
@@ -115,16 +78,10 @@ class _Whisper:
         self.vocabulary, self.width = source.read("decoder/embeddings/weight").shape
         self.encoder_heads = source.integer("encoder/num_heads")
         self.decoder_heads = source.integer("decoder/num_heads")
-        self.encoder_layers = self._count("encoder")
-        self.decoder_layers = self._count("decoder")
+        self.encoder_layers = layers(source, "encoder")
+        self.decoder_layers = layers(source, "decoder")
         self.head_width = self.width // self.decoder_heads
         self.embeddings_offset = 0
-
-    def _count(self, part: str) -> int:
-        layers = 0
-        while f"{part}/layer_{layers}/ffn/linear_0/weight" in self._source:
-            layers += 1
-        return layers
 
     # Building blocks
 

@@ -1,0 +1,285 @@
+"""Speech to text on MLX: Whisper through mlx-whisper, on Apple silicon; elsewhere on MLX's processor build.
+
+mlx-whisper keeps the model it used last in a module variable. Here the engine owns it and lends it for one window.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
+from edgeserve.errors import EngineFailure, InvalidRequest
+from edgeserve.messages import INPUT_SAMPLE_RATE, SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
+from engines import pages
+from engines.asr_families import cut
+
+TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+PROMPT_RESET_TEMPERATURE = 0.5
+PROMPT_CHARACTERS = 1000
+"""Of the text so far that go with the next window; of their tokens, Whisper keeps the last 223."""
+WEIGHTS = ("weights.safetensors", "weights.npz")
+RUNTIME_BYTES, VOCABULARY_BYTES, SCORES = 100 << 20, 24 << 20, 3
+"""Measured: private memory of mlx-whisper once imported, with SciPy and Numba, 87 MiB before and 115 after the first
+times of words; of its vocabulary; how many tables of scores [heads, 1500, 1500], float16, the encoder has at a time."""
+
+
+class Cancelled(Exception):
+    """The request is no longer wanted."""
+
+
+class MlxSpeechToText:
+    """Files: ``weights`` and ``config``, in one folder, as mlx-whisper names them; float16 whatever they are stored in.
+
+    No rung in between: MLX reads weights into memory of its own and can only let go of all of them, so parking closes.
+    What the imported libraries take stays. ``threads`` has no effect: MLX has no such setting.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self.spec = spec
+        self._model: Any = None
+        self._own = 0
+
+    @property
+    def rung(self) -> Rung:
+        return Rung.COLD if self._model is None else Rung.HOT
+
+    def estimate(self) -> Footprint:
+        """Weights are as large as their file; the first engine on this runtime brings in the runtime itself."""
+        runtime = 0 if _loaded() else RUNTIME_BYTES
+        heads = int(self._dimensions().get("n_audio_head", 0))
+        window = SCORES * heads * 1500 * 1500 * 2 + (4 << 20)
+        return Footprint(private=self.spec.size_bytes + VOCABULARY_BYTES + runtime, per_request=window)
+
+    def footprint(self) -> Footprint:
+        if self._model is None:
+            return Footprint()
+        import mlx.core as mx
+
+        return Footprint(private=mx.get_active_memory() + mx.get_cache_memory() + self._own)
+
+    def open(self) -> None:
+        if self._model is not None:
+            return
+        for path in self.spec.files.values():
+            if not path.is_file():
+                raise EngineFailure(f"{path}: no such file; pull the model again with `edgeserve pull`")
+        _load_runtime()
+        import mlx.core as mx
+
+        before = pages.private_bytes()
+        try:
+            with _on(self.spec):
+                self._model = self._load()
+        except BaseException:
+            self.close()
+            raise
+        pages.trim_heap()
+        self._own = max(0, pages.private_bytes() - before - mx.get_active_memory())
+
+    def heat(self) -> None:
+        self.open()
+
+    def park(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._model = None
+        if _loaded():
+            from mlx_whisper import tokenizer
+
+            tokenizer.get_tokenizer.cache_clear()
+            tokenizer.get_encoding.cache_clear()
+            _release()
+
+    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
+        """Segments window by window, then the end. Raises InvalidRequest for a language the model lacks."""
+        if self._model is None:
+            raise EngineFailure(f"{self.spec.name} is {self.rung.name.lower()}, not hot")
+        language = self._language(request.language)
+        carried, duration = request.prompt or "", 0.0
+        try:
+            for start, samples in windows(request.audio.pieces()):
+                found = self._window(samples, carried, language, request, cancel)
+                language = found["language"]
+                duration = start + len(samples) / INPUT_SAMPLE_RATE
+                segments = [_event(one, start, duration) for one in found["segments"] if one["text"].strip()]
+                yield from (one for one in segments if one.start < one.end)
+                surprising = any(one.temperature > PROMPT_RESET_TEMPERATURE for one in segments[-1:])
+                carried = "" if surprising else (carried + found["text"])[-PROMPT_CHARACTERS:]
+            if not cancel.is_set():
+                yield TranscriptEnd(language or "en", duration)
+        except Cancelled:
+            return
+        finally:
+            _release()
+
+    def _dimensions(self) -> dict[str, Any]:
+        config = self.spec.files.get("config")
+        if config is None or not config.is_file():
+            return {}
+        try:
+            found = json.loads(config.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise EngineFailure(f"{config}: not valid JSON ({error}); pull the model again") from error
+        return found if isinstance(found, dict) else {}
+
+    def _load(self) -> Any:
+        """The model and its vocabulary, in memory when this returns."""
+        weights, config = self.spec.files.get("weights"), self.spec.files.get("config")
+        if weights is None or config is None or weights.name not in WEIGHTS or weights.parent != config.parent:
+            raise EngineFailure(f"{self.spec.name} needs {' or '.join(WEIGHTS)} and config.json in one folder")
+        import mlx.core as mx
+        from mlx_whisper.load_models import load_model
+        from mlx_whisper.tokenizer import get_tokenizer
+
+        try:
+            model = load_model(str(weights.parent), mx.float16)
+            model.set_dtype(mx.float16)
+            mx.eval(model.parameters())
+        except Exception as error:  # MLX raises what the file makes it stumble over: ValueError, TypeError, …
+            raise EngineFailure(f"{weights}: mlx-whisper cannot open it: {error}") from error
+        get_tokenizer(model.is_multilingual, num_languages=model.num_languages, language="en", task="transcribe")
+        return model
+
+    def _language(self, wanted: str | None) -> str | None:
+        if not self._model.is_multilingual:
+            if wanted not in (None, "en"):
+                raise InvalidRequest(f"this model knows English only, not {wanted!r}", param="language")
+            return "en"
+        from mlx_whisper.tokenizer import LANGUAGES
+
+        known = list(LANGUAGES)[: self._model.num_languages]
+        if wanted is not None and wanted not in known:
+            raise InvalidRequest(f"unknown language {wanted!r}; known: {', '.join(sorted(known))}", param="language")
+        return wanted
+
+    def _window(
+        self, samples: Any, carried: str, language: str | None, request: TranscribeRequest, cancel: Cancel
+    ) -> Any:
+        """mlx-whisper's own result for one window. Raises Cancelled, EngineFailure."""
+        from mlx_whisper.transcribe import transcribe
+
+        with _on(self.spec), _lent(self._model, cancel):
+            try:
+                return transcribe(
+                    samples,
+                    path_or_hf_repo="",  # of the model that is lent
+                    temperature=request.temperature or TEMPERATURES,
+                    initial_prompt=carried or None,
+                    word_timestamps=request.word_timestamps,
+                    language=language,
+                )
+            except Cancelled:
+                raise
+            except Exception as error:
+                raise EngineFailure(f"mlx-whisper failed while transcribing: {error}") from error
+
+
+def windows(pieces: Iterator[bytes]) -> Iterator[tuple[float, Any]]:
+    """The sound in stretches of at most 30 s, float32, with the second that each begins at.
+
+    Cut at the quietest moment near the end of each; no more than one and a piece are in memory at a time.
+    """
+    import numpy
+
+    held, start = numpy.zeros(0, "<f4"), 0
+    size = 0
+    for piece in pieces:
+        held = numpy.concatenate([held, numpy.frombuffer(piece, "<f4")])
+        while (size := cut(held)) < len(held):
+            yield start / INPUT_SAMPLE_RATE, held[:size]
+            held, start = held[size:], start + size
+    if len(held):
+        yield start / INPUT_SAMPLE_RATE, held
+
+
+def _event(found: Any, start: float, end: float) -> SegmentEvent:
+    """A segment of a window that lies between these seconds."""
+    words = found.get("words", ())
+    return SegmentEvent(
+        start=min(start + float(found["start"]), end),
+        end=min(start + float(found["end"]), end),
+        text=found["text"],
+        tokens=tuple(found["tokens"]),
+        temperature=float(found["temperature"]),
+        avg_logprob=float(found["avg_logprob"]),
+        compression_ratio=float(found["compression_ratio"]),
+        no_speech_prob=float(found["no_speech_prob"]),
+        words=tuple(
+            Word(min(start + float(one["start"]), end), min(start + float(one["end"]), end), one["word"])
+            for one in words
+        ),
+    )
+
+
+class _Listening:
+    """A decoder that is asked for each token, and asks whether the token is still wanted."""
+
+    def __init__(self, decoder: Any, cancel: Cancel) -> None:
+        self._decoder = decoder
+        self._cancel = cancel
+
+    def __call__(self, *args: Any, **settings: Any) -> Any:
+        if self._cancel.is_set():
+            raise Cancelled
+        return self._decoder(*args, **settings)
+
+
+@contextlib.contextmanager
+def _lent(model: Any, cancel: Cancel) -> Iterator[None]:
+    """mlx-whisper uses this model, and stops within a token when cancelled."""
+    if cancel.is_set():
+        raise Cancelled
+    from mlx_whisper.transcribe import ModelHolder
+
+    decoder = model.decoder
+    ModelHolder.model, ModelHolder.model_path = model, ""
+    model.decoder = _Listening(decoder, cancel)
+    try:
+        yield
+    finally:
+        model.decoder = decoder
+        ModelHolder.model = None
+
+
+@contextlib.contextmanager
+def _on(spec: ModelSpec) -> Iterator[None]:
+    """On the device that is wanted; "auto" is the accelerator where there is one."""
+    import mlx.core as mx
+
+    if spec.device == "cuda" or (spec.device == "metal" and not mx.metal.is_available()):
+        raise EngineFailure(
+            f'device = "{spec.device}": MLX computes on {mx.default_device()} here; use device = "auto" or "cpu"'
+        )
+    with mx.stream(mx.cpu if spec.device == "cpu" else mx.default_device()):
+        yield
+
+
+def _loaded() -> bool:
+    """Whether this process has the runtime in memory already."""
+    return "mlx_whisper" in sys.modules
+
+
+def _load_runtime() -> None:
+    try:
+        importlib.import_module("mlx_whisper")
+    except ImportError as error:
+        raise EngineFailure(
+            f"this model runs on MLX, which is not installed here ({error}): pip install 'edgeserve[apple]', or see "
+            "docs/apple.md; the same model without -mlx in its name runs on ONNX Runtime"
+        ) from error
+
+
+def _release() -> None:
+    """Give back what MLX keeps of arrays that are gone."""
+    import mlx.core as mx
+
+    gc.collect()
+    mx.clear_cache()
+    pages.trim_heap()
