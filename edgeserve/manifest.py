@@ -29,9 +29,10 @@ def read(folder: Path) -> Manifest:
 
 
 def outdated(manifest: Manifest) -> bool:
-    """Whether an older version converted the model, to files that the engine of this one does not read."""
+    """Whether another version converted the model, to files that the engine of this one does not read."""
     converted = "format" in manifest or {"encoder", "cross", "decoder"} <= set(manifest["files"])
-    return converted and manifest.get("format") != CONVERSIONS[manifest.get("convert", "whisper")].FORMAT
+    conversion = CONVERSIONS.get(manifest.get("convert", "whisper"))  # there was only one before it was written down
+    return converted and (conversion is None or manifest.get("format") != conversion.FORMAT)
 
 
 def write(folder: Path, wanted: Wanted, files: Mapping[str, Path], source: str) -> None:

@@ -10,7 +10,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-# On Apple silicon only: not installed everywhere, so their distributions cannot be asked for.
+# Extras apple and mlx: not installed everywhere, so their distributions cannot be asked for.
 APPLE = {"mlx", "mlx_whisper"}
 
 
@@ -43,5 +43,5 @@ def test_every_dependency_is_explained() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     text = (ROOT / "docs" / "decisions" / "0001-dependencies.md").read_text(encoding="utf-8")
     extras = project["optional-dependencies"]
-    named = [plain(one) for one in [*project["dependencies"], *extras["starter"], *extras["apple"]]]
+    named = [plain(one) for one in [*project["dependencies"], *extras["starter"], *extras["apple"], *extras["mlx"]]]
     assert [name for name in named if name not in text] == []

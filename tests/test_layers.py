@@ -123,7 +123,7 @@ def test_every_room_is_known() -> None:
 def test_building_the_server_imports_nothing_heavy() -> None:
     code = (
         "import sys, edgeserve.app, edgeserve.server, edgeserve.cli\n"
-        "import engines.llama, engines.llama_vision, engines.asr_onnx, engines.tts_onnx\n"
+        "import engines.llama, engines.llama_vision, engines.asr_onnx, engines.tts_onnx, engines.whisper_mlx\n"
         f"print(sorted({HEAVY!r} & set(sys.modules)))"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)

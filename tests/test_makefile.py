@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,24 @@ def test_what_tests_need_covers_what_serving_needs(ready: Place) -> None:
     assert ready.installs() == []
     ready.run("dev")
     assert ready.installs() == []
+
+
+def test_mlx_is_installed_for_the_tests_without_torch(ready: Place) -> None:
+    ready.run("dev")
+    _, libraries, whisper = ready.installs()
+    assert libraries.endswith("--only-binary :all: --editable .[mlx]")
+    project = tomllib.loads((SCRIPT.parent.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = project["optional-dependencies"]["apple"][0].partition(";")[0]
+    assert whisper.endswith(f"--no-deps {wanted}")
+
+
+def test_a_machine_without_wheels_of_mlx_tests_the_rest(ready: Place) -> None:
+    ready.venv('case "$*" in *"[mlx]"*) echo "ERROR: No matching distribution found for mlx"; exit 1;; esac')
+    ended = ready.run("dev")
+    assert ended.returncode == 0
+    assert "its tests are skipped. pip said: ERROR: No matching distribution found for mlx" in ended.stderr
+    assert len(ready.installs()) == 2
+    assert ready.run("dev").stderr == ""
 
 
 def test_a_failed_install_shows_its_end_and_leaves_no_stamp(ready: Place) -> None:

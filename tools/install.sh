@@ -8,6 +8,7 @@ extra=$1
 venv=.venv
 log=$venv/install.log
 stamp=$venv/installed-$extra
+mlx_whisper="mlx-whisper>=0.4.2,<0.5"
 key="$(cksum <pyproject.toml) $PWD"
 
 say() { printf '%s\n' "$*" >&2; }
@@ -103,6 +104,17 @@ install() {
     fi
 }
 
+# For the tests of the engine on MLX. Wheels only, of which there are none for some machines: they test the rest.
+install_mlx() {
+    say "Installing MLX into $venv, without torch."
+    pip_install="$venv/bin/python -m pip install --disable-pip-version-check --progress-bar off"
+    if $pip_install --only-binary :all: --editable ".[mlx]" >>"$log" 2>&1 &&
+        $pip_install --no-deps "$mlx_whisper" >>"$log" 2>&1
+    then return 0
+    fi
+    say "MLX cannot be installed here, so its tests are skipped. pip said: $(tail -n 1 "$log")"
+}
+
 # dev contains starter.
 for done_before in "$stamp" "$venv/installed-dev"; do
     if [ -f "$done_before" ] && [ "$(cat "$done_before")" = "$key" ]; then exit 0; fi
@@ -112,6 +124,7 @@ if ! usable_venv; then find_python; need_venv_module; fi
 need_compiler
 usable_venv || make_venv
 install
+[ "$extra" != dev ] || install_mlx
 # Written last and in one step: an install that was broken off leaves no stamp.
 printf '%s\n' "$key" >"$stamp.new"
 mv "$stamp.new" "$stamp"
