@@ -171,7 +171,7 @@ class MlxSpeechToText:
                     samples,
                     path_or_hf_repo="",  # of the model that is lent
                     temperature=request.temperature or TEMPERATURES,
-                    initial_prompt=carried or None,
+                    initial_prompt=carried.replace("<|", "< |") or None,  # tiktoken refuses text that spells a token
                     word_timestamps=request.word_timestamps,
                     language=language,
                 )

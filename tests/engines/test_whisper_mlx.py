@@ -13,7 +13,7 @@ import numpy
 import pytest
 from support import tiny_whisper
 from support.contract import SpeechToTextContract
-from support.mlx import needs_mlx
+from support.mlx import SLOW, needs_mlx
 from support.speech import SENTENCES, spoken
 
 from edgeserve.convert import whisper_mlx as conversion
@@ -40,6 +40,7 @@ def transcribe(engine: Any, samples: Any, **settings: Any) -> list[Any]:
 
 @needs_mlx
 @needs_models
+@SLOW
 class TestMlxWhisper(SpeechToTextContract):
     make = MlxSpeechToText
 
@@ -54,6 +55,7 @@ class TestMlxWhisper(SpeechToTextContract):
 
 @needs_mlx
 @needs_models
+@SLOW
 def test_text_and_words_are_those_of_the_engine_on_onnx_runtime(pulled: Pulled) -> None:
     samples = spoken(SENTENCES[3])
     answers = []
@@ -113,6 +115,13 @@ def test_the_language_is_detected_or_must_be_known(engine: MlxSpeechToText) -> N
     with pytest.raises(InvalidRequest, match=r"unknown language 'xx'; known: .*\bde\b") as caught:
         transcribe(engine, noise, language="xx")
     assert caught.value.param == "language"
+
+
+@needs_mlx
+def test_a_prompt_may_spell_a_special_token(engine: MlxSpeechToText) -> None:
+    noise = numpy.random.default_rng(4).standard_normal(RATE) / 10
+    told = transcribe(engine, noise, temperature=1.0, language="en", prompt="What <|endoftext|> means")
+    assert isinstance(told[-1], TranscriptEnd)
 
 
 @needs_mlx

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.mlx import needs_mlx
+from support.mlx import SLOW, needs_mlx
 from support.speech import SENTENCES, spoken
 
 Pulled = Callable[[str], Mapping[str, Path]]
@@ -21,6 +21,7 @@ MB = 1_000_000
 
 pytestmark = [
     needs_mlx,
+    SLOW,
     pytest.mark.models,
     pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="needs /proc/self/smaps_rollup"),
 ]
