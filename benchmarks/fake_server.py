@@ -21,7 +21,7 @@ def serve(port: int, slots: int, delay: float) -> None:
     from edgeserve.pool import Pool
     from edgeserve.server import Server, listen
 
-    spec = ModelSpec("llm", "fake", "engines.fake:FakeBatchChat", options={"slots": slots, "delay": delay, **LONG})
+    spec = ModelSpec("llm", "fake", "engines.fake_chat:FakeBatchChat", options={"slots": slots, "delay": delay, **LONG})
     governor = make_governor(MemoryPolicy())
     pool = Pool([app.make_gate(app.make_engine(spec), governor)], governor)
     config = Config(server=ServerSettings(), engines={"llm": EngineSettings(model=spec.name)})

@@ -15,7 +15,7 @@ from edgeserve.engine import Rung
 from edgeserve.errors import Busy, Cancelled, DoesNotFit, EngineFailure, MemoryPressure, NotSupported, ShuttingDown
 from edgeserve.messages import EmbedRequest, FinishEvent, SpeakRequest, TokenEvent
 from edgeserve.work import Work
-from engines.fake import FakeBatchChat
+from engines.fake_chat import FakeBatchChat
 
 Make = Callable[..., BatchGate]
 

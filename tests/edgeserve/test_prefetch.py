@@ -20,7 +20,7 @@ from edgeserve.engine import Job, ModelSpec, Rung
 from edgeserve.gate import Gate
 from edgeserve.pool import Pool
 from edgeserve.prefetch import CHUNK, Prefetch
-from engines.fake import FakeChat
+from engines.fake_chat import FakeChat
 
 
 @pytest.fixture

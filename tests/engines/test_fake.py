@@ -9,7 +9,8 @@ import pytest
 from support.contract import ChatContract, SpeechToTextContract, TextToSpeechContract
 
 from edgeserve.engine import ModelSpec
-from engines.fake import FakeBatchChat, FakeChat, FakeSpeechToText, FakeTextToSpeech
+from engines.fake import FakeSpeechToText, FakeTextToSpeech
+from engines.fake_chat import FakeBatchChat, FakeChat
 
 
 class TestFakeChat(ChatContract):
@@ -17,7 +18,7 @@ class TestFakeChat(ChatContract):
 
     @pytest.fixture
     def spec(self) -> ModelSpec:
-        return ModelSpec("llm", "fake", "engines.fake:FakeChat", options={"prefix_cache_mb": 7})
+        return ModelSpec("llm", "fake", "engines.fake_chat:FakeChat", options={"prefix_cache_mb": 7})
 
     def test_the_prefix_cache_is_taken_by_an_answer_and_goes_when_closed(self, hot: FakeChat) -> None:
         assert hot.savings() == {"prefix_cache": 0}
@@ -35,7 +36,7 @@ class TestFakeBatchChat(ChatContract):
 
     @pytest.fixture
     def spec(self) -> ModelSpec:
-        return ModelSpec("llm", "fake", "engines.fake:FakeBatchChat")
+        return ModelSpec("llm", "fake", "engines.fake_chat:FakeBatchChat")
 
 
 class TestFakeSpeechToText(SpeechToTextContract):

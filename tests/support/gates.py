@@ -13,14 +13,15 @@ from edgeserve.errors import EdgeserveError
 from edgeserve.gate import Gate
 from edgeserve.messages import Request
 from edgeserve.work import Done, Work
-from engines.fake import FakeBatchChat, FakeChat, FakeSpeechToText, FakeTextToSpeech
+from engines.fake import FakeSpeechToText, FakeTextToSpeech
+from engines.fake_chat import FakeBatchChat, FakeChat
 
 FAKES: dict[Job, Any] = {"llm": FakeChat, "vision": FakeChat, "asr": FakeSpeechToText, "tts": FakeTextToSpeech}
 BATCHING_FAKES: dict[Job, Any] = {**FAKES, "llm": FakeBatchChat, "vision": FakeBatchChat}
 
 
 def fake_spec(job: Job = "llm", **options: Any) -> ModelSpec:
-    return ModelSpec(job, f"fake-{job}", f"engines.fake:{FAKES[job].__name__}", options=options)
+    return ModelSpec(job, f"fake-{job}", f"{FAKES[job].__module__}:{FAKES[job].__name__}", options=options)
 
 
 @dataclass

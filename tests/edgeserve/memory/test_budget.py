@@ -96,7 +96,7 @@ def sized(tmp_path: Path, job: Job, size: int) -> ModelSpec:
     path = tmp_path / "model.gguf"
     with path.open("wb") as file:
         file.truncate(size)
-    return ModelSpec(job, "model", "engines.fake:FakeChat", {"model": path})
+    return ModelSpec(job, "model", "engines.fake_chat:FakeChat", {"model": path})
 
 
 def test_the_words_of_the_seventy_percent_rule(tmp_path: Path) -> None:
