@@ -144,10 +144,11 @@ class Thrifty(Protocol):
     """An engine that can do with less before others are moved down for it. Optional; one without it saves nothing."""
 
     def savings(self) -> Mapping[str, int]:
-        """Private bytes that ``shed`` could save now, by kind. Any thread; reads no file.
+        """Bytes that ``shed`` could save now, by kind. Any thread; reads no file.
 
         "prefix_cache": states of past prompts, held on top of the footprint. "context", "image": what the next way up
-        to hot would take less with a smaller context or picture; nothing while hot.
+        to hot would take less with a smaller context or picture; nothing while hot. "spare_context": of a context that
+        is to be as large as memory allows, what lies on top of that; nobody else gives anything up for it.
         """
         ...
 

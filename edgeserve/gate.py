@@ -120,9 +120,15 @@ class Gate(Ladder):
         self._worker.put(self._warm_up)
 
     def _reserve(self) -> Reservation:
+        with self._asking():
+            return self._governor.reserve(self)
+
+    @contextlib.contextmanager
+    def _asking(self) -> Iterator[None]:
+        """While this thread asks for memory, the engine may be told to do with less."""
         self._reserving = threading.get_ident()
         try:
-            return self._governor.reserve(self)
+            yield
         finally:
             self._reserving = None
 
@@ -198,7 +204,9 @@ class Gate(Ladder):
         return EngineFailure(f"{self.spec.name} failed: {error}; it is reopened by the next request")
 
     def _heat_ahead(self) -> None:
-        if reservation := None if self._closing else self._governor.reserve_if_free(self):
+        with self._asking():
+            reservation = None if self._closing else self._governor.reserve_if_free(self)
+        if reservation:
             with self._hot(reservation):
                 self._used_now()
         else:

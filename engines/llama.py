@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import logging
 from collections.abc import Generator, Iterator, Mapping
 from typing import TypeVar
 
@@ -17,14 +19,17 @@ from engines.llama_cache import PrefixCache
 from engines.llama_calls import with_calls
 from engines.llama_context import Context
 from engines.llama_embed import embed
+from engines.llama_estimate import Span
 from engines.llama_grammar import grammar
 from engines.llama_model import MappedModel
-from engines.llama_options import read_options
+from engines.llama_options import DEFAULT_CONTEXT, context_size, read_options
 from engines.llama_sampler import Sampler
 from engines.llama_template import ChatTemplate
 from engines.thinking import opened_by
 
 E = TypeVar("E")
+
+log = logging.getLogger("edgeserve.llama")
 
 
 class LlamaChat:
@@ -43,6 +48,8 @@ class LlamaChat:
         self._batch: Batch | None = None
         self._template: ChatTemplate | None = None
         self._shape: Shape | None = None
+        self._token = 0
+        """Bytes of one token of context."""
         self._private = {Rung.COLD: 0, Rung.WARM: 0, Rung.HOT: 0}
 
     @property
@@ -52,7 +59,11 @@ class LlamaChat:
         return Rung.WARM if self._batch is None else Rung.HOT
 
     def estimate(self) -> Footprint:
-        return llama_estimate.estimate(self.spec, self._read_shape(), self.options)
+        shape, full = self._read_shape(), self._configured
+        layout = llama_estimate.lay_out(self.spec, shape, full)
+        self._token = layout.token + layout.device_token
+        fewer = context_size(full, shape.trained_context) - context_size(self.options, shape.trained_context)
+        return llama_estimate.footprint(self.spec, layout, full, fewer)
 
     def footprint(self) -> Footprint:
         """Without the saved states, which ``savings`` tells of."""
@@ -64,8 +75,8 @@ class LlamaChat:
         if self._model is None:
             before = pages.private_bytes()
             self._model = llama_model.acquire(self.spec.files["model"], self.spec.device, self.options)
-            self._read_shape()
-            self._saved.whole = not self._model.cuttable
+            self._measure_token()
+            self._saved.whole = not self._model.cuttable(self.options)
             self._private[Rung.WARM] = max(0, pages.private_bytes() - before)
 
     def heat(self) -> None:
@@ -83,6 +94,9 @@ class LlamaChat:
             self._batch = Batch(context, self.options.parallel, self._saved)
             self._weights.heat()
             self._private[Rung.HOT] = self._private[Rung.WARM] + max(0, pages.private_bytes() - before)
+            if not self._configured.context:
+                trained = self._read_shape().trained_context
+                log.info("%s: context of %d tokens; it was trained on %d", self.spec.name, context.size, trained)
 
     def park(self) -> None:
         """Conversations worth it stay as saved states."""
@@ -112,6 +126,12 @@ class LlamaChat:
             self._shape = read_shape(self.spec.files["model"])
         return self._shape
 
+    def _measure_token(self) -> None:
+        """Exactly where all depends on it: a context as large as memory allows."""
+        if not self._configured.context:
+            self.estimate()
+        self._token = self._token or llama_estimate.by_shape(self._read_shape(), self._configured).token
+
     def _make_context(self, model: MappedModel) -> Context:
         return Context(model, self.options, self.spec.threads)
 
@@ -127,16 +147,24 @@ class LlamaChat:
 
     def savings(self) -> Mapping[str, int]:
         """The saved states; and a smaller context, as long as none is made."""
-        shape = None if self.rung is Rung.HOT else self._shape
-        context = llama_estimate.shrinkable(shape, self.options) if shape else 0
-        return {"prefix_cache": self._saved.size, "context": context}
+        span = self._span
+        spare = span.savable(DEFAULT_CONTEXT) if not self._configured.context else 0
+        return {"prefix_cache": self._saved.size, "spare_context": spare, "context": span.savable() - spare}
 
     def shed(self, kind: str, amount: int) -> None:
         if kind == "prefix_cache":
             self._saved.shrink(max(0, self._saved.size - amount))
             pages.trim_heap()
-        elif kind == "context" and self.rung is not Rung.HOT:
-            self.options = llama_estimate.shrunk(self._read_shape(), self.options, amount)
+        elif kind in ("spare_context", "context") and self.rung is not Rung.HOT:
+            least = DEFAULT_CONTEXT if kind == "spare_context" else llama_estimate.SMALLEST_CONTEXT
+            self.options = dataclasses.replace(self.options, context=self._span.without(amount, least))
+
+    @property
+    def _span(self) -> Span:
+        """The context of the next way up; nothing while one is made, nor before the model was opened."""
+        if self._shape is None or self.rung is Rung.HOT:
+            return Span(0, 0)
+        return Span(context_size(self.options, self._shape.trained_context), self._token)
 
     def restore(self) -> None:
         self.options = self._configured
@@ -187,12 +215,13 @@ class LlamaChat:
             several = request.tool_choice.parallel
             yield from with_calls(events, request.tools, several=several) if request.tools else events
         except ContextOverflow as error:
-            if self.options.context == self._configured.context:
+            trained = self._read_shape().trained_context
+            full, now = context_size(self._configured, trained), context_size(self.options, trained)
+            if full == now:
                 raise
             raise DoesNotFit(
-                f"{error}. Memory is short: the context was reduced from {self._configured.context} to "
-                f"{self.options.context} tokens until the engine is next idle; free memory on the device, or set "
-                'kv_type = "q8_0" in models.toml',
+                f"{error}. Memory is short: the context was reduced from {full} to {now} tokens until the engine is "
+                'next idle; free memory on the device, or set kv_type = "q8_0" in models.toml',
                 param="messages",
             ) from error
         finally:

@@ -40,13 +40,13 @@ def context_parameters(model: Any, options: LlamaOptions, threads: int | None) -
     parameters.n_batch = parameters.n_ubatch = BATCH
     parameters.n_seq_max = parameters.n_outputs_max = options.parallel
     parameters.kv_unified = True
-    parameters.n_threads = parameters.n_threads_batch = threads or default_threads()
-    parameters.swa_full = False
+    parameters.n_threads = threads or default_threads()
+    parameters.n_threads_batch = options.threads_batch or parameters.n_threads
+    parameters.swa_full = options.window == "full"
     parameters.pooling_type = runtime.LLAMA_POOLING_TYPE_NONE
     parameters.no_perf = True
     parameters.flash_attn_type = FLASH_ATTENTION[options.flash_attention]
-    if options.kv_type == "q8_0":
-        parameters.type_k = parameters.type_v = runtime.GGML_TYPE_Q8_0
+    parameters.type_k = parameters.type_v = getattr(runtime, f"GGML_TYPE_{options.kv_type.upper()}")
     return parameters
 
 

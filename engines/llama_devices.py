@@ -33,6 +33,11 @@ def devices() -> tuple[DeviceMemory, ...]:
     )
 
 
+def accelerators() -> int:
+    """How many there are for a model to be spread over."""
+    return sum(number in (GPU, IGPU) for number, *_ in listed(_library()))
+
+
 def listed(library: Any) -> Iterator[tuple[int, str, int, int]]:
     """Type, kind ("cuda"), total and free bytes of every device, the processor among them."""
     for index in range(library.ggml_backend_dev_count()):

@@ -3,56 +3,61 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 from edgeserve.engine import Footprint, ModelSpec
 from engines import llama_probe
 from engines.gguf_header import Shape
 from engines.llama_context import BATCH
 from engines.llama_options import LlamaOptions, context_size
+from engines.llama_probe import Layout
 
 VOCABULARY_BYTES = 380
 """Private bytes for each token of an open vocabulary, measured on SmolLM2 (49,152 tokens)."""
-KV_BYTES = {"f16": 2.0, "q8_0": 34 / 32}
-"""Bytes of one number in the cache; q8_0 keeps a scale for each 32."""
+KV_BYTES = {"f16": 2.0, "q8_0": 34 / 32, "q4_0": 18 / 32}
+"""Bytes of one number in the cache; q8_0 and q4_0 keep a scale for each 32."""
 SMALLEST_CONTEXT = 512
 """Tokens below which a context is not shrunk: less holds no conversation."""
+STEP = 256
+"""llama.cpp rounds contexts up to a multiple of this."""
 
 
-def estimate(spec: ModelSpec, shape: Shape, options: LlamaOptions) -> Footprint:
-    """Once open and hot. Blocks for a child process (0.3 s)."""
-    path = spec.files["model"]
-    size = path.stat().st_size
-    layout = llama_probe.measure(path, spec.device, options)
-    if layout is None:
-        layout = llama_probe.Layout(shape.vocabulary * VOCABULARY_BYTES, context_bytes(shape, options))
+def footprint(spec: ModelSpec, layout: Layout, options: LlamaOptions, fewer: int = 0) -> Footprint:
+    """Once open and hot, with a context of ``fewer`` tokens less than was laid out."""
+    size = spec.files["model"].stat().st_size
+    own, device = layout.context - fewer * layout.token, layout.device - fewer * layout.device_token
     if options.repack == "on":  # weights reordered into memory of ours, with a vocabulary of their own
-        return Footprint(private=size + 2 * layout.model + layout.context, device=layout.device)
-    return Footprint(mapped=size, private=layout.model + layout.context, device=layout.device)
+        return Footprint(private=size + 2 * layout.model + own, device=device)
+    return Footprint(mapped=size, private=layout.model + own, device=device)
 
 
-def context_bytes(shape: Shape, options: LlamaOptions) -> int:
-    """Key-value cache (zero-filled, so resident at once) and compute buffer of one context."""
+def lay_out(spec: ModelSpec, shape: Shape, options: LlamaOptions) -> Layout:
+    """By llama.cpp, else by the shape. Blocks for a child process (0.3 s), the first time."""
+    return llama_probe.measure(spec.files["model"], spec.device, options) or by_shape(shape, options)
+
+
+def by_shape(shape: Shape, options: LlamaOptions) -> Layout:
+    """Without llama.cpp: vocabulary, key-value cache (zero-filled, so resident at once) and compute buffer."""
     size = context_size(options, shape.trained_context)
-    compute = (
-        4 * (BATCH * (6 * shape.width + 2 * shape.feed_forward) + options.parallel * shape.vocabulary)
-        + size * BATCH * 4
-    )
-    return size * token_bytes(shape, options) + compute
+    compute = 4 * (BATCH * (6 * shape.width + 2 * shape.feed_forward) + options.parallel * shape.vocabulary)
+    token = int(shape.layers * shape.key_value_width * KV_BYTES[options.kv_type]) + 2 * BATCH
+    return Layout(shape.vocabulary * VOCABULARY_BYTES, compute + size * token, token=token)
 
 
-def token_bytes(shape: Shape, options: LlamaOptions) -> int:
-    """One token in the key-value cache."""
-    return int(shape.layers * shape.key_value_width * KV_BYTES[options.kv_type])
+@dataclasses.dataclass(frozen=True, slots=True)
+class Span:
+    """A context of ``size`` tokens, of ``token`` bytes each, and how far it can be shrunk."""
 
+    size: int
+    token: int
 
-def shrinkable(shape: Shape, options: LlamaOptions) -> int:
-    """Bytes that the smallest context would save."""
-    tokens = context_size(options, shape.trained_context) - SMALLEST_CONTEXT
-    return max(0, tokens) * token_bytes(shape, options)
+    def savable(self, least: int = SMALLEST_CONTEXT) -> int:
+        """Bytes that a context of ``least`` tokens would save."""
+        return max(0, self.size - least) * self.token
 
-
-def shrunk(shape: Shape, options: LlamaOptions, amount: int) -> LlamaOptions:
-    """The same with a context that takes at least ``amount`` bytes less, down to the smallest; a multiple of 256."""
-    size = context_size(options, shape.trained_context)
-    left = size - amount / token_bytes(shape, options)
-    return dataclasses.replace(options, context=min(size, max(SMALLEST_CONTEXT, int(left) // 256 * 256)))
+    def without(self, amount: int, least: int = SMALLEST_CONTEXT) -> int:
+        """Tokens of one that takes at least ``amount`` bytes less, down to ``least``; a multiple of 256."""
+        if not self.token:
+            return self.size
+        left = math.floor(self.size - amount / self.token) // STEP * STEP
+        return min(self.size, max(least, left))

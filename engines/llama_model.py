@@ -13,7 +13,7 @@ from typing import Any
 
 from edgeserve.engine import Device
 from edgeserve.errors import EngineFailure, InvalidRequest
-from engines import pages
+from engines import llama_devices, pages
 from engines.llama_options import LlamaOptions
 from engines.llama_runtime import llama, why
 
@@ -52,12 +52,11 @@ class MappedModel:
         """Tokens of the sliding window, 0 without one."""
         return int(llama().llama_model_n_swa(self.handle))
 
-    @property
-    def cuttable(self) -> bool:
-        """Can tokens be taken back from the middle of a state? Not with a sliding window or recurrent layers."""
+    def cuttable(self, options: LlamaOptions) -> bool:
+        """Can tokens be taken back from a state? Not with recurrent layers, nor with only a window in the cache."""
         runtime = llama()
         recurrent = runtime.llama_model_is_recurrent(self.handle) or runtime.llama_model_is_hybrid(self.handle)
-        return not (self.window or recurrent)
+        return not recurrent and (not self.window or options.window == "full")
 
     def tokenize(self, text: str, *, add_special: bool) -> list[int]:
         """``add_special``: prepend what the model begins every text with; templates write that themselves."""
@@ -112,11 +111,11 @@ def acquire(path: Path, device: Device, options: LlamaOptions, *, repack: bool =
     """Map the file, or share the mapping that is there. No page is resident after. Raises EngineFailure."""
     if not path.is_file():
         raise EngineFailure(f"{path}: no such file; pull the model again with `edgeserve pull`")
-    layers = 0 if device == "cpu" else options.gpu_layers
-    key = (path.resolve(), layers, repack)
+    placed = () if device == "cpu" else (options.gpu_layers, options.split_mode, options.main_gpu, options.tensor_split)
+    key = (path.resolve(), placed, repack)
     with _lock:
         if key not in _models:
-            _models[key] = _load(path, device, layers, repack)
+            _models[key] = _load(path, device, options, repack)
         _models[key].users += 1
         return _models[key]
 
@@ -132,16 +131,32 @@ def release(model: MappedModel) -> None:
             pages.trim_heap()
 
 
-def _load(path: Path, device: Device, layers: int, repack: bool) -> MappedModel:
+def model_parameters(device: Device, options: LlamaOptions) -> Any:
+    """llama.cpp's parameters of a model: where its layers go. Raises EngineFailure."""
     runtime = llama()
-    offload = bool(runtime.llama_supports_gpu_offload())
-    if device in ("cuda", "metal") and not offload:
+    parameters = runtime.llama_model_default_params()
+    parameters.n_gpu_layers = 0
+    if device == "cpu" or not runtime.llama_supports_gpu_offload():
+        return parameters
+    parameters.n_gpu_layers, parameters.main_gpu = options.gpu_layers, options.main_gpu
+    parameters.split_mode = getattr(runtime, f"LLAMA_SPLIT_MODE_{options.split_mode.upper()}")
+    if options.tensor_split:
+        found = llama_devices.accelerators()
+        if len(options.tensor_split) > found:
+            shares = ", ".join(format(share, "g") for share in options.tensor_split)
+            raise EngineFailure(f"tensor_split = [{shares}]: llama.cpp sees only {found} accelerators here")
+        parameters.tensor_split = (ctypes.c_float * runtime.llama_max_devices())(*options.tensor_split)
+    return parameters
+
+
+def _load(path: Path, device: Device, options: LlamaOptions, repack: bool) -> MappedModel:
+    runtime = llama()
+    if device in ("cuda", "metal") and not runtime.llama_supports_gpu_offload():
         raise EngineFailure(
             f'device {device!r}: this build of llama-cpp-python computes on the processor only; use device = "cpu", or '
             f"rebuild it with CMAKE_ARGS=-DGGML_{device.upper()}=on"
         )
-    parameters = runtime.llama_model_default_params()
-    parameters.n_gpu_layers = layers if offload else 0
+    parameters = model_parameters(device, options)
     parameters.load_mode = runtime.LLAMA_LOAD_MODE_MMAP
     parameters.use_extra_bufts = repack
     handle = runtime.llama_model_load_from_file(str(path).encode(), parameters)

@@ -14,11 +14,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from edgeserve.engine import Device
 from edgeserve.errors import EngineFailure
 from engines import pages
-from engines.llama_options import LlamaOptions
+from engines.llama_options import LlamaOptions, context_size
 
 log = logging.getLogger("edgeserve.llama")
 
@@ -32,11 +33,13 @@ _CACHE = re.compile(r"(?:kv_cache|memory_recurrent)\w*:\s*size\s*=\s*([\d.]+) Mi
 @dataclasses.dataclass(frozen=True, slots=True)
 class Layout:
     """Bytes: ``model`` private to the open model (its vocabulary), ``context`` private to one context (cache and
-    buffers), ``device`` on an accelerator."""
+    buffers), ``device`` on an accelerator; ``token`` and ``device_token``: what one token of context makes of these."""
 
     model: int
     context: int
     device: int = 0
+    token: int = 0
+    device_token: int = 0
 
 
 @functools.lru_cache(maxsize=8)
@@ -55,29 +58,42 @@ def measure(path: Path, device: Device, options: LlamaOptions) -> Layout | None:
 
 def lay_out(path: Path, device: Device, options: LlamaOptions) -> Layout:
     """In this process. Raises EngineFailure, or llama.cpp aborts."""
+    from engines.llama_model import model_parameters
+    from engines.llama_runtime import llama, why
+
+    runtime = llama()
+    parameters = model_parameters(device, options)
+    parameters.no_alloc, parameters.load_mode = True, runtime.LLAMA_LOAD_MODE_NONE
+    parameters.use_extra_bufts = False
+    offloads = parameters.n_gpu_layers != 0
+    before = pages.private_bytes()
+    model = runtime.llama_model_load_from_file(str(path).encode(), parameters)
+    if not model:
+        raise EngineFailure(f"{path}: llama.cpp cannot load it{why()}")
+    opened = pages.private_bytes()
+    size = context_size(options, int(runtime.llama_model_n_ctx_train(model)))
+    host, on_device = _context(model, options, size, offloads)
+    graph = max(0, pages.private_bytes() - opened)
+    # Half of it, since what a sliding window bounds does not grow with the context.
+    half = _context(model, options, size // 2, offloads)
+    token, device_token = (
+        (full - part) // (size - size // 2) for full, part in zip((host, on_device), half, strict=True)
+    )
+    weights = path.stat().st_size if offloads else 0
+    return Layout(max(0, opened - before), graph + host, on_device + weights, token, device_token)
+
+
+def _context(model: Any, options: LlamaOptions, size: int, offloads: bool) -> tuple[int, int]:
+    """Bytes of the buffers of a context of ``size`` tokens, as ``buffers``."""
     from engines.llama_context import context_parameters
     from engines.llama_runtime import llama, telling, why
 
-    runtime = llama()
-    parameters = runtime.llama_model_default_params()
-    parameters.no_alloc, parameters.load_mode = True, runtime.LLAMA_LOAD_MODE_NONE
-    parameters.use_extra_bufts = False
-    offloads = bool(runtime.llama_supports_gpu_offload()) and device != "cpu" and options.gpu_layers != 0
-    parameters.n_gpu_layers = options.gpu_layers if offloads else 0
     lines: list[str] = []
     with telling(lines.append):
-        before = pages.private_bytes()
-        model = runtime.llama_model_load_from_file(str(path).encode(), parameters)
-        if not model:
-            raise EngineFailure(f"{path}: llama.cpp cannot load it{why()}")
-        opened = pages.private_bytes()
-        context = runtime.llama_init_from_model(model, context_parameters(model, options, None))
-        if not context:
-            raise EngineFailure(f"{path}: no context can be laid out{why()}")
-        graph = max(0, pages.private_bytes() - opened)
-    host, device_bytes = buffers(lines, offloads)
-    weights = path.stat().st_size if offloads else 0
-    return Layout(max(0, opened - before), graph + host, device_bytes + weights)
+        parameters = context_parameters(model, dataclasses.replace(options, context=size), None)
+        if not llama().llama_init_from_model(model, parameters):
+            raise EngineFailure(f"no context of {size} tokens can be laid out{why()}")
+    return buffers(lines, offloads)
 
 
 def buffers(lines: list[str], offloads: bool) -> tuple[int, int]:
@@ -94,5 +110,6 @@ def buffers(lines: list[str], offloads: bool) -> tuple[int, int]:
 
 if __name__ == "__main__":
     wanted = json.loads(sys.argv[1])
+    wanted["options"]["tensor_split"] = tuple(wanted["options"]["tensor_split"])
     layout = lay_out(Path(wanted["path"]), wanted["device"], LlamaOptions(**wanted["options"]))
     print(json.dumps(dataclasses.asdict(layout)))

@@ -14,7 +14,7 @@ from edgeserve.memory.books import Books
 from edgeserve.memory.budget import Budget, budget, text_warning, too_large, vision_refusal
 from edgeserve.memory.entry import Entry
 from edgeserve.memory.mover import Mover
-from edgeserve.memory.plan import Decision, Need, Verdict
+from edgeserve.memory.plan import Decision, Need, Saving, Verdict
 from edgeserve.memory.policy import GB, MB
 from edgeserve.memory.probe import Probe
 from edgeserve.memory.readings import Readings
@@ -60,8 +60,8 @@ class Admission:
 
     def reserve_if_free(self, entry: Entry) -> Reservation | None:
         """None unless it fits as things stand, by a fresh reading."""
-        self._expect(entry)
-        self._books.observe()
+        self.expect(entry)
+        self.fit_spare(entry)
         readings = self._probe.glance()
         if too_large(entry.resident.spec, readings.total, self._policy):
             return None
@@ -76,8 +76,9 @@ class Admission:
         Blocks while others step down, while their memory comes back, and at most ``queue_seconds`` while they are in
         use. Raises DoesNotFit, Busy or ShuttingDown.
         """
-        self._expect(entry)
+        self.expect(entry)
         self._check_size(entry)
+        self.fit_spare(entry)
         deadline = self._books.clock() + self._policy.queue_seconds
         busy: set[Job] = set()
         spent: set[tuple[Job, str]] = set()
@@ -99,11 +100,21 @@ class Admission:
             else:
                 raise self._refusal(entry, decision, limit, readings)
 
-    def _expect(self, entry: Entry) -> None:
+    def expect(self, entry: Entry) -> None:
         """Know what it will take with all that is configured."""
         entry.expect(self._books.ledger)
         if entry.resident.rung is not Rung.HOT:
             entry.restore()
+
+    def fit_spare(self, entry: Entry) -> None:
+        """Before the way up: a context that may be as large as memory allows is cut to that, others left alone."""
+        self._books.observe()
+        if entry.resident.rung is Rung.HOT or not entry.spare:
+            return
+        readings = self._probe.glance()
+        over = self._books.excess(entry, readings, budget(readings, self._policy))
+        if over:
+            self._mover.shed(Saving(entry.resident.job, "spare_context", over))
 
     def book(self, entry: Entry) -> Reservation:
         """Under the lock of the books."""

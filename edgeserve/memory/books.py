@@ -20,6 +20,7 @@ from edgeserve.memory.ledger import Ledger
 from edgeserve.memory.plan import Decision, Need, Standing, booked, overhead, plan, within
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.memory.readings import Readings
+from edgeserve.memory.spare import excess
 
 Pause = Callable[[threading.Condition, float], object]
 """Waits on a held condition, at most so many seconds."""
@@ -91,6 +92,15 @@ class Books:
         """``plan`` on the books as they are; under the lock when the answer is to be booked."""
         standings = self.standings(busy, spent)
         return plan(need, standings, readings, limit, self.clock(), self.policy, base=self._base)
+
+    def excess(self, entry: Entry, readings: Readings, limit: Budget) -> int:
+        """Bytes of the context that it would like to have on top, and that there is no room for."""
+        spare = entry.spare
+        if not spare:
+            return 0
+        need = Need(entry.resident.job, entry.resident.spec.name, entry.need)
+        with self.changed:
+            return excess(spare, need, self.standings(), readings, limit, self.policy, base=self._base)
 
     def admits(self, need: Need, limit: Budget) -> bool:
         """By the books alone, as if all memory that was given back had arrived."""

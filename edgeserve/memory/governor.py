@@ -248,9 +248,10 @@ class OpenGovernor(Governor):
     """EDGESERVE_ENABLE_MEMORY_GOVERNOR=false: admits all and moves nothing by itself; still keeps the books."""
 
     def reserve(self, resident: Resident) -> Reservation:
-        """At once, whatever there is."""
+        """At once, whatever there is; a context without a size of its own is still cut to what there is."""
         entry = self.books[resident.job]
-        entry.expect(self.books.ledger)
+        self._admission.expect(entry)
+        self._admission.fit_spare(entry)
         with self.books.changed:
             return self._admission.book(entry)
 

@@ -15,9 +15,9 @@ from edgeserve.memory.budget import Budget
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.memory.readings import Readings
 
-SavingKind = Literal["prefix_cache", "context", "image"]
+SavingKind = Literal["prefix_cache", "context", "image", "spare_context"]
 SAVING_ORDER: tuple[SavingKind, ...] = ("prefix_cache", "context", "image")
-"""Degradation before eviction, in this order (DESIGN: memory policy)."""
+"""Degradation before eviction, in this order (DESIGN: memory policy). What is spare went before (memory/spare.py)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import pytest
 from support.contract import ChatContract, ask
 
 from edgeserve.engine import ModelSpec, Rung
-from edgeserve.errors import ConfigError, ContextOverflow, EngineFailure, InvalidRequest
+from edgeserve.errors import ContextOverflow, EngineFailure, InvalidRequest
 from edgeserve.messages import ChatRequest, FinishEvent, ImagePart, Message, Sampling, TextPart, TokenEvent
 from engines import pages
 from engines.llama import LlamaChat
@@ -261,17 +261,3 @@ def test_a_file_that_is_no_model_is_named(tmp_path: Path) -> None:
         engine.open()
     with pytest.raises(EngineFailure, match=r"broken\.gguf"):
         engine.estimate()
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"contxt": 1}, "contxt is not a known setting"),
-        ({"context": "big"}, "expected a whole number"),
-        ({"kv_type": "f32"}, "expected one of f16, q8_0"),
-        ({"temperature": -1}, "expected at least 0"),
-    ],
-)
-def test_options_are_checked(options: dict[str, object], told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
-        LlamaChat(spec_of({"model": Path("x")}, **options))

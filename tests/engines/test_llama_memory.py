@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from support.memory import World
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import ContextOverflow, DoesNotFit
+from edgeserve.gate import Gate
 from edgeserve.messages import ChatRequest, FinishEvent, Sampling, TokenEvent
 from engines import llama_probe, pages
 from engines.llama import LlamaChat
@@ -150,3 +153,34 @@ def test_repacked_weights_are_there_while_hot_only(spec: ModelSpec) -> None:
     assert pages.private_bytes() < before
     assert pages.resident_mapped(spec.files["model"]) == 0
     repacked.close()
+
+
+def test_a_context_as_large_as_memory_allows_is_cut_to_the_room_there_is(
+    spec: ModelSpec, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The governor has 300 MB: 92 of them for the weights; from 180 private ones, pressure would be moderate."""
+    engine = LlamaChat(dataclasses.replace(spec, options={"context": 0}))
+    world = World(300)
+    gate = Gate(engine, world.governor, clock=world.clock)
+    world.governor.adopt(gate)
+    gate.map()
+    assert engine.estimate().private == pytest.approx(220e6, rel=0.1), "8,192 tokens, as it was trained on"
+    with caplog.at_level(logging.INFO, "edgeserve.llama"):
+        gate.preload()
+    [told] = [record.args for record in caplog.records if "it was trained on" in record.msg]
+    name, tokens, trained = told or (0, 0, 0)
+    assert (name, trained) == ("smollm2", 8192)
+    assert isinstance(tokens, int)
+    assert 5000 < tokens < 8192
+    assert tokens % 256 == 0
+    assert engine.footprint().private < 180 * MB
+    assert engine.estimate().private == pytest.approx(engine.footprint().private, rel=0.15)
+    assert 92 + 150 < world.booked() / MB < 92 + 180
+    with pytest.raises(DoesNotFit, match=f"reduced from 8192 to {tokens} tokens"):
+        say(engine, STORY * 100)
+    assert world.governor.step_down(gate, Rung.WARM, "requested")
+    world.probe.total = 4000 * MB
+    gate.preload()
+    with pytest.raises(ContextOverflow, match="the context holds 8192"):
+        say(engine, STORY * 120)
+    gate.stop()

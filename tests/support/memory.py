@@ -87,31 +87,36 @@ class FakeResident:
 
 
 class ThriftyResident(FakeResident):
-    """Holds a prefix cache of ``cached`` MB on top while it is open, and can go up with ``context`` MB less."""
+    """Holds a prefix cache of ``cached`` MB on top while it is open, and can go up with ``context`` MB less; ``spare``
+    MB more are context that it takes only where there is room."""
 
-    def __init__(self, *args: Any, cached: int = 0, context: int = 0, **more: Any) -> None:
+    def __init__(self, *args: Any, cached: int = 0, context: int = 0, spare: int = 0, **more: Any) -> None:
         super().__init__(*args, **more)
         self.cached = cached * MB
         self.saves = 0
         """Bytes that parking adds to the cache: the state of the last conversation."""
         self.context = context * MB
+        self.spare = self._all_spare = spare * MB
         self.shed_kinds: list[str] = []
         self._full = self.takes
 
     def savings(self) -> dict[str, int]:
-        return {"prefix_cache": self.cached, "context": 0 if self.rung is Rung.HOT else self.context}
+        context, spare = (0, 0) if self.rung is Rung.HOT else (self.context, self.spare)
+        return {"prefix_cache": self.cached, "context": context, "spare_context": spare}
 
     def shed(self, kind: str, amount: int) -> bool:
         self.shed_kinds.append(kind)
         if kind == "prefix_cache":
             self.cached -= amount
         else:
-            self.context -= amount
+            self.context -= amount if kind == "context" else 0
+            self.spare -= amount if kind == "spare_context" else 0
             self.takes = self.says = dataclasses.replace(self.takes, private=self.takes.private - amount)
         return True
 
     def restore(self) -> bool:
-        self.context += self._full.private - self.takes.private
+        self.context += self._full.private - self.takes.private - (self._all_spare - self.spare)
+        self.spare = self._all_spare
         self.takes = self.says = self._full
         return True
 
