@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import logging
 from collections.abc import Generator, Iterator, Mapping
+from pathlib import Path
 from typing import TypeVar
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
@@ -24,6 +25,7 @@ from engines.llama_grammar import grammar
 from engines.llama_model import MappedModel
 from engines.llama_options import DEFAULT_CONTEXT, context_size, read_options
 from engines.llama_sampler import Sampler
+from engines.llama_states import StateFiles, states_key
 from engines.llama_template import ChatTemplate
 from engines.thinking import opened_by
 
@@ -42,7 +44,7 @@ class LlamaChat:
     def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
         self._configured = self.options = read_options(spec.job, spec.options)
-        self._saved = PrefixCache(self.options.prefix_cache_mb << 20)
+        self._saved = PrefixCache(0)
         self._model: MappedModel | None = None
         self._weights: MappedModel | None = None
         self._batch: Batch | None = None
@@ -76,7 +78,7 @@ class LlamaChat:
             before = pages.private_bytes()
             self._model = llama_model.acquire(self.spec.files["model"], self.spec.device, self.options)
             self._measure_token()
-            self._saved.whole = not self._model.cuttable(self.options)
+            self._saved = self._make_cache(self._model)
             self._private[Rung.WARM] = max(0, pages.private_bytes() - before)
 
     def heat(self) -> None:
@@ -105,6 +107,9 @@ class LlamaChat:
             self._cool()
 
     def close(self) -> None:
+        self._saved.limit = 0  # what is kept now goes to disk, where there is one
+        if self._batch is not None:
+            self._batch.save()
         self._saved.shrink(0)
         self._cool()
         if self._model is not None:
@@ -125,6 +130,13 @@ class LlamaChat:
         if self._shape is None:
             self._shape = read_shape(self.spec.files["model"])
         return self._shape
+
+    def _make_cache(self, model: MappedModel) -> PrefixCache:
+        options, whole, disk = self.options, not model.cuttable(self.options), None
+        if options.prefix_cache_disk_mb:
+            folder = Path(options.prefix_cache_dir or model.path.parent / "states") / self.spec.job
+            disk = StateFiles(folder, options.prefix_cache_disk_mb << 20, states_key(model.path, options), whole=whole)
+        return PrefixCache(options.prefix_cache_mb << 20, whole=whole, disk=disk)
 
     def _measure_token(self) -> None:
         """Exactly where all depends on it: a context as large as memory allows."""

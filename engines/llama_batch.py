@@ -179,10 +179,10 @@ class Batch:
                 return source, kept
             live = 0  # the model cannot take those few tokens back
         # 2. A state that was put aside knows more: it comes back.
-        if state is not None and longest >= live + WORTH_SAVING:
+        data = self._saved.fetch(state) if state is not None and longest >= live + WORTH_SAVING else None
+        if state is not None and data is not None:
             slot = self._emptied(self._oldest_free())
-            if self.context.restore(slot.sequence, state.data):
-                self._saved.touch(state)
+            if self.context.restore(slot.sequence, data):
                 slot.tokens, slot.position, slot.cells = list(state.tokens), len(state.tokens), len(state.tokens)
                 return slot, self._cut(slot, longest)
         # 3. It shares its beginning with another, which keeps its own.
@@ -219,7 +219,7 @@ class Batch:
         tokens, saved = slot.reusable, self._saved
         if len(tokens) < max(WORTH_SAVING, saved.best(tokens)[1] + 1):
             return
-        if self.context.state_size(slot.sequence) <= saved.limit:
+        if self.context.state_size(slot.sequence) <= saved.largest:
             data = self.context.save(slot.sequence)
             if data is not None:
                 saved.put(SavedState(tuple(tokens), data))

@@ -1,4 +1,4 @@
-"""Key-value states of past prompts, kept in memory beside the context that made them.
+"""Key-value states of past prompts, kept in memory beside the context that made them, and on disk where configured.
 
 A conversation that was put aside, or parked with its engine, goes on from the longest prefix that is still known, as in
 llama.cpp's own server (``--cache-ram``). States are the first memory that the governor takes back.
@@ -10,7 +10,19 @@ import itertools
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
+
+
+class State(Protocol):
+    """What is known of one: its tokens and the bytes that it takes."""
+
+    @property
+    def tokens(self) -> Sequence[int]: ...
+    @property
+    def size(self) -> int: ...
+
+
+S = TypeVar("S", bound=State)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,7 +37,7 @@ class SavedState:
         return len(self.data)
 
 
-class PrefixCache:
+class Shelf(Generic[S]):
     """At most ``limit`` bytes, the least recently used out first. ``whole``: a state serves only prompts that begin
     with all of it, since the model cannot take tokens back (sliding windows, recurrent layers).
 
@@ -36,13 +48,13 @@ class PrefixCache:
         self.limit = limit
         self.whole = whole
         self.size = 0
-        self._states: list[SavedState] = []
+        self._states: list[S] = []
         """Least recently used first."""
 
     def __len__(self) -> int:
         return len(self._states)
 
-    def best(self, tokens: Sequence[int]) -> tuple[SavedState | None, int]:
+    def longest(self, tokens: Sequence[int]) -> tuple[S | None, int]:
         """The state that shares the longest prefix with ``tokens``, and how many tokens of it can be used."""
         found, longest = None, 0
         for state in self._states:
@@ -51,35 +63,89 @@ class PrefixCache:
                 found, longest = state, length
         return found, longest
 
-    def touch(self, state: SavedState) -> None:
+    def touch(self, state: S) -> None:
         """It was used just now."""
         if state in self._states:
             self._states.remove(state)
             self._states.append(state)
 
-    def put(self, state: SavedState) -> bool:
-        """Keep a state in place of those that it can stand for; False when it is larger than the limit."""
-        if state.size > self.limit:
-            return False
-        for old in [one for one in self._states if self._stands_for(state, one)]:
-            self._drop(old)
+    def add(self, state: S) -> None:
+        """Keep a state of at most the limit in place of those that it can stand for; more go where there is no room."""
+        self._make_room(state, state.size)
         self._states.append(state)
         self.size += state.size
-        self.shrink(self.limit)
-        return True
+
+    def _make_room(self, state: State, size: int) -> None:
+        for old in [one for one in self._states if self._stands_for(state, one)]:
+            self._drop(old)
+        self.shrink(self.limit - size)
 
     def shrink(self, limit: int) -> None:
         """Let the least recently used go until at most ``limit`` bytes are kept."""
         while self.size > limit:
-            self._drop(self._states[0])
+            self._leave(self._states[0])
 
-    def _stands_for(self, new: SavedState, old: SavedState) -> bool:
-        beginning = new.tokens[: len(old.tokens)] == old.tokens
-        return beginning and (not self.whole or len(new.tokens) == len(old.tokens))
+    def _leave(self, state: S) -> None:
+        """There is no room for it."""
+        self._drop(state)
 
-    def _drop(self, state: SavedState) -> None:
+    def _drop(self, state: S) -> None:
         self._states.remove(state)
         self.size -= state.size
+
+    def _stands_for(self, new: State, old: State) -> bool:
+        beginning = shared(new.tokens, old.tokens) == len(old.tokens)
+        return beginning and (not self.whole or len(new.tokens) == len(old.tokens))
+
+
+class PrefixCache(Shelf[SavedState]):
+    """In memory. What there is no room for goes on to ``disk``, and comes back from there."""
+
+    def __init__(self, limit: int, *, whole: bool = False, disk: Disk | None = None) -> None:
+        super().__init__(limit, whole=whole)
+        self._disk = disk
+
+    @property
+    def largest(self) -> int:
+        """Bytes of the largest state that can be kept."""
+        return max(self.limit, self._disk.limit if self._disk is not None else 0)
+
+    def best(self, tokens: Sequence[int]) -> tuple[State | None, int]:
+        """As ``longest``, on disk as well."""
+        here: tuple[State | None, int] = self.longest(tokens)
+        there = self._disk.longest(tokens) if self._disk is not None else (None, 0)
+        return there if there[1] > here[1] else here
+
+    def fetch(self, state: State) -> Any | None:
+        """The data of a state found, which was used just now; None when it is not to be had any more."""
+        if isinstance(state, SavedState):
+            self.touch(state)
+            return state.data
+        return self._disk.read(state) if self._disk is not None else None
+
+    def put(self, state: SavedState) -> bool:
+        """Keep a state; False when it is larger than the limit."""
+        if state.size <= self.limit:
+            self.add(state)
+            return True
+        return self._disk.write(state) if self._disk is not None else False
+
+    def _leave(self, state: SavedState) -> None:
+        super()._leave(state)
+        if self._disk is not None:
+            self._disk.write(state)
+
+
+class Disk(Protocol):
+    """States in files (engines/llama_states.py)."""
+
+    limit: int
+
+    def longest(self, tokens: Sequence[int]) -> tuple[State | None, int]: ...
+
+    def read(self, state: Any) -> Any | None: ...
+
+    def write(self, state: SavedState) -> bool: ...
 
 
 def shared(one: Sequence[int], other: Sequence[int]) -> int:

@@ -135,9 +135,11 @@ class Context:
         return data if llama().llama_state_seq_get_data(self.handle, data, size, sequence) == size else None
 
     def restore(self, sequence: int, data: Any) -> bool:
-        """False when llama.cpp refuses: the state needs more room than there is, say. The sequence is empty then."""
+        """From writable bytes. False when llama.cpp refuses: the state needs more room than there is, say. The sequence
+        is empty then."""
         self.clear(sequence)
-        if llama().llama_state_seq_set_data(self.handle, data, len(data), sequence):
+        array = (ctypes.c_uint8 * len(data)).from_buffer(data)
+        if llama().llama_state_seq_set_data(self.handle, array, len(data), sequence):
             return True
         self.clear(sequence)
         return False
