@@ -7,14 +7,14 @@ call than for one, which turns answers that hang in the balance.
 from __future__ import annotations
 
 import random
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from support.together import together
 
 from edgeserve.engine import ModelSpec
-from edgeserve.messages import ChatRequest, FinishEvent, Sampling, TokenEvent
+from edgeserve.messages import ChatRequest, Sampling
 from engines.llama import LlamaChat
 
 pytestmark = pytest.mark.models
@@ -34,34 +34,6 @@ def looped(number: int, times: int = 4, words: int = 3) -> str:
 
 def ask(prompt: str, tokens: int = 12) -> ChatRequest:
     return ChatRequest(prompt=prompt, max_tokens=tokens, sampling=Sampling(temperature=0.0))
-
-
-def together(
-    engine: LlamaChat, requests: Sequence[ChatRequest], leave: int | None = None
-) -> list[tuple[str, FinishEvent | None]]:
-    """All at once, by the engine's own loop; the one numbered ``leave`` is cancelled after its third token."""
-    cancels = [threading.Event() for _ in requests]
-    runs = [engine.run(request, cancel) for request, cancel in zip(requests, cancels, strict=True)]
-    texts, under_way = ["" for _ in runs], list(range(len(runs)))
-    told: list[FinishEvent | None] = [None for _ in runs]
-    while under_way:
-        for number in tuple(under_way):
-            while True:
-                try:
-                    event = next(runs[number])
-                except StopIteration:
-                    under_way.remove(number)
-                    break
-                if event is None:
-                    break
-                if isinstance(event, TokenEvent):
-                    texts[number] += event.text
-                    if number == leave and len(texts[number]) > 10:
-                        cancels[number].set()
-                else:
-                    told[number] = event
-        engine.step()
-    return list(zip(texts, told, strict=True))
 
 
 @pytest.fixture
