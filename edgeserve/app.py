@@ -113,7 +113,13 @@ def build_pool(config: Config, store: Store, environ: Mapping[str, str]) -> Pool
 
 def build(config: Config, pool: Pool) -> Starlette:
     """The application; its lifespan runs the governor and the monitor, and closes all engines at the end."""
-    limits = Limits(max_body_bytes=config.server.max_body_mb * MB, api_key=config.server.api_key)
+    server = config.server
+    limits = Limits(
+        max_body_bytes=server.max_body_mb * MB,
+        remote_images=server.remote_images,
+        remote_image_hosts=server.remote_image_hosts,
+        api_key=server.api_key,
+    )
     residency = config.residency
     idle = IdlePolicy(residency.warm_after, residency.idle_timeout, residency.check_interval)
     sessions = Sessions(

@@ -43,6 +43,8 @@ class ServerSettings:
     max_body_mb: int = key(32, env="MAX_BODY_MB", low=1)
     live_sessions: int = key(16, env="LIVE_SESSIONS", low=1)
     live_idle_seconds: float = key(60.0, env="LIVE_IDLE_SECONDS", low=1)
+    remote_images: bool = key(False, env="REMOTE_IMAGES")
+    remote_image_hosts: tuple[str, ...] = key(())
     models_dir: str = key("", env="MODELS_DIR")
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from edgeserve.api import image
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
+from edgeserve.api.pictures import Pictures
 from edgeserve.api.tools import check_results, read_calls
 from edgeserve.messages import ImagePart, Message, Role, TextPart, ToolCall
 
@@ -17,17 +17,25 @@ ROLES: dict[str, Role] = {
 }
 
 
-def read_messages(fields: Fields, limits: Limits) -> tuple[Message, ...]:
+async def read_messages(fields: Fields, limits: Limits, pictures: Pictures) -> tuple[Message, ...]:
     """The field ``messages``. Raises InvalidRequest and its kinds, naming the part."""
-    messages = tuple(_message(one, limits) for one in fields.objects("messages"))
-    count = sum(len(message.images) for message in messages)
+    said = fields.objects("messages")
+    count = sum(_images(one) for one in said)  # before any is read
     if count > limits.max_images:
         raise fields.error("messages", f"hold {count} images; the limit is {limits.max_images}")
+    messages = tuple([await _message(one, pictures) for one in said])
+    pictures.check_used()
     check_results(fields, messages)
     return messages
 
 
-def _message(fields: Fields, limits: Limits) -> Message:
+def _images(fields: Fields) -> int:
+    content = fields.raw("content")
+    parts = content if isinstance(content, list) else []
+    return sum(isinstance(part, dict) and part.get("type") == "image_url" for part in parts)
+
+
+async def _message(fields: Fields, pictures: Pictures) -> Message:
     role = fields.required_text("role")
     if role not in ROLES:
         raise fields.error("role", f"must be one of {', '.join(ROLES)}, not {role!r}")
@@ -37,10 +45,10 @@ def _message(fields: Fields, limits: Limits) -> Message:
         if role != "assistant":
             raise fields.error("tool_calls", "belong to messages of the assistant")
         calls = read_calls(fields)
-    return Message(ROLES[role], _parts(fields, limits, optional=bool(calls)), calls, answered)
+    return Message(ROLES[role], await _parts(fields, pictures, optional=bool(calls)), calls, answered)
 
 
-def _parts(fields: Fields, limits: Limits, *, optional: bool) -> tuple[TextPart | ImagePart, ...]:
+async def _parts(fields: Fields, pictures: Pictures, *, optional: bool) -> tuple[TextPart | ImagePart, ...]:
     content = fields.raw("content")
     if content is None and optional:
         return ()
@@ -48,10 +56,10 @@ def _parts(fields: Fields, limits: Limits, *, optional: bool) -> tuple[TextPart 
         return (TextPart(content),)
     if not isinstance(content, list):
         raise fields.error("content", "must be a string or a list of parts")
-    return tuple(_part(part, limits) for part in fields.objects("content"))
+    return tuple([await _part(part, pictures) for part in fields.objects("content")])
 
 
-def _part(fields: Fields, limits: Limits) -> TextPart | ImagePart:
+async def _part(fields: Fields, pictures: Pictures) -> TextPart | ImagePart:
     kind = fields.required_text("type")
     if kind == "text":
         return TextPart(fields.text("text") or "")
@@ -59,5 +67,5 @@ def _part(fields: Fields, limits: Limits) -> TextPart | ImagePart:
         address = fields.object("image_url")
         if address is None:
             raise fields.error("image_url", "is required")
-        return image.from_url(address.required_text("url"), limits, fields.full("image_url"))
+        return await pictures.read(address.required_text("url"), fields.full("image_url"))
     raise fields.error("type", f"must be text or image_url, not {kind!r}")

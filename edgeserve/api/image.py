@@ -8,7 +8,7 @@ import re
 import struct
 
 from edgeserve.api.limits import Limits
-from edgeserve.errors import InvalidRequest, NotSupported, TooLarge, UnsupportedMedia
+from edgeserve.errors import InvalidRequest, TooLarge, UnsupportedMedia
 from edgeserve.messages import ImagePart
 
 MAX_SEGMENTS = 4096
@@ -36,10 +36,8 @@ def check_image(data: bytes, limits: Limits, param: str = "image") -> ImagePart:
     return ImagePart(data)
 
 
-def from_url(url: str, limits: Limits, param: str) -> ImagePart:
-    """The picture in a data URL. Others are refused: the server fetches nothing on behalf of a client."""
-    if not url.startswith("data:"):
-        raise NotSupported(f"{param}: only data: URLs are taken; this server fetches no addresses", param=param)
+def from_data_url(url: str, limits: Limits, param: str) -> ImagePart:
+    """The picture in it. Raises InvalidRequest, and what ``check_image`` does."""
     head, _, text = url.partition(",")
     if not head.endswith(";base64"):
         raise InvalidRequest(f"{param}: expected data:image/png;base64,…", param=param)

@@ -12,6 +12,8 @@ from edgeserve.errors import Busy, TooLarge
 MB = 1 << 20
 LARGEST_AT_ONCE = 4
 """Bodies of the largest size that may be in memory together."""
+HOLD = "edgeserve.hold"
+"""In a request's scope: counts bytes that are kept for it beside its body. Raises TooLarge and Busy as that does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,9 @@ class Limits:
     max_audio_seconds: float = 7200.0
     max_text_chars: int = 16_384
     max_choices: int = 8
+    remote_images: bool = False
+    remote_image_hosts: tuple[str, ...] = ()
+    remote_seconds: float = 15.0
     api_key: str = field(default="", repr=False)
 
 
@@ -49,10 +54,8 @@ class BodyLimit:
             return
         seen = 0
 
-        async def counted() -> Message:
+        def hold(size: int) -> None:
             nonlocal seen
-            message = await receive()
-            size = len(message.get("body", b""))
             seen += size
             self._held += size
             if seen > self._limit:
@@ -62,15 +65,21 @@ class BodyLimit:
                     f"the requests being served hold {self._held / MB:.0f} MB of bodies; try again when some are done"
                 )
                 raise Busy(text, retry_after=2)
+
+        async def counted() -> Message:
+            message = await receive()
+            hold(len(message.get("body", b"")))
             return message
 
+        scope[HOLD] = hold
         try:
             await self._app(scope, counted, send)
         finally:
             self._held -= seen
 
     def _error(self, size: int) -> TooLarge:
+        more = "at least " if size <= self._limit + MB else ""
         return TooLarge(
-            f"the body has {'at least ' if size <= self._limit + MB else ''}{size / MB:.1f} MB; the limit is "
+            f"the body (with what is fetched for it) has {more}{size / MB:.1f} MB; the limit is "
             f"{self._limit // MB} MB: send less, or raise max_body_mb in models.toml"
         )

@@ -13,6 +13,7 @@ from edgeserve.api.conversation import read_messages
 from edgeserve.api.fields import Fields, read_json
 from edgeserve.api.limits import Limits
 from edgeserve.api.line import Call
+from edgeserve.api.pictures import Pictures
 from edgeserve.api.speech import WavBody
 from edgeserve.api.uploads import read_upload
 from edgeserve.audio.clip import check_audio
@@ -79,12 +80,12 @@ class TokenStream(TextBody):
 
 async def chat(request: Request) -> Call:
     fields = await read_json(request)
-    return _continued(request, fields, _chat_request(fields, _limits(request)), TextBody())
+    return _continued(request, fields, await _chat_request(request, fields), TextBody())
 
 
 async def chat_stream(request: Request) -> Call:
     fields = await read_json(request)
-    return _continued(request, fields, _chat_request(fields, _limits(request)), TokenStream())
+    return _continued(request, fields, await _chat_request(request, fields), TokenStream())
 
 
 def _continued(request: Request, fields: Fields, wanted: ChatRequest, renderer: TextBody) -> Call:
@@ -92,14 +93,15 @@ def _continued(request: Request, fields: Fields, wanted: ChatRequest, renderer: 
     return Call(job, [wanted], renderer, keep_alive.read(fields))
 
 
-def _chat_request(fields: Fields, limits: Limits) -> ChatRequest:
+async def _chat_request(request: Request, fields: Fields) -> ChatRequest:
     fields.only(("prompt", "system", "messages", "max_length", keep_alive.FIELD))
     tokens = fields.integer("max_length", 1, MAX_TOKENS)
     if fields.has("messages"):
         for name in ("prompt", "system"):
             if fields.has(name):
                 raise fields.error(name, "cannot stand beside messages")
-        return ChatRequest(read_messages(fields, limits), max_tokens=tokens)
+        messages = await read_messages(fields, _limits(request), Pictures(request))
+        return ChatRequest(messages, max_tokens=tokens)
     return _ask(fields.text("system"), fields.required_text("prompt"), tokens)
 
 

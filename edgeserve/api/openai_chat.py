@@ -14,11 +14,13 @@ from starlette.requests import Request
 import edgeserve
 from edgeserve.api import accepted, failures, keep_alive, logprobs, models, sampling, sse
 from edgeserve.api.conversation import read_messages
-from edgeserve.api.fields import Fields, read_json
+from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.line import Call
+from edgeserve.api.pictures import Pictures
 from edgeserve.api.response_format import read_format
 from edgeserve.api.tools import body, read_choice, read_tools
+from edgeserve.api.uploads import read_body
 from edgeserve.errors import EdgeserveError, NotSupported
 from edgeserve.messages import (
     ChatRequest,
@@ -38,12 +40,12 @@ IGNORED = accepted.NAMES
 
 
 async def chat(request: Request) -> Call:
-    fields = await read_json(request)
+    fields, attached = await read_body(request)
     fields.only(CHAT | IGNORED)
     accepted.check(fields)
     _later(fields, ("functions", "function_call"))
     limits: Limits = request.app.state.limits
-    messages = read_messages(fields, limits)
+    messages = await read_messages(fields, limits, Pictures(request, attached))
     job = models.choose(request.app.state.pool, fields.text("model"), models.answering_chat(messages))
     form, tools = read_format(fields), read_tools(fields)
     older = fields.integer("max_tokens", 1, sampling.MAX_TOKENS)

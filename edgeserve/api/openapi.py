@@ -51,7 +51,7 @@ CONVERSATION = {
             "tool_calls": {"type": "array", "items": {"type": "object"}},
             "tool_call_id": text("of a tool's message: the call that it answers"),
             "content": {
-                "description": "text, or parts of type text and image_url (data: URLs)",
+                "description": "text, or parts of type text and image_url (data: URLs, attachment:NAME, addresses)",
                 "oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}],
             },
         },
@@ -185,6 +185,8 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         ),
     ),
 }
+ATTACHED = {"ChatCompletion"}
+"""JSON, also as the part ``payload`` of a form that has its pictures as files."""
 FORMS = {"Image", "Recording", "Transcription"}
 OPTIONAL = {"Live"}
 SESSION = [
@@ -238,6 +240,10 @@ def _operation(method: str, path: str, summary: str, body: str, answer: str) -> 
         operation["parameters"] = SESSION
     if body:
         media = MULTIPART if body in FORMS else MEDIA.get(body, "application/json")
-        content = {media: {"schema": {"$ref": f"#/components/schemas/{body}"}}}
+        reference = {"$ref": f"#/components/schemas/{body}"}
+        content: dict[str, Any] = {media: {"schema": reference}}
+        if body in ATTACHED:
+            form = schema("payload", payload=reference) | {"additionalProperties": file("attachment:NAME")}
+            content[MULTIPART] = {"schema": form}
         operation["requestBody"] = {"required": body not in OPTIONAL, "content": content}
     return operation

@@ -1,19 +1,23 @@
-"""Multipart forms: one file under its field, the rest as text."""
+"""Multipart forms: one file under its field and the rest as text, or a JSON body with files beside it."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
-from edgeserve.api.fields import Fields
+from edgeserve.api.fields import Fields, read_json, read_object
+from edgeserve.api.limits import Limits
 from edgeserve.errors import InvalidRequest
 
 MAX_FIELDS = 64
+MULTIPART = "multipart/form-data"
+PAYLOAD = "payload"
+"""The part that holds the JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +29,33 @@ class Form:
 
 
 @contextlib.asynccontextmanager
-async def _parsed(request: Request) -> AsyncIterator[Any]:
-    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
-        raise InvalidRequest("the body must be multipart/form-data")
-    async with request.form(max_files=1, max_fields=MAX_FIELDS) as form:
+async def _parsed(request: Request, max_files: int = 1, max_part_size: int = 1 << 20) -> AsyncIterator[Any]:
+    if not is_form(request):
+        raise InvalidRequest(f"the body must be {MULTIPART}")
+    async with request.form(max_files=max_files, max_fields=MAX_FIELDS, max_part_size=max_part_size) as form:
         yield form
+
+
+def is_form(request: Request) -> bool:
+    return request.headers.get("content-type", "").startswith(MULTIPART)
+
+
+async def read_body(request: Request) -> tuple[Fields, Mapping[str, bytes]]:
+    """A JSON body; or a form with that JSON under ``payload``, and its files by name. Raises InvalidRequest."""
+    if not is_form(request):
+        return await read_json(request), {}
+    limits: Limits = request.app.state.limits
+    parts: dict[str, Any] = {}
+    async with _parsed(request, 1 + limits.max_images, limits.max_body_bytes) as form:
+        for name, value in form.multi_items():
+            if name in parts:
+                raise InvalidRequest(f"the part {name!r} is there twice", param=name)
+            if name != PAYLOAD and not isinstance(value, UploadFile):
+                raise InvalidRequest(f"the part {name!r} is no file; other fields belong into {PAYLOAD}", param=name)
+            parts[name] = await value.read() if isinstance(value, UploadFile) else value.encode()
+    if PAYLOAD not in parts:
+        raise InvalidRequest(f"{PAYLOAD} is required: the part that holds the request as JSON", param=PAYLOAD)
+    return read_object(parts.pop(PAYLOAD)), parts
 
 
 async def read_upload(request: Request, name: str) -> Form:

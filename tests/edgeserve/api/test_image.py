@@ -61,8 +61,8 @@ def test_what_is_no_picture(data: bytes) -> None:
 def test_data_urls() -> None:
     png = encoded("PNG")
     url = f"data:image/png;base64,{base64.b64encode(png).decode()}"
-    assert image.from_url(url, Limits(), "image_url").data == png
+    assert image.from_data_url(url, Limits(), "image_url").data == png
     with pytest.raises(InvalidRequest, match="not base64"):
-        image.from_url("data:image/png;base64,???", Limits(), "image_url")
+        image.from_data_url("data:image/png;base64,???", Limits(), "image_url")
     with pytest.raises(InvalidRequest, match="expected data:image"):
-        image.from_url("data:image/png,abc", Limits(), "image_url")
+        image.from_data_url("data:image/png,abc", Limits(), "image_url")

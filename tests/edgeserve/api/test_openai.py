@@ -85,7 +85,7 @@ def test_json_object_and_images(ai: OpenAI) -> None:
 
 def test_addresses_of_images_are_not_fetched(ai: OpenAI) -> None:
     parts = [{"type": "image_url", "image_url": {"url": "http://127.0.0.1/x.png"}}]
-    with pytest.raises(openai.InternalServerError, match="fetches no addresses"):
+    with pytest.raises(openai.BadRequestError, match=r"fetches no addresses: .* set remote_images = true"):
         ai.chat.completions.create(model="vision", messages=[{"role": "user", "content": parts}])
 
 
