@@ -218,10 +218,12 @@ class LlamaChat:
     def _answer(self, request: ChatRequest, cancel: Cancel) -> Generator[ChatEvent | None, None, None]:
         model, batch = self._hot()
         limit = min(request.max_tokens or self.options.max_new_tokens, self.options.max_new_tokens)
-        sampler = Sampler(request, self.options, model.vocabulary, grammar(request, self._chat_template(model).form))
+        sampler: Sampler | None = None
         prompt: Prompt | None = None
         try:
             prompt = self._take(model, batch, request)
+            rules = grammar(request, self._chat_template(model).form, thinks=prompt.thinks)
+            sampler = Sampler(request, self.options, model.vocabulary, rules)
             yield from self._feed(batch, prompt, cancel)
             events = answer(batch, prompt, request, sampler, limit, cancel)
             several = request.tool_choice.parallel
@@ -237,7 +239,8 @@ class LlamaChat:
                 param="messages",
             ) from error
         finally:
-            sampler.free()
+            if sampler is not None:
+                sampler.free()
             if prompt is not None:
                 self._done(batch, prompt)
 

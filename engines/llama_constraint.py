@@ -28,6 +28,7 @@ class Constraint:
             text = f"llama.cpp cannot use the grammar of this schema{why()}; write it more simply"
             raise InvalidRequest(text, param="response_format")
         self._size = int(runtime.llama_vocab_n_tokens(vocabulary))
+        self._ids = np.arange(self._size, dtype=np.int32)
         self._data = np.zeros(self._size, [("id", np.int32), ("logit", np.float32), ("p", np.float32)])
 
     def sample(self, chain: Any, context: Any, output: int) -> int:
@@ -55,8 +56,11 @@ class Constraint:
         import numpy as np
 
         rows = self._data[:count]
-        rows["id"] = np.arange(count) if count == self._size else np.argpartition(logits, -count)[-count:]
-        rows["logit"] = logits[rows["id"]]
+        if count == self._size:
+            rows["id"], rows["logit"] = self._ids, logits
+        else:
+            rows["id"] = np.argpartition(logits, -count)[-count:]
+            rows["logit"] = logits[rows["id"]]
         return self._array(rows.ctypes.data_as(ctypes.POINTER(llama().llama_token_data)), count)
 
     def _one(self, token: int) -> Any:

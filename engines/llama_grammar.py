@@ -1,4 +1,4 @@
-"""The grammar that an answer is held to: JSON, a schema's instance, calls of tools."""
+"""The grammar that an answer is held to: JSON, a schema's instance, calls of tools, or text until a call begins."""
 
 from __future__ import annotations
 
@@ -6,21 +6,30 @@ import functools
 import json
 from collections.abc import Sequence
 
+from edgeserve.errors import InvalidRequest
 from edgeserve.messages import ChatRequest, Tool, ToolChoice
-from engines.gbnf import Rules, either, literal
+from engines.gbnf import Rules, Unsayable, either, literal
+from engines.gbnf_free import text_unless_object, text_until
 from engines.json_schema import SchemaGrammar
 from engines.llama_tools import CallForm
+from engines.thinking import CLOSE, OPEN
 
 MAX_CALLS = 8
-"""In one answer that must be calls."""
+"""In one answer."""
+NAME = literal('"name"')
 
 
-def grammar(request: ChatRequest, form: CallForm) -> str | None:
-    """GBNF, or None for free text. Raises InvalidRequest for a schema that cannot be held to."""
+def grammar(request: ChatRequest, form: CallForm, *, thinks: bool = False) -> str | None:
+    """GBNF, or None for free text. Raises InvalidRequest for a schema that cannot be held to.
+
+    ``thinks``: the prompt ends in the tag that begins a model's thoughts.
+    """
     schema = '{"type":"object"}' if request.json_object else request.json_schema
     choice = request.tool_choice
     if request.tools and (choice.required or schema is not None):
         return _grammar(None if choice.required else schema, request.tools, choice, form)
+    if request.tools:
+        return _optional(request.tools, choice.parallel, form, thinks)
     return None if schema is None else _grammar(schema, (), choice, form)
 
 
@@ -43,3 +52,43 @@ def _call(rules: Rules, tool: Tool, index: int, form: CallForm) -> str:
     arguments = rules.add(SchemaGrammar(rules, json.loads(tool.parameters), field).convert())
     head = f'{{"name": {json.dumps(tool.name)}, "{form.key}": '
     return rules.add(f'{literal(head)} {arguments} "}}"')
+
+
+@functools.lru_cache(maxsize=16)
+def _optional(tools: Sequence[Tool], several: bool, form: CallForm, thinks: bool) -> str | None:
+    """Any text in which, once a call has begun, it is held to, and others may follow it, but no more text.
+
+    A call begins with the form's opening, or, where it has none, with an object at the start that first says "name". In
+    thoughts nothing does. White space is the model's own. None: this would be too large.
+    """
+    rules = Rules()
+    blank = rules.add(r"[ \t\n\r]{0,8}")
+    opening, closing = literal(form.opening.strip()), literal(form.closing.strip())
+    try:
+        named = rules.add(either(*(_named(rules, tool, form, blank) for tool in tools)))
+        rest = rules.add(f'{blank} ":" {blank} {named} {blank} "}}" {blank} {closing}')
+        begun = f'"{{" {blank} {NAME} {rest}'
+        more = f"( {blank} {opening} {blank} {begun} ){{0,{MAX_CALLS - 1}}} {blank}" if several else blank
+        text, thoughts = rules.reserve(), rules.reserve()
+        rules.define(thoughts, text_until(rules, {CLOSE: text})[""])
+        if form.opening:
+            calls = rules.add(f"{blank} {begun} {more}")
+            rules.define(text, text_until(rules, {form.opening.strip(): calls, OPEN: thoughts})[""])
+        else:
+            states = text_until(rules, {OPEN: thoughts})
+            rules.define(text, text_unless_object(rules, states, "name", rules.add(f"{rest} {more}")))
+    except Unsayable:
+        return None
+    return rules.text(thoughts if thinks else text)
+
+
+def _named(rules: Rules, tool: Tool, form: CallForm, blank: str) -> str:
+    """From a tool's name to its arguments, which may be any where a grammar cannot hold to their schema."""
+    schema = json.loads(tool.parameters)
+    try:
+        SchemaGrammar(Rules(), schema, "").convert()
+        arguments = SchemaGrammar(rules, schema, "").convert()
+    except InvalidRequest:
+        arguments = "object"
+    key = literal(json.dumps(form.key))
+    return rules.add(f'{literal(json.dumps(tool.name))} {blank} "," {blank} {key} {blank} ":" {blank} {arguments}')

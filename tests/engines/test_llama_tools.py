@@ -30,7 +30,9 @@ from edgeserve.messages import (
 )
 from engines.gbnf import Rules
 from engines.llama import LlamaChat
+from engines.llama_constraint import Constraint
 from engines.llama_grammar import grammar
+from engines.llama_runtime import llama
 from engines.llama_template import ChatTemplate
 from engines.llama_tools import TAGGED, CallForm
 
@@ -113,6 +115,136 @@ def test_free_text_with_tools_streams_as_without(engine: LlamaChat) -> None:
     assert calls or len(events) > 5
 
 
+CHATML = (
+    "{% if tools %}<|im_start|>system\n{{ tools | tojson }}<|im_end|>\n{% endif %}{% for m in messages %}"
+    "<|im_start|>{{ m.role }}\n{{ m.content }}{% for c in m.tool_calls or [] %}<tool_call>\n"
+    '{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}\n</tool_call>{% endfor %}'
+    "<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
+)
+"""A template that teaches calls in tags, by the model's own marks."""
+
+
+def asked_before(*questions: tuple[str, int]) -> Iterator[Message]:
+    """A conversation that shows how calls are made, and leads to one more."""
+    for number, (city, days) in enumerate(questions):
+        yield Message("user", (TextPart(f"What is the weather in {city} for {days} days?"),))
+        call = ToolCall("weather", json.dumps({"city": city, "days": days}), f"c{number}")
+        yield Message("assistant", (), (call,))
+        yield Message("tool", (TextPart("sunny"),), tool_call_id=call.id)
+    yield Message("user", (TextPart("What is the weather in Rome for three days?"),))
+
+
+@pytest.fixture(params=["plain", "tagged"])
+def taught(engine: LlamaChat, request: pytest.FixtureRequest) -> Iterator[LlamaChat]:
+    assert engine._model is not None
+    if request.param == "tagged":
+        engine._template = ChatTemplate(CHATML, *engine._model.borders())
+    yield engine
+    engine._template = None
+
+
+@pytest.mark.models
+@pytest.mark.parametrize("parallel", [True, False])
+def test_a_call_that_the_model_begins_is_always_valid(taught: LlamaChat, parallel: bool) -> None:
+    """So hot that nothing but the grammar keeps it in order, once biases have made it begin."""
+    assert taught._model is not None
+    form = taught._chat_template(taught._model).form
+    begun = taught._model.tokenize((form.opening.strip() or '{"name"'), add_special=False)
+    bias = tuple(dict.fromkeys((token, 9.0) for token in begun))
+    calls = 0
+    for seed in range(4):
+        wild = Sampling(temperature=1.5, seed=seed, top_k=0, top_p=1.0, min_p=0.0, logit_bias=bias)
+        choice = ToolChoice(parallel=parallel)
+        request = ask("", tools=(WEATHER, CLOCK), max_tokens=120, sampling=wild, tool_choice=choice)
+        request = dataclasses.replace(request, messages=tuple(asked_before(("Paris", 2), ("Rome", 5))))
+        *events, finish = taught.chat(request, threading.Event())
+        assert isinstance(finish, FinishEvent)
+        made = [event.call for event in events if isinstance(event, ToolCallEvent)]
+        for call in made:
+            jsonschema.validate(json.loads(call.arguments), SCHEMAS[call.name])
+        text = "".join(event.text for event in events if isinstance(event, TokenEvent))
+        assert finish.reason == "length" or "<tool_call>" not in text
+        assert len(made) <= (8 if parallel else 1)
+        calls += len(made)
+    assert calls
+
+
+CALL = '{"name": "weather", "arguments": {"city": "Rome", "days": 3}}'
+LOOSE = '{ "name" :\n"clock" , "arguments":{ } }'
+
+
+@pytest.mark.models
+@pytest.mark.parametrize(
+    ("form", "text", "refused"),
+    [
+        (TAGGED, "Free é 日本 <b> <tool </tool_call> {}", None),
+        (TAGGED, f"Sure. <tool_call>\n{CALL}\n</tool_call>", None),
+        (TAGGED, f"<tool_call>{CALL}</tool_call>\n<tool_call>{CALL}</tool_call>\n", None),
+        (TAGGED, f"<tool_call>{CALL}</tool_call> and", " and"),
+        (TAGGED, f"<tool_call>{CALL.replace('Rome', 'Oslo')}</tool_call>", "Os"),
+        (TAGGED, "<<tool_call>weather()", "weather"),
+        (TAGGED, "<think>I could say <tool_call> here</think>Fine", None),
+        (TAGGED, "<think>No.</think><tool_call>here", "here"),
+        (CallForm(), CALL, None),
+        (CallForm(), f"\n {CALL}\n{CALL}", None),
+        (CallForm(), LOOSE.replace("{ }", "{}"), None),
+        (CallForm(), '{"name": "Bob"}', "Bob"),
+        (CallForm(), f"{CALL} and", " and"),
+        (CallForm(), f"<think>So.</think>\n{CALL}x", "x"),
+        (CallForm(), '{"names": {"name": "Bob"}}', None),
+        (CallForm(), 'I say {"name": "Bob"}', None),
+        (CallForm(), '{"na', None),
+        (CallForm(key="parameters"), CALL, "arguments"),
+    ],
+)
+def test_what_may_be_said_freely_and_what_not(
+    engine: LlamaChat, form: CallForm, text: str, refused: str | None
+) -> None:
+    assert engine._model is not None
+    rules = grammar(ask("Hi", tools=(WEATHER, CLOCK)), form)
+    assert rules is not None
+    constraint = Constraint(rules, engine._model.vocabulary)
+    end = llama().llama_vocab_eos(engine._model.vocabulary)
+    try:
+        for token in [*engine._model.tokenize(text, add_special=False), end]:
+            if not constraint._allowed(constraint._one(token)):
+                assert engine._model.piece(token).decode() == refused
+                return
+            llama().llama_sampler_accept(constraint._sampler, token)
+        assert refused is None
+    finally:
+        constraint.free()
+
+
+@pytest.mark.models
+@pytest.mark.parametrize("settings", [{"temperature": 0.0}, {"temperature": 1.3, "seed": 3, "top_k": 0}])
+def test_free_text_is_what_it_would_be_without_a_grammar(
+    engine: LlamaChat, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
+) -> None:
+    """Both from the same state: a prompt that is read again is read in one token, which may round otherwise."""
+
+    def text() -> str:
+        events = answer(engine, max_tokens=20, sampling=Sampling(**settings))
+        return "".join(event.text for event in events if isinstance(event, TokenEvent))
+
+    text()
+    held = text()
+    monkeypatch.setattr("engines.llama.grammar", lambda *ignored, **too: None)
+    assert text() == held
+    assert held
+
+
+def test_what_no_grammar_can_hold_is_free_where_no_call_is_required() -> None:
+    odd = Tool("odd", "", '{"type":"object","properties":{"x":{"not":{}, "if": {"a": 1}}}}')
+    rules = grammar(ask("Hi", tools=(WEATHER, odd)), TAGGED)
+    assert rules is not None
+    assert 'r0 ":" r0 object' in rules
+    long = (thing(x={"type": "string", "maxLength": 1900 + number}) for number in range(20))
+    together = tuple(Tool(f"t{number}", "", json.dumps(one)) for number, one in enumerate(long))
+    assert grammar(ask("Hi", tools=together[:3]), TAGGED) is not None
+    assert grammar(ask("Hi", tools=together), TAGGED) is None
+
+
 @pytest.mark.models
 def test_results_reach_a_template_without_tools(engine: LlamaChat) -> None:
     assert engine._model is not None
@@ -141,7 +273,6 @@ def test_llama_3_says_parameters() -> None:
 
 def test_grammars_are_for_what_must_be() -> None:
     free = ask("Hi", tools=(WEATHER,))
-    assert grammar(free, TAGGED) is None
     assert grammar(ask("Hi"), TAGGED) is None
     forced = grammar(dataclasses.replace(free, tool_choice=ToolChoice(required=True)), TAGGED)
     assert forced is not None
