@@ -30,13 +30,15 @@ from edgeserve.pool import Pool
 from edgeserve.store import Store
 
 MB = 1 << 20
+OF_PLAIN: tuple[Job, ...] = ("vision", "embedding")
+"""Jobs that a plain GGUF file, which is stored as a language model, may be configured for."""
 
 
 def specs(config: Config, store: Store) -> Iterator[ModelSpec]:
     """What models.toml lists, with the files on disk. Raises ModelMissing naming the command that fetches one."""
     for job, settings in config.engines.items():
         stored = store.find(settings.model)
-        if stored.job != job and not (job == "vision" and stored.job == "llm"):
+        if stored.job != job and not (job in OF_PLAIN and stored.job == "llm"):
             raise ConfigError(
                 f"{config.source}: [{job}] model = {settings.model!r} is made for {stored.job}, not {job}"
             )
@@ -64,8 +66,8 @@ def _projector(job: Job, settings: EngineSettings) -> Mapping[str, Path]:
 
 
 def _engine_for(job: Job, engine: str) -> str:
-    """A plain language model that is served for vision runs in the vision engine."""
-    return "engines.llama_vision:LlamaVision" if job == "vision" and engine == "engines.llama:LlamaChat" else engine
+    """A plain GGUF file runs in the engine of the job that it is served for."""
+    return catalog.ENGINES[job] if job in OF_PLAIN and engine == catalog.ENGINES["llm"] else engine
 
 
 def _capped(spec: ModelSpec, max_new_tokens: int) -> ModelSpec:

@@ -17,6 +17,7 @@ ENGINES: Mapping[str, str] = MappingProxyType(
         "vision": "engines.llama_vision:LlamaVision",
         "asr": "engines.asr_onnx:OnnxSpeechToText",
         "tts": "engines.tts_onnx:OnnxTextToSpeech",
+        "embedding": "engines.llama_embedding:LlamaEmbedding",
     }
 )
 """Import strings by job."""
@@ -51,9 +52,9 @@ class Entry:
         return str(self.sources[0])
 
 
-def _gguf(name: str, description: str, licence: str, size: int, repository: str, file: str) -> Entry:
+def _gguf(name: str, description: str, licence: str, size: int, repository: str, file: str, job: Job = "llm") -> Entry:
     source = HubSource(repository, {"model": file})
-    return Entry(name, "llm", description, licence, size * MB, (source,))
+    return Entry(name, job, description, licence, size * MB, (source,))
 
 
 def _vision(
@@ -207,6 +208,24 @@ _ENTRIES = (
         "ggml-org/SmolVLM-500M-Instruct-GGUF",
         "SmolVLM-500M-Instruct-Q8_0.gguf",
         "mmproj-SmolVLM-500M-Instruct-Q8_0.gguf",
+    ),
+    _gguf(
+        "nomic-embed-text-v1.5",
+        "Nomic Embed Text v1.5, Q8_0: vectors of 768 numbers, texts of up to 2,048 tokens",
+        "Apache-2.0",
+        146,
+        "nomic-ai/nomic-embed-text-v1.5-GGUF",
+        "nomic-embed-text-v1.5.Q8_0.gguf",
+        "embedding",
+    ),
+    _gguf(
+        "embeddinggemma-300m",
+        "EmbeddingGemma 300M, Q4_0: vectors of 768 numbers, many languages",
+        GEMMA,
+        278,
+        "ggml-org/embeddinggemma-300M-qat-q4_0-GGUF",
+        "embeddinggemma-300M-qat-Q4_0.gguf",
+        "embedding",
     ),
     _whisper("whisper-tiny", 76, "Systran/faster-whisper-tiny"),
     _whisper("whisper-base.en", 145, "Systran/faster-whisper-base.en"),

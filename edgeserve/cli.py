@@ -107,6 +107,7 @@ def _serve(commands: Any) -> None:
     parser.add_argument("--mmproj", metavar="FILE", help="image projector of the vision model")
     parser.add_argument("--asr-model", metavar="NAME", help="model for transcription")
     parser.add_argument("--tts-model", metavar="NAME", help="model for speech")
+    parser.add_argument("--embedding-model", metavar="NAME", help="model for vectors of texts (else that for chat)")
     parser.add_argument("--device", choices=DEVICES, help="where to compute (auto)")
     parser.add_argument("--idle-timeout", type=float, metavar="SECONDS", help="idle time before an engine closes (300)")
     parser.add_argument("--preload", metavar="ENGINES", help='engines to load at startup: a comma list, or "all"')

@@ -15,12 +15,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_type_hints
 
-from edgeserve.engine import JOBS, Device, Job
+from edgeserve.engine import ALL_JOBS, Device, Job
 from edgeserve.errors import ConfigError
 
 ENV_PREFIX = "EDGESERVE_"
 
-KINDS: Mapping[Job, str] = MappingProxyType({"llm": "chat", "vision": "vision", "asr": "transcribe", "tts": "speak"})
+KINDS: Mapping[Job, str] = MappingProxyType(
+    {"llm": "chat", "vision": "vision", "asr": "transcribe", "tts": "speak", "embedding": "embed"}
+)
 """What each engine is asked for, in the words of ``when``."""
 
 
@@ -59,7 +61,7 @@ class ResidencySettings:
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """[llm], [vision], [asr], [tts]: one engine. ``options`` are the keys that belong to the engine itself."""
+    """[llm], [vision], [asr], [tts], [embedding]: one engine. ``options`` are the keys that belong to itself."""
 
     model: str = key("")
     mmproj: str = key("")
@@ -99,11 +101,12 @@ ENGINE_VARIABLES: Mapping[str, tuple[Job, str]] = MappingProxyType(
         "MMPROJ": ("vision", "mmproj"),
         "ASR_MODEL": ("asr", "model"),
         "TTS_MODEL": ("tts", "model"),
+        "EMBEDDING_MODEL": ("embedding", "model"),
     }
 )
 """Variables (and flags of the same name) that name one engine's model: variable → (engine, key)."""
 
-SECTIONS = ("server", "residency", "memory", *JOBS)
+SECTIONS = ("server", "residency", "memory", *ALL_JOBS)
 
 
 def load(environ: Mapping[str, str], *, path: Path | None = None, flags: Mapping[str, object] | None = None) -> Config:
@@ -117,7 +120,7 @@ def load(environ: Mapping[str, str], *, path: Path | None = None, flags: Mapping
     where = str(path) if path else "defaults"
     reader = _Reader(environ, given, where, path.read_text(encoding="utf-8") if path else "")
     reader.known("", document, SECTIONS)
-    engines = {job: reader.engine(job, document.get(job)) for job in JOBS if job in document}
+    engines = {job: reader.engine(job, document.get(job)) for job in ALL_JOBS if job in document}
     return Config(
         server=reader.section(ServerSettings, "server", document.get("server", {})),
         residency=reader.section(ResidencySettings, "residency", document.get("residency", {})),

@@ -29,6 +29,7 @@ RUNTIME_OF: Mapping[Job, str] = {
     "vision": "llama-cpp-python",
     "asr": "onnxruntime",
     "tts": "onnxruntime",
+    "embedding": "llama-cpp-python",
 }
 
 

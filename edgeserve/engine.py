@@ -31,8 +31,11 @@ from edgeserve.messages import (
     TranscribeRequest,
 )
 
-Job = Literal["llm", "vision", "asr", "tts"]
+Job = Literal["llm", "vision", "asr", "tts", "embedding"]
 JOBS: tuple[Job, ...] = ("llm", "vision", "asr", "tts")
+"""What a device is for."""
+ALL_JOBS: tuple[Job, ...] = (*JOBS, "embedding")
+"""With what another engine does where none of its own is configured."""
 
 Device = Literal["auto", "cpu", "cuda", "metal"]
 

@@ -25,6 +25,7 @@ HOW_TO_ADD: Mapping[Job, str] = MappingProxyType(
         "vision": '[vision]\nmodel = "smolvlm-256m"',
         "asr": '[asr]\nmodel = "whisper-tiny.en"',
         "tts": '[tts]\nmodel = "hibari"',
+        "embedding": '[embedding]\nmodel = "nomic-embed-text-v1.5"',
     }
 )
 """The lines of models.toml that would add an engine."""

@@ -44,10 +44,23 @@ def context_parameters(model: Any, options: LlamaOptions, threads: int | None) -
     parameters.n_threads_batch = options.threads_batch or parameters.n_threads
     parameters.swa_full = options.window == "full"
     parameters.pooling_type = runtime.LLAMA_POOLING_TYPE_NONE
+    if options.pooled:  # a text goes through in one call, since each of its tokens may look at all others
+        parameters.n_batch = parameters.n_ubatch = parameters.n_ctx
+        parameters.n_seq_max, parameters.n_outputs_max = 1, parameters.n_ctx
+        parameters.pooling_type, parameters.embeddings = pooling(model), True
     parameters.no_perf = True
     parameters.flash_attn_type = FLASH_ATTENTION[options.flash_attention]
     parameters.type_k = parameters.type_v = getattr(runtime, f"GGML_TYPE_{options.kv_type.upper()}")
     return parameters
+
+
+def pooling(model: Any) -> int:
+    """How a model makes one vector of those of a text's tokens: as its file says, else their mean."""
+    runtime, buffer = llama(), ctypes.create_string_buffer(32)
+    name = runtime.llama_model_meta_val_str(model, b"general.architecture", buffer, len(buffer))
+    key = buffer.value + b".pooling_type" if name >= 0 else b""
+    found = runtime.llama_model_meta_val_str(model, key, buffer, len(buffer))
+    return (int(buffer.value) if found >= 0 else 0) or int(runtime.LLAMA_POOLING_TYPE_MEAN)
 
 
 class Context:
@@ -66,7 +79,7 @@ class Context:
         self.size = int(runtime.llama_n_ctx(self.handle))
         self.outputs = int(parameters.n_outputs_max)
         self._memory = runtime.llama_get_memory(self.handle)
-        self._batch = runtime.llama_batch_init(BATCH, 0, 1)
+        self._batch = runtime.llama_batch_init(parameters.n_batch, 0, 1)
 
     def free(self) -> None:
         llama().llama_batch_free(self._batch)
@@ -111,8 +124,20 @@ class Context:
         finally:
             runtime.llama_set_embeddings(self.handle, False)
 
+    def pool(self, tokens: Sequence[int]) -> Any:
+        """One vector of a whole text, by a context that is ``pooled``: float32. Raises EngineFailure."""
+        import numpy
+
+        runtime = llama()
+        self.clear(0)
+        if not self.decode(Item(token, at, 0, True) for at, token in enumerate(tokens)):
+            raise EngineFailure(f"{self.model.path}: {len(tokens)} tokens do not fit in a context of {self.size}")
+        width = int(runtime.llama_model_n_embd_out(self.model.handle))
+        return numpy.ctypeslib.as_array(runtime.llama_get_embeddings_seq(self.handle, 0), (width,)).copy()
+
     def clear(self, sequence: int) -> None:
-        llama().llama_memory_seq_rm(self._memory, sequence, -1, -1)
+        if self._memory:  # an encoder has none
+            llama().llama_memory_seq_rm(self._memory, sequence, -1, -1)
 
     def cut(self, sequence: int, kept: int) -> bool:
         """Take back all after the first ``kept`` positions; False when the model cannot."""

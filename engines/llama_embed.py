@@ -14,22 +14,27 @@ from edgeserve.engine import Cancel
 from edgeserve.errors import Busy, ContextOverflow, InvalidRequest
 from edgeserve.messages import EmbeddingEvent, EmbedRequest
 from engines.llama_batch import Batch, Slot
+from engines.llama_context import Context
 
 
 def embed(batch: Batch, request: EmbedRequest, cancel: Cancel) -> Iterator[EmbeddingEvent | None]:
     """One event for each input; None each time that the batch must take a step first."""
-    model = batch.context.model
-    texts = [model.read(one, param="input") for one in request.inputs]
-    for number, tokens in enumerate(texts):
-        if not tokens:
-            raise InvalidRequest(f"input {number} holds no token", param="input")
-        if len(tokens) > batch.context.size:
-            text = f"input {number} is {len(tokens)} tokens long; the context holds {batch.context.size}"
-            raise ContextOverflow(f"{text}: cut it up, or raise context in models.toml", param="input")
-    for tokens in texts:
+    for tokens in read(batch.context, request, batch.context.size):
         yield from _embed(batch, tokens, cancel)
         if cancel.is_set():
             return
+
+
+def read(context: Context, request: EmbedRequest, limit: int) -> list[list[int]]:
+    """The inputs as tokens. Raises InvalidRequest for an empty one, ContextOverflow for more than ``limit`` of them."""
+    texts = [context.model.read(one, param="input") for one in request.inputs]
+    for number, tokens in enumerate(texts):
+        if not tokens:
+            raise InvalidRequest(f"input {number} holds no token", param="input")
+        if len(tokens) > limit:
+            text = f"input {number} is {len(tokens)} tokens long; the context holds {limit}"
+            raise ContextOverflow(f"{text}: cut it up, or raise context in models.toml", param="input")
+    return texts
 
 
 def _embed(batch: Batch, tokens: Sequence[int], cancel: Cancel) -> Iterator[EmbeddingEvent | None]:
@@ -70,8 +75,12 @@ class Mean:
         self._sum = self._sum + rows.sum(axis=0, dtype="float64")
 
     def unit(self) -> bytes:
-        """Its direction: float32 little-endian. All zeros stay so."""
-        import numpy
+        return unit(self._sum)
 
-        length = float(numpy.linalg.norm(self._sum))
-        return bytes((self._sum / (length or 1.0)).astype("<f4").tobytes())
+
+def unit(vector: Any) -> bytes:
+    """Its direction: float32 little-endian. All zeros stay so."""
+    import numpy
+
+    length = float(numpy.linalg.norm(vector))
+    return bytes((vector / (length or 1.0)).astype("<f4").tobytes())

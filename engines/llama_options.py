@@ -40,6 +40,8 @@ class LlamaOptions:
     prefix_cache_disk_mb   MB of them on disk, once memory has no room for them or the engine closes; 0 keeps none
     prefix_cache_dir       where; empty: the folder "states" beside the model
     image_max_tokens, image_min_tokens   tokens one picture may take; 0: the model's own
+
+    ``pooled``, which is no key: the context makes vectors of whole texts, as the model was trained to.
     """
 
     context: int = 2048
@@ -65,6 +67,7 @@ class LlamaOptions:
     prefix_cache_dir: str = ""
     image_max_tokens: int = 0
     image_min_tokens: int = 0
+    pooled: bool = False
 
 
 DEFAULT_CONTEXT = 2048
@@ -89,8 +92,8 @@ def context_size(options: LlamaOptions, trained: int) -> int:
 
 def read_options(job: str, given: Mapping[str, object]) -> LlamaOptions:
     """Raises ConfigError naming the key."""
-    fields = {one.name: one for one in dataclasses.fields(LlamaOptions)}
-    values: dict[str, object] = {}
+    fields = {one.name: one for one in dataclasses.fields(LlamaOptions) if one.name != "pooled"}
+    values: dict[str, object] = {"pooled": job == "embedding"}
     for name, value in given.items():
         if name not in fields:
             raise ConfigError(f"[{job}] {name} is not a known setting; expected one of: {', '.join(fields)}")

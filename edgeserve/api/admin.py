@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from edgeserve.api.fields import Fields, read_json
-from edgeserve.engine import JOBS, Job
+from edgeserve.engine import ALL_JOBS, Job
 from edgeserve.errors import Busy, NotFound
 from edgeserve.pool import Pool
 
@@ -42,11 +42,11 @@ async def preload(request: Request) -> Response:
     pool: Pool = request.app.state.pool
     fields = await read_json(request)
     fields.only(("models", "engines"))
-    jobs = [_job(name) for name in fields.texts("engines", len(JOBS))]
+    jobs = [_job(name) for name in fields.texts("engines", len(ALL_JOBS))]
     if fields.has("models"):
         jobs += [_named(pool, one) for one in fields.objects("models")]
     if not jobs:
-        raise fields.error("engines", f"is required: a list of {', '.join(JOBS)}")
+        raise fields.error("engines", f"is required: a list of {', '.join(ALL_JOBS)}")
     done = await pool.preload(jobs)
     return JSONResponse({"results": {f"{job}:{pool.configured[job].name}": hot for job, hot in done.items()}})
 
@@ -62,7 +62,7 @@ def _named(pool: Pool, fields: Fields) -> Job:
 
 
 def _job(name: str) -> Job:
-    for job in JOBS:
+    for job in ALL_JOBS:
         if name == job:
             return job
-    raise NotFound(f"there is no engine {name!r}; engines: {', '.join(JOBS)}", param="engine")
+    raise NotFound(f"there is no engine {name!r}; engines: {', '.join(ALL_JOBS)}", param="engine")

@@ -16,7 +16,7 @@ async def health(request: Request) -> Response:
         {
             "status": "ok",
             "version": edgeserve.__version__,
-            "engines": {job: job in pool.configured for job in sorted(JOBS)},
+            "engines": {job: job in pool.configured for job in sorted({*JOBS, *pool.configured})},
             "rungs": {job: pool.rung(job).name.lower() for job in pool.configured},
             "system": {"memory_total_bytes": request.app.state.memory_total()},
         }

@@ -15,6 +15,7 @@ from edgeserve.api import keep_alive, models
 from edgeserve.api.fields import Fields, read_json
 from edgeserve.api.line import Call
 from edgeserve.api.prompts import read_prompts
+from edgeserve.engine import Job
 from edgeserve.errors import EdgeserveError, InvalidRequest
 from edgeserve.messages import EmbeddingEvent, EmbedRequest, Event
 
@@ -22,6 +23,8 @@ MAX_INPUTS = 2048
 """OpenAI's own limit."""
 MAX_DIMENSIONS = 1 << 16
 FORMATS = ("float", "base64")
+JOBS: tuple[Job, ...] = ("embedding", "llm", "vision")
+"""That can, the best first."""
 FIELDS = {"model", "input", "encoding_format", "dimensions", "user", keep_alive.FIELD}
 
 
@@ -30,7 +33,7 @@ async def embeddings(request: Request) -> Call:
     fields.only(FIELDS)
     pool = request.app.state.pool
     wanted = EmbedRequest(read_prompts(fields, "input", MAX_INPUTS))
-    job = models.choose(pool, fields.text("model"), ("llm", "vision"))
+    job = models.choose(pool, fields.text("model"), JOBS)
     return Call(job, [wanted], EmbeddingList(models.name(pool, job), fields), keep_alive.read(fields))
 
 

@@ -171,7 +171,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     ),
     "Preload": schema(
         "",
-        engines={"type": "array", "items": {"type": "string", "enum": ["llm", "vision", "asr", "tts"]}},
+        engines={"type": "array", "items": {"type": "string", "enum": ["llm", "vision", "asr", "tts", "embedding"]}},
         models={"type": "array", "items": {"type": "object"}},
     ),
     "Error": schema(

@@ -65,6 +65,7 @@ async def describe(request: Request) -> Response:
 
 SSE, WAV = "text/event-stream", "audio/wav"
 CHAT: tuple[Job, ...] = ("llm", "vision")
+EMBED = openai_embeddings.JOBS
 
 ENTRIES = (
     Entry("GET", "/", "Where things are", health.root),
@@ -88,7 +89,13 @@ ENTRIES = (
     Entry(
         "POST", "/v1/completions", "OpenAI completions", answering(openai_completions.completions, *CHAT), "Completion"
     ),
-    Entry("POST", "/v1/embeddings", "Texts as vectors", answering(openai_embeddings.embeddings, *CHAT), "Embedding"),
+    Entry(
+        "POST",
+        "/v1/embeddings",
+        "Texts as vectors",
+        answering(openai_embeddings.embeddings, *openai_embeddings.JOBS),
+        "Embedding",
+    ),
     Entry(
         "POST",
         "/v1/audio/transcriptions",

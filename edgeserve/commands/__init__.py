@@ -23,6 +23,7 @@ FLAGS = (
     "mmproj",
     "asr_model",
     "tts_model",
+    "embedding_model",
     "device",
     "idle_timeout",
     "preload",

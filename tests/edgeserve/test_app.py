@@ -15,6 +15,7 @@ from edgeserve.errors import ConfigError, ModelMissing
 from edgeserve.store import Store
 from engines import llama_devices
 from engines.llama import LlamaChat
+from engines.llama_embedding import LlamaEmbedding
 from engines.llama_vision import LlamaVision
 
 
@@ -41,6 +42,15 @@ def test_the_same_file_serves_vision_with_a_projector(gguf: Path, tmp_path: Path
     (spec,) = app.specs(config(vision=settings), Store(tmp_path / "models"))
     assert spec.files["mmproj"] == gguf
     assert isinstance(app.make_engine(spec), LlamaVision)
+
+
+def test_the_same_file_makes_vectors(gguf: Path, tmp_path: Path) -> None:
+    (spec,) = app.specs(config(embedding=EngineSettings(model=str(gguf))), Store(tmp_path / "models"))
+    engine = app.make_engine(spec)
+    assert isinstance(engine, LlamaEmbedding)
+    assert engine.options.pooled
+    with pytest.raises(ConfigError, match="pooled is not a known setting"):
+        app.make_engine(dataclasses.replace(spec, options={"pooled": False}))
 
 
 def test_the_cap_of_the_memory_policy_reaches_the_engine(gguf: Path, tmp_path: Path) -> None:

@@ -71,7 +71,13 @@ def test_engines_heated_ahead_by_kind_of_request(tmp_path: Path) -> None:
     engines = config.load({}, path=write(tmp_path, text)).engines
     assert engines["tts"].when == ("transcribe", "chat")
     assert engines["tts"].options == {}
-    assert config.chains(engines) == {"chat": ("tts",), "vision": (), "transcribe": ("llm", "tts"), "speak": ()}
+    assert config.chains(engines) == {
+        "chat": ("tts",),
+        "vision": (),
+        "transcribe": ("llm", "tts"),
+        "speak": (),
+        "embed": (),
+    }
 
 
 def test_device_and_preload_reach_all_engines() -> None:

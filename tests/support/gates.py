@@ -17,6 +17,7 @@ from engines.fake import FakeSpeechToText, FakeTextToSpeech
 from engines.fake_chat import FakeBatchChat, FakeChat
 
 FAKES: dict[Job, Any] = {"llm": FakeChat, "vision": FakeChat, "asr": FakeSpeechToText, "tts": FakeTextToSpeech}
+FAKES["embedding"] = FakeChat
 BATCHING_FAKES: dict[Job, Any] = {**FAKES, "llm": FakeBatchChat, "vision": FakeBatchChat}
 
 

@@ -76,3 +76,18 @@ def test_what_cannot_be_had_is_named(ai: OpenAI, settings: dict[str, object], to
         ai.embeddings.create(model="llm", input="a", extra_body=settings)
     assert caught.value.param is not None
     assert caught.value.param.split("[")[0] in settings
+
+
+def test_an_engine_of_its_own_comes_first() -> None:
+    with serving(fake_pool(["llm", "embedding"])) as running:
+        health = running.client.get("/v1/health").json()
+        assert health["engines"] == {"asr": False, "embedding": True, "llm": True, "tts": False, "vision": False}
+        for model, name in ((None, "fake-embedding"), ("embedding", "fake-embedding"), ("fake-llm", "fake-llm")):
+            asked = {"input": "a b"} | ({"model": model} if model else {})
+            assert running.client.post("/v1/embeddings", json=asked).json()["model"] == name
+        chat = {"model": "fake-embedding", "messages": [{"role": "user", "content": "Hi"}]}
+        assert running.client.post("/v1/chat/completions", json=chat).status_code == 404
+        types = {one["type"] for one in running.client.get("/v1/models").json()["models"]}
+        assert types == {"llm", "embedding"}
+        assert running.client.post("/memory/evict/embedding").status_code == 200
+        assert running.client.get("/v1/health").json()["rungs"]["embedding"] == "cold"

@@ -1,0 +1,42 @@
+"""Models that were trained to turn texts into vectors: BERT's kind, and language models taught to."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from edgeserve.engine import Cancel
+from edgeserve.errors import EngineFailure, NotSupported
+from edgeserve.messages import ChatEvent, ChatRequest, EmbeddingEvent, EmbedRequest
+from engines.llama import LlamaChat
+from engines.llama_context import Context
+from engines.llama_embed import read, unit
+from engines.llama_model import MappedModel
+from engines.llama_options import context_size
+from engines.llama_runtime import llama
+
+
+class LlamaEmbedding(LlamaChat):
+    """Files: ``model``. Options: engines/llama_options.py, of which ``context`` is the longest text.
+
+    A vector is what the model's file says: the mean of its tokens', the first or the last. One text at a time.
+    """
+
+    def _make_context(self, model: MappedModel) -> Context:
+        context = super()._make_context(model)
+        if llama().llama_pooling_type(context.handle) == llama().LLAMA_POOLING_TYPE_RANK:
+            context.free()
+            raise EngineFailure(f"{model.path}: this model ranks texts, it makes no vectors of them")
+        return context
+
+    def _embed(self, request: EmbedRequest, cancel: Cancel) -> Generator[EmbeddingEvent | None, None, None]:
+        model, batch = self._hot()
+        # llama.cpp rounds a context up, but a model knows no positions beyond those that it was trained on.
+        limit = context_size(self.options, int(llama().llama_model_n_ctx_train(model.handle)))
+        for tokens in read(batch.context, request, limit):
+            if cancel.is_set():
+                return
+            yield EmbeddingEvent(unit(batch.context.pool(tokens)), len(tokens))
+            yield None
+
+    def _answer(self, request: ChatRequest, cancel: Cancel) -> Generator[ChatEvent | None, None, None]:
+        raise NotSupported(f"{self.spec.name} makes vectors of texts, it answers nothing", param="model")
