@@ -17,7 +17,10 @@ NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
 def read_tools(fields: Fields) -> tuple[Tool, ...]:
-    """The field ``tools``; none where ``tool_choice`` is "none". Raises InvalidRequest and its kinds."""
+    """The field ``tools``, as far as ``tool_choice`` allows them: none of them where it is "none".
+
+    Raises InvalidRequest and its kinds.
+    """
     if fields.raw("tools") in (None, []):
         return ()
     declared = fields.objects("tools")
@@ -29,7 +32,30 @@ def read_tools(fields: Fields) -> tuple[Tool, ...]:
         if tool.name in tools:
             raise one.error("function.name", f"{tool.name!r} is there twice")
         tools[tool.name] = tool
+    if (allowed := _allowed(fields)) is not None:
+        names = {_named(one) for one in allowed.objects("tools")}
+        if unknown := names - set(tools):
+            raise allowed.error("tools", f"names {min(unknown)!r}, which is none of the tools")
+        return tuple(tool for name, tool in tools.items() if name in names)
     return () if fields.raw("tool_choice") == "none" else tuple(tools.values())
+
+
+def _allowed(fields: Fields) -> Fields | None:
+    """What a ``tool_choice`` of type allowed_tools holds."""
+    choice = fields.raw("tool_choice")
+    if not isinstance(choice, dict) or choice.get("type") != "allowed_tools":
+        return None
+    outer = Fields(choice, "tool_choice.")
+    if (inner := outer.object("allowed_tools")) is None:
+        raise outer.error("allowed_tools", "is required")
+    inner.only({"mode", "tools"})
+    return inner
+
+
+def _named(fields: Fields) -> str:
+    """The name in ``{"type": "function", "function": {"name"}}``; empty where there is none."""
+    function = fields.object("function")
+    return function.required_text("name") if function else ""
 
 
 def _tool(fields: Fields) -> Tool:
@@ -67,19 +93,24 @@ def schema_text(fields: Fields, name: str) -> str:
 
 def read_choice(fields: Fields, tools: tuple[Tool, ...]) -> ToolChoice:
     """The fields ``tool_choice`` and ``parallel_tool_calls``. Raises InvalidRequest."""
-    choice = fields.raw("tool_choice")
+    choice, allowed = fields.raw("tool_choice"), _allowed(fields)
     parallel = fields.raw("parallel_tool_calls") is None or fields.flag("parallel_tool_calls")
     if choice in (None, "auto", "none"):
         return ToolChoice(parallel=parallel)
     if not tools:
         raise fields.error("tool_choice", "needs tools to choose from")
+    if allowed is not None:
+        choice = allowed.required_text("mode")
+        if choice not in ("auto", "required"):
+            raise allowed.error("mode", f"must be auto or required, not {choice!r}")
+    if choice == "auto":
+        return ToolChoice(parallel=parallel)
     if choice == "required":
         return ToolChoice(required=True, parallel=parallel)
     if not isinstance(choice, dict) or choice.get("type") != "function":
-        kinds = "auto, none, required or an object of type function that names one"
+        kinds = "auto, none, required or an object of type function that names one, or of type allowed_tools"
         raise fields.error("tool_choice", f"must be {kinds}")
-    named = Fields(choice, "tool_choice.").object("function")
-    name = named.required_text("name") if named else ""
+    name = _named(Fields(choice, "tool_choice."))
     if name not in [tool.name for tool in tools]:
         raise fields.error("tool_choice", f"names {name!r}, which is none of the tools")
     return ToolChoice(required=True, name=name, parallel=False)

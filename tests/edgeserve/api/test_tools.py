@@ -77,6 +77,21 @@ def test_the_choice_is_kept(ai: OpenAI) -> None:
     assert called(ask(ai, "weather {}", tool_choice=named)) == [("clock", {})]
 
 
+def allowed(mode: str, *names: str) -> dict[str, Any]:
+    tools = [{"type": "function", "function": {"name": name}} for name in names]
+    return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": tools}}
+
+
+def test_only_the_allowed_are_called(ai: OpenAI) -> None:
+    assert called(ask(ai, "weather and clock {}", tool_choice=allowed("auto", "clock"))) == [("clock", {})]
+    assert called(ask(ai, "weather and clock {}", tool_choice=allowed("auto", "clock", "weather"))) == [
+        ("weather", {}),
+        ("clock", {}),
+    ]
+    assert called(ask(ai, "hello", tool_choice=allowed("auto", "clock"))) == []
+    assert called(ask(ai, "hello", tool_choice=allowed("required", "clock"))) == [("clock", {})]
+
+
 def test_calls_are_streamed(ai: OpenAI) -> None:
     chunks = list(ask(ai, f"weather clock {PARIS}", stream=True))
     deltas = [call for chunk in chunks for call in chunk.choices[0].delta.tool_calls or []]
@@ -121,6 +136,11 @@ def test_an_answer_by_schema_is_parsed(ai: OpenAI) -> None:
         ({"tool_choice": "sometimes"}, "tool_choice must be auto, none, required"),
         ({"tools": [], "tool_choice": "required"}, "tool_choice needs tools"),
         ({"tool_choice": {"type": "function", "function": {"name": "gone"}}}, "names 'gone', which is none of"),
+        ({"tool_choice": allowed("auto", "gone")}, r"tool_choice.allowed_tools.tools names 'gone', which is none of"),
+        ({"tool_choice": allowed("auto")}, r"tool_choice.allowed_tools.tools must be a list of at least one"),
+        ({"tool_choice": allowed("never", "clock")}, r"tool_choice.allowed_tools.mode must be auto or required"),
+        ({"tool_choice": {"type": "allowed_tools"}}, r"tool_choice.allowed_tools is required"),
+        ({"tools": [], "tool_choice": allowed("auto", "clock")}, "tool_choice needs tools"),
         ({"response_format": {"type": "json_schema"}}, "response_format.json_schema is required"),
         ({"response_format": {"type": "xml"}}, "must be of type text, json_object or json_schema, not 'xml'"),
         (
