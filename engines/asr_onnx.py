@@ -11,7 +11,7 @@ from typing import Protocol
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure
 from edgeserve.messages import TranscribeEvent, TranscribeRequest
-from engines import asr_families, ort, pages
+from engines import asr_families, ort, pages, whisper_files
 from engines.onnx_prepare import Prepared, files_at_hand, prepared
 from engines.whisper import Whisper
 from engines.whisper_decode import Embeddings, Graphs
@@ -22,7 +22,6 @@ class Model(Protocol):
     def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]: ...
 
 
-GRAPHS = ("encoder", "cross", "decoder")
 RUNTIME_BYTES, SESSIONS_BYTES = 15 << 20, 4 << 20
 """Measured: private memory of ONNX Runtime and NumPy once imported; of Whisper's open sessions and vocabulary."""
 
@@ -30,29 +29,26 @@ RUNTIME_BYTES, SESSIONS_BYTES = 15 << 20, 4 << 20
 def prepare(spec: ModelSpec, tell: Callable[[int, int], None]) -> None:
     """What is done once for a machine, after a pull: Whisper's graphs. ``tell`` hears how many of how many are done."""
     for done, _ in enumerate(_prepared(spec)):
-        tell(done + 1, len(GRAPHS))
+        tell(done + 1, len(whisper_files.PARTS))
 
 
 def _prepared(spec: ModelSpec) -> Iterator[Prepared]:
     """Whisper's graphs in order; nothing for the families of onnx-asr."""
-    return (prepared(path, data=data, device=spec.device) for path, data in _graphs(spec))
-
-
-def _graphs(spec: ModelSpec) -> Iterator[tuple[Path, list[Path]]]:
-    """Each graph that can be prepared, with the files that its weights lie in."""
-    if "family" not in spec.options:
-        for part in GRAPHS:
-            yield spec.files[part], [spec.files[f"{part}_data"]] if f"{part}_data" in spec.files else []
+    graphs = whisper_files.graphs(spec) if "family" not in spec.options else ()
+    return (prepared(path, data=data, device=spec.device) for path, data in graphs)
 
 
 class OnnxSpeechToText:
     """Options: ``family``, onnx-asr's name of the model type; without it the files are a converted Whisper.
+    ``quantization``: for Whisper "none", "int8", or "auto", which is int8 where that loses no accuracy.
 
     Whisper's files: ``encoder``, ``cross``, ``decoder`` with their data, ``config``, ``tokenizer``. Warm, the sessions
     are open and no page of the mapped weights is resident; what activations left on the heap is returned.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
+        if "family" not in spec.options:
+            whisper_files.check(spec)
         self.spec = spec
         self._model: Model | None = None
         self._data: tuple[Path, ...] = ()  # that weights are mapped from
@@ -72,11 +68,12 @@ class OnnxSpeechToText:
         Weights inside the graphs are copied to the heap, with what the runtime reorders about 1.3 times their size. The
         first engine on this runtime brings in the runtime itself.
         """
-        data = (path for role, path in self.spec.files.items() if role.endswith("_data"))
-        mapped = sum(path.stat().st_size for path in data if path.is_file())
         runtime = 0 if ort.loaded() else RUNTIME_BYTES
         if window := self._window_bytes():
+            mapped = sum(path.stat().st_size for path in whisper_files.weights(self.spec))
             return Footprint(mapped, runtime + SESSIONS_BYTES, window)
+        data = (path for role, path in self.spec.files.items() if role.endswith("_data"))
+        mapped = sum(path.stat().st_size for path in data if path.is_file())
         private = int(1.3 * (self.spec.size_bytes - mapped)) + runtime + (8 << 20)
         return Footprint(mapped, private, per_request=(32 << 20) + self.spec.size_bytes // 4)
 
@@ -97,10 +94,11 @@ class OnnxSpeechToText:
 
     def prefetch_files(self) -> Iterable[Path]:
         """What is read on the way up: graphs as prepared rather than as pulled."""
-        if not set(GRAPHS) <= set(self.spec.files) or "family" in self.spec.options:
+        if not set(whisper_files.PARTS) <= set(self.spec.files) or "family" in self.spec.options:
             return self.spec.files.values()
         own = [path for role, path in self.spec.files.items() if role in ("config", "tokenizer")]
-        return [*own, *(path for graph, data in _graphs(self.spec) for path in files_at_hand(graph, data))]
+        graphs = whisper_files.graphs(self.spec)
+        return [*own, *(path for graph, data in graphs for path in files_at_hand(graph, data))]
 
     def open(self) -> None:
         if self._model is not None:
@@ -146,14 +144,11 @@ class OnnxSpeechToText:
 
     def _whisper(self) -> Whisper:
         files = self.spec.files
-        missing = {"encoder", "cross", "decoder", "decoder_data", "config", "tokenizer"} - set(files)
-        if missing:
-            raise EngineFailure(f"{self.spec.name} lacks {', '.join(sorted(missing))}; pull it again")
+        graphs = list(_prepared(self.spec))
         config = json.loads(files["config"].read_text(encoding="utf-8"))
         if "embeddings_offset" not in config:
             raise EngineFailure(f"{self.spec.name} was converted by an older edgeserve; pull it again")
         vocabulary = Vocabulary.load(files["tokenizer"], files["config"])
-        graphs = list(_prepared(self.spec))
         encoder, cross, decoder = (
             graph.session(threads=self.spec.threads, device=self.spec.device) for graph in graphs
         )

@@ -12,6 +12,8 @@ OPSET = 20
 PAGE = 4096
 INLINE_BYTES = 1024
 """Smaller constants stay in the graph: a page each would waste more than mapping saves."""
+COLUMNS = 4096
+"""Of a matrix, rounded at once."""
 
 
 def load_onnx() -> Any:
@@ -33,6 +35,7 @@ class GraphWriter:
         self._weights: dict[str, Any] = {}
         self._inputs: list[Any] = []
         self._outputs: list[Any] = []
+        self._named: dict[str, str] = {}  # values that are outputs, by the names they got as nodes' results
 
     def __enter__(self) -> GraphWriter:
         return self
@@ -47,7 +50,8 @@ class GraphWriter:
         return name
 
     def output(self, name: str, shape: list[int | str], value: str) -> None:
-        self._nodes.append(self.onnx.helper.make_node("Identity", [value], [name]))
+        """Each value once: it takes this name, for a node that gave it another would copy it."""
+        self._named[value] = name
         self._outputs.append(self._value(name, shape, "FLOAT"))
 
     def node(self, kind: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
@@ -55,6 +59,24 @@ class GraphWriter:
         names = [f"{kind}_{len(self._nodes)}_{index}" for index in range(outputs)]
         self._nodes.append(self.onnx.helper.make_node(kind, list(inputs), names, **attributes))
         return names[0] if outputs == 1 else names
+
+    def product_in_int8(self, name: str, value: str, weight: Any, *bias: str) -> str:
+        """``value`` times a float32 matrix [k, n] that is kept in int8, symmetric, with a scale for each column.
+
+        The runtime rounds ``value`` to 8 bits as it comes, and gives float32.
+        """
+        import numpy
+
+        scale = numpy.maximum(weight.max(axis=0), -weight.min(axis=0)) / 127
+        scale[scale == 0] = 1
+        rounded = numpy.empty(weight.shape, numpy.int8)
+        for start in range(0, weight.shape[1], COLUMNS):  # no second float32 copy of the largest matrix
+            part = slice(start, start + COLUMNS)
+            rounded[:, part] = numpy.rint(weight[:, part] / scale[part])
+        matrix = self.constant(f"{name}/int8", rounded)
+        scales = self.constant(f"{name}/scale", scale)
+        zeros = self.constant(f"{name}/zero", numpy.zeros(len(scale), numpy.int8))
+        return str(self.node("DynamicQuantizeMatMul", value, matrix, scales, zeros, *bias, domain="com.microsoft"))
 
     def constant(self, name: str, array: Any) -> str:
         """An initializer; each name is written once, large ones page-aligned into the data file."""
@@ -94,6 +116,9 @@ class GraphWriter:
 
     def save(self, name: str) -> None:
         helper = self.onnx.helper
+        for node in self._nodes:
+            node.input[:] = [self._named.get(one, one) for one in node.input]
+            node.output[:] = [self._named.get(one, one) for one in node.output]
         graph = helper.make_graph(self._nodes, name, self._inputs, self._outputs, list(self._weights.values()))
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("com.microsoft", 1)]
         model = helper.make_model(graph, opset_imports=opsets, producer_name="edgeserve", ir_version=9)

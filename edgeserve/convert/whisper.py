@@ -6,10 +6,13 @@
                    → logits [r, vocabulary] of the rows asked for, present keys and values, and
                    alignment [alignment heads, n, 1500]: attention to the audio, for word timestamps
 
-One decoder serves the prompt and each step: the past may be empty. Weights are float32, transposed to the order in
-which they are multiplied. The token embedding and the final projection share one matrix [vocabulary, d], as in the
-checkpoint; tokens are looked up in it outside the graph, at ``embeddings_offset`` (config.json) of the decoder's data:
-a lookup touches some rows of what may otherwise be a second copy of the largest matrix.
+Each is written twice: in float32, and as *.int8.onnx, whose matrices are int8 with a scale a column and multiply
+activations that the runtime rounds to 8 bits as they come. Convolutions, norms and positions stay float32.
+
+One decoder serves the prompt and each step: the past may be empty. Matrices are transposed to the order in which they
+are multiplied. The token embedding and the final projection share one matrix [vocabulary, d], as in the checkpoint;
+tokens are looked up in it outside the graph, at ``embeddings_offset`` (config.json) of the float32 decoder's data: a
+lookup touches some rows of what may otherwise be a second copy of the largest matrix.
 """
 
 from __future__ import annotations
@@ -24,8 +27,11 @@ from edgeserve.convert.checkpoint import AUDIO_STATES, CONFIG, TOKENIZER, Progre
 from edgeserve.convert.ctranslate2 import Checkpoint
 from edgeserve.convert.graph import GraphWriter, load_onnx
 
-FORMAT = 2
-"""Of the files written; raised when the engine needs others. 1 looked tokens up inside the decoder."""
+FORMAT = 3
+"""Of the files written; raised when the engine needs others. 1 looked tokens up inside the decoder; 2 had no int8."""
+PARTS = ("encoder", "cross", "decoder")
+INT8 = "_int8"
+"""Ends the role of a quantised graph: ``decoder_int8``, its weights ``decoder_int8_data``."""
 EPSILON = 1e-5
 
 
@@ -46,12 +52,12 @@ def convert(checkpoint: Path, out: Path, progress: Progress | None = None) -> Ma
 
 
 def _write(whisper: _Whisper, settings: dict[str, Any], out: Path, tell: Progress) -> None:
-    parts = {"encoder": whisper.encoder, "cross": whisper.cross, "decoder": whisper.decoder}
-    for share, (name, write) in enumerate(parts.items()):
-        tell(name, share / len(parts))
-        with GraphWriter(out / f"{name}.onnx") as graph:
-            write(graph)
-            graph.save(f"whisper-{name}")
+    for share, part in enumerate(PARTS):
+        tell(part, share / len(PARTS))
+        for int8 in (False, True):
+            with GraphWriter(_graph_in(out, part, int8)) as graph:
+                whisper.write(part, graph, int8)
+                graph.save(f"whisper-{part}")
     settings |= {
         "mel_bins": whisper.mels,
         "vocabulary_size": whisper.vocabulary,
@@ -65,9 +71,13 @@ def _write(whisper: _Whisper, settings: dict[str, Any], out: Path, tell: Progres
 
 def files_in(folder: Path) -> Mapping[str, Path]:
     """The files of a converted model by role."""
-    graphs = {name: folder / f"{name}.onnx" for name in ("encoder", "cross", "decoder")}
-    data = {f"{name}_data": folder / f"{name}.onnx.data" for name in graphs}
+    graphs = {part + INT8 * int8: _graph_in(folder, part, int8) for int8 in (False, True) for part in PARTS}
+    data = {f"{role}_data": path.with_name(f"{path.name}.data") for role, path in graphs.items()}
     return {**graphs, **data, "config": folder / CONFIG, "tokenizer": folder / TOKENIZER}
+
+
+def _graph_in(folder: Path, part: str, int8: bool) -> Path:
+    return folder / (f"{part}.int8.onnx" if int8 else f"{part}.onnx")
 
 
 class _Whisper:
@@ -82,6 +92,11 @@ class _Whisper:
         self.decoder_layers = layers(source, "decoder")
         self.head_width = self.width // self.decoder_heads
         self.embeddings_offset = 0
+        self._int8 = False
+
+    def write(self, part: str, graph: GraphWriter, int8: bool) -> None:
+        self._int8 = int8
+        {"encoder": self.encoder, "cross": self.cross, "decoder": self.decoder}[part](graph)
 
     # Building blocks
 
@@ -91,12 +106,19 @@ class _Whisper:
         )
         return str(graph.node("LayerNormalization", value, gamma, beta, epsilon=EPSILON, axis=-1))
 
-    def _linear(self, graph: GraphWriter, name: str, value: str) -> str:
-        weight = graph.constant(f"{name}/weight", self._source.weight(f"{name}/weight").T)
-        product = graph.node("MatMul", value, weight)
-        if f"{name}/bias" in self._source:
-            product = graph.node("Add", product, graph.constant(f"{name}/bias", self._source.weight(f"{name}/bias")))
-        return str(product)
+    def _linear(self, graph: GraphWriter, name: str, value: str, queries: int = 0) -> str:
+        """``queries``: outputs, the first so many, that are to be scaled for attention."""
+        weight = self._source.weight(f"{name}/weight").T
+        bias = self._source.weight(f"{name}/bias") if f"{name}/bias" in self._source else None
+        if queries:
+            scale = self.head_width**-0.5
+            weight = _scaled(weight, queries, scale)
+            bias = None if bias is None else _scaled(bias, queries, scale)
+        biases = [] if bias is None else [graph.constant(f"{name}/bias", bias)]
+        if self._int8:
+            return graph.product_in_int8(name, value, weight, *biases)
+        product = graph.node("MatMul", value, graph.constant(f"{name}/weight", weight))
+        return str(graph.node("Add", product, *biases) if biases else product)
 
     def _feed_forward(self, graph: GraphWriter, layer: str, value: str) -> str:
         inner = self._norm(graph, f"{layer}/ffn/layer_norm", value)
@@ -111,11 +133,11 @@ class _Whisper:
     def _attend(
         self, graph: GraphWriter, query: str, keys: str, values: str, heads: int, mask: str | None = None
     ) -> tuple[str, str]:
-        """Attention of split heads; returns the joined states [1, n, d] and the weights [1, heads, n, m]."""
-        import numpy
+        """Attention of split heads, queries scaled; returns the joined states [1, n, d] and weights [1, heads, n, m].
 
-        scale = graph.constant("scale", numpy.float32((self.width // heads) ** -0.5))
-        scores = graph.node("MatMul", graph.node("Mul", query, scale), keys)
+        Scaled here, the runtime would multiply matrices by a factor, and then leave its fast way for a single row.
+        """
+        scores = graph.node("MatMul", query, keys)
         if mask:
             scores = graph.node("Add", scores, mask)
         weights = graph.node("Softmax", scores, axis=-1)
@@ -172,16 +194,21 @@ class _Whisper:
             attention.append(weights)
         value = graph.node("Gather", self._norm(graph, "decoder/layer_norm", value), rows, axis=1)
         flat = graph.node("Reshape", value, graph.integers(-1, self.width))
-        embeddings = graph.constant("embeddings", self._source.weight("decoder/embeddings/weight"))
-        self.embeddings_offset = graph.place(embeddings)
-        logits = graph.node("Gemm", flat, embeddings, transB=1)
-        graph.output("logits", ["r", self.vocabulary], logits)
+        graph.output("logits", ["r", self.vocabulary], self._projection(graph, flat))
         self._alignment(graph, attention)
+
+    def _projection(self, graph: GraphWriter, value: str) -> str:
+        weight = self._source.weight("decoder/embeddings/weight")
+        if self._int8:
+            return graph.product_in_int8("projection", value, weight.T)
+        embeddings = graph.constant("embeddings", weight)
+        self.embeddings_offset = graph.place(embeddings)
+        return str(graph.node("Gemm", value, embeddings, transB=1))
 
     def _decoder_layer(self, graph: GraphWriter, index: int, value: str, mask: str) -> tuple[str, str]:
         layer, heads, width = f"decoder/layer_{index}", self.decoder_heads, self.head_width
         inner = self._norm(graph, f"{layer}/self_attention/layer_norm", value)
-        fused = self._linear(graph, f"{layer}/self_attention/linear_0", inner)
+        fused = self._linear(graph, f"{layer}/self_attention/linear_0", inner, queries=self.width)
         query, key, val = graph.node("Split", fused, outputs=3, axis=-1, num_outputs=3)
         past_k = graph.input(f"past_k_{index}", [1, heads, width, "past"])
         past_v = graph.input(f"past_v_{index}", [1, heads, "past", width])
@@ -193,7 +220,7 @@ class _Whisper:
         value = graph.node("Add", value, self._linear(graph, f"{layer}/self_attention/linear_1", states))
 
         inner = self._norm(graph, f"{layer}/attention/layer_norm", value)
-        query = self._split_heads(graph, self._linear(graph, f"{layer}/attention/linear_0", inner), heads)
+        query = self._split_heads(graph, self._linear(graph, f"{layer}/attention/linear_0", inner, self.width), heads)
         cross_k = graph.input(f"cross_k_{index}", [1, heads, width, AUDIO_STATES])
         cross_v = graph.input(f"cross_v_{index}", [1, heads, AUDIO_STATES, width])
         states, weights = self._attend(graph, query, cross_k, cross_v, heads)
@@ -206,3 +233,10 @@ class _Whisper:
         joined = graph.node("Concat", *chosen, axis=1) if len(chosen) > 1 else chosen[0]
         flat = graph.node("Squeeze", joined, graph.integers(0))
         graph.output("alignment", [len(pairs), "n", AUDIO_STATES], flat)
+
+
+def _scaled(array: Any, columns: int, factor: float) -> Any:
+    """A copy whose first columns are multiplied."""
+    array = array.copy()
+    array[..., :columns] *= factor
+    return array

@@ -25,7 +25,7 @@ from edgeserve.engine import ModelSpec
 from edgeserve.errors import ChecksumMismatch, DiskFull, ModelMissing, SourceUnavailable, StoreError
 from edgeserve.sources.source import Progress, UrlSource
 from edgeserve.store import Store, StoredModel, default_root
-from engines import asr_onnx
+from engines import asr_onnx, whisper_files
 
 DATA = os.urandom(200_000)
 
@@ -320,8 +320,10 @@ def test_a_converted_model_is_prepared_for_this_machine(models: Store, tmp_path:
     stored = models.pull(str(tiny_whisper.build(tmp_path / "tiny")), progress=told.append)
     assert [(one.done, one.total) for one in told if one.stage == "prepare"] == [(1, 3), (2, 3), (3, 3)]
     prepared = stored.files["decoder"].parent / "prepared"
-    assert sorted(path.name for path in prepared.iterdir()) == ["cross.onnx", "decoder.onnx", "encoder.onnx"]
-    engine = asr_onnx.OnnxSpeechToText(ModelSpec("asr", "tiny", "", stored.files))
+    spec = ModelSpec("asr", "tiny", "", stored.files)
+    graphs = [path for path, _ in whisper_files.graphs(spec)]
+    assert {path.name for path in prepared.iterdir()} == {path.name for path in graphs}
+    engine = asr_onnx.OnnxSpeechToText(spec)
     fetched = set(engine.prefetch_files())
     assert {path for path in fetched if prepared not in path.parents} == {
         stored.files["config"],
@@ -329,7 +331,8 @@ def test_a_converted_model_is_prepared_for_this_machine(models: Store, tmp_path:
     }
     assert len(fetched) == 2 + 2 * 3
     shutil.rmtree(prepared)
-    assert set(engine.prefetch_files()) == set(stored.files.values())
+    own = {stored.files["config"], stored.files["tokenizer"]}
+    assert set(engine.prefetch_files()) == {*own, *graphs, *whisper_files.weights(spec)}
     models.remove("tiny")
     assert left(models) == []
 

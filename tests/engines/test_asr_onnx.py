@@ -13,7 +13,7 @@ from support.contract import SpeechToTextContract
 from support.speech import SENTENCES, STORY, spoken, word_error_rate
 
 from edgeserve.engine import ModelSpec, Rung
-from edgeserve.errors import EngineFailure, InvalidRequest
+from edgeserve.errors import ConfigError, EngineFailure, InvalidRequest
 from edgeserve.messages import Pcm, SegmentEvent, TranscribeRequest, TranscriptEnd
 from engines import asr_onnx, pages, whisper_features
 from engines.asr_onnx import OnnxSpeechToText
@@ -24,13 +24,23 @@ Pulled = Callable[[str], Mapping[str, Path]]
 pytestmark = pytest.mark.models
 
 
-def spec_of(files: Mapping[str, Path]) -> ModelSpec:
-    return ModelSpec("asr", "whisper-tiny.en", "engines.asr_onnx:OnnxSpeechToText", files, threads=2)
+def spec_of(files: Mapping[str, Path], quantization: str = "auto") -> ModelSpec:
+    options = {"quantization": quantization}
+    return ModelSpec("asr", "whisper-tiny.en", "engines.asr_onnx:OnnxSpeechToText", files, threads=2, options=options)
 
 
 @pytest.fixture(scope="module")
 def engine(pulled: Pulled) -> Iterator[OnnxSpeechToText]:
-    engine = OnnxSpeechToText(spec_of(pulled("whisper-tiny.en")))
+    """In float32, as the reference."""
+    engine = OnnxSpeechToText(spec_of(pulled("whisper-tiny.en"), "none"))
+    engine.heat()
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(scope="module")
+def small(pulled: Pulled) -> Iterator[OnnxSpeechToText]:
+    engine = OnnxSpeechToText(spec_of(pulled("whisper-tiny.en"), "int8"))
     engine.heat()
     yield engine
     engine.close()
@@ -75,6 +85,23 @@ def test_the_text_is_that_of_the_reference(engine: OnnxSpeechToText, reference: 
     assert word_error_rate(sentence, text_of(ours)) <= 0.10
 
 
+@pytest.mark.parametrize("sentence", [*SENTENCES, STORY], ids=lambda text: text[:20])
+def test_in_int8_no_word_is_lost(small: OnnxSpeechToText, reference: Any, sentence: str) -> None:
+    samples = spoken(sentence)
+    segments, _ = reference.transcribe(samples, beam_size=1, language="en")
+    theirs = word_error_rate(sentence, "".join(segment.text for segment in segments))
+    assert word_error_rate(sentence, text_of(transcribe(small, samples))) <= theirs + 0.02
+
+
+def test_int8_takes_a_third_of_the_memory(engine: OnnxSpeechToText, small: OnnxSpeechToText) -> None:
+    assert small.estimate().mapped < 0.33 * engine.estimate().mapped
+
+
+def test_an_unknown_quantization_is_named(pulled: Pulled) -> None:
+    with pytest.raises(ConfigError, match="quantization = 'int4': expected one of auto, none, int8"):
+        OnnxSpeechToText(spec_of(pulled("whisper-tiny.en"), "int4"))
+
+
 def test_encoder_states_are_those_of_the_reference(engine: OnnxSpeechToText, reference: Any) -> None:
     from faster_whisper.feature_extractor import FeatureExtractor
 
@@ -88,14 +115,15 @@ def test_encoder_states_are_those_of_the_reference(engine: OnnxSpeechToText, ref
 
 
 @pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="needs /proc/self/smaps")
+@pytest.mark.parametrize("quantization", ["none", "int8"])
 @pytest.mark.parametrize("form", ["prepared", "as pulled"])
 def test_every_weight_is_mapped_and_none_is_resident_when_warm(
-    pulled: Pulled, form: str, monkeypatch: pytest.MonkeyPatch
+    pulled: Pulled, form: str, quantization: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = pulled("whisper-tiny.en")
     if form == "as pulled":
         monkeypatch.setattr(asr_onnx, "prepared", lambda path, data, device: Prepared(path, tuple(data), "original"))
-    engine = OnnxSpeechToText(spec_of(files))
+    engine = OnnxSpeechToText(spec_of(files, quantization))
     engine.open()
     data, weights = engine._data, engine.estimate().mapped
     assert all((path in files.values()) == (form == "as pulled") for path in data)
@@ -115,7 +143,7 @@ def test_prepared_or_not_the_text_is_the_same(
     engine: OnnxSpeechToText, pulled: Pulled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(asr_onnx, "prepared", lambda path, data, device: Prepared(path, tuple(data), "original"))
-    plain = OnnxSpeechToText(spec_of(pulled("whisper-tiny.en")))
+    plain = OnnxSpeechToText(spec_of(pulled("whisper-tiny.en"), "none"))
     plain.heat()
     samples = spoken(STORY)
     theirs = transcribe(plain, samples, word_timestamps=True)
@@ -176,7 +204,7 @@ def test_words_have_the_times_of_the_reference(engine: OnnxSpeechToText, referen
 
 def test_missing_roles_are_named(pulled: Pulled) -> None:
     files = dict(pulled("whisper-tiny.en"))
-    del files["cross"]
+    del files["cross"], files["cross_int8"]
     engine = OnnxSpeechToText(spec_of(files))
     with pytest.raises(EngineFailure, match="lacks cross"):
         engine.open()

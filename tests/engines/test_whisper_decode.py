@@ -28,7 +28,8 @@ class Pair:
 
         source = tiny_whisper.build(folder / "checkpoint", mels=mels, stored=stored)
         files = whisper.convert(source, folder / "converted")
-        self.engine = OnnxSpeechToText(ModelSpec("asr", "tiny", "", files, threads=1))
+        options = {"quantization": "none"}
+        self.engine = OnnxSpeechToText(ModelSpec("asr", "tiny", "", files, threads=1, options=options))
         self.engine.heat()
         self.graphs, self.words = self.engine._model._graphs, self.engine._model._words  # type: ignore[union-attr]
         self.reference = ctranslate2.models.Whisper(str(source), compute_type="float32", intra_threads=1)

@@ -53,8 +53,9 @@ def test_large_constants_lie_on_pages_of_the_data_file(tmp_path: Path) -> None:
 def test_the_graphs_are_valid_and_the_configuration_is_complete(pulled: Pulled) -> None:
     files = pulled("whisper-tiny.en")
     onnx = graph.load_onnx()
-    for name in ("encoder", "cross", "decoder"):
+    for name in whisper.PARTS:
         onnx.checker.check_model(str(files[name]))
+        onnx.checker.check_model(str(files[name + whisper.INT8]))
     config = json.loads(files["config"].read_text(encoding="utf-8"))
     assert (config["mel_bins"], config["vocabulary_size"], config["decoder_layers"]) == (80, 51864, 4)
 
@@ -115,3 +116,20 @@ def test_memory_stays_that_of_a_few_matrices(tmp_path: Path) -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 2.2 * 4 * tiny_whisper.VOCABULARY * tiny_whisper.WIDTH
+
+
+@pytest.mark.parametrize("part", whisper.PARTS)
+def test_every_matrix_of_the_small_form_is_in_eight_bits(tmp_path: Path, part: str) -> None:
+    files = whisper.convert(tiny_whisper.build(tmp_path / "a"), tmp_path / "b")
+    onnx = graph.load_onnx()
+    exact, small = (onnx.load(str(files[part + end])).graph for end in ("", whisper.INT8))
+    weights = {one.name: onnx.numpy_helper.to_array(one) for one in (*exact.initializer, *small.initializer)}
+    products = [node for node in small.node if node.op_type == "DynamicQuantizeMatMul"]
+    assert not [node for node in small.node if node.op_type in ("MatMul", "Gemm") and set(node.input) & set(weights)]
+    names = {f"{name}/weight": name for name in (node.input[1].removesuffix("/int8") for node in products)}
+    assert {*names} - {*weights} <= {"projection/weight"}
+    for weight, name in names.items():
+        whole = weights[weight] if weight in weights else weights["embeddings"].T
+        scale, rounded = weights[f"{name}/scale"], weights[f"{name}/int8"]
+        assert (numpy.abs(rounded * scale - whole) <= 0.501 * scale).all()
+        assert numpy.abs(rounded).max() == 127
