@@ -78,16 +78,17 @@ def voice_engine(model: str, threads: str) -> Job:
 
     def job(text: str) -> Iterator[float]:
         said = ours.speak(SpeakRequest(text), threading.Event())
-        return (len(one.pcm16) / 2 / one.sample_rate for one in said)
+        return (len(one.pcm) / 2 / one.sample_rate for one in said)
 
     return job
 
 
 def hibari(model: str, threads: str) -> Job:
+    """The voice library itself, handed one sentence after the other."""
     from hibari import SAMPLE_RATE, Hibari
 
     voice = Hibari(model=model, threads=int(threads))
-    return lambda text: (len(one) / SAMPLE_RATE for one in voice.stream(text, seed=0))
+    return lambda text: (len(voice(one, seed=0)) / SAMPLE_RATE for one in voice.split_sentences(text))
 
 
 SIDES: dict[str, Callable[..., Job]] = {one.__name__: one for one in (engine, faster_whisper, voice_engine, hibari)}

@@ -137,9 +137,9 @@ def write(heard: Runs, said: Runs, threads: int, rounds: int) -> Path:
         "`processor`: of one pass over all texts. Memory: proportional set size at most while the longest text is "
         "worked on, each side running alone, its runtime and weights included.",
         hearing(heard),
-        f"Speech, the starter voice, {threads} threads: `{DIRECT}` is the voice library called directly, sentence by "
-        "sentence. In brackets: the speed as a multiple of its own. `First`: to the first sound, for the library its "
-        "first sentence alone.",
+        f"Speech, the starter voice, {threads} threads: `{DIRECT}` is the voice library called directly, one "
+        "sentence after the other. In brackets: the speed as a multiple of its own. `First`: to the first sound; for "
+        "the library that is its first sentence.",
         speaking(said),
         judged(targets(heard, said)),
         "![the comparison](speech_peers.png)",
