@@ -150,7 +150,8 @@ class OnnxSpeechToText:
             raise EngineFailure(f"{self.spec.name} was converted by an older edgeserve; pull it again")
         vocabulary = Vocabulary.load(files["tokenizer"], files["config"])
         encoder, cross, decoder = (
-            graph.session(threads=self.spec.threads, device=self.spec.device) for graph in graphs
+            graph.session(threads=self.spec.threads, device=self.spec.device, reuse=number == 0)
+            for number, graph in enumerate(graphs)
         )
         self._data = tuple(path for graph in graphs for path in graph.data)
         self._weights = files["decoder_data"].open("rb", buffering=0)

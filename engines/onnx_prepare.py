@@ -47,10 +47,10 @@ class Prepared:
     data: tuple[Path, ...]
     form: Form
 
-    def session(self, *, threads: int | None = None, device: Device = "cpu") -> Any:
-        """Raises EngineFailure naming the file."""
-        mapped = bool(self.data) and self.form != "prepacked"
-        return ort.session(self.path, threads=threads, device=device, mapped=mapped, optimised=self.form != "original")
+    def session(self, *, threads: int | None = None, device: Device = "cpu", reuse: bool = False) -> Any:
+        """Settings as those of ``ort.session``. Raises EngineFailure naming the file."""
+        mapped, optimised = bool(self.data) and self.form != "prepacked", self.form != "original"
+        return ort.session(self.path, threads=threads, device=device, mapped=mapped, optimised=optimised, reuse=reuse)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,8 @@ class Hibari:
     def __init__(self, spec: ModelSpec, folder: Path) -> None:
         graphs = {_voice(role): prepared(path, device=spec.device) for role, path in spec.files.items()}
         self._sessions = {
-            voice: graph.session(threads=spec.threads, device=spec.device) for voice, graph in graphs.items()
+            voice: graph.session(threads=spec.threads, device=spec.device, reuse=True)
+            for voice, graph in graphs.items()
         }
         self._phonemizers = Phonemizers(folder, {self.british(voice) for voice in graphs})
         self.mapped = [*self._phonemizers.mapped, *(path for graph in graphs.values() for path in graph.data)]
@@ -64,7 +65,7 @@ class Hibari:
 
         ids = self._phonemizers[self.british(voice)].ids(piece)
         inputs = {"ids": numpy.asarray([ids], numpy.int64), "speed": numpy.asarray([speed], numpy.float32)}
-        frames = (one[0] for one in ort.run(self._sessions[voice], None, inputs))
+        frames = (one[0] for one in ort.run(self._sessions[voice], None, inputs, reuse=True))
         try:
             return self._dsp.synth(*frames, numpy.random.default_rng(SEED))
         finally:

@@ -49,7 +49,7 @@ class Embeddings:
 
 
 class Graphs:
-    """The three sessions and the token embeddings. Shapes as in edgeserve/convert/whisper.py; all calls on one thread.
+    """The three sessions, the encoder's opened to ``reuse``, and the token embeddings. Shapes as in edgeserve/convert/whisper.py; all calls on one thread.
 
     Raises EngineFailure when the runtime fails.
     """
@@ -69,7 +69,7 @@ class Graphs:
 
     def listen(self, mel: Any) -> dict[str, Any]:
         """Features [1, bands, 3000] → the keys and values that the decoder attends to, by input name."""
-        (states,) = ort.run(self._encoder, ["states"], {"mel": mel})
+        (states,) = ort.run(self._encoder, ["states"], {"mel": mel}, reuse=True)
         return dict(zip(self._audio, ort.run(self._cross, self._audio, {"states": states}), strict=True))
 
     def no_past(self) -> dict[str, Any]:
