@@ -114,6 +114,7 @@ def test_sound_leaves_while_more_is_made_and_a_client_that_leaves_ends_it(name: 
             heard, rate = decoded(file, name)
             assert len(heard) / rate > 0.25
             assert gate.leases == 1
+            until(lambda: begun[0] == 2)
         until(lambda: gate.leases == 0)
         assert begun[0] == 2
         go.set()
