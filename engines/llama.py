@@ -132,7 +132,7 @@ class LlamaChat:
         return self._shape
 
     def _make_cache(self, model: MappedModel) -> PrefixCache:
-        options, whole, disk = self.options, not model.cuttable(self.options), None
+        options, whole, disk = self.options, not model.cuttable, None
         if options.prefix_cache_disk_mb:
             folder = Path(options.prefix_cache_dir or model.path.parent / "states") / self.spec.job
             disk = StateFiles(folder, options.prefix_cache_disk_mb << 20, states_key(model.path, options), whole=whole)

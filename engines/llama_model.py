@@ -52,11 +52,13 @@ class MappedModel:
         """Tokens of the sliding window, 0 without one."""
         return int(llama().llama_model_n_swa(self.handle))
 
-    def cuttable(self, options: LlamaOptions) -> bool:
-        """Can tokens be taken back from a state? Not with recurrent layers, nor with only a window in the cache."""
+    @property
+    def cuttable(self) -> bool:
+        """Can tokens be taken back from a saved state? Not with recurrent layers, nor with a sliding window: llama.cpp
+        saves the window alone, whatever the cache keeps."""
         runtime = llama()
         recurrent = runtime.llama_model_is_recurrent(self.handle) or runtime.llama_model_is_hybrid(self.handle)
-        return not recurrent and (not self.window or options.window == "full")
+        return not (self.window or recurrent)
 
     def tokenize(self, text: str, *, add_special: bool) -> list[int]:
         """``add_special``: prepend what the model begins every text with; templates write that themselves."""

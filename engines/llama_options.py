@@ -26,7 +26,7 @@ class LlamaOptions:
     kv_type          precision of the key-value cache, "f16", "q8_0" (half the memory) or "q4_0" (a quarter; worse
                      answers); the last two need flash attention
     window           of models with a sliding window, the cache keeps "sliding": that window, or "full": all tokens,
-                     which takes more memory and lets an edited conversation go on from where it was edited
+                     which takes more memory and lets the last conversations go on from where they are edited
     flash_attention  "auto": where the model and the device can. On the processor it is some 15% faster, and rounds
                      otherwise for many tokens than for one
     threads_batch    threads that read prompts; 0: as many as ``threads``, which make the answers

@@ -31,7 +31,9 @@ def write_model(path: Path, architecture: str, seed: int = 1) -> Path:
         tensors = _recurrent(writer, dice)
     else:
         tensors = _attention(writer, dice, window=architecture == "gemma3")
-    tensors |= {"token_embd.weight": dice.normal(0, 1, (VOCABULARY, WIDTH)), "output_norm.weight": numpy.ones(WIDTH)}
+    # Small beside what the layers add, so that the next token hangs on all that went before and not on the last alone.
+    tensors |= {"token_embd.weight": dice.normal(0, 0.1, (VOCABULARY, WIDTH)), "output_norm.weight": numpy.ones(WIDTH)}
+    tensors |= {"output.weight": dice.normal(0, 0.4, (VOCABULARY, WIDTH))}
     _add_vocabulary(writer)
     for name, array in tensors.items():
         writer.add_tensor(name, numpy.ascontiguousarray(array, numpy.float32))
