@@ -12,7 +12,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 
-from edgeserve import catalog
+from edgeserve import catalog, catalog_entry
 from edgeserve.api.limits import Limits
 from edgeserve.api.routes import exception_handlers, middleware, routes
 from edgeserve.batch_gate import BatchGate
@@ -67,7 +67,7 @@ def _projector(job: Job, settings: EngineSettings) -> Mapping[str, Path]:
 
 def _engine_for(job: Job, engine: str) -> str:
     """A plain GGUF file runs in the engine of the job that it is served for."""
-    return catalog.ENGINES[job] if job in OF_PLAIN and engine == catalog.ENGINES["llm"] else engine
+    return catalog_entry.ENGINES[job] if job in OF_PLAIN and engine == catalog_entry.ENGINES["llm"] else engine
 
 
 def _capped(spec: ModelSpec, max_new_tokens: int) -> ModelSpec:

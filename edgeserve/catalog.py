@@ -1,81 +1,19 @@
-"""Known models, by the names that users say, and the engine that runs each."""
+"""Known models, by the names that users say."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from edgeserve.engine import Job
+from edgeserve.catalog_entry import MB, Entry, Kind, for_mlx, gguf, vision, whisper
 from edgeserve.errors import NotFound
-from edgeserve.sources.source import HubSource, PackageSource, Source
+from edgeserve.sources.source import HubSource, PackageSource
 
-ENGINES: Mapping[str, str] = MappingProxyType(
-    {
-        "llm": "engines.llama:LlamaChat",
-        "vision": "engines.llama_vision:LlamaVision",
-        "asr": "engines.asr_onnx:OnnxSpeechToText",
-        "tts": "engines.tts_onnx:OnnxTextToSpeech",
-        "embedding": "engines.llama_embedding:LlamaEmbedding",
-    }
-)
-"""Import strings by job."""
-MLX_WHISPER = "engines.whisper_mlx:MlxSpeechToText"
 DEVICES = "engines.llama_devices:devices"
 """What tells of the accelerators' memory."""
-
-MB = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One model. ``checksums``: role → sha256, where known; ``convert``: the conversion it needs after download."""
-
-    name: str
-    job: Job
-    description: str
-    licence: str
-    size_bytes: int
-    sources: tuple[Source, ...]
-    checksums: Mapping[str, str] = field(default_factory=dict)
-    convert: str = ""
-    options: Mapping[str, object] = field(default_factory=dict)
-    aliases: tuple[str, ...] = ()
-
-    @property
-    def engine(self) -> str:
-        return MLX_WHISPER if self.convert == "whisper_mlx" else ENGINES[self.job]
-
-    @property
-    def source(self) -> str:
-        return str(self.sources[0])
-
-
-def _gguf(name: str, description: str, licence: str, size: int, repository: str, file: str, job: Job = "llm") -> Entry:
-    source = HubSource(repository, {"model": file})
-    return Entry(name, job, description, licence, size * MB, (source,))
-
-
-def _vision(
-    name: str, description: str, licence: str, size: int, repository: str, file: str, mmproj: str, *aliases: str
-) -> Entry:
-    source = HubSource(repository, {"model": file, "mmproj": mmproj})
-    return Entry(name, "vision", description, licence, size * MB, (source,), aliases=aliases)
-
-
-def _whisper(name: str, size: int, repository: str) -> Entry:
-    names = {"checkpoint": "model.bin", "config": "config.json", "tokenizer": "tokenizer.json"}
-    source = HubSource(repository, names)
-    text = "Whisper, converted from its CTranslate2 checkpoint when pulled"
-    return Entry(name, "asr", text, "MIT", size * MB, (source,), convert="whisper")
-
-
-def _for_mlx(entry: Entry) -> Entry:
-    """The same checkpoint, converted for mlx-whisper."""
-    text = f"{entry.description.split(',')[0].split(':')[0]}, for MLX on Apple silicon (docs/apple.md)"
-    return replace(entry, name=f"{entry.name}-mlx", description=text, convert="whisper_mlx", aliases=())
-
+COMPANIONS: Mapping[Kind, Mapping[str, str]] = MappingProxyType({"asr": {"vad": "silero-vad"}})
+"""Models that are pulled with every model of a kind, by the roles under which its engine is handed their files."""
 
 _SMOLLM2 = Entry(
     "smollm2-135m-instruct",
@@ -144,6 +82,22 @@ _HIBARI = Entry(
     {"model": "5f70741d4e900f4e85d0037498736cc1b3e1b9a63a13546a5da1e63abf4fccd8"},
     options={"family": "hibari"},
 )
+_SILERO_VAD = Entry(
+    "silero-vad",
+    "vad",
+    "Silero VAD 6: where in the audio there is speech; comes with every transcription model",
+    "MIT",
+    1_245_151,
+    (
+        PackageSource(
+            "faster-whisper",
+            "1.2.1",
+            "79a66ad50688c0b794dd501dc340a736992a6342f7f95e5811be60b5224a26a7",
+            {"vad": "faster_whisper/assets/silero_vad_v6.onnx"},
+        ),
+    ),
+    {"vad": "4cbf549b8326f60f80f2536d9eefeb450a9abe83365a098031c89719f1be17d2"},
+)
 
 GEMMA = "Gemma terms of use"
 KOKORO_VOICES = (
@@ -154,10 +108,11 @@ _ENTRIES = (
     _SMOLLM2,
     _WHISPER_TINY,
     _HIBARI,
-    _gguf("qwen3-0.6b", "Qwen3 0.6B, Q8_0", "Apache-2.0", 639, "Qwen/Qwen3-0.6B-GGUF", "Qwen3-0.6B-Q8_0.gguf"),
-    _gguf("qwen3-1.7b", "Qwen3 1.7B, Q8_0", "Apache-2.0", 1834, "Qwen/Qwen3-1.7B-GGUF", "Qwen3-1.7B-Q8_0.gguf"),
-    _gguf("qwen3-4b", "Qwen3 4B, Q4_K_M", "Apache-2.0", 2497, "Qwen/Qwen3-4B-GGUF", "Qwen3-4B-Q4_K_M.gguf"),
-    _gguf(
+    _SILERO_VAD,
+    gguf("qwen3-0.6b", "Qwen3 0.6B, Q8_0", "Apache-2.0", 639, "Qwen/Qwen3-0.6B-GGUF", "Qwen3-0.6B-Q8_0.gguf"),
+    gguf("qwen3-1.7b", "Qwen3 1.7B, Q8_0", "Apache-2.0", 1834, "Qwen/Qwen3-1.7B-GGUF", "Qwen3-1.7B-Q8_0.gguf"),
+    gguf("qwen3-4b", "Qwen3 4B, Q4_K_M", "Apache-2.0", 2497, "Qwen/Qwen3-4B-GGUF", "Qwen3-4B-Q4_K_M.gguf"),
+    gguf(
         "gemma-3-270m-it",
         "Gemma 3 270M instruct, Q8_0",
         GEMMA,
@@ -165,7 +120,7 @@ _ENTRIES = (
         "ggml-org/gemma-3-270m-it-GGUF",
         "gemma-3-270m-it-Q8_0.gguf",
     ),
-    _gguf(
+    gguf(
         "gemma-3-1b-it",
         "Gemma 3 1B instruct, Q4_K_M",
         GEMMA,
@@ -173,7 +128,7 @@ _ENTRIES = (
         "ggml-org/gemma-3-1b-it-GGUF",
         "gemma-3-1b-it-Q4_K_M.gguf",
     ),
-    _gguf(
+    gguf(
         "gemma-3-4b-it",
         "Gemma 3 4B instruct, Q4_K_M",
         GEMMA,
@@ -181,7 +136,7 @@ _ENTRIES = (
         "ggml-org/gemma-3-4b-it-GGUF",
         "gemma-3-4b-it-Q4_K_M.gguf",
     ),
-    _vision(
+    vision(
         "qwen3-vl-2b",
         "Qwen3-VL 2B instruct with its projector",
         "Apache-2.0",
@@ -190,7 +145,7 @@ _ENTRIES = (
         "Qwen3VL-2B-Instruct-Q4_K_M.gguf",
         "mmproj-Qwen3VL-2B-Instruct-F16.gguf",
     ),
-    _vision(
+    vision(
         "smolvlm-256m",
         "SmolVLM 256M instruct with its projector",
         "Apache-2.0",
@@ -200,7 +155,7 @@ _ENTRIES = (
         "mmproj-SmolVLM-256M-Instruct-Q8_0.gguf",
         "smolvlm",
     ),
-    _vision(
+    vision(
         "smolvlm-500m",
         "SmolVLM 500M instruct with its projector",
         "Apache-2.0",
@@ -209,7 +164,7 @@ _ENTRIES = (
         "SmolVLM-500M-Instruct-Q8_0.gguf",
         "mmproj-SmolVLM-500M-Instruct-Q8_0.gguf",
     ),
-    _gguf(
+    gguf(
         "nomic-embed-text-v1.5",
         "Nomic Embed Text v1.5, Q8_0: vectors of 768 numbers, texts of up to 2,048 tokens",
         "Apache-2.0",
@@ -218,7 +173,7 @@ _ENTRIES = (
         "nomic-embed-text-v1.5.Q8_0.gguf",
         "embedding",
     ),
-    _gguf(
+    gguf(
         "embeddinggemma-300m",
         "EmbeddingGemma 300M, Q4_0: vectors of 768 numbers, many languages",
         GEMMA,
@@ -227,11 +182,11 @@ _ENTRIES = (
         "embeddinggemma-300M-qat-Q4_0.gguf",
         "embedding",
     ),
-    _whisper("whisper-tiny", 76, "Systran/faster-whisper-tiny"),
-    _whisper("whisper-base.en", 145, "Systran/faster-whisper-base.en"),
-    _whisper("whisper-base", 145, "Systran/faster-whisper-base"),
-    _whisper("whisper-small.en", 484, "Systran/faster-whisper-small.en"),
-    _whisper("whisper-small", 484, "Systran/faster-whisper-small"),
+    whisper("whisper-tiny", 76, "Systran/faster-whisper-tiny"),
+    whisper("whisper-base.en", 145, "Systran/faster-whisper-base.en"),
+    whisper("whisper-base", 145, "Systran/faster-whisper-base"),
+    whisper("whisper-small.en", 484, "Systran/faster-whisper-small.en"),
+    whisper("whisper-small", 484, "Systran/faster-whisper-small"),
     Entry(
         "parakeet-tdt-0.6b-v3",
         "asr",
@@ -290,7 +245,7 @@ _ENTRIES = (
     ),
 )
 
-_ALL = (*_ENTRIES, *(_for_mlx(entry) for entry in _ENTRIES if entry.convert == "whisper"))
+_ALL = (*_ENTRIES, *(for_mlx(entry) for entry in _ENTRIES if entry.convert == "whisper"))
 MODELS: Mapping[str, Entry] = MappingProxyType({entry.name: entry for entry in _ALL})
 STARTER = (_SMOLLM2.name, _WHISPER_TINY.name, _HIBARI.name)
 """Served where no models.toml says otherwise; all from the package index, pinned and checksummed."""

@@ -157,8 +157,10 @@ def _vision(commands: Any) -> None:
 def _transcribe(commands: Any) -> None:
     parser = _command(commands, "transcribe", "audio:transcribe", "write down speech")
     parser.add_argument("file", metavar="FILE", help="file of sound or video; - reads it from stdin")
-    parser.add_argument("--format", choices=("text", "json", "srt", "vtt"), default="text")
+    parser.add_argument("-o", "--output", default="-", metavar="FILE", help="write to it; .txt, .srt, .vtt or .json")
+    parser.add_argument("--format", choices=("text", "json", "srt", "vtt"), help="what the name does not say (text)")
     parser.add_argument("--language", metavar="CODE", help="ISO 639-1 code of what is spoken")
+    parser.add_argument("--translate", action="store_true", help="into English, by a multilingual Whisper")
     _engine_options(parser, "asr_model")
 
 

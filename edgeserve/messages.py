@@ -213,6 +213,10 @@ class Pcm:
 
     data: bytes = field(repr=False)
 
+    @property
+    def seconds(self) -> float:
+        return len(self.data) / 4 / INPUT_SAMPLE_RATE
+
     def pieces(self) -> Iterator[bytes]:
         step = PIECE_SECONDS * INPUT_SAMPLE_RATE * 4
         for start in range(0, len(self.data), step):
@@ -221,13 +225,14 @@ class Pcm:
 
 @dataclass(frozen=True, slots=True)
 class TranscribeRequest:
-    """Speech to write down; ``language`` an ISO 639-1 code or None."""
+    """Speech to write down; ``language`` an ISO 639-1 code or None. ``translate``: into English, whatever is spoken."""
 
     audio: Audio = field(repr=False)
     language: str | None = None
     prompt: str | None = None
     temperature: float = 0.0
     word_timestamps: bool = False
+    translate: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ turns; the second finds it done.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import fcntl
 import importlib
@@ -18,10 +19,10 @@ from pathlib import Path
 
 from edgeserve import manifest
 from edgeserve.convert.conversions import CONVERSIONS
-from edgeserve.engine import Job, ModelSpec
+from edgeserve.engine import ModelSpec
 from edgeserve.errors import ConfigError, DiskFull, ModelMissing, NotFound, SourceUnavailable, StoreError
 from edgeserve.sources.source import HubSource, PackageSource, Progress, Source, check
-from edgeserve.wanted import Wanted, plain, understand
+from edgeserve.wanted import Kind, Wanted, plain, understand
 
 __all__ = ["Progress", "Store", "StoredModel", "default_root"]
 
@@ -44,7 +45,7 @@ class StoredModel:
     """A model on this device. ``files``: role → path; ``size_bytes`` of all of them."""
 
     name: str
-    job: Job
+    job: Kind
     engine: str
     files: Mapping[str, Path]
     size_bytes: int
@@ -61,15 +62,19 @@ class Store:
         self._free = free
 
     def pull(self, what: str, *, progress: Callable[[Progress], None] | None = None) -> StoredModel:
-        """Fetch a catalogue model, ``hub:org/repo[/file][@revision]``, a URL, or take a local path; returns it.
+        """Fetch a catalogue model, ``hub:org/repo[/file][@revision]``, a URL, or take a local path; returns it. First
+        what goes with it.
 
         Fetches nothing when it is here, unless an older version converted it. Then the engine does what it does once
         for a machine. Raises NotFound, and StoreError and its kinds.
         """
         wanted = understand(what)
-        if wanted.here is not None:
-            return _in_place(wanted)
         tell = progress or (lambda progress: None)
+        for companion in wanted.companions.values():
+            self.pull(companion, progress=progress)
+        return self._complete(wanted, _in_place(wanted) if wanted.here is not None else self._pulled(wanted, tell))
+
+    def _pulled(self, wanted: Wanted, tell: Callable[[Progress], None]) -> StoredModel:
         with self._written(wanted.name), self._locked(wanted.name, tell):
             with contextlib.suppress(ModelMissing):
                 return self._read(wanted.name)
@@ -84,7 +89,15 @@ class Store:
         Raises ModelMissing naming the command that pulls it, also for one that an older version converted.
         """
         wanted = self._meant(name)
-        return _in_place(wanted) if wanted.here is not None else self._read(wanted.name)
+        return self._complete(wanted, _in_place(wanted) if wanted.here is not None else self._read(wanted.name))
+
+    def _complete(self, wanted: Wanted, stored: StoredModel) -> StoredModel:
+        """With the files of the models that go with it, as far as they are here."""
+        files = dict(stored.files)
+        for role, companion in wanted.companions.items():
+            with contextlib.suppress(ModelMissing):
+                files[role] = self._read(companion).files[role]
+        return dataclasses.replace(stored, files=files)
 
     def list(self) -> tuple[StoredModel, ...]:
         folders = sorted(self.root.glob(f"*/{manifest.FILE}")) if self.root.is_dir() else []
@@ -255,6 +268,8 @@ def _convert(wanted: Wanted, partial: Path, tell: Callable[[Progress], None]) ->
 
 def _prepare(stored: StoredModel, tell: Callable[[Progress], None]) -> None:
     """What the engine's module does once for a machine, when it has a ``prepare``; it says itself where it cannot."""
+    if stored.job == "vad":
+        return
     prepare = getattr(importlib.import_module(stored.engine.partition(":")[0]), "prepare", None)
     if prepare is not None:
         spec = ModelSpec(stored.job, stored.name, stored.engine, stored.files, options=stored.options)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from typing import TextIO
+from typing import Literal, TextIO
 
 REDRAW_SECONDS = 0.1
 """Pause between two pictures of the bar in a terminal."""
 REPORT_SECONDS = 10.0
 """Pause between two progress lines in a log."""
 
+Unit = Literal["bytes", "seconds", "share"]
 UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
 
-def human_size(count: int) -> str:
+def human_size(count: float) -> str:
     """Bytes with a unit that reads well; a KB has 1,024 bytes, as everywhere in this program."""
     value, power = float(count), 0
     while abs(value) >= 1024 and power < len(UNITS) - 1:
@@ -59,19 +60,19 @@ class ProgressBar:
         self._redraws = is_terminal(out)
         self._label = ""
         self._started = 0.0
-        self._first_done = 0
+        self._first_done = 0.0
         self._shown_at = 0.0
         self._shown = ""
         self._latest = ""
 
-    def update(self, label: str, done: int, total: int, *, in_bytes: bool = True) -> None:
-        """``done`` of ``total``, in bytes or else as a mere share; a total of 0 or less means that it is not known."""
+    def update(self, label: str, done: float, total: float, unit: Unit = "bytes") -> None:
+        """``done`` of ``total``; a total of 0 or less means that it is not known."""
         now = self._clock()
         begins = label != self._label
         if begins:
             self.close()
             self._label, self._started, self._first_done = label, now, done
-        self._latest = self._line(done, total, now - self._started, in_bytes)
+        self._latest = self._line(done, total, now - self._started, unit)
         pause = REDRAW_SECONDS if self._redraws else REPORT_SECONDS
         if begins or now - self._shown_at >= pause:
             self._show(now)
@@ -102,18 +103,20 @@ class ProgressBar:
         self._out.flush()
         self._shown, self._shown_at = self._latest, now
 
-    def _line(self, done: int, total: int, seconds: float, in_bytes: bool) -> str:
+    def _line(self, done: float, total: float, seconds: float, unit: Unit) -> str:
+        human = human_time if unit == "seconds" else human_size
         if total <= 0:
-            return f"{self._label}  {human_size(done)}" if done else self._label
+            return f"{self._label}  {human(done)}" if done else self._label
         part = min(1.0, done / total)
         bar = f"[{'=' * int(20 * part):20}] " if self._redraws else ""
         line = f"{self._label}  {bar}{part:.0%}"
-        if not in_bytes:
+        if unit == "share":
             return line
-        line += f" of {human_size(total)}"
+        line += f" of {human(total)}"
         gained = done - self._first_done
         if seconds < 1 or gained <= 0:
             return line
         rate = gained / seconds
+        speed = "" if unit == "seconds" else f"  {human_size(rate)}/s"
         left = f", {human_time((total - done) / rate)} left" if done < total else f" in {human_time(seconds)}"
-        return f"{line}  {human_size(int(rate))}/s{left}"
+        return f"{line}{speed}{left}"

@@ -8,10 +8,12 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from edgeserve import catalog
-from edgeserve.engine import Job
+from edgeserve import catalog, catalog_entry
+from edgeserve.catalog_entry import Kind
 from edgeserve.errors import NotFound, StoreError
 from edgeserve.sources.source import HubSource, Source, UrlSource
+
+__all__ = ["Kind", "Wanted", "plain", "understand"]
 
 CHECKPOINT_FILES = {"checkpoint": "model.bin", "config": "config.json", "tokenizer": "tokenizer.json"}
 MLX_WEIGHTS = ("weights.safetensors", "weights.npz")
@@ -23,7 +25,7 @@ class Wanted:
     """A model to pull (``sources``), to convert from a local folder (``checkpoint``), or used in place (``here``)."""
 
     name: str
-    job: Job
+    job: Kind
     engine: str
     sources: tuple[Source, ...] = ()
     size_bytes: int = 0
@@ -33,6 +35,11 @@ class Wanted:
     options: Mapping[str, object] = field(default_factory=dict)
     here: Mapping[str, Path] | None = None
     checkpoint: Path | None = None
+
+    @property
+    def companions(self) -> Mapping[str, str]:
+        """Models that go with it, by the role that their one file has for its engine."""
+        return catalog.COMPANIONS.get(self.job, {})
 
 
 def understand(what: str, *, offline: bool = False) -> Wanted:
@@ -72,13 +79,13 @@ def _hub(text: str, offline: bool) -> Wanted:
 
         there = hub.list_files(where, source.revision)
         if files := _mlx_files(there):
-            return Wanted(name, "asr", catalog.MLX_WHISPER, (dataclasses.replace(source, members=files),))
+            return Wanted(name, "asr", catalog_entry.MLX_WHISPER, (dataclasses.replace(source, members=files),))
         if missing := set(CHECKPOINT_FILES.values()) - set(there):
             raise StoreError(
                 f"{source} is no Whisper checkpoint (it lacks {', '.join(sorted(missing))}), nor one for MLX "
                 f"({' or '.join(MLX_WEIGHTS)}); name a file of it"
             )
-    return Wanted(name, "asr", catalog.ENGINES["asr"], (source,), convert="whisper")
+    return Wanted(name, "asr", catalog_entry.ENGINES["asr"], (source,), convert="whisper")
 
 
 def _mlx_files(names: Container[str]) -> dict[str, str]:
@@ -90,7 +97,7 @@ def _mlx_files(names: Container[str]) -> dict[str, str]:
 def _of_file(file: str, sources: tuple[Source, ...]) -> Wanted:
     if not file.endswith(".gguf"):
         raise StoreError(f"{file}: only GGUF files can be pulled by address; other models need their catalogue entry")
-    return Wanted(plain(file.removesuffix(".gguf")), "llm", catalog.ENGINES["llm"], sources)
+    return Wanted(plain(file.removesuffix(".gguf")), "llm", catalog_entry.ENGINES["llm"], sources)
 
 
 def _local(path: Path) -> Wanted:
@@ -99,7 +106,7 @@ def _local(path: Path) -> Wanted:
         return Wanted(
             plain(path.name),
             "asr",
-            catalog.ENGINES["asr"],
+            catalog_entry.ENGINES["asr"],
             (),
             (path / "model.bin").stat().st_size,
             convert="whisper",
@@ -108,14 +115,14 @@ def _local(path: Path) -> Wanted:
     if path.is_dir() and (path / "decoder.onnx").is_file():
         from edgeserve.convert import whisper
 
-        return Wanted(path.name, "asr", catalog.ENGINES["asr"], here=whisper.files_in(path))
+        return Wanted(path.name, "asr", catalog_entry.ENGINES["asr"], here=whisper.files_in(path))
     if path.is_dir() and (files := _mlx_files([one.name for one in path.iterdir()])):
         here = {role: path / name for role, name in files.items()}
-        return Wanted(plain(path.name), "asr", catalog.MLX_WHISPER, here=here)
+        return Wanted(plain(path.name), "asr", catalog_entry.MLX_WHISPER, here=here)
     if path.suffix == ".gguf":
-        return Wanted(path.stem, "llm", catalog.ENGINES["llm"], here={"model": path})
+        return Wanted(path.stem, "llm", catalog_entry.ENGINES["llm"], here={"model": path})
     if path.suffix == ".onnx":
-        return Wanted(path.stem, "tts", catalog.ENGINES["tts"], here={"model": path})
+        return Wanted(path.stem, "tts", catalog_entry.ENGINES["tts"], here={"model": path})
     raise StoreError(f"{path}: neither a GGUF or ONNX file nor a folder with a Whisper checkpoint or MLX weights")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Iterable, Iterator
 from io import FileIO
@@ -9,10 +10,13 @@ from pathlib import Path
 from typing import Protocol
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
-from edgeserve.errors import EngineFailure
+from edgeserve.errors import ConfigError, EngineFailure
 from edgeserve.messages import TranscribeEvent, TranscribeRequest
-from engines import asr_families, ort, pages, whisper_files
+from engines import asr_families, ort, pages, whisper, whisper_files
 from engines.onnx_prepare import Prepared, files_at_hand, prepared
+from engines.sound import Split, whole
+from engines.speech_segments import Rules
+from engines.vad import Vad
 from engines.whisper import Whisper
 from engines.whisper_decode import Embeddings, Graphs
 from engines.whisper_text import Vocabulary
@@ -22,8 +26,9 @@ class Model(Protocol):
     def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]: ...
 
 
-RUNTIME_BYTES, SESSIONS_BYTES = 15 << 20, 4 << 20
-"""Measured: private memory of ONNX Runtime and NumPy once imported; of Whisper's open sessions and vocabulary."""
+RUNTIME_BYTES, SESSIONS_BYTES, VAD_BYTES = 15 << 20, 4 << 20, 3 << 19
+"""Measured: private memory of ONNX Runtime and NumPy once imported; of Whisper's open sessions and vocabulary; of the
+voice-activity detector's session."""
 
 
 def prepare(spec: ModelSpec, tell: Callable[[int, int], None]) -> None:
@@ -40,7 +45,8 @@ def _prepared(spec: ModelSpec) -> Iterator[Prepared]:
 
 class OnnxSpeechToText:
     """Options: ``family``, onnx-asr's name of the model type; without it the files are a converted Whisper.
-    ``quantization``: for Whisper "none", "int8", or "auto", which is int8 where that loses no accuracy.
+    ``quantization``: for Whisper "none", "int8", or "auto", which is int8 where that loses no accuracy. ``vad`` false
+    listens to silences, too; so does a model without the file ``vad``, Silero's detector.
 
     Whisper's files: ``encoder``, ``cross``, ``decoder`` with their data, ``config``, ``tokenizer``. Warm, the sessions
     are open and no page of the mapped weights is resident; what activations left on the heap is returned.
@@ -69,13 +75,15 @@ class OnnxSpeechToText:
         first engine on this runtime brings in the runtime itself.
         """
         runtime = 0 if ort.loaded() else RUNTIME_BYTES
+        vad = VAD_BYTES if self._vad() else 0
         if window := self._window_bytes():
             mapped = sum(path.stat().st_size for path in whisper_files.weights(self.spec))
-            return Footprint(mapped, runtime + SESSIONS_BYTES, window)
-        data = (path for role, path in self.spec.files.items() if role.endswith("_data"))
-        mapped = sum(path.stat().st_size for path in data if path.is_file())
-        private = int(1.3 * (self.spec.size_bytes - mapped)) + runtime + (8 << 20)
-        return Footprint(mapped, private, per_request=(32 << 20) + self.spec.size_bytes // 4)
+            return Footprint(mapped, runtime + SESSIONS_BYTES + vad, window)
+        files = {role: path for role, path in self.spec.files.items() if role != "vad" and path.is_file()}
+        own = sum(path.stat().st_size for path in files.values())
+        mapped = sum(path.stat().st_size for role, path in files.items() if role.endswith("_data"))
+        private = int(1.3 * (own - mapped)) + runtime + vad + (8 << 20)
+        return Footprint(mapped, private, per_request=(32 << 20) + own // 4)
 
     def _window_bytes(self) -> int:
         """Activations of 30 s of audio in units of Whisper's states, float32 [1500, width]: in the encoder 20 at most,
@@ -96,7 +104,7 @@ class OnnxSpeechToText:
         """What is read on the way up: graphs as prepared rather than as pulled."""
         if not set(whisper_files.PARTS) <= set(self.spec.files) or "family" in self.spec.options:
             return self.spec.files.values()
-        own = [path for role, path in self.spec.files.items() if role in ("config", "tokenizer")]
+        own = [path for role, path in self.spec.files.items() if role in ("config", "tokenizer", "vad")]
         graphs = whisper_files.graphs(self.spec)
         return [*own, *(path for graph, data in graphs for path in files_at_hand(graph, data))]
 
@@ -108,7 +116,7 @@ class OnnxSpeechToText:
                 raise EngineFailure(f"{path}: no such file; pull the model again with `edgeserve pull`")
         ort.load()  # what the runtime itself takes stays when the model goes
         before = pages.private_bytes()
-        self._model = asr_families.load(self.spec) if "family" in self.spec.options else self._whisper()
+        self._model = self._family() if "family" in self.spec.options else self._whisper()
         ort.release()
         self._private = max(0, pages.private_bytes() - before)
 
@@ -142,6 +150,20 @@ class OnnxSpeechToText:
         finally:
             pages.trim_heap()
 
+    def _vad(self) -> Path | None:
+        """The detector's file, where there is one and it is wanted. Raises ConfigError."""
+        wanted = self.spec.options.get("vad", True)
+        if not isinstance(wanted, bool):
+            raise ConfigError(f"[asr] vad = {wanted!r}: expected true or false")
+        return self.spec.files.get("vad") if wanted else None
+
+    def _split(self, rules: Rules, otherwise: Split) -> Split:
+        path = self._vad()
+        return functools.partial(Vad(path).stretches, rules=rules) if path else otherwise
+
+    def _family(self) -> Model:
+        return asr_families.load(self.spec, self._split(asr_families.SPEECH, asr_families.windows))
+
     def _whisper(self) -> Whisper:
         files = self.spec.files
         graphs = list(_prepared(self.spec))
@@ -156,4 +178,5 @@ class OnnxSpeechToText:
         self._data = tuple(path for graph in graphs for path in graph.data)
         self._weights = files["decoder_data"].open("rb", buffering=0)
         embeddings = Embeddings(self._weights, config["embeddings_offset"], config["width"])
-        return Whisper(Graphs(encoder, cross, decoder, embeddings), vocabulary, config["mel_bins"])
+        split = self._split(whisper.SPEECH, whole)
+        return Whisper(Graphs(encoder, cross, decoder, embeddings), vocabulary, config["mel_bins"], split)

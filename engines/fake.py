@@ -31,6 +31,7 @@ from edgeserve.messages import (
 )
 
 MB = 1 << 20
+ENGLISH = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
 class FakeEngine:
@@ -103,7 +104,8 @@ class FakeEngine:
 
 
 class FakeSpeechToText(FakeEngine):
-    """One segment a second of audio: "1", "2", …; no segment for silence (all samples zero)."""
+    """One segment a second of audio: "1", "2", …, translated "one", "two", … up to nine; no segment for silence (all
+    samples zero)."""
 
     def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
         self._require(Rung.HOT)
@@ -116,7 +118,8 @@ class FakeSpeechToText(FakeEngine):
                 return
             self._work()
             if any(pcm[index * second : (index + 1) * second]):
-                yield SegmentEvent(float(index), min(index + 1.0, duration), f" {index + 1}")
+                said = ENGLISH[index % 9] if request.translate else index + 1
+                yield SegmentEvent(float(index), min(index + 1.0, duration), f" {said}")
         yield TranscriptEnd(request.language or "en", duration)
 
 

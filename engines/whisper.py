@@ -1,12 +1,13 @@
 """Long-form transcription with Whisper: 30 s windows, moved on by the model's own timestamps.
 
-The rules and numbers are those of openai/whisper ``transcribe.py``: fall back to higher temperatures when the text
-repeats itself or is unlikely, skip windows without speech, carry the text over as the next window's prompt.
+Windows are read from what is left when long silences are taken out: none is spent on nothing, and no silence is taken
+for words; times are told in the file's own. Features are made window by window, so that memory does not grow with the
+length. The rules and numbers are those of openai/whisper ``transcribe.py``: fall back to higher temperatures when the
+text repeats itself or is unlikely, skip windows without speech, carry the text over as the next window's prompt.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import zlib
 from collections.abc import Iterator, Sequence
@@ -14,9 +15,12 @@ from typing import Any
 
 from edgeserve.engine import Cancel
 from edgeserve.errors import InvalidRequest
-from edgeserve.messages import INPUT_SAMPLE_RATE, SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
+from edgeserve.messages import SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
 from engines import whisper_features as features
+from engines.sound import Joined, Source, Split, whole
+from engines.speech_segments import Rules, frames
 from engines.whisper_decode import MAX_POSITIONS, Cancelled, Decoded, Graphs, decode, detect_language
+from engines.whisper_parts import parted, pauses, placed, widened
 from engines.whisper_text import SECONDS_PER_TIMESTAMP, Vocabulary
 from engines.whisper_words import time_words
 
@@ -25,58 +29,74 @@ COMPRESSION_LIMIT = 2.4
 LOGPROB_LIMIT = -1.0
 NO_SPEECH_LIMIT = 0.6
 PROMPT_RESET_TEMPERATURE = 0.5
+SPEECH = Rules(silence=frames(2.0), pad=frames(0.4), longest=frames(30.0))
+"""Shorter silences help the model to tell sentences apart."""
+EDGE_FRAMES = 2
+"""Beyond a window's ends, which its first and last spectra reach into."""
 FRAMES_PER_TIMESTAMP = round(SECONDS_PER_TIMESTAMP * features.FRAMES_PER_SECOND)
 
 
 class Whisper:
-    """One opened model."""
+    """One opened model. ``split`` leaves out what holds no speech."""
 
-    def __init__(self, graphs: Graphs, words: Vocabulary, bands: int) -> None:
+    def __init__(self, graphs: Graphs, words: Vocabulary, bands: int, split: Split = whole) -> None:
         self._graphs = graphs
         self._words = words
         self._bands = bands
+        self._split = split
 
     def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
-        """Segments window by window, then the end. Raises InvalidRequest for a language the model lacks."""
+        """Segments window by window, then the end. Raises InvalidRequest for a language the model lacks, and for a
+        translation by one that knows English only."""
         try:
             yield from self._transcribe(request, cancel)
         except Cancelled:
             return
 
     def _transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
-        import numpy
-
         language = self._language(request.language)
-        samples = numpy.frombuffer(b"".join(request.audio.pieces()), "<f4")
-        if cancel.is_set():
-            raise Cancelled
-        if not len(samples):
-            yield TranscriptEnd(language or "en", 0.0)
-            return
-        mel = features.log_mel(samples, self._bands)
-        frames = len(samples) // features.HOP
+        if request.translate and not self._words.languages:
+            text = "this model knows English only and cannot translate; serve a multilingual Whisper"
+            raise InvalidRequest(text, param="model")
         carried = self._words.encode(request.prompt) if request.prompt else []
-        at = 0
+        source = Source(request.audio, cancel)
+        sound = Joined(self._split(source))
+        at, until = 0, 0.0
         audio: dict[str, Any] = {}
-        while at < frames:
-            size = min(features.WINDOW_FRAMES, frames - at)
+        while (window := self._window(sound, at, cancel)) is not None:
+            mel, size = window
             audio.clear()  # one window's keys and values are enough to hold
-            audio = self._graphs.listen(features.window(mel, at))
+            audio = self._graphs.listen(mel)
             language = language or detect_language(self._graphs, audio, self._words)
-            prompt = self._words.prompt(language, carried, MAX_POSITIONS // 2 - 1)
+            prompt = self._words.prompt(language, carried, MAX_POSITIONS // 2 - 1, translate=request.translate)
             best = self._best(audio, prompt, request.temperature, cancel)
             if best.no_speech_prob > NO_SPEECH_LIMIT and best.avg_logprob < LOGPROB_LIMIT:
                 at += size
                 continue
             segments, moved = self._segments(best, at, size)
-            if request.word_timestamps:
-                segments = self._with_words(segments, audio, language, at, size)
-            yield from segments
+            told = segments
+            if request.word_timestamps or any(pauses(segment, sound) for segment in segments):
+                told = self._with_words(segments, audio, language, at, size, sound)
+            for segment in widened(told, sound, until):
+                until = segment.end
+                yield placed(segment, sound, with_words=request.word_timestamps)
             carried += [token for segment in segments for token in segment.tokens]
             if best.temperature > PROMPT_RESET_TEMPERATURE:
                 carried = []
             at += moved
-        yield TranscriptEnd(language or "en", len(samples) / INPUT_SAMPLE_RATE)
+        yield TranscriptEnd(language or "en", source.seconds)
+
+    def _window(self, sound: Joined, at: int, cancel: Cancel) -> tuple[Any, int] | None:
+        """Features of the 30 s from frame ``at``, and how many of its frames hold sound; None at the end."""
+        before = min(at, EDGE_FRAMES)
+        after = at + features.WINDOW_FRAMES + EDGE_FRAMES
+        samples = sound.read((at - before) * features.HOP, after * features.HOP)
+        if cancel.is_set():
+            raise Cancelled
+        size = min(features.WINDOW_FRAMES, len(samples) // features.HOP - before)
+        if size <= 0:
+            return None
+        return features.window(features.log_mel(samples, self._bands), before), size
 
     def _language(self, wanted: str | None) -> str | None:
         if not self._words.languages:
@@ -128,21 +148,21 @@ class Whisper:
         return [one for one in segments if one.text.strip() and one.start < one.end], moved or size
 
     def _with_words(
-        self, segments: list[SegmentEvent], audio: dict[str, Any], language: str, at: int, size: int
+        self, segments: list[SegmentEvent], audio: dict[str, Any], language: str, at: int, size: int, sound: Joined
     ) -> list[SegmentEvent]:
-        """The same segments with their words, aligned once for the whole window."""
+        """The same segments with their words, aligned once for the whole window, and parted by them."""
         texts = [[token for token in one.tokens if token < self._words.end] for one in segments]
         tokens = [token for text in texts for token in text]
         timed = iter(time_words(self._graphs, audio, self._words, language, tokens, size))
         offset = at / features.FRAMES_PER_SECOND
-        done = []
+        done: list[SegmentEvent] = []
         for segment, text in zip(segments, texts, strict=True):
             words, left = [], len(text)
             while left > 0 and (pair := next(timed, None)):
                 word, count = pair
-                words.append(Word(word.start + offset, word.end + offset, word.text))
+                words.append((Word(word.start + offset, word.end + offset, word.text), count))
                 left -= count
-            done.append(dataclasses.replace(segment, words=tuple(words)))
+            done += parted(segment, text, words, sound)
         return done
 
     def _segment(self, tokens: Sequence[int], low: int, high: int, decoded: Decoded) -> SegmentEvent:

@@ -49,7 +49,8 @@ class Embeddings:
 
 
 class Graphs:
-    """The three sessions, the encoder's opened to ``reuse``, and the token embeddings. Shapes as in edgeserve/convert/whisper.py; all calls on one thread.
+    """The three sessions, the encoder's opened to ``reuse``, and the token embeddings. Shapes as in
+    edgeserve/convert/whisper.py; all calls on one thread.
 
     Raises EngineFailure when the runtime fails.
     """

@@ -26,6 +26,7 @@ class Vocabulary:
     start: int
     previous: int
     transcribe: int
+    translate: int
     no_timestamps: int
     no_speech: int
     languages: dict[str, int]
@@ -56,6 +57,7 @@ class Vocabulary:
             start=specials["startoftranscript"],
             previous=specials["startofprev"],
             transcribe=specials["transcribe"],
+            translate=specials["translate"],
             no_timestamps=no_timestamps,
             no_speech=no_speech,
             languages={name: number for name, number in codes.items() if name.isalpha()} if size >= 51_865 else {},
@@ -67,15 +69,18 @@ class Vocabulary:
     def first_timestamp(self) -> int:
         return self.no_timestamps + 1
 
-    def prompt(self, language: str | None, before: Sequence[int], limit: int) -> list[int]:
-        """Tokens that the decoder starts from; ``before`` is earlier text, of which the last ``limit`` are kept."""
+    def prompt(self, language: str | None, before: Sequence[int], limit: int, *, translate: bool = False) -> list[int]:
+        """Tokens that the decoder starts from; ``before`` is earlier text, of which the last ``limit`` are kept.
+
+        ``translate``: into English, by a multilingual model.
+        """
         tokens = [self.previous, *before[-limit:]] if before else []
         tokens.append(self.start)
         if self.languages:
             if language not in self.languages:
                 known = ", ".join(sorted(self.languages))
                 raise InvalidRequest(f"unknown language {language!r}; known: {known}", param="language")
-            tokens += [self.languages[language], self.transcribe]
+            tokens += [self.languages[language], self.translate if translate else self.transcribe]
         return tokens
 
     def encode(self, text: str) -> list[int]:

@@ -25,9 +25,11 @@ ARROWS: dict[str, set[str]] = {
     "edgeserve.logs": set(),
     "edgeserve.engine": {"edgeserve.messages"},
     "edgeserve.config": {"edgeserve.engine", "edgeserve.errors"},
-    "edgeserve.catalog": CONTRACT | {"edgeserve.sources.source"},
+    "edgeserve.catalog_entry": CONTRACT | {"edgeserve.sources.source"},
+    "edgeserve.catalog": CONTRACT | {"edgeserve.catalog_entry", "edgeserve.sources.source"},
     "edgeserve.sources": CONTRACT | {"edgeserve.sources"},
-    "edgeserve.wanted": CONTRACT | {"edgeserve.catalog", "edgeserve.sources", "edgeserve.convert"},
+    "edgeserve.wanted": CONTRACT
+    | {"edgeserve.catalog", "edgeserve.catalog_entry", "edgeserve.sources", "edgeserve.convert"},
     "edgeserve.convert": CONTRACT | {"edgeserve.convert"},
     "edgeserve.manifest": CONTRACT | {"edgeserve.sources", "edgeserve.convert", "edgeserve.wanted"},
     "edgeserve.store": CONTRACT | {"edgeserve.sources", "edgeserve.convert", "edgeserve.wanted", "edgeserve.manifest"},

@@ -1,4 +1,4 @@
-"""OpenAI's transcriptions."""
+"""OpenAI's transcriptions and translations."""
 
 from __future__ import annotations
 
@@ -7,35 +7,32 @@ import asyncio
 from starlette.requests import Request
 
 from edgeserve.api import keep_alive, models, transcripts, uploads
+from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.line import Call
 from edgeserve.audio.clip import check_audio
-from edgeserve.errors import NotSupported
 from edgeserve.messages import TranscribeRequest
 
 FORM = {"model", "language", "prompt", "response_format", "temperature", "timestamp_granularities", "stream"}
 FORM |= {keep_alive.FIELD}
+TRANSLATION_FORM = FORM - {"language", "timestamp_granularities", "stream"}
 IGNORED_FORM = {"chunking_strategy", "include", "user"}
 
 
 async def transcriptions(request: Request) -> Call:
+    return await _written_down(request, FORM | IGNORED_FORM, translate=False)
+
+
+async def translations(request: Request) -> Call:
+    return await _written_down(request, TRANSLATION_FORM, translate=True)
+
+
+async def _written_down(request: Request, known: set[str], *, translate: bool) -> Call:
     form = await uploads.read_upload(request, "file")
     fields = form.fields
-    fields.only(FORM | IGNORED_FORM)
-    if uploads.flag(fields, "stream"):
-        raise NotSupported("streamed transcription is not supported by this version; leave stream out", param="stream")
+    fields.only(known)
     models.choose(request.app.state.pool, fields.text("model"), ("asr",))
-    kinds = fields.texts("timestamp_granularities", 2) or ("segment",)
-    if unknown := set(kinds) - {"word", "segment"}:
-        raise fields.error("timestamp_granularities", f"must be word or segment, not {', '.join(sorted(unknown))}")
-    name = fields.text("response_format", "json")
-    if name == "verbose_json":
-        renderer: transcripts.Transcript = transcripts.Verbose(kinds)
-    elif name in transcripts.FORMS:
-        renderer = transcripts.FORMS[name]()
-    else:
-        known = ", ".join([*transcripts.FORMS, "verbose_json"])
-        raise fields.error("response_format", f"must be one of {known}, not {name!r}")
+    renderer = _renderer(fields, translate)
     seconds = keep_alive.read(fields)
     limits: Limits = request.app.state.limits
     wanted = TranscribeRequest(
@@ -43,6 +40,24 @@ async def transcriptions(request: Request) -> Call:
         language=fields.text("language") or None,
         prompt=fields.text("prompt"),
         temperature=uploads.number(fields, "temperature", 0.0, 1.0, 0.0),
-        word_timestamps=name == "verbose_json" and "word" in kinds,
+        word_timestamps=isinstance(renderer, transcripts.Verbose) and "word" in renderer.granularities,
+        translate=translate,
     )
     return Call("asr", [wanted], renderer, seconds)
+
+
+def _renderer(fields: Fields, translate: bool) -> transcripts.Transcript:
+    kinds = fields.texts("timestamp_granularities", 2) or ("segment",)
+    if unknown := set(kinds) - {"word", "segment"}:
+        raise fields.error("timestamp_granularities", f"must be word or segment, not {', '.join(sorted(unknown))}")
+    name = fields.text("response_format", "json")
+    if name not in transcripts.FORMS and name != "verbose_json":
+        known = ", ".join([*transcripts.FORMS, "verbose_json"])
+        raise fields.error("response_format", f"must be one of {known}, not {name!r}")
+    if uploads.flag(fields, "stream"):
+        if name not in ("json", "text"):
+            raise fields.error("response_format", f"must be json or text where stream is true, not {name!r}")
+        return transcripts.Streamed()
+    if name == "verbose_json":
+        return transcripts.Verbose(kinds, translated=translate)
+    return transcripts.FORMS[name]()

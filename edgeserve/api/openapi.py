@@ -104,6 +104,7 @@ TOOLS = {
 CHOICE = {"oneOf": [{"type": "string", "enum": ["none", "auto", "required"]}, {"type": "object"}]}
 SOUND = "WAV, MP3, M4A, FLAC, Ogg, Opus, WebM, AIFF, CAF, AMR, or a video that holds sound"
 TRANSCRIPT_FORMS = {"type": "string", "enum": ["json", "text", "srt", "vtt", "verbose_json"]}
+RISING = number("0 rises by itself where the text is doubtful", 0, 1)
 
 SCHEMAS: dict[str, dict[str, Any]] = {
     "Chat": question(
@@ -158,7 +159,22 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         language=text("ISO 639-1"),
         prompt=text("earlier text"),
         response_format=TRANSCRIPT_FORMS,
-        temperature=number("0 rises by itself where the text is doubtful", 0, 1),
+        temperature=RISING,
+        timestamp_granularities={
+            "description": "what verbose_json tells",
+            "type": "array",
+            "items": {"type": "string", "enum": ["word", "segment"]},
+            "maxItems": 2,
+        },
+        stream={"type": "boolean", "description": "events, a delta for each segment; with json and text"},
+    ),
+    "Translation": question(
+        "file",
+        file=file("WAV"),
+        model=text("left out: the default"),
+        prompt=text("earlier text, in English"),
+        response_format=TRANSCRIPT_FORMS,
+        temperature=RISING,
     ),
     "Speech": question(
         "input",
@@ -187,7 +203,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
 }
 ATTACHED = {"ChatCompletion"}
 """JSON, also as the part ``payload`` of a form that has its pictures as files."""
-FORMS = {"Image", "Recording", "Transcription"}
+FORMS = {"Image", "Recording", "Transcription", "Translation"}
 OPTIONAL = {"Live"}
 SESSION = [
     {"name": name, "in": place, "schema": text("of /v1/transcribe/stream; left out: the default session")}

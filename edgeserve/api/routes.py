@@ -32,7 +32,7 @@ from edgeserve.api.limits import BodyLimit, Limits
 from edgeserve.api.line import answering
 from edgeserve.api.request_id import RequestId
 from edgeserve.engine import Job
-from edgeserve.errors import EdgeserveError, NotSupported
+from edgeserve.errors import EdgeserveError
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -47,15 +47,6 @@ class Entry:
     endpoint: Endpoint
     body: str = ""
     answer: str = "application/json"
-
-
-def later(what: str) -> Endpoint:
-    """The endpoint of a documented route that this version does not have."""
-
-    async def endpoint(request: Request) -> Response:
-        raise NotSupported(f"{what} are not supported by this version")
-
-    return endpoint
 
 
 async def describe(request: Request) -> Response:
@@ -103,7 +94,13 @@ ENTRIES = (
         answering(openai_audio.transcriptions, "asr"),
         "Transcription",
     ),
-    Entry("POST", "/v1/audio/translations", "Later: OpenAI translation", later("translations")),
+    Entry(
+        "POST",
+        "/v1/audio/translations",
+        "OpenAI translation of speech into English",
+        answering(openai_audio.translations, "asr"),
+        "Translation",
+    ),
     Entry(
         "POST",
         "/v1/audio/speech",

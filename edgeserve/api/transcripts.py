@@ -1,4 +1,4 @@
-"""Transcripts in the forms that clients ask for: json, text, srt, vtt, verbose_json, and the native one."""
+"""Transcripts in the forms that clients ask for: json, text, srt, vtt, verbose_json, the native one, and streamed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from edgeserve.api import failures
+from edgeserve.api import failures, sse
 from edgeserve.errors import EdgeserveError
 from edgeserve.messages import Event, SegmentEvent, TranscriptEnd
 
@@ -50,21 +50,45 @@ class Native(Transcript):
         return {"text": self.text, "duration": self.ending.duration, "segments": segments}
 
 
+class Streamed(Transcript):
+    """OpenAI's events: ``transcript.text.delta`` for each segment, which together are the text, then
+    ``transcript.text.done`` with all of it."""
+
+    stream = True
+    media_type = sse.MEDIA_TYPE
+
+    def feed(self, index: int, event: Event) -> bytes:
+        first = not self.segments
+        super().feed(index, event)
+        if not isinstance(event, SegmentEvent):
+            return b""
+        return sse.event({"type": "transcript.text.delta", "delta": event.text.lstrip() if first else event.text})
+
+    def end(self) -> bytes:
+        return sse.event({"type": "transcript.text.done", **super().value()})
+
+    def fail(self, error: EdgeserveError) -> bytes:
+        return sse.event({"type": "error", **failures.body(error)})
+
+
 class Verbose(Transcript):
-    def __init__(self, granularities: tuple[str, ...] = ("segment",)) -> None:
+    """``translated``: what is told is English, whatever was spoken."""
+
+    def __init__(self, granularities: tuple[str, ...] = ("segment",), *, translated: bool = False) -> None:
         super().__init__()
-        self._granularities = granularities
+        self.granularities = granularities
+        self._translated = translated
 
     def value(self) -> Any:
         value: dict[str, Any] = {
-            "task": "transcribe",
-            "language": self.ending.language,
+            "task": "translate" if self._translated else "transcribe",
+            "language": "en" if self._translated else self.ending.language,
             "duration": self.ending.duration,
             "text": self.text,
         }
-        if "segment" in self._granularities:
+        if "segment" in self.granularities:
             value["segments"] = [_segment(number, one) for number, one in enumerate(self.segments)]
-        if "word" in self._granularities:
+        if "word" in self.granularities:
             words = [word for one in self.segments for word in one.words]
             value["words"] = [{"word": one.text.strip(), "start": one.start, "end": one.end} for one in words]
         return value

@@ -4,31 +4,90 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgeserve.commands import Call
 from edgeserve.commands.session import open_session
+from edgeserve.errors import InvalidRequest
 from edgeserve.messages import SegmentEvent, TranscribeEvent, TranscribeRequest
+from edgeserve.terminal import ProgressBar, is_terminal
+
+if TYPE_CHECKING:
+    from edgeserve.api.transcripts import Transcript
+
+
+LONG_SECONDS = 60.0
+"""From this length on it is told how far a transcription is."""
+ENDINGS = {".txt": "text", ".srt": "srt", ".vtt": "vtt", ".json": "json"}
 
 
 def transcribe(call: Call) -> int:
-    from edgeserve.api import transcripts
     from edgeserve.api.limits import Limits
     from edgeserve.audio.clip import check_audio
 
     args = call.args
+    form = _form(args.format, args.output)
     data = sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()
     audio = check_audio(data, Limits().max_audio_seconds, args.file)
-    forms = {"json": transcripts.Native, "srt": transcripts.Srt, "vtt": transcripts.Vtt}
-    with open_session(call, "asr") as session:
-        request = TranscribeRequest(audio, args.language)
-        if args.format == "text":
-            session.ask(request, Printer().take)
-            print()
-        else:
-            whole = forms[args.format]()
-            session.ask(request, lambda event: whole.feed(0, event))
-            print(whole.end().decode().rstrip())
+    request = TranscribeRequest(audio, args.language, translate=args.translate)
+    at_once = form == "text" and args.output == "-"
+    printer, transcript = Printer(), _transcript(form)
+    with open_session(call, "asr") as session, ProgressBar(sys.stderr) as bar:
+        progress = Progress(request, args.file, bar, quiet=at_once and is_terminal(sys.stdout))
+
+        def take(event: TranscribeEvent) -> None:
+            if at_once:
+                printer.take(event)
+            transcript.feed(0, event)
+            progress.take(event)
+
+        session.ask(request, take)
+    if at_once:
+        print()
+        return 0
+    text = transcript.end().decode().rstrip() + "\n"
+    if args.output == "-":
+        sys.stdout.write(text)
+    else:
+        # Written when all of it is there: a file that exists is whole.
+        Path(args.output).write_text(text, encoding="utf-8")
     return 0
+
+
+def _form(named: str | None, output: str) -> str:
+    """The one named, else that of the file's ending; told before the work is done, not after."""
+    if output == "-":
+        return named or "text"
+    if not Path(output).absolute().parent.is_dir():
+        raise InvalidRequest(f"-o {output}: there is no such directory")
+    form = named or ENDINGS.get(Path(output).suffix.lower())
+    if form is None:
+        raise InvalidRequest(f"-o {output}: end the name in {', '.join(ENDINGS)}, or choose with --format")
+    return form
+
+
+def _transcript(form: str) -> Transcript:
+    from edgeserve.api import transcripts
+
+    kinds = {"text": transcripts.Plain, "json": transcripts.Native, "srt": transcripts.Srt, "vtt": transcripts.Vtt}
+    return kinds[form]()
+
+
+class Progress:
+    """Tells how much of a long audio is written down. ``quiet``: the text itself is seen to grow."""
+
+    def __init__(self, request: TranscribeRequest, label: str, bar: ProgressBar, *, quiet: bool) -> None:
+        self._label = "stdin" if label == "-" else label
+        self._bar, self._quiet = bar, quiet
+        self._total: float = getattr(request.audio, "seconds", 0.0)
+        self._tell(0.0)
+
+    def take(self, event: TranscribeEvent) -> None:
+        self._tell(event.end if isinstance(event, SegmentEvent) else event.duration)
+
+    def _tell(self, done: float) -> None:
+        if not self._quiet and max(done, self._total) >= LONG_SECONDS:
+            self._bar.update(self._label, done, self._total, "seconds")
 
 
 class Printer:

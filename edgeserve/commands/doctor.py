@@ -10,7 +10,7 @@ from typing import Any
 
 from edgeserve import catalog, machine
 from edgeserve import doctor as judge
-from edgeserve.catalog import Entry
+from edgeserve.catalog_entry import Entry
 from edgeserve.commands import Call
 from edgeserve.config import Config
 from edgeserve.doctor import Facts, Finding, Model
@@ -57,7 +57,7 @@ def models(config: Config, store: Store) -> Iterator[Model]:
             model = dataclasses.replace(model, no_projector=f"[{job}] mmproj = {settings.mmproj!r}: no such file")
         yield dataclasses.replace(model, configured=True)
     for entry in catalog.MODELS.values():
-        if entry.name not in named:
+        if entry.name not in named and entry.job != "vad":  # that comes by itself
             yield _model(entry.job, entry, store)
 
 

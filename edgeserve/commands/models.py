@@ -38,7 +38,8 @@ def fetch(store: Store, name: str) -> StoredModel:
 
         def show(progress: Progress) -> None:
             label = f"{progress.model}: {progress.stage}"
-            bar.update(label, progress.done, progress.total, in_bytes=progress.stage in ("download", "verify"))
+            in_bytes = progress.stage in ("download", "verify")
+            bar.update(label, progress.done, progress.total, "bytes" if in_bytes else "share")
 
         return store.pull(name, progress=show)
 
@@ -56,7 +57,8 @@ def list_models(call: Call) -> int:
     pulled = call.store(call.config()).list()
     here = {stored.name for stored in pulled}
     known = [one for one in catalog.MODELS.values() if one.name not in here] if call.args.all else []
-    rows = [(one.name, one.job, human_size(one.size_bytes), one.licence, "yes") for one in pulled]
+    rows: list[tuple[str, ...]] = []
+    rows += [(one.name, one.job, human_size(one.size_bytes), one.licence, "yes") for one in pulled]
     rows += [(one.name, one.job, human_size(one.size_bytes), one.licence, "no") for one in known]
     if rows:
         print(table(("name", "job", "size", "licence", "pulled"), sorted(rows, key=lambda row: (row[1], row[0]))))

@@ -6,7 +6,7 @@ import importlib
 
 import pytest
 
-from edgeserve import catalog
+from edgeserve import catalog, catalog_entry
 from edgeserve.config import STARTER
 from edgeserve.errors import NotFound
 from edgeserve.sources.source import PackageSource, file_name
@@ -27,7 +27,7 @@ def test_names_and_aliases_are_unique() -> None:
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize("name", catalog.STARTER)
+@pytest.mark.parametrize("name", [*catalog.STARTER, *catalog.COMPANIONS["asr"].values()])
 def test_starter_models_are_pinned_and_checksummed(name: str) -> None:
     entry = catalog.MODELS[name]
     source = entry.sources[0]
@@ -41,12 +41,15 @@ def test_the_starter_models_are_those_that_are_served_without_a_file() -> None:
 
 
 @pytest.mark.parametrize("entry", catalog.MODELS.values(), ids=lambda entry: entry.name)
-def test_every_entry_is_complete(entry: catalog.Entry) -> None:
+def test_every_entry_is_complete(entry: catalog_entry.Entry) -> None:
     assert entry.description
     assert entry.licence
     assert entry.size_bytes > 1_000_000
-    module, _, name = entry.engine.partition(":")
-    assert hasattr(importlib.import_module(module), name)
+    accompanies = any(entry.name in companions.values() for companions in catalog.COMPANIONS.values())
+    assert accompanies == (not entry.engine)
+    if entry.engine:
+        module, _, name = entry.engine.partition(":")
+        assert hasattr(importlib.import_module(module), name)
     for source in entry.sources:
         assert all(file_name(member) for member in source.members.values())  # type: ignore[union-attr]
     if entry.job == "vision":

@@ -19,7 +19,7 @@ import pytest
 from support import tiny_whisper
 from support.http_files import Files, serving_files
 
-from edgeserve import catalog, wanted
+from edgeserve import catalog, catalog_entry, wanted
 from edgeserve.convert import whisper
 from edgeserve.engine import ModelSpec
 from edgeserve.errors import ChecksumMismatch, DiskFull, ModelMissing, SourceUnavailable, StoreError
@@ -38,7 +38,9 @@ def files() -> Iterator[Files]:
 
 
 @pytest.fixture
-def models(tmp_path: Path) -> Store:
+def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """An empty store, where nothing comes with a model unasked."""
+    monkeypatch.setattr(catalog, "COMPANIONS", {})
     return Store(tmp_path / "models")
 
 
@@ -77,7 +79,7 @@ def test_a_file_of_another_size_is_told(models: Store, files: Files) -> None:
 
 
 def test_a_wrong_checksum_keeps_nothing(models: Store, files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = catalog.Entry(
+    entry = catalog_entry.Entry(
         "tiny", "llm", "", "MIT", len(DATA), (UrlSource(f"{files.url}/Tiny_Model.gguf"),), {"model": "0" * 64}
     )
     monkeypatch.setattr(catalog, "find", lambda name: entry)
@@ -93,7 +95,7 @@ def test_the_next_source_serves_when_the_first_does_not(
     models: Store, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sources = (UrlSource(f"{files.url}/none.gguf"), UrlSource(f"{files.url}/Tiny_Model.gguf"))
-    entry = catalog.Entry("tiny", "llm", "", "MIT", len(DATA), sources)
+    entry = catalog_entry.Entry("tiny", "llm", "", "MIT", len(DATA), sources)
     monkeypatch.setattr(catalog, "find", lambda name: entry)
     assert models.pull("tiny").source == f"{files.url}/Tiny_Model.gguf"
     files.data.clear()
@@ -267,6 +269,30 @@ def test_the_starter_models_have_their_documented_sizes(store: Store, name: str)
     assert stored.licence == entry.licence
     if not entry.convert:
         assert stored.size_bytes == entry.size_bytes
+
+
+@pytest.fixture
+def listener(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The detector that comes with transcription models, made up and served here."""
+    files.data["/listener.onnx"] = DATA
+    entry = catalog.find("silero-vad")
+    source = UrlSource(f"{files.url}/listener.onnx", "vad")
+    made_up = dataclasses.replace(entry, sources=(source,), checksums={}, size_bytes=len(DATA))
+    find = catalog.find
+    monkeypatch.setattr(catalog, "find", lambda name: made_up if name == entry.name else find(name))
+
+
+def test_a_detector_of_speech_comes_with_every_transcription_model(tmp_path: Path, listener: None) -> None:
+    models = Store(tmp_path / "models")
+    stored = models.pull(str(tiny_whisper.build(tmp_path / "tiny")))
+    assert stored.files["vad"].read_bytes() == DATA
+    assert models.find("tiny") == models.find(str(tmp_path / "tiny")) == stored
+    assert left(models) == ["silero-vad", "tiny"]
+    assert models.find("silero-vad").job == "vad"
+    models.remove("silero-vad")
+    assert set(models.find("tiny").files) == set(stored.files) - {"vad"}
+    models.pull("silero-vad")
+    assert models.find("tiny") == stored
 
 
 def as_older_version(stored: StoredModel) -> None:

@@ -109,7 +109,22 @@ def test_resumed_bytes_are_not_counted_as_speed() -> None:
 def test_a_step_that_has_no_bytes_shows_its_share_only() -> None:
     out, clock = io.StringIO(), Clock()
     with ProgressBar(out, clock) as bar:
-        bar.update("x: convert", 0, 100, in_bytes=False)
+        bar.update("x: convert", 0, 100, "share")
         clock.now += 5
-        bar.update("x: convert", 100, 100, in_bytes=False)
+        bar.update("x: convert", 100, 100, "share")
     assert out.getvalue().splitlines() == ["x: convert  0%", "x: convert  100%"]
+
+
+def test_seconds_of_sound_are_told_as_time() -> None:
+    out, clock = io.StringIO(), Clock()
+    with ProgressBar(out, clock) as bar:
+        bar.update("talk.wav", 0.0, 600.0, "seconds")
+        clock.now += 10
+        bar.update("talk.wav", 150.5, 600.0, "seconds")
+        clock.now += 30
+        bar.update("talk.wav", 600.0, 600.0, "seconds")
+        clock.now += 10
+        bar.update("stdin", 70.2, 0, "seconds")
+    told = out.getvalue().splitlines()
+    assert told[1] == "talk.wav  25% of 10 min 00 s, 30 s left"
+    assert told[-2:] == ["talk.wav  100% of 10 min 00 s in 40 s", "stdin  1 min 10 s"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -13,10 +14,11 @@ from support import tone_asr
 from support.contract import SpeechToTextContract
 
 from edgeserve.engine import ModelSpec, Rung
-from edgeserve.errors import EngineFailure, NotSupported
+from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import Pcm, SegmentEvent, TranscribeRequest, TranscriptEnd
 from engines import asr_families
 from engines.asr_onnx import OnnxSpeechToText
+from engines.sound import Stretch
 
 HIGH, LOW = 4000.0, 300.0
 
@@ -73,6 +75,24 @@ def test_long_audio_is_heard_window_by_window_without_loss(engine: OnnxSpeechToT
     assert starts == pytest.approx(numpy.arange(50) * 1.5 + 0.5, abs=0.1)
 
 
+def test_stretches_of_speech_keep_their_place_in_the_file(
+    engine: OnnxSpeechToText, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def split(arrays: Iterable[Any]) -> Iterator[Stretch]:
+        samples = numpy.concatenate(list(arrays))
+        for start in (0, 20 * 16_000):
+            yield Stretch(start, samples[start : start + 56_000])
+
+    silence = numpy.zeros(264_000, numpy.float32)
+    samples = numpy.concatenate([tone_asr.tones(LOW, HIGH), silence, tone_asr.tones(HIGH, LOW)])
+    monkeypatch.setattr(engine._model, "_split", split)
+    first, second, end = transcribe(engine, samples, word_timestamps=True)
+    assert [first.text, second.text] == [" low high", " high low"]
+    assert [first.start, second.start] == pytest.approx([0.5, 20.5], abs=0.1)
+    assert second.words[0].start == second.start
+    assert end.duration == 23.5
+
+
 def test_cancel_stops_at_the_next_window(engine: OnnxSpeechToText) -> None:
     cancel = threading.Event()
     events = engine.transcribe(TranscribeRequest(Pcm(tone_asr.tones(*[LOW, HIGH] * 15).tobytes())), cancel)
@@ -103,8 +123,20 @@ def result(**settings: Any) -> Any:
     return SimpleNamespace(**{"text": "a", "tokens": None, "timestamps": None, "logprobs": None, **settings})
 
 
+@pytest.mark.parametrize(
+    ("param", "settings"),
+    [("model", {"translate": True}), ("prompt", {"prompt": "Tones."}), ("temperature", {"temperature": 0.5})],
+)
+def test_what_cannot_be_honoured_is_refused_by_name(
+    engine: OnnxSpeechToText, param: str, settings: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        transcribe(engine, tone_asr.tones(LOW), **settings)
+    assert caught.value.param == param
+
+
 def test_words_without_times_are_refused() -> None:
-    with pytest.raises(NotSupported) as caught:
+    with pytest.raises(InvalidRequest) as caught:
         asr_families.segment(result(), 0.0, 1.0, with_words=True)
     assert caught.value.param == "timestamp_granularities"
     assert asr_families.segment(result(), 0.0, 1.0, with_words=False).end == 1.0
@@ -119,5 +151,10 @@ def test_tokens_are_joined_to_words() -> None:
 def test_a_window_ends_in_the_quietest_place() -> None:
     samples = numpy.ones(60 * 16_000, numpy.float32)
     samples[26 * 16_000 : 26 * 16_000 + 640] = 0.0
-    assert 26 * 16_000 <= asr_families.cut(samples) <= 26 * 16_000 + 640
-    assert asr_families.cut(samples[: 30 * 16_000]) == 30 * 16_000
+    first, *others = asr_families.windows([samples[:70_000], samples[70_000:]])
+    assert 26 * 16_000 <= len(first.samples) <= 26 * 16_000 + 640
+    assert first.start == 0
+    assert all(len(one.samples) <= 30 * 16_000 for one in others)
+    assert sum(len(one.samples) for one in (first, *others)) == len(samples)
+    (only,) = asr_families.windows([samples[: 30 * 16_000]])
+    assert len(only.samples) == 30 * 16_000

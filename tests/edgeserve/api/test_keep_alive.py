@@ -77,6 +77,7 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any], dict[str, bytes]]] = {
     "/v1/completions": ("llm", {"prompt": "hello"}, {}),
     "/v1/embeddings": ("llm", {"input": "hello"}, {}),
     "/v1/audio/transcriptions": ("asr", {}, {"file": WAV}),
+    "/v1/audio/translations": ("asr", {}, {"file": WAV}),
     "/v1/audio/speech": ("tts", {"input": "hello"}, {}),
 }
 

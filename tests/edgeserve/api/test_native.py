@@ -236,10 +236,6 @@ def test_unknown_routes_and_methods_have_the_same_shape(client: httpx.Client) ->
     assert answer.headers["allow"] == "POST"
 
 
-def test_what_comes_later_says_so(client: httpx.Client) -> None:
-    assert error(client.post("/v1/audio/translations"), 501)["code"] == "not_supported"
-
-
 def test_request_ids_are_taken_over_or_made(client: httpx.Client) -> None:
     assert client.get("/v1/health", headers={"X-Request-Id": "mine-7"}).headers["x-request-id"] == "mine-7"
     made = client.get("/v1/health", headers={"X-Request-Id": "not fit\tfor a log"}).headers["x-request-id"]

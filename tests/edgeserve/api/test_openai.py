@@ -8,6 +8,7 @@ import io
 import json
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import openai
@@ -18,7 +19,10 @@ from support.gates import BATCHING_FAKES
 from support.server import Running, fake_pool, serving, until
 from support.speech import wav
 
-from edgeserve.engine import Rung
+from edgeserve.engine import Cancel, Rung
+from edgeserve.errors import EngineFailure
+from edgeserve.messages import SegmentEvent, TranscribeEvent, TranscribeRequest
+from engines.fake import FakeSpeechToText
 
 TONE = wav([0.5] * 24_000)
 HELLO = [{"role": "user", "content": "hello there friend"}]
@@ -135,8 +139,52 @@ def test_transcriptions_in_all_forms(ai: OpenAI) -> None:
     assert get(response_format="verbose_json", extra_body=both).segments  # type: ignore[attr-defined]
     with pytest.raises(openai.BadRequestError, match="must be one of"):
         get(response_format="docx")
-    with pytest.raises(openai.InternalServerError, match="streamed transcription"):
-        list(get(stream=True))  # type: ignore[call-overload]
+
+
+def test_streamed_transcriptions(ai: OpenAI) -> None:
+    for settings in ({}, {"response_format": "text"}):
+        with ai.audio.transcriptions.create(model="asr", file=("a.wav", TONE), stream=True, **settings) as stream:  # type: ignore[call-overload]
+            *deltas, done = stream
+        assert [one.type for one in deltas] == ["transcript.text.delta"] * 2
+        assert [one.delta for one in deltas] == ["1", " 2"]
+        assert (done.type, done.text) == ("transcript.text.done", "1 2")
+        assert done.usage.to_dict() == {"type": "duration", "seconds": 2}
+    silence = wav([0.0] * 16_000)
+    (done,) = ai.audio.transcriptions.create(model="asr", file=("a.wav", silence), stream=True)
+    assert done.text == ""  # type: ignore[union-attr]
+    with pytest.raises(openai.BadRequestError, match="json or text where stream is true, not 'srt'") as caught:
+        ai.audio.transcriptions.create(model="asr", file=("a.wav", TONE), stream=True, response_format="srt")  # type: ignore[call-overload]
+    assert caught.value.param == "response_format"
+
+
+def test_a_streamed_transcription_that_fails_midway_says_so() -> None:
+    class Breaking(FakeSpeechToText):
+        def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
+            yield SegmentEvent(0.0, 1.0, " one")
+            raise EngineFailure("out of breath")
+
+    with serving(fake_pool(["asr"], fakes={"asr": Breaking})) as running:
+        answer = running.client.post("/v1/audio/transcriptions", files={"file": TONE}, data={"stream": "true"})
+    told = [json.loads(line.removeprefix("data: ")) for line in answer.text.splitlines() if line]
+    assert [one["type"] for one in told] == ["transcript.text.delta", "error"]
+    assert "out of breath" in told[1]["error"]["message"]
+
+
+@pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")  # by OpenAI, in newer clients
+def test_translations(ai: OpenAI) -> None:
+    def get(**settings: object) -> Any:
+        return ai.audio.translations.create(model="fake-asr", file=("a.wav", TONE), **settings)  # type: ignore[call-overload]
+
+    assert get().text == "one two"
+    assert get(response_format="text") == "one two\n"
+    assert get(response_format="srt").startswith("1\n00:00:00,000 --> 00:00:01,000\none\n")
+    assert get(response_format="vtt").startswith("WEBVTT\n")
+    verbose = get(response_format="verbose_json", prompt="Numbers.", temperature=0.2)
+    assert (verbose.task, verbose.language, verbose.text) == ("translate", "en", "one two")
+    assert [one.text for one in verbose.segments] == [" one", " two"]
+    with pytest.raises(openai.BadRequestError, match="language") as caught:
+        get(extra_body={"language": "de"})
+    assert caught.value.param == "language"
 
 
 def test_models(ai: OpenAI) -> None:

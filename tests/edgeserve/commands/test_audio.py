@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.commands import run, told
+from support.commands import run, told, typist
 from support.sounds import FORMS, encoded, melody
 
 from edgeserve.audio.wav import wav
@@ -49,6 +49,52 @@ def test_transcribe_as_json(settings: Path, capsys: pytest.CaptureFixture[str]) 
     told = json.loads(capsys.readouterr().out)
     assert (told["text"], told["duration"]) == ("1 3", 3.0)
     assert told["segments"][1] == {"start": 2.0, "end": 3.0, "text": "3"}
+
+
+@pytest.mark.parametrize(
+    ("argv", "text"),
+    [
+        (("-o", "a.TXT"), "1 3\n"),
+        (("-o", "a.srt"), "1\n00:00:00,000 --> 00:00:01,000\n1\n\n2\n00:00:02,000 --> 00:00:03,000\n3\n"),
+        (("-o", "a.vtt"), "WEBVTT\n\n00:00:00.000 --> 00:00:01.000\n1\n\n00:00:02.000 --> 00:00:03.000\n3\n"),
+        (("-o", "a.text", "--format", "text"), "1 3\n"),
+        (("-o", "a.srt", "--format", "text", "--translate"), "one three\n"),
+    ],
+)
+def test_transcribe_writes_a_file(
+    settings: Path, argv: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("transcribe", spoken(settings), *argv) == 0
+    assert capsys.readouterr() == ("", "")
+    assert (settings / argv[1]).read_text() == text
+
+
+def test_transcribe_writes_json(settings: Path) -> None:
+    assert run("transcribe", spoken(settings), "-o", "a.json") == 0
+    assert json.loads((settings / "a.json").read_text())["segments"][1] == {"start": 2.0, "end": 3.0, "text": "3"}
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        ("a.doc", "-o a.doc: end the name in .txt, .srt, .vtt, .json, or choose with --format"),
+        ("nowhere/a.srt", "-o nowhere/a.srt: there is no such directory"),
+    ],
+)
+def test_transcribe_refuses(settings: Path, output: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("transcribe", spoken(settings), "-o", output) == 1
+    assert told(capsys) == [f"[ERROR] {words}"]
+
+
+def test_long_audio_shows_how_far_it_is(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("long.wav").write_bytes(wav([array.array("h", [8000] * 16_000).tobytes()] * 65, 16_000))
+    assert run("transcribe", "long.wav", "-o", "long.txt") == 0
+    begins, *_, ends = capsys.readouterr().err.splitlines()
+    assert begins == "long.wav  0% of 1 min 05 s"
+    assert ends.startswith("long.wav  100% of 1 min 05 s")
+    with typist("transcribe", "long.wav") as me:  # the text itself grows
+        assert "%" not in me.sees("64 65\r\n")
+        assert me.process.wait(timeout=20) == 0
 
 
 def test_files_that_cannot_be_read(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:

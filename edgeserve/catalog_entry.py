@@ -1,0 +1,79 @@
+"""What the catalogue tells of one model, and the engine that runs each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Literal
+
+from edgeserve.engine import Job
+from edgeserve.sources.source import HubSource, Source
+
+ENGINES: Mapping[str, str] = MappingProxyType(
+    {
+        "llm": "engines.llama:LlamaChat",
+        "vision": "engines.llama_vision:LlamaVision",
+        "asr": "engines.asr_onnx:OnnxSpeechToText",
+        "tts": "engines.tts_onnx:OnnxTextToSpeech",
+        "embedding": "engines.llama_embedding:LlamaEmbedding",
+    }
+)
+"""Import strings by job."""
+MLX_WHISPER = "engines.whisper_mlx:MlxSpeechToText"
+
+Kind = Job | Literal["vad"]  # voice activity, which is no engine of its own
+MB = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One model. ``checksums``: role → sha256, where known; ``convert``: the conversion it needs after download."""
+
+    name: str
+    job: Kind
+    description: str
+    licence: str
+    size_bytes: int
+    sources: tuple[Source, ...]
+    checksums: Mapping[str, str] = field(default_factory=dict)
+    convert: str = ""
+    options: Mapping[str, object] = field(default_factory=dict)
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def engine(self) -> str:
+        """Empty for a model that only accompanies others."""
+        return MLX_WHISPER if self.convert == "whisper_mlx" else ENGINES.get(self.job, "")
+
+    @property
+    def source(self) -> str:
+        return str(self.sources[0])
+
+
+def gguf(name: str, description: str, licence: str, size: int, repository: str, file: str, job: Job = "llm") -> Entry:
+    """A language model, or one of another job, in one file of a hub repository; ``size`` in MB."""
+    source = HubSource(repository, {"model": file})
+    return Entry(name, job, description, licence, size * MB, (source,))
+
+
+def vision(
+    name: str, description: str, licence: str, size: int, repository: str, file: str, mmproj: str, *aliases: str
+) -> Entry:
+    """The same with its projector."""
+    source = HubSource(repository, {"model": file, "mmproj": mmproj})
+    return Entry(name, "vision", description, licence, size * MB, (source,), aliases=aliases)
+
+
+def whisper(name: str, size: int, repository: str) -> Entry:
+    """A checkpoint of CTranslate2; ``size`` in MB."""
+    names = {"checkpoint": "model.bin", "config": "config.json", "tokenizer": "tokenizer.json"}
+    source = HubSource(repository, names)
+    text = "Whisper, converted from its CTranslate2 checkpoint when pulled"
+    return Entry(name, "asr", text, "MIT", size * MB, (source,), convert="whisper")
+
+
+def for_mlx(entry: Entry) -> Entry:
+    """The same checkpoint, converted for mlx-whisper."""
+    text = f"{entry.description.split(',')[0].split(':')[0]}, for MLX on Apple silicon (docs/apple.md)"
+    return replace(entry, name=f"{entry.name}-mlx", description=text, convert="whisper_mlx", aliases=())

@@ -1,0 +1,121 @@
+"""From the probability of speech, 32 ms by 32 ms, to the spans of the audio that hold it. No audio and no runtime here.
+
+The numbers are those of Silero (snakers4/silero-vad ``utils_vad.py``): speech begins at a probability of 0.5 and ends
+where it stays below 0.35.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from edgeserve.messages import INPUT_SAMPLE_RATE
+
+FRAME = 512
+"""Samples that one probability is for."""
+BEGINS, ENDS = 0.5, 0.35
+SHORTEST_FRAMES = 3
+"""What is shorter is a click."""
+PAUSE_FRAMES = 5
+"""Speech that is too long is cut where this much of it is quietest."""
+
+
+def frames(seconds: float) -> int:
+    """Rounded down."""
+    return int(seconds * INPUT_SAMPLE_RATE / FRAME)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """All in frames. ``silence``: what is shorter never parts two spans, nor is it left out at either end; at least
+    twice ``pad``, which is what remains of a longer one beside speech. ``longest``: of a span, pads included."""
+
+    silence: int
+    pad: int
+    longest: int
+
+    def __post_init__(self) -> None:
+        if self.silence < 2 * self.pad or self.longest < 4 * (self.pad + PAUSE_FRAMES):
+            raise ValueError(f"{self}: silence must hold two pads, and longest leave room beside them")
+
+
+class Span(NamedTuple):
+    """The first frame, one past the last, and of each whether it is speech itself."""
+
+    low: int
+    high: int
+    voiced: Sequence[bool]
+
+
+class Segmenter:
+    """Spans in order and disjoint, each told as soon as it is certain.
+
+    Two that touch are one stretch of speech that was too long.
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._at = 0
+        self._chances: list[float] = []
+        self._voiced: list[bool] = []
+        """Both from ``_start`` on while within a span."""
+        self._start = 0
+        self._free = 0
+        """Where the next span may begin."""
+        self._within = self._speaking = False
+        self._heard = 0
+        """Frames of speech in this span."""
+        self._until = 0
+        """One past the last frame of speech."""
+
+    @property
+    def needed(self) -> int:
+        """No later span begins before this frame."""
+        return self._start if self._within else max(self._free, self._at - self._rules.silence)
+
+    def feed(self, chances: Iterable[float]) -> Iterator[Span]:
+        for chance in chances:
+            self._speaking = chance >= (ENDS if self._speaking else BEGINS)
+            if self._speaking and not self._within:
+                self._begin()
+            self._at += 1
+            if self._within:
+                self._chances.append(chance)
+                self._voiced.append(self._speaking)
+                if self._speaking:
+                    self._heard += 1
+                    self._until = self._at
+                if self._at - self._until >= self._rules.silence:
+                    yield from self._finish(self._until + self._rules.pad)
+                elif self._at - self._start >= self._rules.longest:
+                    yield self._cut()
+
+    def end(self) -> Iterator[Span]:
+        """What is left when the audio has ended."""
+        if self._within:
+            yield from self._finish(self._at)
+
+    def _begin(self) -> None:
+        room = self._at if self._at < self._rules.silence else self._rules.pad
+        self._start = max(self._free, self._at - room)
+        self._chances = [0.0] * (self._at - self._start)
+        self._voiced = [False] * (self._at - self._start)
+        self._within, self._heard = True, 0
+
+    def _finish(self, end: int) -> Iterator[Span]:
+        self._within = False
+        if self._heard >= SHORTEST_FRAMES:
+            self._free = end
+            yield Span(self._start, end, self._voiced[: end - self._start])
+
+    def _cut(self) -> Span:
+        """In the quietest place of the second half."""
+        half = len(self._chances) // 2
+        sums = [sum(self._chances[at : at + PAUSE_FRAMES]) for at in range(half, len(self._chances) - PAUSE_FRAMES)]
+        least = half + min(range(len(sums)), key=sums.__getitem__) + PAUSE_FRAMES // 2
+        span = Span(self._start, self._start + least, self._voiced[:least])
+        self._start = self._free = span.high
+        self._chances, self._voiced = self._chances[least:], self._voiced[least:]
+        self._within, self._heard = self._until > self._start, SHORTEST_FRAMES  # the end of a word is no click
+        return span
