@@ -11,6 +11,7 @@ import gc
 import importlib
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -142,9 +143,17 @@ def run(session: Any, names: Sequence[str] | None, inputs: dict[str, Any], *, re
         raise EngineFailure(f"ONNX Runtime failed while computing: {error}") from error
 
 
-@functools.cache
+_registering = threading.Lock()
+
+
 def _arena() -> None:
-    """Register the one arena of this process; it grows by what is asked for, and so can be given back in whole."""
+    """See to the one arena of this process: it grows by what is asked for, and so can be given back in whole."""
+    with _registering:
+        _registered()
+
+
+@functools.cache
+def _registered() -> None:
     import onnxruntime
 
     kind, memory = onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR, onnxruntime.OrtMemType.DEFAULT

@@ -49,10 +49,9 @@ class Embeddings:
 
 
 class Graphs:
-    """The three sessions, the encoder's opened to ``reuse``, and the token embeddings. Shapes as in
-    edgeserve/convert/whisper.py; all calls on one thread.
+    """The three sessions, the encoder's opened to ``reuse`` memory, and the token embeddings; all calls on one thread.
 
-    Raises EngineFailure when the runtime fails.
+    Shapes as in edgeserve/convert/whisper.py. Raises EngineFailure when the runtime fails.
     """
 
     def __init__(self, encoder: Any, cross: Any, decoder: Any, embeddings: Embeddings) -> None:
