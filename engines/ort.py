@@ -147,7 +147,7 @@ _registering = threading.Lock()
 
 
 def _arena() -> None:
-    """See to the one arena of this process: it grows by what is asked for, and so can be given back in whole."""
+    """See to the one arena of this process: it grows by what is asked for, so all but its first piece goes back."""
     with _registering:
         _registered()
 

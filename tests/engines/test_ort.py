@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 OPEN = """
 import engines.ort, numpy
 from onnx import TensorProto, helper
@@ -23,3 +25,37 @@ def test_the_runtime_keeps_no_record_of_its_use(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", OPEN], env=environ, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "-1.0"
     assert [path for path in tmp_path.rglob("*") if "onnxruntime" in path.name] == []
+
+
+REUSED = """
+import sys, numpy
+from pathlib import Path
+from onnx import TensorProto, helper, save
+from edgeserve.memory import heap
+from engines import ort, pages
+heap.tune()
+shape = ["n"]
+value = lambda name: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+nodes = [helper.make_node("Neg", [f"v{n}"], [f"v{n + 1}"]) for n in range(6)]
+last = helper.make_tensor_value_info("sum", TensorProto.FLOAT, [1])
+nodes.append(helper.make_node("ReduceSum", ["v6"], ["sum"]))
+graph = helper.make_graph(nodes, "neg", [value("v0")], [last])
+save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), sys.argv[1])
+session = ort.session(Path(sys.argv[1]), threads=1, reuse=True, optimised=True)
+ort.run(session, None, {"v0": numpy.ones(16, numpy.float32)}, reuse=True)
+inputs = {"v0": numpy.ones(4 << 20, numpy.float32)}
+before = pages.private_bytes()
+found = [float(ort.run(session, None, inputs, reuse=True)[0].sum()) for _ in range(3)]
+pages.trim_heap()
+print(found == [4 << 20] * 3, pages.private_bytes() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="needs /proc/self/smaps_rollup")
+def test_what_a_run_reuses_goes_back_at_its_end(tmp_path: Path) -> None:
+    """Of a buffer of 16 MB nothing is left; the arena keeps the first that it ever gave, here 64 bytes."""
+    command = [sys.executable, "-c", REUSED, str(tmp_path / "neg.onnx")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    right, left = done.stdout.split()
+    assert right == "True"
+    assert int(left) < 2_000_000
