@@ -91,6 +91,10 @@ class Store:
         wanted = self._meant(name)
         return self._complete(wanted, _in_place(wanted) if wanted.here is not None else self._read(wanted.name))
 
+    def lacking(self, name: str) -> tuple[str, ...]:
+        """Models that go with it and are not here."""
+        return tuple(one for one in self._meant(name).companions.values() if not (self.root / one).is_dir())
+
     def _complete(self, wanted: Wanted, stored: StoredModel) -> StoredModel:
         """With the files of the models that go with it, as far as they are here."""
         files = dict(stored.files)

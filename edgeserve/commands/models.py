@@ -16,12 +16,12 @@ def pull(call: Call) -> int:
     config = call.config()
     store = call.store(config)
     for name in wanted(call.args.names, config):
-        stored = _there(store, name)
-        if stored is None:
-            stored = fetch(store, name)
+        here = _there(store, name)
+        if here is not None:
+            print(f"{here.name}: already here, {human_size(here.size_bytes)}")
+        for one in store.lacking(name) if here is not None else (name,):
+            stored = fetch(store, one)
             print(f"{stored.name}: pulled, {human_size(stored.size_bytes)}, licence {stored.licence}")
-        else:
-            print(f"{stored.name}: already here, {human_size(stored.size_bytes)}")
     return 0
 
 

@@ -287,9 +287,11 @@ def test_a_detector_of_speech_comes_with_every_transcription_model(tmp_path: Pat
     stored = models.pull(str(tiny_whisper.build(tmp_path / "tiny")))
     assert stored.files["vad"].read_bytes() == DATA
     assert models.find("tiny") == models.find(str(tmp_path / "tiny")) == stored
+    assert models.lacking("tiny") == ()
     assert left(models) == ["silero-vad", "tiny"]
     assert models.find("silero-vad").job == "vad"
     models.remove("silero-vad")
+    assert models.lacking("tiny") == ("silero-vad",)
     assert set(models.find("tiny").files) == set(stored.files) - {"vad"}
     models.pull("silero-vad")
     assert models.find("tiny") == stored
