@@ -201,6 +201,11 @@ class EmbeddingEvent:
 class Audio(Protocol):
     """Sound to be read piece by piece, so that an hour of it is never in memory at once. Picklable."""
 
+    @property
+    def seconds(self) -> float:
+        """Its length, 0 where nobody can tell before it is read."""
+        ...
+
     def pieces(self) -> Iterator[bytes]:
         """Some seconds each, in order: float32 little-endian mono at 16 kHz. From the start each time it is called.
         Raises InvalidRequest where the sound turns out broken or too long."""

@@ -10,11 +10,13 @@ from edgeserve.errors import UnsupportedMedia
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """File bytes of any form that ``decode`` knows. ``param``: what errors name; ``max_seconds``: of sound at most."""
+    """File bytes of any form that ``decode`` knows. ``param``: what errors name; ``max_seconds``: of sound at most;
+    ``seconds``: how long it is, 0 where the file does not tell."""
 
     data: bytes = field(repr=False)
     max_seconds: float
     param: str = "audio"
+    seconds: float = 0.0
 
     def pieces(self) -> Iterator[bytes]:
         """See ``messages.Audio``. Raises InvalidRequest where the file is damaged, TooLarge beyond the limit."""
@@ -30,5 +32,4 @@ def check_audio(data: bytes, max_seconds: float, param: str = "audio") -> Clip:
 
     if not data:
         raise UnsupportedMedia(f"{param} is empty", param=param)
-    decode.check(data, max_seconds, param)
-    return Clip(data, max_seconds, param)
+    return Clip(data, max_seconds, param, decode.check(data, max_seconds, param))

@@ -35,8 +35,8 @@ SLACK_SECONDS = 1.0
 """By which a file may be shorter than it says: encoders count their delay and padding differently."""
 
 
-def check(data: bytes, max_seconds: float, param: str) -> None:
-    """Read all packets and decode the first. Raises UnsupportedMedia (no sound, or a form that cannot be read),
+def check(data: bytes, max_seconds: float, param: str) -> float:
+    """Read all packets and decode the first; seconds of sound, 0 where nothing tells. Raises UnsupportedMedia (no sound, or a form that cannot be read),
     TooLarge, and InvalidRequest (cut off, or without samples)."""
     with _opened(data, param) as (container, stream):
         declared = _declared(data, container, stream)
@@ -53,6 +53,7 @@ def check(data: bytes, max_seconds: float, param: str) -> None:
             raise InvalidRequest(f"{text}; {SEND}", param=param)
         if seconds:  # else its packets do not say how long they are
             _not_cut(seconds, declared, param)
+        return seconds
 
 
 def pieces(data: bytes, max_seconds: float, param: str) -> Iterator[bytes]:

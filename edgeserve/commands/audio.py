@@ -79,7 +79,7 @@ class Progress:
     def __init__(self, request: TranscribeRequest, label: str, bar: ProgressBar, *, quiet: bool) -> None:
         self._label = "stdin" if label == "-" else label
         self._bar, self._quiet = bar, quiet
-        self._total: float = getattr(request.audio, "seconds", 0.0)
+        self._total = request.audio.seconds
         self._tell(0.0)
 
     def take(self, event: TranscribeEvent) -> None:
