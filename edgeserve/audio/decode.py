@@ -36,8 +36,8 @@ SLACK_SECONDS = 1.0
 
 
 def check(data: bytes, max_seconds: float, param: str) -> float:
-    """Read all packets and decode the first; seconds of sound, 0 where nothing tells. Raises UnsupportedMedia (no sound, or a form that cannot be read),
-    TooLarge, and InvalidRequest (cut off, or without samples)."""
+    """Read all packets and decode the first; seconds of sound, 0 where nothing tells. Raises UnsupportedMedia (no
+    sound, or a form that cannot be read), TooLarge, and InvalidRequest (cut off, or without samples)."""
     with _opened(data, param) as (container, stream):
         declared = _declared(data, container, stream)
         if declared is not None and declared > max_seconds:
