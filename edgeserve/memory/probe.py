@@ -12,16 +12,16 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from edgeserve.memory import cgroup, procfs, vm_stat
+from edgeserve.memory import cgroup, procfs, sysctl, vm_stat
 from edgeserve.memory.policy import MB
 from edgeserve.memory.readings import (
+    Accelerator,
     AcceleratorReader,
     GroupLimit,
     NullAccelerator,
     ProcessMemory,
     Readings,
     Stall,
-    SystemPressure,
 )
 
 log = logging.getLogger("edgeserve.memory")
@@ -66,7 +66,6 @@ class Probe:
         self._interval = interval
         self._clock = clock
         self._latest: Readings | None = None
-        self._machine_total = 0
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -140,24 +139,36 @@ class Probe:
         return procfs.read_stall(self._proc / "pressure" / "memory")
 
     def _read_macos(self) -> Readings:
-        self._machine_total = self._machine_total or int(self._run(["sysctl", "-n", "hw.memsize"]))
-        level = int(self._run(["sysctl", "-n", "kern.memorystatus_vm_pressure_level"]))
-        pressure = SystemPressure(level) if level in tuple(SystemPressure) else SystemPressure.WARN
+        told = sysctl.parse(self._run(sysctl.COMMAND))
+        level, total = sysctl.pressure(told), told["hw.memsize"]
+        smaller = min(total, self._override or total)
         return Readings(
             at=self._clock(),
-            machine_total=self._machine_total,
-            machine_available=vm_stat.safe_available(vm_stat.parse(self._run(["vm_stat"])), pressure),
+            machine_total=total,
+            machine_available=vm_stat.safe_available(vm_stat.parse(self._run(["vm_stat"])), level),
             process=_process_by_psutil(),
-            accelerator=self.accelerator.read(),
-            system_pressure=pressure,
+            accelerator=advised(self.accelerator.read(), sysctl.working_set(told, smaller)),
+            system_pressure=level,
         )
+
+
+def advised(accelerator: Accelerator, working_set: int | None) -> Accelerator:
+    """Until a runtime has told of the GPU, what the system says of it: the first load must keep to it already."""
+    if accelerator.total or working_set is None:
+        return accelerator
+    return dataclasses.replace(accelerator, recommended=working_set, unified=True)
 
 
 def simulate(readings: Readings, total: int) -> Readings:
     """The same process on a machine of ``total`` bytes where nobody else runs: what others use here is not its.
 
-    Mapped pages are droppable and so available, as in the real figure.
+    Mapped pages are droppable and so available, as in the real figure. A GPU that shares the memory recommends the
+    same share of it.
     """
+    accelerator = readings.accelerator
+    if accelerator.unified and accelerator.total and accelerator.recommended and total < readings.machine_total:
+        smaller = accelerator.recommended * total // readings.machine_total
+        accelerator = dataclasses.replace(accelerator, recommended=smaller)
     available = max(0, total - readings.unreclaimable)
     group = readings.group and GroupLimit(min(readings.group.limit, total), min(readings.group.headroom, available))
     return dataclasses.replace(
@@ -165,6 +176,7 @@ def simulate(readings: Readings, total: int) -> Readings:
         machine_total=min(readings.machine_total, total),
         machine_available=min(readings.machine_available, available),
         group=group,
+        accelerator=accelerator,
     )
 
 

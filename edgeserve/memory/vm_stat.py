@@ -51,13 +51,16 @@ def parse(text: str) -> PageClasses:
 
 
 def safe_available(pages: PageClasses, pressure: SystemPressure) -> int:
-    """Free + speculative + purgeable + file-backed; under pressure the system itself needs the last of them.
+    """Free + purgeable + file-backed, of which speculative pages are a part; under pressure the system itself needs
+    the last of them.
 
-    WARN: file-backed pages are being dropped already and count nothing. CRITICAL: purgeable ones too.
+    WARN: of the file-backed pages, which are being dropped already, only the speculative ones count: nobody has used
+    them yet. CRITICAL: purgeable pages count nothing either.
     """
-    available = pages.free + pages.speculative
+    # file-backed + anonymous = active + inactive + speculative, to the page (xnu, vm_page_speculate). An older system
+    # does not tell its file-backed pages.
+    files = max(pages.file_backed, pages.speculative)
+    available = pages.free + (files if pressure < SystemPressure.WARN else pages.speculative)
     if pressure < SystemPressure.CRITICAL:
         available += pages.purgeable
-    if pressure < SystemPressure.WARN:
-        available += pages.file_backed
     return available

@@ -72,29 +72,74 @@ def test_a_kernel_without_stalls(linux: Path) -> None:
     assert probe(linux).read().stall is None
 
 
+class Mac:
+    """Answers the two commands as a 16 GB Mac does, whose GPU may take ``wired_limit`` MB."""
+
+    def __init__(self) -> None:
+        self.level = 1
+        self.wired_limit: int | None = 0
+        self.commands = 0
+
+    def __call__(self, command: Sequence[str]) -> str:
+        self.commands += 1
+        if command[0] == "vm_stat":
+            return (
+                "Mach Virtual Memory Statistics: (page size of 16384 bytes)\nPages free: 100.\nPages speculative: 10.\n"
+                "Pages purgeable: 1.\nFile-backed pages: 1000.\nPages inactive: 5000.\n"
+            )
+        limit = "" if self.wired_limit is None else f"iogpu.wired_limit_mb: {self.wired_limit}\n"
+        return f"hw.memsize: {16 << 30}\nkern.memorystatus_vm_pressure_level: {self.level}\n{limit}"
+
+
 def test_a_mac(tmp_path: Path) -> None:
-    from edgeserve.memory.vm_stat import parse
-
-    text = (
-        "Mach Virtual Memory Statistics: (page size of 16384 bytes)\nPages free: 100.\nPages speculative: 10.\n"
-        "Pages purgeable: 1.\nFile-backed pages: 1000.\nPages inactive: 5000.\n"
-    )
-    said = {"hw.memsize": "17179869184\n", "kern.memorystatus_vm_pressure_level": "1\n"}
-    asked: list[str] = []
-
-    def run(command: Sequence[str]) -> str:
-        asked.append(command[-1])
-        return text if command[0] == "vm_stat" else said[command[-1]]
-
-    mac = probe(tmp_path, platform="darwin", run=run)
-    assert parse(text).inactive == 5000 * 16384
+    said = Mac()
+    mac = probe(tmp_path, platform="darwin", run=said)
     assert mac.read().total == 16 << 30
-    assert mac.read().available == 1111 * 16384
+    assert mac.read().available == 1101 * 16384
     assert mac.read().process.total > 0
-    said["kern.memorystatus_vm_pressure_level"] = "4\n"
+    assert said.commands == 6
+    said.level = 4
     assert mac.read().system_pressure is SystemPressure.CRITICAL
     assert mac.read().available == 110 * 16384
-    assert asked.count("hw.memsize") == 1
+
+
+def test_before_a_runtime_tells_of_it_the_gpu_of_a_mac_is_known_by_its_working_set(tmp_path: Path) -> None:
+    said = Mac()
+    mac = probe(tmp_path, platform="darwin", run=said)
+    assert mac.read().accelerator == Accelerator(recommended=(16 << 30) * 2 // 3, unified=True)
+    said.wired_limit = 14000
+    assert mac.read().accelerator.recommended == 14000 * MB, "read anew, as it may be set at any time"
+    said.wired_limit = None
+    assert mac.read().accelerator == Accelerator()
+
+
+def test_what_a_runtime_tells_comes_before_what_the_system_tells(tmp_path: Path) -> None:
+    said, told = Mac(), Accelerator("metal", 11 << 30, 9 << 30, active=2 << 30, recommended=11 << 30, unified=True)
+    mac = probe(tmp_path, platform="darwin", run=said, accelerator=Told(told))
+    assert mac.read().accelerator == told
+
+
+def test_the_gpu_of_a_smaller_mac_is_smaller(tmp_path: Path) -> None:
+    said, told = Mac(), Accelerator("metal", 12 << 30, 9 << 30, active=2 << 30, recommended=12 << 30, unified=True)
+    assert probe(tmp_path, platform="darwin", run=said, override_mb=8192).read().accelerator.recommended == int(
+        (8 << 30) * 2 / 3
+    )
+    small = probe(tmp_path, platform="darwin", run=said, override_mb=8192, accelerator=Told(told))
+    assert small.read().accelerator.recommended == 6 << 30
+    large = probe(tmp_path, platform="darwin", run=said, override_mb=65536, accelerator=Told(told))
+    assert large.read().accelerator.recommended == 12 << 30
+
+
+class Told:
+    """An accelerator of which a runtime has told."""
+
+    def __init__(self, figures: Accelerator) -> None:
+        self.figures = figures
+
+    def read(self) -> Accelerator:
+        return self.figures
+
+    def clear_cache(self) -> None: ...
 
 
 @pytest.mark.parametrize(("override", "total", "available"), [(512, 512, 511.8), (4096, 1024, 512)])
