@@ -98,7 +98,12 @@ def build_pool(config: Config, store: Store, environ: Mapping[str, str]) -> Pool
     """Engines behind their gates, under one governor. Raises ModelMissing and ConfigError."""
     heap.tune()
     policy = read_policy(config.memory, environ, config.source)
-    governor = make_governor(policy, ledger=store.root.parent / "memory.json", devices=_named(catalog.DEVICES))
+    governor = make_governor(
+        policy,
+        ledger=store.root.parent / "memory.json",
+        devices=_named(catalog.DEVICES),
+        allocator=_named(catalog.ALLOCATOR)(),
+    )
     gates = []
     for spec in specs(config, store):
         pinned = config.engines[spec.job].pinned

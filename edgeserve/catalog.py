@@ -12,6 +12,8 @@ from edgeserve.sources.source import HubSource, PackageSource
 
 DEVICES = "engines.llama_devices:devices"
 """What tells of the accelerators' memory."""
+ALLOCATOR = "engines.mlx_memory:MlxAllocator"
+"""The runtime that keeps what it frees."""
 COMPANIONS: Mapping[Kind, Mapping[str, str]] = MappingProxyType({"asr": {"vad": "silero-vad"}})
 """Models that are pulled with every model of a kind, by the roles under which its engine is handed their files."""
 

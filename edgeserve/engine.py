@@ -100,6 +100,30 @@ class DeviceMemory:
     unified: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class AllocatorMemory:
+    """What a runtime's own allocator holds, in bytes: ``active`` in arrays, ``cached`` to be used again; ``peak``: the
+    most that was active since the last load. ``recommended``: what the GPU that it allocates on advises to take; None
+    on the processor."""
+
+    active: int
+    cached: int
+    peak: int
+    recommended: int | None = None
+
+
+class Allocator(Protocol):
+    """A runtime that keeps what it frees. Any thread."""
+
+    def read(self) -> AllocatorMemory | None:
+        """None until an engine has loaded the runtime, which this never does."""
+        ...
+
+    def clear_cache(self) -> None:
+        """Give back what it keeps; nothing before it is loaded."""
+        ...
+
+
 class Cancel(Protocol):
     """Asked between tokens and segments; ``threading.Event`` is one."""
 
@@ -162,6 +186,17 @@ class Thrifty(Protocol):
 
     def restore(self) -> None:
         """Take the next way up with the context and pictures that are configured. Called as ``shed`` is."""
+        ...
+
+
+@runtime_checkable
+class Limited(Protocol):
+    """An engine whose runtime can be told how much to take. Optional."""
+
+    def limit(self, memory: int, cache: int, wired: int | None) -> None:
+        """Bytes of the whole runtime: to allocate, to keep after use, and to pin, None where the system cannot.
+
+        Called as a step is, before each way up, with what memory allows then. Raises EngineFailure."""
         ...
 
 

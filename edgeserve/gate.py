@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 
-from edgeserve.engine import Engine, Rung
+from edgeserve.engine import Engine, Limited, Rung
 from edgeserve.errors import Busy, Cancelled, EdgeserveError, EngineFailure, NotSupported, ShuttingDown
 from edgeserve.ladder import Ladder
 from edgeserve.memory.governor import Governor, Reservation
@@ -131,6 +131,12 @@ class Gate(Ladder):
             yield
         finally:
             self._reserving = None
+
+    def _climb(self, rung: Rung) -> None:
+        """A runtime that can be told how much to take is told before each way up: memory may have changed."""
+        if self.rung < rung and isinstance(self.engine, Limited) and (limits := self._governor.limits()):
+            self.engine.limit(limits.memory, limits.cache, limits.wired)
+        super()._climb(rung)
 
     @contextlib.contextmanager
     def _hot(self, reservation: Reservation) -> Iterator[None]:

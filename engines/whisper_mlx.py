@@ -16,7 +16,7 @@ from typing import Any
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import INPUT_SAMPLE_RATE, SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
-from engines import pages
+from engines import mlx_memory, pages
 from engines.asr_families import cut
 
 TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -62,6 +62,10 @@ class MlxSpeechToText:
         import mlx.core as mx
 
         return Footprint(private=mx.get_active_memory() + mx.get_cache_memory() + self._own)
+
+    def limit(self, memory: int, cache: int, wired: int | None) -> None:
+        _load_runtime()
+        mlx_memory.limit(memory, cache, wired)
 
     def open(self) -> None:
         if self._model is not None:
@@ -269,6 +273,7 @@ def _loaded() -> bool:
 def _load_runtime() -> None:
     try:
         importlib.import_module("mlx_whisper")
+        mlx_memory.core()
     except ImportError as error:
         raise EngineFailure(
             f"this model runs on MLX, which is not installed here ({error}): pip install 'edgeserve[apple]', or see "

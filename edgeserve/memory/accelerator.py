@@ -1,10 +1,11 @@
-"""The accelerator as the runtimes see it: their own figures of its devices, added up."""
+"""The accelerator as the runtimes see it: their own figures of its devices, added up, and each device counted once."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
-from edgeserve.engine import DeviceMemory
+from edgeserve.engine import Allocator, AllocatorMemory, DeviceMemory
 from edgeserve.memory.readings import Accelerator
 
 Devices = Callable[[], Sequence[DeviceMemory]]
@@ -12,13 +13,19 @@ Devices = Callable[[], Sequence[DeviceMemory]]
 
 
 class DeviceReader:
-    """Reads ``devices``. ``held``: bytes that our engines say they hold there; a runtime knows only what is free."""
+    """Reads ``devices``, and ``mlx`` where there is one. ``held``: bytes that our engines say they hold on the devices;
+    their runtime knows only what is free."""
 
-    def __init__(self, devices: Devices, held: Callable[[], int] = lambda: 0) -> None:
+    def __init__(self, devices: Devices, held: Callable[[], int] = lambda: 0, mlx: Allocator | None = None) -> None:
         self.held = held
         self._devices = devices
+        self._mlx = mlx
 
     def read(self) -> Accelerator:
+        device, mlx = self._device(), self._mlx.read() if self._mlx else None
+        return device if mlx is None else joined(device, mlx)
+
+    def _device(self) -> Accelerator:
         devices = self._devices()
         if not devices:
             return Accelerator()
@@ -38,4 +45,28 @@ class DeviceReader:
         )
 
     def clear_cache(self) -> None:
-        """Nothing: llama.cpp frees device memory with the model or context that it is for."""
+        """MLX's. llama.cpp keeps none: it frees device memory with the model or context that it is for."""
+        if self._mlx:
+            self._mlx.clear_cache()
+
+
+def joined(device: Accelerator, mlx: AllocatorMemory) -> Accelerator:
+    """The GPU of a Mac, which llama.cpp (``device``) and MLX compute on both.
+
+    What Metal tells llama.cpp that the process holds there includes what MLX holds. Should it not, the larger of the
+    two is still no more than is really held.
+    """
+    if mlx.recommended is None:
+        return dataclasses.replace(device, mlx=mlx)  # on the processor: in the process's own memory
+    total = device.total or mlx.recommended
+    held = max(device.active, mlx.active + mlx.cached)
+    return Accelerator(
+        name="metal",
+        total=total,
+        free=max(0, total - held),
+        active=held - mlx.cached,
+        cached=mlx.cached,
+        recommended=total,
+        unified=True,
+        mlx=mlx,
+    )

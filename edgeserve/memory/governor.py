@@ -4,14 +4,15 @@ this room brings them together, runs the pressure loop, and tells what it knows.
 from __future__ import annotations
 
 import logging
+import platform
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from edgeserve.engine import Rung
+from edgeserve.engine import Allocator, Rung
 from edgeserve.errors import MemoryPressure
-from edgeserve.memory import code, heap, report
+from edgeserve.memory import code, heap, metal, report
 from edgeserve.memory.accelerator import DeviceReader, Devices
 from edgeserve.memory.admission import Admission, Reservation
 from edgeserve.memory.books import Books, Pause
@@ -21,7 +22,7 @@ from edgeserve.memory.history import StepRecord
 from edgeserve.memory.ledger import Ledger
 from edgeserve.memory.mover import Mover
 from edgeserve.memory.plan import Standing, may_step_down
-from edgeserve.memory.policy import MB, MemoryPolicy
+from edgeserve.memory.policy import GB, MB, MemoryPolicy
 from edgeserve.memory.pressure import Level, level_of, relief, used_percent
 from edgeserve.memory.probe import Probe
 from edgeserve.memory.readings import Readings
@@ -37,7 +38,8 @@ QUIET_SECONDS = 1.0
 
 class Governor:
     """``clock`` in seconds, the one that ``Resident.last_used`` is on; ``wait`` pauses on a held condition; ``wall`` in
-    seconds since the epoch; ``trim`` gives the process's free heap back, ``drop_code`` its libraries' pages."""
+    seconds since the epoch; ``trim`` gives the process's free heap back, ``drop_code`` its libraries' pages. ``macos``:
+    the system's version, () elsewhere."""
 
     def __init__(
         self,
@@ -50,6 +52,7 @@ class Governor:
         wall: Callable[[], float] = time.time,
         trim: Callable[[], None] = heap.trim,
         drop_code: Callable[[], int] = code.drop,
+        macos: tuple[int, ...] = (),
     ) -> None:
         self.policy = policy
         self.probe = probe
@@ -58,6 +61,8 @@ class Governor:
         self._admission = Admission(self.books, probe, self._mover)
         self._trim = trim
         self._drop_code = drop_code
+        self._macos = macos
+        self._limits: metal.MetalLimits | None = None
         self._emergency = threading.Lock()
         self._nudge = threading.Event()
         self._relieved_at = float("-inf")
@@ -105,6 +110,14 @@ class Governor:
         """The engine is hot: book what it takes and learn it for the next start. ``measured`` bytes, where the caller
         knows better than the engine's own footprint."""
         self._admission.settle(reservation, measured)
+
+    def limits(self) -> metal.MetalLimits | None:
+        """How much a runtime may take that can be told (``engine.Limited``), as memory stands now; None: it may take
+        what it likes."""
+        found = self._limits = metal.limits(self.probe.glance(), self._macos)
+        text = "MLX may take %.1f GB (%s), keep %.1f GB of it and pin %.1f GB"
+        log.info(text, found.memory / GB, found.winner, found.cache / GB, (found.wired or 0) / GB)
+        return found
 
     def release(self, reservation: Reservation) -> None:
         """The request is over; an engine that did not become hot gives its whole reservation back. Idempotent."""
@@ -222,7 +235,7 @@ class Governor:
 
     def stats(self) -> Json:
         self.books.observe()
-        return report.stats(self._situation(self.probe.read()), self.books, self.books.history)
+        return report.stats(self._situation(self.probe.read()), self.books, self.books.history, self._limits)
 
     def models(self) -> list[Json]:
         self.books.observe()
@@ -261,6 +274,10 @@ class OpenGovernor(Governor):
 
     reserve_if_free = reserve_at_once
 
+    def limits(self) -> metal.MetalLimits | None:
+        """None: nothing is limited."""
+        return None
+
     def check(self) -> None:
         """Never stops an answer."""
 
@@ -268,12 +285,15 @@ class OpenGovernor(Governor):
         """Moves nothing."""
 
 
-def make_governor(policy: MemoryPolicy, *, ledger: Path | None = None, devices: Devices = tuple) -> Governor:
+def make_governor(
+    policy: MemoryPolicy, *, ledger: Path | None = None, devices: Devices = tuple, allocator: Allocator | None = None
+) -> Governor:
     """A governor on this machine. ``ledger``: where learned peaks are kept; None forgets them at the end. ``devices``:
-    the accelerators, as a runtime tells them."""
-    reader = DeviceReader(devices)
+    the accelerators, as a runtime tells them. ``allocator``: MLX's."""
+    reader = DeviceReader(devices, mlx=allocator)
     probe = Probe(override_mb=policy.override_memory_mb, accelerator=reader)
     kind = Governor if policy.enabled else OpenGovernor
-    governor = kind(policy, probe, ledger=Ledger(ledger))
+    macos = tuple(int(part) for part in platform.mac_ver()[0].split(".") if part)
+    governor = kind(policy, probe, ledger=Ledger(ledger), macos=macos)
     reader.held = lambda: sum(entry.held.device for entry in governor.books)
     return governor

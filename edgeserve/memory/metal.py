@@ -1,12 +1,13 @@
-"""Limits for MLX: how much it may allocate, cache and pin. Pure, but for ``apply``, which is given the module.
+"""Limits for MLX: how much it may allocate, cache and pin. Pure; the engine sets them (``engine.Limited``).
 
-Re-read before each load: what other programs use changes (reference/eviction-versus-limits.md, the four candidates).
+Worked out anew before each load: what other programs use changes (reference/eviction-versus-limits.md, the four
+candidates).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from edgeserve.memory.policy import GB
 from edgeserve.memory.readings import Readings
@@ -25,12 +26,13 @@ WIRED_SINCE = (15, 0)
 
 @dataclass(frozen=True, slots=True)
 class MetalLimits:
-    """Bytes. ``wired`` is None where the system cannot pin. ``winner``: the candidate that set ``memory``."""
+    """Bytes. ``wired`` is None where the system cannot pin. ``winner``: which of ``candidates`` set ``memory``."""
 
     memory: int
     cache: int
     wired: int | None
     winner: str
+    candidates: Mapping[str, int]
 
 
 def limits(readings: Readings, macos: tuple[int, ...] = (), *, cache_fraction: float = CACHE_FRACTION) -> MetalLimits:
@@ -49,12 +51,4 @@ def limits(readings: Readings, macos: tuple[int, ...] = (), *, cache_fraction: f
     winner = min(valid, key=lambda name: valid[name], default="least")
     memory = valid.get(winner, LEAST)
     wired = min(recommended, memory) if recommended and macos >= WIRED_SINCE else None
-    return MetalLimits(memory, int(memory * cache_fraction), wired, winner)
-
-
-def apply(mx: Any, limits: MetalLimits) -> None:
-    """Set them. ``mx`` is the module ``mlx.core``; outside macOS it accepts them and enforces nothing."""
-    mx.set_memory_limit(limits.memory)
-    mx.set_cache_limit(limits.cache)
-    if limits.wired is not None:
-        mx.set_wired_limit(limits.wired)
+    return MetalLimits(memory, int(memory * cache_fraction), wired, winner, candidates)

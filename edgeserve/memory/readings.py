@@ -6,6 +6,8 @@ import enum
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from edgeserve.engine import AllocatorMemory
+
 
 @dataclass(frozen=True, slots=True)
 class ProcessMemory:
@@ -26,7 +28,9 @@ class ProcessMemory:
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """Memory of a GPU. ``unified``: it is the machine's own (Apple, Jetson). ``recommended``: the driver's advice."""
+    """Memory of a GPU. ``unified``: it is the machine's own (Apple, Jetson). ``recommended``: the driver's advice, also
+    before a runtime has told of the GPU. ``mlx``: what MLX's allocator tells, on a GPU or not; None until it is loaded.
+    """
 
     name: str = "none"
     total: int = 0
@@ -35,6 +39,7 @@ class Accelerator:
     cached: int = 0
     recommended: int | None = None
     unified: bool = False
+    mlx: AllocatorMemory | None = None
 
     @property
     def has_own_memory(self) -> bool:

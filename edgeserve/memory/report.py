@@ -15,6 +15,7 @@ from edgeserve.memory.budget import Budget
 from edgeserve.memory.entry import Entry
 from edgeserve.memory.heap import HeapUsage
 from edgeserve.memory.history import History, quantization
+from edgeserve.memory.metal import MetalLimits
 from edgeserve.memory.policy import MB
 from edgeserve.memory.pressure import Level
 from edgeserve.memory.readings import Accelerator, Readings
@@ -49,8 +50,9 @@ def share(part: float, whole: float) -> float:
     return round(100 * part / whole, 1) if whole else 0.0
 
 
-def stats(now: Situation, entries: Iterable[Entry], history: History) -> Json:
-    """GET /memory/stats. ``used_percent`` is of the total; ``budget_used_percent`` is what the pressure goes by."""
+def stats(now: Situation, entries: Iterable[Entry], history: History, limits: MetalLimits | None = None) -> Json:
+    """GET /memory/stats. ``used_percent`` is of the total; ``budget_used_percent`` is what the pressure goes by.
+    ``limits``: those that MLX was given for its last load."""
     entries = list(entries)
     readings, counts = now.readings, history.counts
     accelerator, own = readings.accelerator, readings.accelerator.has_own_memory
@@ -74,6 +76,7 @@ def stats(now: Situation, entries: Iterable[Entry], history: History) -> Json:
         "cpu_used_mb": mb(sum(one.held.host for one in warm)),
         "pss_anon_mb": round(readings.process.anon / MB, 1),
         "pss_file_mb": round(readings.process.file / MB, 1),
+        "mlx": _mlx(accelerator, limits),
         "models_loaded": sum(one.resident.rung is Rung.HOT for one in entries),
         "models_offloaded": len(warm),
         "pressure_level": now.level.name,
@@ -81,6 +84,23 @@ def stats(now: Situation, entries: Iterable[Entry], history: History) -> Json:
         "total_offloads": counts["offloaded"],
         "total_restorations": counts["restored"],
         "total_unloads": counts["unloaded"],
+    }
+
+
+def _mlx(accelerator: Accelerator, limits: MetalLimits | None) -> Json | None:
+    """None until an engine has loaded it. Its limits are None where the governor is off."""
+    if accelerator.mlx is None:
+        return None
+    told = accelerator.mlx
+    return {
+        "active_mb": round(told.active / MB, 1),
+        "cache_mb": round(told.cached / MB, 1),
+        "peak_mb": round(told.peak / MB, 1),
+        "limit_mb": limits and mb(limits.memory),
+        "limit_winner": limits and limits.winner,
+        "limit_candidates_mb": limits and {name: mb(size) for name, size in limits.candidates.items()},
+        "cache_limit_mb": limits and mb(limits.cache),
+        "wired_limit_mb": None if limits is None or limits.wired is None else mb(limits.wired),
     }
 
 

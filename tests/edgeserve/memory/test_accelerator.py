@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
-from edgeserve.engine import DeviceMemory
-from edgeserve.memory.accelerator import DeviceReader
+from edgeserve.engine import AllocatorMemory, DeviceMemory
+from edgeserve.memory.accelerator import DeviceReader, joined
 from edgeserve.memory.governor import make_governor
 from edgeserve.memory.policy import GB, MemoryPolicy
 from edgeserve.memory.readings import Accelerator
@@ -49,3 +51,76 @@ def test_the_reports_show_the_card() -> None:
 def test_without_one_the_reports_say_so() -> None:
     told = make_governor(MemoryPolicy()).stats()
     assert (told["accelerator"], told["cuda_available"]) == ("none", False)
+
+
+class Mlx:
+    """MLX's allocator, as it would tell."""
+
+    def __init__(self, told: AllocatorMemory | None) -> None:
+        self.told = told
+        self.cleared = 0
+
+    def read(self) -> AllocatorMemory | None:
+        return self.told
+
+    def clear_cache(self) -> None:
+        self.cleared += 1
+        if self.told:
+            self.told = dataclasses.replace(self.told, cached=0)
+
+
+ON_METAL = AllocatorMemory(active=2 * GB, cached=GB, peak=3 * GB, recommended=36 * GB)
+ON_PROCESSOR = AllocatorMemory(active=2 * GB, cached=0, peak=3 * GB)
+LLAMA = Accelerator("metal", 36 * GB, 30 * GB, active=6 * GB, recommended=36 * GB, unified=True)
+
+
+@pytest.mark.parametrize(
+    ("device", "mlx", "figures"),
+    [
+        # Metal tells llama.cpp what the whole process holds: 3 of the 6 GB are MLX's.
+        (LLAMA, ON_METAL, ("metal", 36 * GB, 30 * GB, 5 * GB, GB, 36 * GB)),
+        # MLX alone: llama.cpp is not loaded, or was built for the processor.
+        (Accelerator(), ON_METAL, ("metal", 36 * GB, 33 * GB, 2 * GB, GB, 36 * GB)),
+        # Should Metal tell llama.cpp of its own only, what MLX holds is still counted.
+        (
+            dataclasses.replace(LLAMA, free=35 * GB, active=GB),
+            ON_METAL,
+            ("metal", 36 * GB, 33 * GB, 2 * GB, GB, 36 * GB),
+        ),
+    ],
+)
+def test_the_gpu_that_two_runtimes_use_is_counted_once(
+    device: Accelerator, mlx: AllocatorMemory, figures: tuple[object, ...]
+) -> None:
+    found = joined(device, mlx)
+    assert (found.name, found.total, found.free, found.active, found.cached, found.recommended) == figures
+    assert found.unified
+    assert found.mlx is mlx
+
+
+@pytest.mark.parametrize("device", [Accelerator(), Accelerator("cuda", 8 * GB, 5 * GB, active=2 * GB)])
+def test_on_the_processor_mlx_takes_nothing_of_a_gpu(device: Accelerator) -> None:
+    assert joined(device, ON_PROCESSOR) == dataclasses.replace(device, mlx=ON_PROCESSOR)
+
+
+def test_until_mlx_is_loaded_nothing_is_told_of_it() -> None:
+    mlx = Mlx(None)
+    governor = make_governor(MemoryPolicy(), allocator=mlx)
+    assert governor.stats()["mlx"] is None
+    governor.defragment()
+    assert governor.stats()["mlx"] is None
+
+
+def test_the_reports_show_what_mlx_holds_and_defragment_clears_its_cache() -> None:
+    mlx = Mlx(ON_METAL)
+    governor = make_governor(MemoryPolicy(), allocator=mlx)
+    told = governor.stats()["mlx"]
+    assert isinstance(told, dict)
+    assert (told["active_mb"], told["cache_mb"], told["peak_mb"]) == (2048, 1024, 3072)
+    assert (told["limit_mb"], told["limit_winner"], told["wired_limit_mb"]) == (None, None, None)
+    split = governor.fragmentation()
+    assert (split["allocated_mb"], split["reserved_mb"], split["fragmentation_mb"]) == (2048, 3072, 1024)
+    assert split["fragmentation_percent"] == 33.3
+    governor.defragment()
+    assert mlx.cleared == 1
+    assert governor.fragmentation()["fragmentation_mb"] == 0

@@ -1,4 +1,4 @@
-"""MLX's limits: the reference's own example, each candidate as the winner, and that they are set."""
+"""MLX's limits: the reference's own example, and each candidate as the winner."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.memory import readings
 
-from edgeserve.memory.metal import CACHE_FRACTION, LEAST, MetalLimits, apply, limits
+from edgeserve.memory.metal import CACHE_FRACTION, LEAST, limits
 from edgeserve.memory.policy import GB
 from edgeserve.memory.readings import Accelerator
 
@@ -58,17 +58,10 @@ def test_no_limit_is_below_the_least_or_above_what_apple_says(
     assert found.wired is None or found.wired <= found.memory
 
 
-class Recorder:
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, int]] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda size: self.calls.append((name, size))
-
-
-def test_they_are_set_on_the_module_that_is_given() -> None:
-    mx = Recorder()
-    apply(mx, MetalLimits(100, 25, None, "x"))
-    apply(mx, MetalLimits(100, 25, 50, "x"))
-    plain = [("set_memory_limit", 100), ("set_cache_limit", 25)]
-    assert mx.calls == [*plain, *plain, ("set_wired_limit", 50)]
+def test_the_candidates_are_told() -> None:
+    assert limits(mac(48, 33, 46)).candidates == {
+        "fraction_of_total": int(48 * GB * 0.7),
+        "total_minus_reserve": 45 * GB,
+        "apple_recommended": 46 * GB,
+        "adaptive_available": 30 * GB,
+    }

@@ -1,0 +1,53 @@
+"""Memory of MLX, as its allocator tells it, and its limits."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from edgeserve.engine import AllocatorMemory
+
+
+@functools.cache
+def core() -> Any:
+    """The module ``mlx.core``, loaded once. Raises ImportError."""
+    import mlx.core
+
+    return mlx.core
+
+
+def limit(memory: int, cache: int, wired: int | None) -> None:
+    """Bytes. The peak starts anew.
+
+    MLX waits for memory beyond ``memory`` before it takes more, gives cached arrays back beyond ``cache``, and keeps
+    ``wired`` resident. Its build for the processor takes all three and keeps to the second only.
+    """
+    mx = core()
+    mx.set_memory_limit(memory)
+    mx.set_cache_limit(cache)
+    if wired is not None:
+        mx.set_wired_limit(wired)
+    mx.reset_peak_memory()
+
+
+class MlxAllocator:
+    def read(self) -> AllocatorMemory | None:
+        """None until an engine has loaded MLX."""
+        if not core.cache_info().currsize:
+            return None
+        mx = core()
+        return AllocatorMemory(
+            active=mx.get_active_memory(),
+            cached=mx.get_cache_memory(),
+            peak=mx.get_peak_memory(),
+            recommended=_recommended(),
+        )
+
+    def clear_cache(self) -> None:
+        if core.cache_info().currsize:
+            core().clear_cache()
+
+
+def _recommended() -> int | None:
+    mx = core()
+    return int(mx.device_info()["max_recommended_working_set_size"]) if mx.metal.is_available() else None
