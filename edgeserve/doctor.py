@@ -102,7 +102,8 @@ def judge(model: Model, machine: Machine) -> Fit:
 
 def examine(facts: Facts) -> list[Finding]:
     """Everything that is missing, errors first."""
-    findings = [*_settings(facts), *_runtimes(facts), *_models(facts), *_acceleration(facts.machine)]
+    findings = [*_settings(facts), *_runtimes(facts), *_models(facts)]
+    findings += [*_acceleration(facts.machine), *_collector(facts.machine)]
     return sorted(findings, key=lambda finding: finding.level != "error")
 
 
@@ -166,3 +167,14 @@ def _acceleration(machine: Machine) -> Iterator[Finding]:
         f'CMAKE_ARGS="-DGGML_{backend}=on" python -m pip install --force-reinstall --no-cache-dir --no-deps '
         "llama-cpp-python",
     )
+
+
+def _collector(machine: Machine) -> Iterator[Finding]:
+    """Where the usual reserve keeps macOS from running short, it has no reason to take the GPU's memory back."""
+    metal = any(one.version and one.detail in ("GPU offload", "Metal") for one in machine.runtimes)
+    if machine.dedicated and machine.wired_collector and metal:
+        yield Finding(
+            "hint",
+            "so little is left to macOS (os_reserve_gb) that it may take the GPU's memory back from under a model",
+            "sudo sysctl iogpu.disable_wired_collector=1 (until the next start of the machine; docs/apple.md)",
+        )

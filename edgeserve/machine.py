@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgeserve.memory.budget import budget
+from edgeserve.memory.budget import budget, os_reserve
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.memory.probe import Probe
 
@@ -57,6 +57,8 @@ class Machine:
     ``memory_limit`` is the smallest limit of a control group, None without one; ``memory_budget`` what the memory
     policy lets all engines together take at most, the smallest of ``memory_candidates`` by name. ``memory_stall``:
     percent of the last ten seconds in which tasks waited for memory, None where the kernel does not tell.
+    ``dedicated``: the system is left less than a machine of this size leaves by default. ``wired_collector``: macOS
+    takes the GPU's memory back under pressure; None elsewhere.
     """
 
     system: str
@@ -70,6 +72,8 @@ class Machine:
     memory_budget: int
     memory_candidates: Mapping[str, int]
     memory_stall: float | None
+    dedicated: bool
+    wired_collector: bool | None
     disk_path: str
     disk_free: int
     python: str
@@ -100,6 +104,8 @@ def read(models_dir: Path, policy: MemoryPolicy, environ: Mapping[str, str]) -> 
         memory_budget=limits.usable,
         memory_candidates=dict(limits.candidates),
         memory_stall=memory.stall.some if memory.stall else None,
+        dedicated=os_reserve(memory.machine_total, policy) < os_reserve(memory.machine_total, MemoryPolicy()),
+        wired_collector=read_wired_collector(),
         disk_path=str(models_dir),
         disk_free=shutil.disk_usage(there).free,
         python=f"{platform.python_version()} ({sys.executable})",
@@ -140,6 +146,11 @@ def read_processor(cpuinfo: Path) -> tuple[str, tuple[str, ...]]:
     board = Path("/proc/device-tree/model")
     name = fields.get("model name") or (board.read_text(errors="replace").strip("\0 \n") if board.is_file() else "")
     return name or platform.processor() or "unknown", tuple(one for one in CPU_FEATURES if one in has)
+
+
+def read_wired_collector(ask: Callable[[str], str] | None = None) -> bool | None:
+    """By what ``sysctl`` says of its switch; None where there is none."""
+    return {"0": True, "1": False}.get((ask or _sysctl)("iogpu.disable_wired_collector"))
 
 
 def first_command(*names: str | None) -> str | None:

@@ -45,6 +45,11 @@ class Accelerator:
     def has_own_memory(self) -> bool:
         return self.total > 0 and not self.unified
 
+    @property
+    def is_apple(self) -> bool:
+        """Metal's; before a runtime has told of it, only a Mac advises."""
+        return self.unified and self.name in ("metal", "none")
+
 
 class AcceleratorReader(Protocol):
     """The backends' own device memory, behind one door; any thread."""

@@ -64,6 +64,9 @@ def advice(
     if alone and budget.winner == "fraction_of_total" and wanted <= (1 - LEAST_RESERVE) * readings.total:
         percent = math.ceil(100 * wanted / readings.total) / 100
         return f"Set EDGESERVE_GPU_MEMORY_MAX_PERCENT={percent:.2f} to make it fit, or choose {smaller}"
+    if alone and budget.winner == "accelerator_recommended" and readings.accelerator.is_apple:
+        limit = f"sudo sysctl iogpu.wired_limit_mb={math.ceil(wanted / MB)}"
+        return f"Let the GPU take more with `{limit}` (docs/apple.md) to make it fit, or choose {smaller}"
     # 3.
     if pinned:
         return f"Remove pinned = true from {', '.join(f'[{job}]' for job in pinned)}, or choose {smaller}"

@@ -127,3 +127,31 @@ def test_wrong_settings_are_an_error() -> None:
 def test_settings_without_an_engine_are_a_hint() -> None:
     (finding,) = examine(Facts(BOX, (), "models.toml"))
     assert finding.level == "hint"
+
+
+METAL = dataclasses.replace(LLAMA, detail="GPU offload")
+SERVER = box(system="macOS 26.5", dedicated=True, wired_collector=True, runtimes=(METAL, ORT, NO_MLX))
+
+
+def test_the_wired_collector_matters_on_a_dedicated_mac() -> None:
+    (finding,) = examine(Facts(SERVER, (CHAT,)))
+    assert (finding.level, finding.fix.split(" (")[0]) == ("hint", "sudo sysctl iogpu.disable_wired_collector=1")
+
+
+def test_it_matters_to_mlx_as_well() -> None:
+    mlx = dataclasses.replace(SERVER, runtimes=(LLAMA, ORT, Runtime("mlx", "0.32.4", "Metal")))
+    assert len(examine(Facts(mlx, (CHAT,)))) == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"dedicated": False},
+        {"wired_collector": False},
+        {"wired_collector": None},
+        {"runtimes": (LLAMA, ORT, NO_MLX)},
+        {"runtimes": (LLAMA, ORT, Runtime("mlx", "0.32.4", "CPU only"))},
+    ],
+)
+def test_elsewhere_the_wired_collector_does_not_matter(changes: dict[str, Any]) -> None:
+    assert examine(Facts(dataclasses.replace(SERVER, **changes), (CHAT,))) == []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.memory import FakeResident, World
 
-from edgeserve.engine import ModelSpec, Rung
+from edgeserve.engine import AllocatorMemory, Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure
 from edgeserve.gate import Gate
 from edgeserve.memory.governor import Governor, OpenGovernor
@@ -42,11 +42,13 @@ class LimitedEngine(FakeSpeechToText):
         self.limits.append((memory, cache, wired))
 
 
-def on_a_mac(kind: type[Governor] = Governor, macos: tuple[int, ...] = (15, 1)) -> tuple[World, Gate, LimitedEngine]:
+def on_a_mac(
+    kind: type[Governor] = Governor, macos: tuple[int, ...] = (15, 1), private: int = 100
+) -> tuple[World, Gate, LimitedEngine]:
     world = World(MAC, FakeResident("llm"), kind=kind)
     world.probe.accelerator = Metal()
     world.governor._macos = macos
-    engine = LimitedEngine(ModelSpec("asr", "whisper", "", options={"private": 100}))
+    engine = LimitedEngine(ModelSpec("asr", "whisper", "", options={"private_mb": private, "mapped_mb": 0}))
     gate = Gate(engine, world.governor, clock=world.clock)
     world.governor.adopt(gate)
     return world, gate, engine
@@ -64,6 +66,24 @@ def test_before_each_way_up_with_what_memory_allows_then() -> None:
     world.probe.others = 20 * GB
     gate.preload()
     assert [memory for memory, _, _ in engine.limits] == [30 * GB, 25 * GB]
+
+
+def test_they_are_drawn_once_the_memory_of_others_has_come_back() -> None:
+    world, gate, engine = on_a_mac(private=9_000)
+    llm = world.residents["llm"]
+    llm.says = llm.takes = Footprint(private=26_000 * MB)
+    world.heat("llm")
+    world.later(60)
+    world.probe.others = 15 * GB
+
+    def late() -> None:
+        world.probe.late, world.probe.returning = 28_000 * MB, 1_000 * MB
+
+    llm.before_step = late
+    gate.preload()
+    assert llm.rung is Rung.WARM
+    assert set(world.waits) == {0.5}, "the switch gate"
+    assert engine.limits[0][0] >= 9_000 * MB - 3 * GB, "not the 2.7 GB that it found at first"
 
 
 def test_they_are_logged_and_told(caplog: pytest.LogCaptureFixture) -> None:
@@ -93,8 +113,6 @@ def test_they_are_logged_and_told(caplog: pytest.LogCaptureFixture) -> None:
 
 class Loaded(Metal):
     def read(self) -> Accelerator:
-        from edgeserve.engine import AllocatorMemory
-
         return Accelerator(mlx=AllocatorMemory(100 * MB, 10 * MB, 200 * MB))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from edgeserve import machine
-from edgeserve.machine import Runtime, ask_runtime, first_command, read_processor
+from edgeserve.machine import Runtime, ask_runtime, first_command, read_processor, read_wired_collector
 from edgeserve.memory.policy import MemoryPolicy
 
 X86 = "processor\t: 0\nmodel name\t: Intel(R) N100\nflags\t\t: fpu sse avx avx2 fma\n\nprocessor\t: 1\nmodel name\t: x"
@@ -94,3 +94,27 @@ def test_a_reading_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert here.cores >= 1
     assert here.c_compiler == sys.executable
     assert [runtime.name for runtime in here.runtimes] == list(machine.RUNTIMES)
+
+
+@pytest.mark.parametrize(("told", "on"), [("0", True), ("1", False), ("", None)])
+def test_the_wired_collector(told: str, on: bool | None) -> None:
+    """`sysctl -n iogpu.disable_wired_collector`; nothing is printed where there is no such switch."""
+    asked: list[str] = []
+
+    def ask(name: str) -> str:
+        asked.append(name)
+        return told
+
+    assert read_wired_collector(ask) is on
+    assert asked == ["iogpu.disable_wired_collector"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "dedicated"),
+    [(MemoryPolicy(), False), (MemoryPolicy(os_reserve_gb=0.01), True), (MemoryPolicy(os_reserve_gb=12), False)],
+)
+def test_a_machine_that_leaves_the_system_little_is_dedicated(
+    policy: MemoryPolicy, dedicated: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "ask_runtime", lambda name: Runtime(name, "1", "asked"))
+    assert machine.read(tmp_path, policy, {}).dedicated is dedicated

@@ -10,6 +10,7 @@ from support.memory import FakeResident, World
 from edgeserve.engine import Job, Rung
 from edgeserve.errors import DoesNotFit
 from edgeserve.memory.policy import GB, MB
+from edgeserve.memory.readings import Accelerator, AcceleratorReader, NullAccelerator
 
 
 def switching(late: int, returning: int, job: Job = "llm", size: int = 600, total: int = 1000) -> World:
@@ -59,9 +60,30 @@ def test_the_gate_gives_up_after_ten_seconds_with_the_figure_and_goes_on(caplog:
     assert world.residents["llm"].rung is Rung.HOT
 
 
+class Unified:
+    """Apple's GPU, which advises no less than there is."""
+
+    def read(self) -> Accelerator:
+        return Accelerator("metal", 40_000 * MB, 40_000 * MB, recommended=40_000 * MB, unified=True)
+
+    def clear_cache(self) -> None: ...
+
+
+def switch_to(job: Job, private: bool, accelerator: AcceleratorReader) -> World:
+    """Mapped weights, or in memory of the runtime's own, as MLX's are."""
+    wanted = FakeResident(job, 0, 30_000) if private else FakeResident(job, 30_000)
+    world = World(40_000, wanted, FakeResident("llm", 0, 20_000))
+    world.probe.accelerator = accelerator
+    return world
+
+
+@pytest.mark.parametrize("accelerator", [NullAccelerator(), Unified()])
+@pytest.mark.parametrize("private", [False, True])
 @pytest.mark.parametrize(("job", "cap"), [("vision", 20), ("asr", 10), ("tts", 10)])
-def test_the_gate_asks_for_no_more_than_its_cap(job: Job, cap: int) -> None:
-    world = World(40_000, FakeResident(job, 30_000), FakeResident("llm", 0, 20_000))
+def test_the_gate_asks_for_no_more_than_its_cap(
+    job: Job, cap: int, private: bool, accelerator: AcceleratorReader
+) -> None:
+    world = switch_to(job, private, accelerator)
     llm = world.heat("llm")
     world.later(60)
     llm.before_step = lambda: setattr(world.probe, "others", 40_000 * MB - cap * GB)
@@ -69,7 +91,7 @@ def test_the_gate_asks_for_no_more_than_its_cap(job: Job, cap: int) -> None:
         world.governor.reserve(world.residents[job])
     assert world.waits == [], "the cap is there: what is short beyond it is for the plan to say"
 
-    world = World(40_000, FakeResident(job, 30_000), FakeResident("llm", 0, 20_000))
+    world = switch_to(job, private, accelerator)
     llm = world.heat("llm")
     world.later(60)
     llm.before_step = lambda: setattr(world.probe, "others", 40_000 * MB - cap * GB + 1)
