@@ -20,13 +20,14 @@ def limit(memory: int, cache: int, wired: int | None) -> None:
     """Bytes. The peak starts anew.
 
     MLX waits for memory beyond ``memory`` before it takes more, gives cached arrays back beyond ``cache``, and keeps
-    ``wired`` resident. Its build for the processor takes all three and keeps to the second only.
+    ``wired`` resident, of which it refuses more than Metal recommends. Its build for the processor takes all three and
+    enforces nothing.
     """
     mx = core()
     mx.set_memory_limit(memory)
     mx.set_cache_limit(cache)
     if wired is not None:
-        mx.set_wired_limit(wired)
+        mx.set_wired_limit(min(wired, _recommended() or wired))
     mx.reset_peak_memory()
 
 
