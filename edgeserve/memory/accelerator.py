@@ -14,10 +14,11 @@ Devices = Callable[[], Sequence[DeviceMemory]]
 
 class DeviceReader:
     """Reads ``devices``, and ``mlx`` where there is one. ``held``: bytes that our engines say they hold on the devices;
-    their runtime knows only what is free."""
+    their runtime knows only what is free. ``mapped``: of their weights, what is mapped from files."""
 
     def __init__(self, devices: Devices, held: Callable[[], int] = lambda: 0, mlx: Allocator | None = None) -> None:
         self.held = held
+        self.mapped: Callable[[], int] = lambda: 0
         self._devices = devices
         self._mlx = mlx
 
@@ -32,13 +33,14 @@ class DeviceReader:
         # Two backends in one build, such as CUDA and Vulkan, list the same card twice.
         same = [one for one in devices if one.name == devices[0].name]
         total, free = sum(one.total for one in same), sum(one.free for one in same)
-        unified = all(one.unified for one in same)
+        unified, metal = all(one.unified for one in same), devices[0].name == "metal"
         return Accelerator(
             name=devices[0].name,
             total=total,
             free=free,
-            # Metal counts the process's own; elsewhere others' memory is missing from what is free as well.
-            active=total - free if devices[0].name == "metal" else min(total - free, self.held()),
+            # Metal counts the process's own, and with it weights that are used where they are mapped: booked as such,
+            # and droppable. Elsewhere others' memory is missing from what is free as well.
+            active=max(0, total - free - self.mapped()) if metal else min(total - free, self.held()),
             # The total of a unified device is what its driver advises to take.
             recommended=total if unified else None,
             unified=unified,
@@ -63,7 +65,7 @@ def joined(device: Accelerator, mlx: AllocatorMemory) -> Accelerator:
     return Accelerator(
         name="metal",
         total=total,
-        free=max(0, total - held),
+        free=max(0, min(device.free, total - held) if device.total else total - held),
         active=held - mlx.cached,
         cached=mlx.cached,
         recommended=total,

@@ -81,6 +81,20 @@ class Books:
         """What all hold: the sum of the rungs and of the requests under way."""
         return booked(self.standings(), {})
 
+    def device_held(self) -> int:
+        """Bytes on accelerators with memory of their own."""
+        return sum(entry.held.device for entry in self)
+
+    def device_mapped(self) -> int:
+        """Bytes of mapped weights that an accelerator may use where they are: llama.cpp's, each file once."""
+        found: dict[str, int] = {}
+        for entry in self:
+            spec = entry.resident.spec
+            if spec.job in ("llm", "vision") and spec.device != "cpu":
+                weights = str(spec.files.get("model", spec.job))
+                found[weights] = max(found.get(weights, 0), entry.held.mapped)
+        return sum(found.values())
+
     def decide(
         self,
         need: Need,

@@ -295,5 +295,5 @@ def make_governor(
     kind = Governor if policy.enabled else OpenGovernor
     macos = tuple(int(part) for part in platform.mac_ver()[0].split(".") if part)
     governor = kind(policy, probe, ledger=Ledger(ledger), macos=macos)
-    reader.held = lambda: sum(entry.held.device for entry in governor.books)
+    reader.held, reader.mapped = governor.books.device_held, governor.books.device_mapped
     return governor

@@ -102,8 +102,10 @@ class Mover:
 
 
 def freed(before: Readings, after: Readings) -> int:
-    """Bytes that came back: of the process's share, and of an accelerator's own memory."""
+    """Bytes that came back: of the process's share, and of an accelerator's own memory. Of one that shares the
+    machine's, the larger figure: the process's share may or may not count what lies there."""
     host = max(0, before.process.total - after.process.total)
-    if not before.accelerator.has_own_memory:
-        return host
-    return host + max(0, after.accelerator.free - before.accelerator.free)
+    old, new = before.accelerator, after.accelerator
+    if old.has_own_memory:
+        return host + max(0, new.free - old.free)
+    return max(host, new.free - old.free) if old.unified and new.total == old.total else host

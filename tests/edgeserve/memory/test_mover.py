@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 
 import pytest
@@ -95,8 +96,15 @@ def test_an_accelerators_memory_counts_as_freed() -> None:
     before = readings(accelerator=Accelerator("cuda", total=8 * GB, free=2 * GB))
     after = readings(accelerator=Accelerator("cuda", total=8 * GB, free=5 * GB))
     assert freed(before, after) == 3 * GB
-    unified = readings(accelerator=Accelerator("metal", total=8 * GB, free=2 * GB, unified=True))
-    assert freed(unified, unified) == 0
+    unified = Accelerator("metal", total=8 * GB, free=2 * GB, unified=True)
+    held = readings(anon=3 * GB, accelerator=unified)
+    assert freed(held, held) == 0
+    assert freed(held, readings(anon=GB, accelerator=unified)) == 2 * GB
+    less = dataclasses.replace(unified, free=5 * GB)
+    assert freed(held, readings(anon=3 * GB, accelerator=less)) == 3 * GB, "the process does not count the GPU's"
+    assert freed(held, readings(anon=0, accelerator=less)) == 3 * GB, "or it does"
+    told_first = readings(anon=3 * GB, accelerator=Accelerator(recommended=8 * GB, unified=True))
+    assert freed(told_first, readings(anon=3 * GB, accelerator=less)) == 0
     grown = type(before)(0.0, GB, GB, ProcessMemory(total=5))
     assert freed(readings(), grown) == 0
 
