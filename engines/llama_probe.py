@@ -13,10 +13,11 @@ import logging
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from edgeserve.engine import Device
+from edgeserve.engine import Device, DeviceMemory
 from edgeserve.errors import EngineFailure
 from engines import pages
 from engines.llama_options import LlamaOptions, context_size
@@ -33,7 +34,8 @@ _CACHE = re.compile(r"(?:kv_cache|memory_recurrent)\w*:\s*size\s*=\s*([\d.]+) Mi
 @dataclasses.dataclass(frozen=True, slots=True)
 class Layout:
     """Bytes: ``model`` private to the open model (its vocabulary), ``context`` private to one context (cache and
-    buffers), ``device`` on an accelerator; ``token`` and ``device_token``: what one token of context makes of these."""
+    buffers), ``device`` on an accelerator with memory of its own; ``token`` and ``device_token``: what one token of
+    context makes of these."""
 
     model: int
     context: int
@@ -58,6 +60,7 @@ def measure(path: Path, device: Device, options: LlamaOptions) -> Layout | None:
 
 def lay_out(path: Path, device: Device, options: LlamaOptions) -> Layout:
     """In this process. Raises EngineFailure, or llama.cpp aborts."""
+    from engines.llama_devices import devices
     from engines.llama_model import model_parameters
     from engines.llama_runtime import llama, why
 
@@ -72,15 +75,15 @@ def lay_out(path: Path, device: Device, options: LlamaOptions) -> Layout:
         raise EngineFailure(f"{path}: llama.cpp cannot load it{why()}")
     opened = pages.private_bytes()
     size = context_size(options, int(runtime.llama_model_n_ctx_train(model)))
-    host, on_device = _context(model, options, size, offloads)
+    weights, known = path.stat().st_size if offloads else 0, devices()
+    host, on_device = placed(*_context(model, options, size, offloads), weights, known)
     graph = max(0, pages.private_bytes() - opened)
     # Half of it, since what a sliding window bounds does not grow with the context.
-    half = _context(model, options, size // 2, offloads)
+    half = placed(*_context(model, options, size // 2, offloads), weights, known)
     token, device_token = (
         (full - part) // (size - size // 2) for full, part in zip((host, on_device), half, strict=True)
     )
-    weights = path.stat().st_size if offloads else 0
-    return Layout(max(0, opened - before), graph + host, on_device + weights, token, device_token)
+    return Layout(max(0, opened - before), graph + host, on_device, token, device_token)
 
 
 def _context(model: Any, options: LlamaOptions, size: int, offloads: bool) -> tuple[int, int]:
@@ -94,6 +97,14 @@ def _context(model: Any, options: LlamaOptions, size: int, offloads: bool) -> tu
         if not llama().llama_init_from_model(model, parameters):
             raise EngineFailure(f"no context of {size} tokens can be laid out{why()}")
     return buffers(lines, offloads)
+
+
+def placed(host: int, device: int, weights: int, devices: Sequence[DeviceMemory]) -> tuple[int, int]:
+    """Bytes of the host's memory and of a device's own. Metal's is the host's, and it uses weights where they are
+    mapped."""
+    if any(one.name == "metal" for one in devices):
+        return host + device, 0
+    return host, device + weights
 
 
 def buffers(lines: list[str], offloads: bool) -> tuple[int, int]:

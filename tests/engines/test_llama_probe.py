@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from edgeserve.engine import DeviceMemory
 from engines import llama_probe
 from engines.llama_options import LlamaOptions
 
@@ -29,6 +30,19 @@ def test_buffers_of_an_accelerator() -> None:
     host, device = llama_probe.buffers(lines, offloads=True)
     assert host == int(2.25 * MB)
     assert device == int(67.75 * MB)
+
+
+@pytest.mark.parametrize(
+    ("devices", "expected"),
+    [
+        ((), (2, 68 + 500)),
+        ((DeviceMemory("cuda", 8000, 5000),), (2, 68 + 500)),
+        ((DeviceMemory("metal", 8000, 5000, unified=True),), (2 + 68, 0)),
+    ],
+)
+def test_the_memory_of_a_mac_s_gpu_is_the_host_s(devices: tuple[DeviceMemory, ...], expected: tuple[int, int]) -> None:
+    """Its weights are booked as mapped, not once more."""
+    assert llama_probe.placed(2, 68, 500, devices) == expected
 
 
 def test_a_file_that_cannot_be_laid_out_is_told_and_estimated_otherwise(
