@@ -44,9 +44,10 @@ def limits(readings: Readings, macos: tuple[int, ...] = (), *, cache_fraction: f
     candidates = {
         "fraction_of_total": int(readings.total * FRACTION_OF_TOTAL),
         "total_minus_reserve": readings.total - SYSTEM_RESERVE,
-        "apple_recommended": recommended,
         "adaptive_available": readings.available - SAFETY_MARGIN,
     }
+    if recommended:
+        candidates["apple_recommended"] = recommended
     valid = {name: size for name, size in candidates.items() if size > LEAST}
     winner = min(valid, key=lambda name: valid[name], default="least")
     memory = valid.get(winner, LEAST)

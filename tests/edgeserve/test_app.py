@@ -11,12 +11,14 @@ from support.contract import ask
 
 from edgeserve import app
 from edgeserve.config import Config, EngineSettings
+from edgeserve.engine import AllocatorMemory
 from edgeserve.errors import ConfigError, ModelMissing
 from edgeserve.store import Store
 from engines import llama_devices
 from engines.llama import LlamaChat
 from engines.llama_embedding import LlamaEmbedding
 from engines.llama_vision import LlamaVision
+from engines.mlx_memory import MlxAllocator
 
 
 @pytest.fixture
@@ -62,6 +64,15 @@ def test_the_cap_of_the_memory_policy_reaches_the_engine(gguf: Path, tmp_path: P
 def test_the_governor_reads_the_accelerators_that_llama_tells(gguf: Path, tmp_path: Path) -> None:
     pool = app.build_pool(config(llm=EngineSettings(model=str(gguf))), Store(tmp_path / "models"), {})
     assert pool.governor.probe.accelerator._devices is llama_devices.devices  # type: ignore[attr-defined]
+
+
+def test_the_governor_reads_what_mlx_holds(gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = app.build_pool(config(llm=EngineSettings(model=str(gguf))), Store(tmp_path / "models"), {})
+    told = AllocatorMemory(active=3 << 20, cached=2 << 20, peak=4 << 20)
+    monkeypatch.setattr(MlxAllocator, "read", lambda self: told)
+    mlx = pool.governor.stats()["mlx"]
+    assert isinstance(mlx, dict)
+    assert (mlx["active_mb"], mlx["cache_mb"], mlx["peak_mb"]) == (3.0, 2.0, 4.0)
 
 
 def test_chains_reach_the_gates(gguf: Path, tmp_path: Path) -> None:

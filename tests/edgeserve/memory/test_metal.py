@@ -65,3 +65,4 @@ def test_the_candidates_are_told() -> None:
         "apple_recommended": 46 * GB,
         "adaptive_available": 30 * GB,
     }
+    assert "apple_recommended" not in limits(mac(48, 33, 0)).candidates
