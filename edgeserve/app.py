@@ -123,6 +123,7 @@ def build(config: Config, pool: Pool) -> Starlette:
     server = config.server
     limits = Limits(
         max_body_bytes=server.max_body_mb * MB,
+        max_text_chars=server.max_text_chars,
         remote_images=server.remote_images,
         remote_image_hosts=server.remote_image_hosts,
         api_key=server.api_key,

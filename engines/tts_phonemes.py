@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from edgeserve.errors import EngineFailure, InvalidRequest
-from engines import ort, tts_tables, tts_text
+from engines import ort, tts_normal, tts_sentences, tts_tables, tts_text
 from engines.word_table import WordTable
 
 VERSION = "0.2.1"
@@ -113,13 +113,10 @@ class Phonemizer:
 
         Raises InvalidRequest for what the phonemizer cannot read.
         """
-        from hibari.tts import Hibari
-
-        for sentence in Hibari.split_sentences(text):
-            for part in tts_text.speakable(sentence):
-                for piece in tts_text.cut(self._read(part), limit):
-                    if any(char.isalpha() for char in piece):  # punctuation alone has a rhythm, but says nothing
-                        yield piece
+        for part in _parts(text):
+            for piece in tts_text.cut(self._read(part), limit):
+                if any(char.isalpha() for char in piece):  # punctuation alone has a rhythm, but says nothing
+                    yield piece
 
     def ids(self, phonemes: str) -> list[int]:
         """Kokoro's ids, between the pads that its family expects."""
@@ -127,12 +124,19 @@ class Phonemizer:
 
     def _read(self, part: str) -> str:
         try:
-            return str(self._phonemize(part))
+            return str(self._phonemize(part, normalize_text=False))
         except (EngineFailure, MemoryError):
             raise
         except Exception as error:  # Of any class: its rules meet text that nobody foresaw.
             shown = part if len(part) <= SHOWN else f"{part[:SHOWN]}…"
             raise InvalidRequest(f"the phonemizer cannot read {shown!r}: {error!r}", param="text") from error
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Sentences in words, in parts of bounded length. A sentence without an end is cut before it is read as well."""
+    for sentence in tts_sentences.sentences(text):
+        for part in tts_text.cut(sentence, tts_text.MAX_SENTENCE):
+            yield from tts_text.speakable(tts_normal.spoken(part))
 
 
 def _assemble(assets: Path, tagger: WordTable, lexicon: WordTable, british: bool) -> Any:

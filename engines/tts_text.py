@@ -11,14 +11,11 @@ MAX_SENTENCE = 1_000
 _CLAUSE = re.compile(r"[,;:—]\s+")
 _LONG_WORD = re.compile(r"\S{40}(?=\S)")
 """The phonemizer's time grows with the cube of a word's parts: 106 s for "ab-" 400 times, 9 ms for a part of 40."""
-_LONG_NUMBER = re.compile(r"(?:\d,?){36}(?=\d)")
-"""The phonemizer has no name for numbers of more than 36 digits; longer ones are read in groups."""
 
 
-def speakable(sentence: str) -> Iterator[str]:
-    """One sentence in parts that the phonemizer reads in bounded time."""
-    spaced = _LONG_NUMBER.sub(r"\g<0> ", sentence)
-    return cut(_LONG_WORD.sub(r"\g<0> ", spaced), MAX_SENTENCE)
+def speakable(text: str) -> Iterator[str]:
+    """A text as parts that the phonemizer reads in bounded time."""
+    return cut(_LONG_WORD.sub(r"\g<0> ", text), MAX_SENTENCE)
 
 
 def cut(text: str, limit: int) -> Iterator[str]:

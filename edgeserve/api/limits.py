@@ -18,13 +18,18 @@ HOLD = "edgeserve.hold"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Sizes in bytes, characters, pixels and seconds as named."""
+    """Sizes in bytes, characters, pixels and seconds as named.
+
+    ``max_whole_text_chars``: of a text whose speech is answered as a whole, and so held: 50 MB. Streamed, no length
+    takes more memory than another.
+    """
 
     max_body_bytes: int = 32 * MB
     max_image_pixels: int = 20_000_000
     max_images: int = 8
     max_audio_seconds: float = 7200.0
-    max_text_chars: int = 16_384
+    max_text_chars: int = 262_144
+    max_whole_text_chars: int = 16_384
     max_choices: int = 8
     remote_images: bool = False
     remote_image_hosts: tuple[str, ...] = ()

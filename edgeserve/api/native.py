@@ -154,11 +154,19 @@ async def transcribe(request: Request) -> Call:
 async def synthesize(request: Request) -> Call:
     fields = await read_json(request)
     fields.only(("text", "voice", "speed", keep_alive.FIELD))
-    return Call("tts", [speak_request(request, fields, "text")], WavBody(), keep_alive.read(fields))
+    return Call("tts", [speak_request(request, fields, "text", whole=True)], WavBody(), keep_alive.read(fields))
 
 
-def speak_request(request: Request, fields: Fields, name: str) -> SpeakRequest:
-    text = fields.required_text(name, limit=_limits(request).max_text_chars)
+def speak_request(request: Request, fields: Fields, name: str, *, whole: bool) -> SpeakRequest:
+    """``whole``: the answer is held until it is complete."""
+    limits = _limits(request)
+    text = fields.required_text(name, limit=limits.max_text_chars)
+    if whole and len(text) > limits.max_whole_text_chars:
+        raise fields.error(
+            name,
+            f"has {len(text)} characters; the limit is {limits.max_whole_text_chars} for speech that is answered as a "
+            "whole: ask /v1/audio/speech for a format that streams, or send less",
+        )
     speed = fields.number("speed", 0.25, 4.0)
     voice = voices.choose(request.app.state.pool.voices(), fields.text("voice"))
     return SpeakRequest(text, voice, 1.0 if speed is None else speed)

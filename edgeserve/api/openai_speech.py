@@ -25,11 +25,12 @@ async def speech(request: Request) -> Call:
     stream = fields.text("stream_format")
     if stream not in (None, "audio", "sse"):
         raise fields.error("stream_format", f"must be audio or sse, not {stream!r}")
-    wanted = speak_request(request, fields, "input")
+    whole = name == "wav" and stream is None  # so that its header tells the true length
+    wanted = speak_request(request, fields, "input", whole=whole)
     if stream == "sse":
         renderer: Renderer = SpeechEvents(FORMS[name], len(wanted.text))
-    elif name == "wav" and stream is None:
-        renderer = WavBody()  # whole, so that its header tells the true length
+    elif whole:
+        renderer = WavBody()
     else:
         renderer = SpeechStream(FORMS[name])
     return Call("tts", [wanted], renderer, keep_alive.read(fields), threaded=FORMS[name].computes)

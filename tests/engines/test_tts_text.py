@@ -35,16 +35,13 @@ def test_cut_after_a_clause_else_a_word_else_anywhere(text: str, pieces: list[st
 
 @given(st.text(max_size=300))
 def test_ordinary_sentences_are_left_as_they_are(text: str) -> None:
-    if all(len(word) <= 40 for word in text.split()) and sum(map(str.isdigit, text)) <= 36:
+    if all(len(word) <= 40 for word in text.split()):
         assert list(speakable(text)) == ([text.strip()] if text.strip() else [])
 
 
-def test_long_words_and_numbers_are_parted() -> None:
+def test_long_words_are_parted() -> None:
     (word,) = speakable("x" * 100)
     assert [len(part) for part in word.split()] == [40, 40, 20]
-    (number,) = speakable("7" * 60)
-    assert [len(part) for part in number.split()] == [36, 24]
-    assert list(speakable("7" * 36)) == ["7" * 36]
 
 
 def test_a_sentence_is_handed_on_in_bounded_parts() -> None:

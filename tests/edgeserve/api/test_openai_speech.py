@@ -168,3 +168,18 @@ def test_what_computes_leaves_the_event_loop_alone(
     assert answer.content.endswith(b"end")
     assert sizes == ([24_000, 9_600] if computes else [33_600])
     assert bool(loops) is not computes
+
+
+def test_a_long_text_is_streamed_and_not_answered_whole(client: httpx.Client) -> None:
+    body = {"input": "one two. " * 2_000, "stream_format": "sse", "response_format": "pcm"}
+    with client.stream("POST", "/v1/audio/speech", json=body) as answer:
+        assert answer.status_code == 200
+    failure = client.post("/v1/audio/speech", json={"input": body["input"], "response_format": "wav"}).json()["error"]
+    assert failure["param"] == "input"
+    assert "18000 characters; the limit is 16384 for speech that is answered as a whole" in failure["message"]
+
+
+def test_the_longest_text_is_a_setting() -> None:
+    with serving(fake_pool(["tts"]), max_text_chars=10) as running, httpx.Client(base_url=running.url) as client:
+        failure = client.post("/v1/audio/speech", json={"input": "one two three"}).json()["error"]
+    assert "13 characters; the limit is 10" in failure["message"]
