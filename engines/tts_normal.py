@@ -58,6 +58,11 @@ def spoken(text: str) -> str:
     return "".join(part if index % 2 else _spoken(part) for index, part in enumerate(parts)).strip()
 
 
+def unmarked(text: str) -> str:
+    """For a phonemizer of another alphabet: [word](/phonemes/) as the word."""
+    return _PHONEMES.sub(lambda match: match[0][1 : match[0].index("]")], text)
+
+
 def _spoken(text: str) -> str:
     from hibari.g2p.normalize import normalize
 
@@ -195,6 +200,10 @@ _BEFORE: tuple[_Rule, ...] = tuple(
         (r"\b24/7\b", "twenty four seven"),
         (r"(?<![\w:.])(\d{1,3}):(\d)(?![\d:])", r"\1 to \2"),
         (r"(?<![\w:])(1[3-9]|2[0-3]):00(?![\d:]|\s?[aApP]\.?[mM])", r"\1 hundred"),
+        (
+            r"(?<=\d) ?([ap])(?:\.m\.?|m)(?!\w)(?=(\.?))",
+            lambda match: f" {match[1].upper()}.M{'' if match[2] else '.'}",
+        ),
         # Units that hibari's tables lack, feet and inches.
         (r"(?<![\w.])(\d{1,2})['′]\s?(\d{1,2})(?:[\"″”]|'')", r"\1 foot \2"),
         (rf"(?<![\w.])({NUM})(?:″|'')", r"\1 inches"),
@@ -235,6 +244,7 @@ _AFTER: tuple[_Rule, ...] = tuple(
         ("&", " and "),
         ("@", " at "),
         (r"(?<=\d)/(?=\d)", " slash "),
+        (r"(?<=[^\W\d_])/(?=[^\W\d_])", " "),
         (r"(?<![\w)\]])-(?=\d)", "minus "),
         (r"(?<=\d),(?=\d{1,2}(?!\d)|\d{4})", ", "),
         (r" +(?=[,.;:!?])", ""),

@@ -10,28 +10,29 @@ from typing import Any, Protocol
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import AudioEvent, SpeakRequest
-from engines import onnx_prepare, ort, pages, tts_hibari, tts_kokoro, tts_phonemes
+from engines import onnx_prepare, ort, pages, tts_hibari, tts_kokoro, tts_phonemes, tts_piper
 
 log = logging.getLogger("edgeserve.tts")
 
 SPEEDS = (0.25, 4.0)
 PACES = (0.5, 2.0)
 """Speeds that the networks were trained for; beyond them the nearest is used."""
-GRAPH_SHARE, PHONEMIZER_BYTES = 1.04, 4 << 20
-"""Measured: mapped weights for each byte of a graph, at most; private, the phonemizer with its net."""
+GRAPH_SHARE = 1.04
+"""Measured: mapped weights for each byte of a graph, at most."""
 
 
 class Family(Protocol):
     """What a family of voices knows: its names, how text is cut, and how one piece is said.
 
-    ``mapped``: files whose pages can be dropped. ``session_bytes``: private, of one open graph. ``max_phonemes``: of a
-    piece, and so what ``per_request`` bytes are enough for.
+    ``mapped``: files whose pages can be dropped. ``session_bytes``, ``phonemizer_bytes``: private, of one open graph
+    and of what reads the text. ``max_phonemes``: of a piece, and so what ``per_request`` bytes are enough for.
     """
 
     sample_rate: int
     max_phonemes: int
     session_bytes: int
     per_request: int
+    phonemizer_bytes: int
     mapped: list[Path]
 
     def __init__(self, spec: ModelSpec, folder: Path) -> None:
@@ -47,7 +48,14 @@ class Family(Protocol):
         ...
 
     @staticmethod
-    def british(voice: str) -> bool: ...
+    def load(spec: ModelSpec) -> None:
+        """Import what its phonemizer and network run on. Raises EngineFailure for what is missing."""
+        ...
+
+    @classmethod
+    def accents(cls, spec: ModelSpec) -> set[bool]:
+        """Of hibari's phonemizer (True: British), whose tables are prepared for it; none where another reads."""
+        ...
 
     @staticmethod
     def graphs(spec: ModelSpec) -> list[Path]:
@@ -63,7 +71,7 @@ class Family(Protocol):
         ...
 
 
-FAMILIES: dict[str, type[Family]] = {"hibari": tts_hibari.Hibari, "kokoro": tts_kokoro.Kokoro}
+FAMILIES: dict[str, type[Family]] = {"hibari": tts_hibari.Hibari, "kokoro": tts_kokoro.Kokoro, "piper": tts_piper.Piper}
 
 
 def prepare(spec: ModelSpec, tell: Callable[[int, int], None]) -> None:
@@ -71,7 +79,7 @@ def prepare(spec: ModelSpec, tell: Callable[[int, int], None]) -> None:
     many are done. Where it cannot be, the log says why; opening the engine will say so too."""
     try:
         family = _family(spec)
-        accents = _accents(spec, family)
+        accents = family.accents(spec)
         total = len(family.graphs(spec)) + len(tts_phonemes.table_names(accents))
         for done, _ in enumerate(_prepared(spec, family, accents)):
             tell(done + 1, total)
@@ -80,7 +88,7 @@ def prepare(spec: ModelSpec, tell: Callable[[int, int], None]) -> None:
 
 
 def _prepared(spec: ModelSpec, family: type[Family], accents: Collection[bool]) -> Iterator[object]:
-    tts_phonemes.load()  # first, for it brings the runtime
+    family.load(spec)  # first, for it brings the runtime
     for path in family.graphs(spec):
         yield onnx_prepare.prepared(path, device=spec.device)
     yield from tts_phonemes.tables(_folder(spec), accents)
@@ -97,10 +105,6 @@ def _family(spec: ModelSpec) -> type[Family]:
     return FAMILIES[name]
 
 
-def _accents(spec: ModelSpec, family: type[Family]) -> set[bool]:
-    return {family.british(voice) for voice in family.voices(spec)}
-
-
 def _folder(spec: ModelSpec) -> Path:
     """For what is made once from other files, and mapped from then on; beside the model."""
     if not spec.files:
@@ -109,7 +113,8 @@ def _folder(spec: ModelSpec) -> Path:
 
 
 class OnnxTextToSpeech:
-    """Options: ``family`` ("hibari", "kokoro"), ``voice`` (the default). Files: ``model``, and voices by their names.
+    """Options: ``family`` ("hibari", "kokoro", "piper"), ``voice`` (the default). Files: ``model``, and what the family
+    names beside it.
 
     Warm, the sessions are open and no page of mapped weights and dictionaries is resident; what runs left on the heap
     is returned. What the import of the runtime takes is never returned, serves other engines too, and is not counted.
@@ -136,8 +141,8 @@ class OnnxTextToSpeech:
         graphs = family.graphs(self.spec)
         weights = sum(path.stat().st_size for path in graphs if path.is_file())
         return Footprint(
-            mapped=tts_phonemes.mapped_bytes(_accents(self.spec, family)) + int(GRAPH_SHARE * weights),
-            private=len(graphs) * family.session_bytes + PHONEMIZER_BYTES,
+            mapped=tts_phonemes.mapped_bytes(family.accents(self.spec)) + int(GRAPH_SHARE * weights),
+            private=len(graphs) * family.session_bytes + family.phonemizer_bytes,
             per_request=family.per_request,
         )
 
@@ -154,7 +159,7 @@ class OnnxTextToSpeech:
         graphs = family.graphs(self.spec)
         made = [path for graph in graphs for path in onnx_prepare.files_at_hand(graph)]
         others = [path for path in files if path not in graphs]
-        return [*made, *others, *tts_phonemes.table_files(_folder(self.spec), _accents(self.spec, family))]
+        return [*made, *others, *tts_phonemes.table_files(_folder(self.spec), family.accents(self.spec))]
 
     def _check(self, voices: Collection[str]) -> None:
         for path in self.spec.files.values():
@@ -169,7 +174,7 @@ class OnnxTextToSpeech:
             return
         family, folder = _family(self.spec), _folder(self.spec)
         self._check(family.voices(self.spec))
-        tts_phonemes.load()
+        family.load(self.spec)
         ort.release()
         before = pages.private_bytes()
         voice = family(self.spec, folder)

@@ -16,8 +16,9 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from edgeserve.engine import ModelSpec
 from edgeserve.errors import EngineFailure, InvalidRequest
-from engines import ort, tts_normal, tts_sentences, tts_tables, tts_text
+from engines import ort, tts_normal, tts_tables, tts_text
 from engines.word_table import WordTable
 
 VERSION = "0.2.1"
@@ -47,8 +48,8 @@ def load() -> None:
 
 
 def table_names(accents: Collection[bool]) -> list[str]:
-    """The tables that phonemizers of these accents (True: British) map."""
-    return ["tagger", *(LEXICONS[british] for british in sorted(accents))]
+    """The tables that phonemizers of these accents (True: British) map; none for none."""
+    return ["tagger", *(LEXICONS[british] for british in sorted(accents))] if accents else []
 
 
 def mapped_bytes(accents: Collection[bool]) -> int:
@@ -101,6 +102,33 @@ class Phonemizers:
         return self._accents[british]
 
 
+class ReadByHibari:
+    """What families whose phonemes are hibari's have in common: they say which of their voices are British."""
+
+    phonemizer_bytes = 4 << 20
+    """Measured: private, with its net."""
+    _phonemizers: Phonemizers
+
+    @staticmethod
+    def load(spec: ModelSpec) -> None:
+        load()
+
+    @classmethod
+    def accents(cls, spec: ModelSpec) -> set[bool]:
+        return {cls.british(voice) for voice in cls.voices(spec)}
+
+    @staticmethod
+    def voices(spec: ModelSpec) -> list[str]:
+        raise NotImplementedError
+
+    @staticmethod
+    def british(voice: str) -> bool:
+        raise NotImplementedError
+
+    def pieces(self, text: str, voice: str, limit: int) -> Iterator[str]:
+        return self._phonemizers[self.british(voice)].pieces(text, limit)
+
+
 class Phonemizer:
     """Lexicon, tagger and a small net for unknown words, whose session is ours."""
 
@@ -113,7 +141,7 @@ class Phonemizer:
 
         Raises InvalidRequest for what the phonemizer cannot read.
         """
-        for part in _parts(text):
+        for part in tts_text.parts(text, tts_normal.spoken):
             for piece in tts_text.cut(self._read(part), limit):
                 if any(char.isalpha() for char in piece):  # punctuation alone has a rhythm, but says nothing
                     yield piece
@@ -130,13 +158,6 @@ class Phonemizer:
         except Exception as error:  # Of any class: its rules meet text that nobody foresaw.
             shown = part if len(part) <= SHOWN else f"{part[:SHOWN]}…"
             raise InvalidRequest(f"the phonemizer cannot read {shown!r}: {error!r}", param="text") from error
-
-
-def _parts(text: str) -> Iterator[str]:
-    """Sentences in words, in parts of bounded length. A sentence without an end is cut before it is read as well."""
-    for sentence in tts_sentences.sentences(text):
-        for part in tts_text.cut(sentence, tts_text.MAX_SENTENCE):
-            yield from tts_text.speakable(tts_normal.spoken(part))
 
 
 def _assemble(assets: Path, tagger: WordTable, lexicon: WordTable, british: bool) -> Any:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+
+from engines import tts_sentences
 
 MAX_SENTENCE = 1_000
 """Characters handed to the phonemizer at once; what it needs grows with the length, and cancelling waits for it."""
@@ -13,20 +16,39 @@ _LONG_WORD = re.compile(r"\S{40}(?=\S)")
 """The phonemizer's time grows with the cube of a word's parts: 106 s for "ab-" 400 times, 9 ms for a part of 40."""
 
 
+def parts(text: str, read: Callable[[str], str]) -> Iterator[str]:
+    """Sentence by sentence what ``read`` makes of it, in parts of bounded length.
+
+    A sentence without an end is cut before it is read as well.
+    """
+    for sentence in tts_sentences.sentences(text):
+        for part in cut(sentence, MAX_SENTENCE):
+            yield from speakable(read(part))
+
+
 def speakable(text: str) -> Iterator[str]:
     """A text as parts that the phonemizer reads in bounded time."""
     return cut(_LONG_WORD.sub(r"\g<0> ", text), MAX_SENTENCE)
 
 
 def cut(text: str, limit: int) -> Iterator[str]:
-    """Pieces of at most ``limit`` characters, cut after the last clause within it, else after the last word."""
+    """Pieces of at most ``limit`` characters, cut after the last clause within it, else between words.
+
+    What has no clauses is cut evenly: a last word said by itself sounds like another sentence.
+    """
     start = 0
     while len(text) - start > limit:
         head = text[start : start + limit + 1]
         clauses = [match.end() for match in _CLAUSE.finditer(head)]
-        at = min(clauses[-1] if clauses else head.rfind(" ") + 1 or limit, limit)
+        at = min(clauses[-1] if clauses else _word_end(head, len(text) - start, limit) or limit, limit)
         if piece := head[:at].strip():
             yield piece
         start += at
     if piece := text[start:].strip():
         yield piece
+
+
+def _word_end(head: str, left: int, limit: int) -> int:
+    """Where the first word ends after an even share of what is left, or the last before; 0 without any."""
+    share = math.ceil(left / math.ceil(left / limit))
+    return (head.find(" ", share) + 1) or (head.rfind(" ") + 1)

@@ -33,7 +33,8 @@ def plain(name: str) -> str:
 
 def test_every_import_is_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    declared = {plain(one) for one in [*project["dependencies"], *project["optional-dependencies"]["starter"]]}
+    extras = project["optional-dependencies"]
+    declared = {plain(one) for one in [*project["dependencies"], *extras["starter"], *extras["piper"]]}
     owners = importlib.metadata.packages_distributions()
     missing = {name for name in imported() if not declared & {plain(owner) for owner in owners.get(name, [name])}}
     assert not missing, f"imported, but not in pyproject.toml: {sorted(missing)}"
@@ -43,5 +44,22 @@ def test_every_dependency_is_explained() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     text = (ROOT / "docs" / "decisions" / "0001-dependencies.md").read_text(encoding="utf-8")
     extras = project["optional-dependencies"]
-    named = [plain(one) for one in [*project["dependencies"], *extras["starter"], *extras["apple"], *extras["mlx"]]]
+    named = [
+        plain(one)
+        for one in [*project["dependencies"], *extras["starter"], *extras["piper"], *extras["apple"], *extras["mlx"]]
+    ]
     assert [name for name in named if name not in text] == []
+
+
+def test_software_under_the_gpl_is_asked_for_by_name() -> None:
+    """By the extra of Piper voices, and for the tests of them; and imported where one is opened, nowhere else."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    packages = [one for name, extra in extras.items() if name != "piper" for one in extra] + project["dependencies"]
+    assert "piper-tts" not in map(plain, packages)
+    assert [name for name, extra in extras.items() if any("[piper" in one for one in extra)] == ["dev"]
+    modules = [*ROOT.glob("edgeserve/**/*.py"), *ROOT.glob("engines/**/*.py")]
+    importers = [
+        path.name for path in modules if re.search(r"^\s*(import|from) piper\b", path.read_text("utf-8"), re.M)
+    ]
+    assert importers == ["tts_piper.py"]

@@ -51,10 +51,12 @@ TABLE = {
     "May 5-7": "May fifth to seventh",
     "10:30 a.m.": "ten thirty A.M.",
     "9:05 pm": "nine oh five P.M.",
+    "at 5pm, 6 p.m.": "at five P.M., six P.M.",
+    "until 5pm.": "until five P.M.",
     "10:00": "ten o'clock",
     "14:00": "fourteen hundred",
     "10:30-11:30": "ten thirty to eleven thirty",
-    "9am-5pm": "nine am to five pm",
+    "9am-5pm": "nine A.M. to five P.M.",
     "16:9": "sixteen to nine",
     "24/7": "twenty four seven",
     # Money.

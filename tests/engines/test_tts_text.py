@@ -24,6 +24,8 @@ def test_nothing_but_spaces_is_lost(text: str, limit: int) -> None:
         ("one two", ["one two"]),
         ("one, two three four", ["one,", "two three", "four"]),
         ("one two three", ["one two", "three"]),
+        ("aaaa bbbb c", ["aaaa bbbb", "c"]),
+        ("a b c d e f", ["a b c d", "e f"]),
         ("onetwothreefour", ["onetwothre", "efour"]),
         ("one two, three", ["one two,", "three"]),
         ("0123456789 next", ["0123456789", "next"]),

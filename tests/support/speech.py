@@ -34,14 +34,14 @@ def spoken(text: str) -> Any:
     return at_16k(Hibari(threads=2)(text, seed=0))
 
 
-def at_16k(samples: Any) -> Any:
-    """float32 samples at 24 kHz, at 16."""
+def at_16k(samples: Any, rate: int = 24_000) -> Any:
+    """float32 samples at a rate of about 24 kHz, at 16."""
     import numpy
 
     taps = numpy.arange(-48, 49) * 2 / 3
     kernel = numpy.sinc(taps) * numpy.hanning(97) * 2 / 3
     smooth = numpy.convolve(samples, kernel, "same")
-    times = numpy.arange(len(samples) * 2 // 3) * 1.5
+    times = numpy.arange(len(samples) * 16_000 // rate) * (rate / 16_000)
     return numpy.interp(times, numpy.arange(len(samples)), smooth).astype(numpy.float32)
 
 
