@@ -33,6 +33,7 @@ SPEECH = Rules(silence=frames(2.0), pad=frames(0.4), longest=frames(30.0))
 """Shorter silences help the model to tell sentences apart."""
 EDGE_FRAMES = 2
 """Beyond a window's ends, which its first and last spectra reach into."""
+ENGLISH_ONLY = "this model knows English only and cannot translate; serve a multilingual Whisper"
 FRAMES_PER_TIMESTAMP = round(SECONDS_PER_TIMESTAMP * features.FRAMES_PER_SECOND)
 
 
@@ -56,8 +57,7 @@ class Whisper:
     def _transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
         language = self._language(request.language)
         if request.translate and not self._words.languages:
-            text = "this model knows English only and cannot translate; serve a multilingual Whisper"
-            raise InvalidRequest(text, param="model")
+            raise InvalidRequest(ENGLISH_ONLY, param="model")
         carried = self._words.encode(request.prompt) if request.prompt else []
         source = Source(request.audio, cancel)
         sound = Joined(self._split(source))

@@ -17,7 +17,9 @@ from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import INPUT_SAMPLE_RATE, SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
 from engines import mlx_memory, pages
-from engines.asr_families import cut
+from engines.asr_families import windows
+from engines.sound import Source
+from engines.whisper import ENGLISH_ONLY
 
 TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 PROMPT_RESET_TEMPERATURE = 0.5
@@ -102,22 +104,25 @@ class MlxSpeechToText:
             _release()
 
     def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
-        """Segments window by window, then the end. Raises InvalidRequest for a language the model lacks."""
+        """Segments window by window, then the end. Raises InvalidRequest for a language the model lacks, and
+        for a translation by one that knows English only."""
         if self._model is None:
             raise EngineFailure(f"{self.spec.name} is {self.rung.name.lower()}, not hot")
         language = self._language(request.language)
-        carried, duration = request.prompt or "", 0.0
+        if request.translate and not self._model.is_multilingual:
+            raise InvalidRequest(ENGLISH_ONLY, param="model")
+        carried, source = request.prompt or "", Source(request.audio, cancel)
         try:
-            for start, samples in windows(request.audio.pieces()):
-                found = self._window(samples, carried, language, request, cancel)
+            for stretch in windows(source):
+                found = self._window(stretch.samples, carried, language, request, cancel)
                 language = found["language"]
-                duration = start + len(samples) / INPUT_SAMPLE_RATE
-                segments = [_event(one, start, duration) for one in found["segments"] if one["text"].strip()]
+                start, length = stretch.start / INPUT_SAMPLE_RATE, len(stretch.samples) / INPUT_SAMPLE_RATE
+                segments = [_event(one, start, start + length) for one in found["segments"] if one["text"].strip()]
                 yield from (one for one in segments if one.start < one.end)
                 surprising = any(one.temperature > PROMPT_RESET_TEMPERATURE for one in segments[-1:])
                 carried = "" if surprising else (carried + found["text"])[-PROMPT_CHARACTERS:]
             if not cancel.is_set():
-                yield TranscriptEnd(language or "en", duration)
+                yield TranscriptEnd(language or "en", source.seconds)
         except Cancelled:
             return
         finally:
@@ -178,29 +183,12 @@ class MlxSpeechToText:
                     initial_prompt=carried.replace("<|", "< |") or None,  # tiktoken refuses text that spells a token
                     word_timestamps=request.word_timestamps,
                     language=language,
+                    task="translate" if request.translate else "transcribe",
                 )
             except Cancelled:
                 raise
             except Exception as error:
                 raise EngineFailure(f"mlx-whisper failed while transcribing: {error}") from error
-
-
-def windows(pieces: Iterator[bytes]) -> Iterator[tuple[float, Any]]:
-    """The sound in stretches of at most 30 s, float32, with the second that each begins at.
-
-    Cut at the quietest moment near the end of each; no more than one and a piece are in memory at a time.
-    """
-    import numpy
-
-    held, start = numpy.zeros(0, "<f4"), 0
-    size = 0
-    for piece in pieces:
-        held = numpy.concatenate([held, numpy.frombuffer(piece, "<f4")])
-        while (size := cut(held)) < len(held):
-            yield start / INPUT_SAMPLE_RATE, held[:size]
-            held, start = held[size:], start + size
-    if len(held):
-        yield start / INPUT_SAMPLE_RATE, held
 
 
 def _event(found: Any, start: float, end: float) -> SegmentEvent:
