@@ -1,20 +1,21 @@
 """Hypotheses of live sessions from the speech engine, each on a lease of its own.
 
-One at a time for all sessions, first come first served: together they take one place in the engine's queue, and each
-session says only when its turn has come what is to be heard, so that nothing old is listened to.
+One at a time for all sessions: together they take one place in the engine's queue. Those whose utterance has ended go
+first, and each says only when its turn has come what is to be heard, so that nothing old is listened to.
 """
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import itertools
 import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from edgeserve.errors import InvalidRequest
+from edgeserve.live.turns import Turns, Urgent
 from edgeserve.messages import Event, SegmentEvent, TranscribeRequest, Word
 from edgeserve.pool import Pool
 
@@ -23,6 +24,8 @@ LEFT_OUT: dict[str | None, dict[str, Any]] = {
     "prompt": {"prompt": None},
 }
 """What an engine may refuse and a session can do without, by the field that its refusal names."""
+NEWEST = 0.3
+"""The weight of the latest hypothesis in what one costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,22 +37,33 @@ class Options:
     keep_alive: float | None = None
 
 
+Question = Callable[[], TranscribeRequest | None]
+
+
 class Ear:
+    """``cost``: seconds that a hypothesis takes of late, with what else the engine does meanwhile."""
+
     def __init__(self, pool: Pool) -> None:
+        self.cost = 0.0
         self._pool = pool
-        self._turn = asyncio.Lock()
+        self._turns = Turns()
         self._without: dict[str, Any] = {}
 
-    async def hear(self, question: Callable[[], TranscribeRequest], options: Options) -> list[Word]:
-        """Words with times from the start of the sound that ``question`` gives when the turn has come.
+    async def hear(self, question: Question, options: Options, urgent: Urgent) -> list[Word] | None:
+        """Words with times from the start of the sound that ``question`` gives when the turn has come; None where
+        there is nothing to be heard any more.
 
         Raises what a lease and the engine raise.
         """
-        async with self._turn:
-            request = question()
+        async with self._turns.turn(urgent):
+            if (request := question()) is None:
+                return None
             while True:
+                started = time.monotonic()
                 try:
-                    return await self._ask(dataclasses.replace(request, **self._without), options.keep_alive)
+                    words = await self._ask(dataclasses.replace(request, **self._without), options.keep_alive)
+                    self.cost += NEWEST * (time.monotonic() - started - self.cost)
+                    return words
                 except InvalidRequest as error:
                     change = LEFT_OUT.get(error.param, self._without)
                     wanted_by_client = error.param == "prompt" and options.prompt

@@ -17,8 +17,14 @@ from edgeserve.live.ear import Ear, Options
 from edgeserve.live.window import LEAD_SECONDS, MAX_PUSH_BYTES, MAX_PUSH_SECONDS, MAX_SECONDS, Window, check
 from edgeserve.messages import Pcm, TranscribeRequest
 
-STEP_SECONDS = 1.0
-"""New sound that makes another hypothesis worth while."""
+STEP_SECONDS, LONGEST_STEP_SECONDS = 1.0, 5.0
+"""New sound that makes another hypothesis worth while: the first of an utterance, or where the engine is quick enough;
+and where it is not."""
+SHARE = 2.0
+"""A step is so many times what hypotheses for all who speak take: half the time is left for those that are the last."""
+BREATH_SECONDS = 0.15
+"""Without speech: it may be the end, which would have to wait for a hypothesis that is begun now. So only where twice
+as much is new, as in large pushes."""
 LULL_SECONDS = 0.4
 """Without speech: perhaps the end. What was not heard yet is heard now, so that the end need not wait for it."""
 PAUSE_SECONDS = 0.8
@@ -42,9 +48,12 @@ class Step:
 
 
 class Session:
-    """Belongs to the event loop; ``on_news`` is called there when ``step`` may tell something new."""
+    """Belongs to the event loop; ``on_news`` is called there when ``step`` may tell something new. ``speakers``: how
+    many sessions share the ear's time now."""
 
-    def __init__(self, name: str, ear: Ear, options: Options, max_seconds: float) -> None:
+    def __init__(
+        self, name: str, ear: Ear, options: Options, max_seconds: float, speakers: Callable[[], int] = lambda: 1
+    ) -> None:
         self.name = name
         self.options = options
         self.on_news: Callable[[], None] = lambda: None
@@ -53,10 +62,12 @@ class Session:
         self.closed = False
         self._ear = ear
         self._max_seconds = max_seconds
+        self._speakers = speakers
+        self._flushing = False
         self._window = Window()
         self._words = Agreement()
         self._heard = self._quiet = 0.0
-        self._asked = 0.0, 0.0
+        self._asked = self._state()
         self._told = self._settled = 0
         self._ended = False
         self._task: asyncio.Task[None] | None = None
@@ -66,6 +77,11 @@ class Session:
     def duration(self) -> float:
         """Seconds of sound that came in."""
         return self._window.end
+
+    @property
+    def speaks(self) -> bool:
+        """Whether an utterance goes on, or has not become final yet."""
+        return self._window.has_speech
 
     async def push(self, data: bytes, patience: float = PATIENCE_SECONDS) -> None:
         """Take in at most 10 s of samples; waits for so many seconds only where more than 20 s are not done with.
@@ -98,11 +114,15 @@ class Session:
 
     async def flush(self) -> Step:
         """Listen to what is left; all of it is final. Raises what listening raises; flush again then."""
-        while self._task is not None:
-            await asyncio.wait([self._task])
-            self._raise_failure()
-        if self._window.has_speech:
-            await self._hear(flush=True)
+        self._flushing = True
+        try:
+            while self._task is not None:
+                await asyncio.wait([self._task])
+                self._raise_failure()
+            if self._window.has_speech:
+                await self._hear()
+        finally:
+            self._flushing = False
         return dataclasses.replace(self.step(), is_final=True)
 
     def close(self) -> None:
@@ -141,35 +161,55 @@ class Session:
             self.on_news()
 
     def _is_due(self) -> bool:
+        """Whether there is something to hear, or the end of an utterance to tell."""
         window = self._window
         if not window.has_speech:
             return False
-        unheard = window.end - self._heard
-        lull = window.quiet >= LULL_SECONDS and self._heard < window.speech_end and unheard >= LULL_SECONDS
-        return lull or unheard >= STEP_SECONDS or window.quiet >= PAUSE_SECONDS or window.seconds > LONGEST_SECONDS
+        if self._is_last() or window.quiet >= PAUSE_SECONDS or window.seconds > LONGEST_SECONDS:
+            return True
+        fresh = window.end - max(self._heard, window.speech_start)
+        step = STEP_SECONDS if self._heard <= window.speech_start else self._step_seconds()
+        return fresh >= step * (1 if window.quiet < BREATH_SECONDS else 2)
 
-    async def _hear(self, *, flush: bool = False) -> None:
+    def _is_last(self) -> bool:
+        """Whether the next hypothesis is the last of an utterance, as far as one can tell."""
+        ends = self._flushing or self._window.quiet >= LULL_SECONDS
+        return ends and self._heard < self._window.speech_end
+
+    def _step_seconds(self) -> float:
+        return min(max(STEP_SECONDS, SHARE * self._speakers() * self._ear.cost), LONGEST_STEP_SECONDS)
+
+    async def _hear(self) -> None:
         async with self._hearing:
             if self._heard < self._window.speech_end:
-                words = await self._ear.hear(self._question, self.options)
-                self._heard, self._quiet = self._asked
+                words = await self._ear.hear(self._question, self.options, self._is_last)
+                if words is None:
+                    return
+                self._heard, self._quiet, flushing = self._asked
                 start = self._window.start
                 moved = [dataclasses.replace(one, start=one.start + start, end=one.end + start) for one in words]
                 self._words.hear(moved, start)
             else:
-                self._heard, self._quiet = self._window.end, self._window.quiet
-            if flush or self._quiet >= PAUSE_SECONDS:
-                self._settle(0.0 if flush else LEAD_SECONDS)
+                self._heard, self._quiet, flushing = self._state()
+            if flushing or self._quiet >= PAUSE_SECONDS:
+                self._settle(0.0 if flushing else LEAD_SECONDS)
             else:
                 self._trim()
 
-    def _question(self) -> TranscribeRequest:
-        """The window as it stands when the engine is free; the words before it are the prompt."""
-        self._asked = self._window.end, self._window.quiet
+    def _question(self) -> TranscribeRequest | None:
+        """The window as it stands when the engine is free; the words before it are the prompt. None where speech went
+        on, or stopped, meanwhile, so that this can wait."""
+        if not self._is_due():
+            return None
+        self._asked = self._state()
         prompt = f"{self.options.prompt or ''}{self._words.left_text[-PROMPT_CHARS:]}".strip()
         return TranscribeRequest(
             Pcm(self._window.samples()), self.options.language, prompt or None, word_timestamps=True
         )
+
+    def _state(self) -> tuple[float, float, bool]:
+        """How far the sound goes, how long there was no speech, and whether this is all."""
+        return self._window.end, self._window.quiet, self._flushing
 
     def _settle(self, lead: float = 0.0) -> None:
         """All that was heard becomes final and leaves."""

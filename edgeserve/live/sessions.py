@@ -51,7 +51,8 @@ class Sessions:
             )
             text += f" to end after {self.idle_seconds:g} s without use, or raise live_sessions in models.toml"
             raise Busy(text, retry_after=max(1.0, self._next_end()))
-        session = Session(name or f"live_{secrets.token_hex(8)}", self._ear, options, self._max_seconds)
+        name = name or f"live_{secrets.token_hex(8)}"
+        session = Session(name, self._ear, options, self._max_seconds, self._speakers)
         session.last_used = self._clock()
         self._open[session.name] = session
         self._watch()
@@ -94,6 +95,9 @@ class Sessions:
             self.end(session)
         if self._timer is not None:
             self._timer.cancel()
+
+    def _speakers(self) -> int:
+        return sum(session.speaks for session in self._open.values())
 
     def _next_end(self) -> float:
         """Seconds until the first session may have been idle for too long."""

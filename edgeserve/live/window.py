@@ -75,6 +75,11 @@ class Window:
         return self._flags.count(1) >= SPEECH_FRAMES
 
     @property
+    def speech_start(self) -> float:
+        """The start of the first frame of speech; there must be one."""
+        return self.start + self._flags.index(1) * FRAME_SECONDS
+
+    @property
     def speech_end(self) -> float:
         """The end of the last frame of speech."""
         return self.start + (self._flags.rfind(1) + 1) * FRAME_SECONDS

@@ -21,7 +21,7 @@ ASK = TranscribeRequest(Pcm(speech(2)), prompt="before", word_timestamps=True)
 def heard(ear: Ear, options: Options | None = None, times: int = 1) -> list[Word]:
     async def run() -> list[Word]:
         for _ in range(times):
-            words = await ear.hear(lambda: ASK, options or Options())
+            words = await ear.hear(lambda: ASK, options or Options(), lambda: False)
         return words
 
     return asyncio.run(run())
@@ -45,7 +45,7 @@ def test_sessions_take_one_place_in_the_queue_and_listen_to_what_is_there_in_the
             asked.append((number, pool.gates["asr"].leases))
             return dataclasses.replace(ASK)
 
-        answers = await asyncio.gather(*(ear.hear(lambda n=n: question(n), Options()) for n in range(8)))
+        answers = await asyncio.gather(*(ear.hear(lambda n=n: question(n), Options(), lambda: False) for n in range(8)))
         assert [[word.text for word in words] for words in answers] == [[" 1", " 2"]] * 8
 
     asyncio.run(run())

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 from support.sound import SECOND, silence, speech
 
 from edgeserve.errors import Busy, EngineFailure, InvalidRequest, NotFound, TooLarge
-from edgeserve.live.ear import Options
+from edgeserve.live.ear import Options, Question
 from edgeserve.live.session import PROMPT_CHARS, Session
+from edgeserve.live.turns import Urgent
 from edgeserve.live.window import MAX_SECONDS
 from edgeserve.messages import TranscribeRequest, Word
 
@@ -19,14 +19,18 @@ class FakeEar:
     """Hears one word each half second of what is not silent; ``fail`` is raised once."""
 
     def __init__(self) -> None:
+        self.cost = 0.0
         self.requests: list[TranscribeRequest] = []
+        self.urgent: list[bool] = []
         self.fail: Exception | None = None
         self.free = asyncio.Event()
         self.free.set()
 
-    async def hear(self, question: Callable[[], TranscribeRequest], options: Options) -> list[Word]:
+    async def hear(self, question: Question, options: Options, urgent: Urgent) -> list[Word] | None:
         await self.free.wait()
-        request = question()
+        if (request := question()) is None:
+            return None
+        self.urgent.append(urgent())
         if self.fail:
             error, self.fail = self.fail, None
             raise error
@@ -38,6 +42,20 @@ class FakeEar:
             for at in range(0, len(sound), half)
             if any(sound[at : at + half])
         ]
+
+
+class SlowEar(FakeEar):
+    """Answers when it may: ``asked`` and not before ``answer``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.answer = asyncio.Event(), asyncio.Event()
+
+    async def hear(self, question: Question, options: Options, urgent: Urgent) -> list[Word] | None:
+        words = await super().hear(question, options, urgent)
+        self.asked.set()
+        await self.answer.wait()
+        return words
 
 
 def name(sound: bytes) -> str:
@@ -104,6 +122,93 @@ def test_pushes_that_come_meanwhile_only_append_and_are_heard_together() -> None
         await quiet(one)
         assert len(ear.requests) == 1
         assert one.step().partial.count("w") == 16
+
+    asyncio.run(run())
+
+
+def test_a_hypothesis_that_waited_until_speech_stopped_leaves_its_turn_to_the_last_one() -> None:
+    async def run() -> None:
+        ear = FakeEar()
+        one = session(ear)
+        ear.free.clear()
+        await one.push(speech(1.5))
+        await one.push(silence(0.3))
+        ear.free.set()
+        await quiet(one)
+        assert ear.requests == []
+        await one.push(silence(0.2))
+        await quiet(one)
+        assert (len(ear.requests), ear.urgent) == (1, [True])
+        await one.push(silence(0.4))
+        await quiet(one)
+        step = one.step()
+        assert (len(ear.requests), step.is_final, step.text.count("w")) == (1, True, 3)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("cost", "speakers", "steps"), [(0.2, 1, 8), (0.5, 2, 4), (0.5, 8, 2), (9.0, 1, 2)])
+def test_hypotheses_are_fewer_where_they_cost_much_and_many_speak(cost: float, speakers: int, steps: int) -> None:
+    """The first comes after a second all the same."""
+
+    async def run() -> None:
+        ear = FakeEar()
+        ear.cost = cost
+        one = Session("one", ear, Options(), 60, lambda: speakers)  # type: ignore[arg-type]
+        for _ in range(80):
+            await one.push(speech(0.1))
+            await quiet(one)
+        assert len(ear.requests) == pytest.approx(steps, abs=0.5)
+        assert len(b"".join(ear.requests[0].audio.pieces())) == pytest.approx(SECOND, rel=0.2)
+        assert not any(ear.urgent)
+
+    asyncio.run(run())
+
+
+def test_the_first_hypothesis_of_an_utterance_waits_for_a_second_of_it() -> None:
+    async def run() -> None:
+        ear = FakeEar()
+        one = session(ear)
+        await one.push(silence(5))
+        await one.push(speech(0.5))
+        await quiet(one)
+        assert ear.requests == []
+        await one.push(speech(0.6))
+        await quiet(one)
+        assert len(ear.requests) == 1
+
+    asyncio.run(run())
+
+
+def test_a_flush_makes_the_hypothesis_that_waits_the_last() -> None:
+    async def run() -> None:
+        ear = FakeEar()
+        one = session(ear)
+        ear.free.clear()
+        await one.push(speech(1.5))
+        flush = asyncio.create_task(one.flush())
+        await asyncio.sleep(0)
+        ear.free.set()
+        step = await flush
+        assert (step.is_final, step.transcript.count("w")) == (True, 3)
+        assert ear.urgent == [True]
+
+    asyncio.run(run())
+
+
+def test_a_flush_hears_what_came_after_the_hypothesis_that_runs() -> None:
+    async def run() -> None:
+        ear = SlowEar()
+        one = session(ear)
+        await one.push(speech(1.5))
+        await ear.asked.wait()
+        await one.push(speech(0.5))
+        flush = asyncio.create_task(one.flush())
+        await asyncio.sleep(0)
+        ear.answer.set()
+        step = await flush
+        assert (step.is_final, step.transcript.count("w")) == (True, 4)
+        assert ear.urgent == [False, True]
 
     asyncio.run(run())
 

@@ -1,0 +1,78 @@
+"""One at a time, the urgent ones first, and no turn is lost with those who leave."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+
+from edgeserve.live.turns import Turns
+
+
+class Visit:
+    """Takes a turn as soon as it is given one, notes its name then, and stays until told to leave."""
+
+    def __init__(self, turns: Turns, name: str, order: list[str], urgent: bool = False) -> None:
+        self.urgent = urgent
+        self.leave = asyncio.Event()
+        self._name, self._order = name, order
+        self.task = asyncio.create_task(self._run(turns))
+
+    async def _run(self, turns: Turns) -> None:
+        async with turns.turn(lambda: self.urgent):
+            self._order.append(self._name)
+            await self.leave.wait()
+
+
+async def settle() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def test_the_urgent_go_first_and_others_in_the_order_they_came() -> None:
+    async def run() -> None:
+        turns, order = Turns(), list[str]()
+        visits = [Visit(turns, name, order) for name in "abcde"]
+        await settle()
+        assert order == ["a"]
+        visits[3].urgent = True  # not when it came, but now
+        for visit in visits:
+            visit.leave.set()
+        await asyncio.gather(*(visit.task for visit in visits))
+        assert order == ["a", "d", "b", "c", "e"]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("called", [False, True])
+def test_a_turn_of_one_who_leaves_is_passed_on(called: bool) -> None:
+    async def run() -> None:
+        turns, order = Turns(), list[str]()
+        async with turns.turn(lambda: False):
+            gone, last = (Visit(turns, name, order) for name in ("gone", "last"))
+            await settle()
+            if not called:
+                gone.task.cancel()
+        gone.task.cancel()  # has been given the turn, and has not run since
+        with contextlib.suppress(asyncio.CancelledError):
+            await gone.task
+        last.leave.set()
+        async with asyncio.timeout(5):
+            await last.task
+            async with turns.turn(lambda: False):
+                assert order == ["last"]
+
+    asyncio.run(run())
+
+
+def test_a_failure_ends_a_turn() -> None:
+    async def run() -> None:
+        turns = Turns()
+        with pytest.raises(ValueError, match="as arranged"):
+            async with turns.turn(lambda: False):
+                raise ValueError("as arranged")
+        async with asyncio.timeout(5), turns.turn(lambda: False):
+            pass
+
+    asyncio.run(run())
