@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from io import BytesIO
 from typing import TYPE_CHECKING
 
+from edgeserve.audio.gaps import Gaps, silence
 from edgeserve.audio.mono import mono
 from edgeserve.errors import InvalidRequest, TooLarge, UnsupportedMedia
 from edgeserve.messages import INPUT_SAMPLE_RATE
@@ -27,8 +28,11 @@ CODECS |= {"mp1", "mp1float", "mp2", "mp2float", "mp3", "mp3float", "opus", "lib
 """And PCM in all its forms."""
 CHANNELS, RATES = range(1, 33), range(1000, 768_001)
 MAX_PACKET_SECONDS = 600.0
+"""A packet that says more is not believed."""
 DECLARING = {"wav", "w64", "aiff", "caf", "flac", "mov", "matroska"}
 """Containers that say how long they are. Of others FFmpeg guesses, from the bit rate or from what is there."""
+TIMED = {"ogg", "mov", "matroska"}
+"""Containers that say of each packet when it is heard."""
 PLACEHOLDER = 2**31 - 2**16
 """Bytes from which on a RIFF header says only that its writer did not know the length; no body is as large."""
 SLACK_SECONDS = 1.0
@@ -42,18 +46,21 @@ def check(data: bytes, max_seconds: float, param: str) -> float:
         declared = _declared(data, container, stream)
         if declared is not None and declared > max_seconds:
             raise _too_long(declared, max_seconds, param)
-        seconds, heard = 0.0, False
+        seconds, reached, heard, gaps = 0.0, 0.0, False, Gaps()
         for packet in _packets(container, stream, param):
             heard = heard or _sounds(packet)
             seconds += _length(packet)
-            if seconds > max_seconds:
+            time = _time(container, packet)
+            gaps.before(time, _length(packet))
+            reached = max(reached, gaps.end, time or 0.0)
+            if gaps.end > max_seconds:
                 raise _too_long(None, max_seconds, param)
         if not heard:
             text = f"{param} ({_described(container, stream)}) holds no samples that can be decoded"
             raise InvalidRequest(f"{text}; {SEND}", param=param)
         if seconds:  # else its packets do not say how long they are
-            _not_cut(seconds, declared, param)
-        return seconds
+            _not_cut(reached, declared, param)
+        return reached if seconds else 0.0
 
 
 def pieces(data: bytes, max_seconds: float, param: str) -> Iterator[bytes]:
@@ -64,15 +71,14 @@ def pieces(data: bytes, max_seconds: float, param: str) -> Iterator[bytes]:
     with _opened(data, param) as (container, stream):
         declared = _declared(data, container, stream)
         try:
-            for piece in mono(_frames(container, stream, param)):
+            for piece in mono(_frames(container, stream, declared, param)):
                 count += len(piece) // 4
-                if count > max_seconds * INPUT_SAMPLE_RATE:
+                if count > (max_seconds + SLACK_SECONDS) * INPUT_SAMPLE_RATE:
                     raise _too_long(None, max_seconds, param)
                 yield piece
         except av.error.FFmpegError as error:
             text = f"{param} ({_described(container, stream)}) cannot be brought to 16 kHz: {error.strerror}"
             raise UnsupportedMedia(f"{text}; {SEND}", param=param) from error
-        _not_cut(count / INPUT_SAMPLE_RATE, declared, param)
 
 
 @contextlib.contextmanager
@@ -125,12 +131,13 @@ def _sounds(packet: Packet[AudioStream]) -> bool:
         return False
 
 
-def _frames(container: InputContainer, stream: AudioStream, param: str) -> Iterator[AudioFrame]:
-    """Frames in order. Damage before the first is passed over (see ``_sounds``), and after the last (tags that follow
-    the sound); in between it is an error."""
+def _frames(container: InputContainer, stream: AudioStream, declared: float | None, param: str) -> Iterator[AudioFrame]:
+    """Frames in order, and silence for those that are missing between two. Damage before the first is passed over (see
+    ``_sounds``), and after the last where the length is right without it (tags that follow the sound); in between it is
+    an error."""
     import av
 
-    seconds, damage = 0.0, ""
+    gaps, reached, damage = Gaps(), 0.0, ""
     for packet in _packets(container, stream, param):
         try:
             frames = packet.decode()
@@ -138,21 +145,29 @@ def _frames(container: InputContainer, stream: AudioStream, param: str) -> Itera
             damage = damage or str(error.strerror)
             continue
         for frame in frames:
-            if damage and seconds:
-                raise InvalidRequest(f"{param} is damaged at {seconds:.1f} s ({damage}); send it whole", param=param)
+            if damage and gaps.end:
+                raise InvalidRequest(f"{param} is damaged at {gaps.end:.1f} s ({damage}); send it whole", param=param)
             damage = ""
             _check_form(frame.layout.nb_channels, frame.sample_rate, param)
-            seconds += frame.samples / frame.sample_rate
+            time = _time(container, frame)
+            yield from silence(frame, gaps.before(time, frame.samples / frame.sample_rate))
+            reached = max(reached, gaps.end, time or 0.0)
             yield frame
+    _not_cut(reached, declared, param)
+
+
+def _time(container: InputContainer, what: Packet[AudioStream] | AudioFrame) -> float | None:
+    """Seconds at which it begins; None where the container does not tell, and FFmpeg counts what came before."""
+    if what.pts is None or what.time_base is None or TIMED.isdisjoint(container.format.name.split(",")):
+        return None
+    return float(what.pts * what.time_base)
 
 
 def _check_form(channels: int, rate: int, param: str) -> None:
     """Before anything is allocated by them."""
     if channels not in CHANNELS or rate not in RATES:
-        text = (
-            f"{param} has {channels} channels at {rate} Hz; expected 1 to {CHANNELS[-1]} at {RATES[0]} to {RATES[-1]}"
-        )
-        raise UnsupportedMedia(text, param=param)
+        found = f"{param} has {channels} channels at {rate} Hz"
+        raise UnsupportedMedia(f"{found}; expected 1 to {CHANNELS[-1]} at {RATES[0]} to {RATES[-1]}", param=param)
 
 
 def _declared(data: bytes, container: InputContainer, stream: AudioStream) -> float | None:
@@ -161,7 +176,7 @@ def _declared(data: bytes, container: InputContainer, stream: AudioStream) -> fl
         return None
     if stream.duration is not None and stream.time_base is not None:
         seconds = float(stream.duration * stream.time_base)
-    elif container.duration is not None and not container.streams.video:  # else it may be the picture's
+    elif container.duration is not None and len(container.streams) == 1:  # else it may be another's
         seconds = container.duration / 1e6
     else:
         return None

@@ -14,6 +14,8 @@ import pytest
 from support.sounds import FORMS, Form, add_picture, encoded, melody, wav_file
 
 from edgeserve.audio import decode
+from edgeserve.audio.gaps import Gaps, silence
+from edgeserve.audio.mono import mono
 from edgeserve.errors import InvalidRequest, TooLarge, UnsupportedMedia
 
 SECONDS = 12.0
@@ -147,6 +149,82 @@ def test_a_file_that_was_cut_off(name: str) -> None:
     assert told.value.code == "invalid_request"
 
 
+def gapped(name: str, low: float, high: float) -> bytes:
+    """The file in ``name``'s form without the packets from ``low`` to ``high`` s; the others keep their times."""
+    form, out = FORMS[name], BytesIO()
+    with av.open(BytesIO(made(name))) as whole, av.open(out, "w", format=form.container) as file:
+        (stream,) = whole.streams.audio
+        copy = file.add_stream_from_template(stream)
+        for packet in whole.demux(stream):
+            if packet.pts is not None and not low < packet.pts * packet.time_base < high:
+                packet.stream = copy
+                file.mux(packet)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("name", ["webm", "mkv", "m4a", "opus"])
+def test_a_gap_in_a_recording_is_silence(name: str) -> None:
+    data = gapped(name, 3, 8)
+    heard, whole = read(data), read(made(name))
+    assert len(heard) == pytest.approx(len(whole), abs=0.05 * 16_000)
+    assert not heard[int(3.2 * 16_000) : int(7.8 * 16_000)].any()
+    late = numpy.correlate(whole[9 * 16_000 - 480 : 10 * 16_000 + 480], heard[9 * 16_000 : 10 * 16_000])
+    power = numpy.linalg.norm(whole[9 * 16_000 : 10 * 16_000]) * numpy.linalg.norm(heard[9 * 16_000 : 10 * 16_000])
+    assert late.max() > 0.95 * power  # what follows comes when it was said, give or take 30 ms
+    assert decode.check(data, 13, "file") == pytest.approx(12, abs=0.1)
+
+
+def test_a_gap_beyond_the_limit_is_refused_before_it_is_silence() -> None:
+    data = delayed("mkv", 6, 10_000_000)
+    with pytest.raises(TooLarge, match="more than 7200 s"):
+        decode.check(data, 7200, "file")
+    with pytest.raises(TooLarge, match="more than 20 s"):
+        for _ in decode.pieces(data, 20, "file"):
+            pass
+
+
+def delayed(name: str, at: float, seconds: float) -> bytes:
+    """The file in ``name``'s form, with what follows ``at`` so much later; written as a stream, of unknown length."""
+    form, out = FORMS[name], BytesIO()
+    live = {"live": "1"}
+    with av.open(BytesIO(made(name))) as whole, av.open(out, "w", format=form.container, options=live) as file:
+        (stream,) = whole.streams.audio
+        copy = file.add_stream_from_template(stream)
+        for packet in whole.demux(stream):
+            if packet.pts is not None and packet.dts is not None:
+                if packet.pts * packet.time_base > at:
+                    packet.pts += int(seconds / packet.time_base)
+                    packet.dts = packet.pts
+                packet.stream = copy
+                file.mux(packet)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["u8", "s16", "fltp"])
+def test_silence_has_the_form_of_what_is_around_it(kind: str) -> None:
+    like = av.AudioFrame(kind, "stereo", 100)
+    like.sample_rate = 8000
+    frames = list(silence(like, 2.5))
+    assert [frame.samples for frame in frames] == [8000, 8000, 4000]
+    heard = b"".join(mono(frames))
+    assert len(heard) == pytest.approx(4 * 2.5 * 16_000, rel=0.01)
+    assert not any(heard)
+
+
+def test_where_packets_are_missing_and_where_times_begin_anew() -> None:
+    gaps = Gaps()
+    starts = [5.0, 6.001, 7.015, 9.0, 9.99, 0.0, 3.0, None]
+    assert [round(gaps.before(start, 1.0), 3) for start in starts] == [0, 0, 0, 1.0, 0, 0, 2.0, 0]
+    assert gaps.end == pytest.approx(11)
+
+
+def test_an_end_that_cannot_be_decoded_was_cut_off() -> None:
+    data = made("alac")
+    index = data.rindex(b"moov")
+    with pytest.raises(InvalidRequest, match=r"file was cut off: it says that it lasts 12\.0 s, but holds [5-7]\.\d s"):
+        read(data[: index // 2] + b"\xff" * (index - 4 - index // 2) + data[index - 4 :])
+
+
 @pytest.mark.parametrize("name", ["mp3", "aac", "m4a", "alac"])
 def test_damage_midway_is_told_with_its_time(name: str) -> None:
     data = made(name)
@@ -173,6 +251,8 @@ HOUR = """
 import re, numpy
 from support.sounds import FORMS, Form, add_picture, encoded
 from edgeserve.audio import decode
+from edgeserve.audio.gaps import Gaps, silence
+from edgeserve.audio.mono import mono
 
 def private():
     text = open("/proc/self/smaps_rollup").read()

@@ -1,0 +1,48 @@
+"""Silence that a recording leaves out: nothing is sent while nobody speaks (Opus DTX), or a tab was muted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from av.audio.frame import AudioFrame
+
+GAP_SECONDS = 0.02
+"""A packet of speech. Times in a container are rounded to milliseconds, which is no gap."""
+BACK_SECONDS = 1.0
+"""Times that go back by more begin anew, as in joined files."""
+
+
+class Gaps:
+    """Follows the times of packets or frames, in seconds; ``end``: how long the sound with its gaps is so far."""
+
+    def __init__(self) -> None:
+        self.end = 0.0
+        self._origin: float | None = None
+
+    def before(self, start: float | None, seconds: float) -> float:
+        """Seconds that are missing before what comes now, begins at ``start`` and lasts ``seconds``."""
+        missing = 0.0
+        if start is not None:
+            if self._origin is None or start - self._origin < self.end - BACK_SECONDS:
+                self._origin = start - self.end
+            late = start - self._origin - self.end
+            missing = late if late > GAP_SECONDS else 0.0
+        self.end += missing + seconds
+        return missing
+
+
+def silence(like: AudioFrame, seconds: float) -> Iterator[AudioFrame]:
+    """Frames of the same form without sound, a second each but for the last."""
+    import av
+
+    left = round(seconds * like.sample_rate)
+    while left > 0:
+        count = min(left, like.sample_rate)
+        frame = av.AudioFrame(like.format.name, like.layout.name, count)
+        frame.sample_rate = like.sample_rate
+        for plane in frame.planes:
+            plane.update(bytes([128 if like.format.name.startswith("u8") else 0]) * plane.buffer_size)
+        left -= count
+        yield frame
