@@ -124,6 +124,7 @@ def build(config: Config, pool: Pool) -> Starlette:
     limits = Limits(
         max_body_bytes=server.max_body_mb * MB,
         max_text_chars=server.max_text_chars,
+        max_audio_seconds=server.max_audio_seconds,
         remote_images=server.remote_images,
         remote_image_hosts=server.remote_image_hosts,
         api_key=server.api_key,

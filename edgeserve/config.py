@@ -44,6 +44,7 @@ class ServerSettings:
     queue_limit: int = key(8, env="QUEUE_LIMIT", low=0)
     max_body_mb: int = key(32, env="MAX_BODY_MB", low=1)
     max_text_chars: int = key(262_144, env="MAX_TEXT_CHARS", low=1)
+    max_audio_seconds: float = key(7200.0, env="MAX_AUDIO_SECONDS", low=1)
     live_sessions: int = key(16, env="LIVE_SESSIONS", low=1)
     live_idle_seconds: float = key(60.0, env="LIVE_IDLE_SECONDS", low=1)
     remote_images: bool = key(False, env="REMOTE_IMAGES")

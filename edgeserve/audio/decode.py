@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from av.container import InputContainer
 
 SEND = "send WAV, MP3, M4A, FLAC, Ogg, Opus or WebM"
+RAISE = "send it in parts, or raise max_audio_seconds in models.toml"
 CONTAINERS = ("wav", "w64", "aiff", "au", "caf", "mp3", "aac", "amr", "flac", "ogg", "mov", "matroska")
 """FFmpeg's names; mov is MP4 and M4A too, matroska WebM."""
 CODECS = {"aac", "aac_latm", "ac3", "alac", "amrnb", "amrwb", "adpcm_ima_wav", "adpcm_ms", "eac3", "flac", "gsm_ms"}
@@ -196,7 +197,7 @@ def _not_cut(seconds: float, declared: float | None, param: str) -> None:
 
 def _too_long(declared: float | None, limit: float, param: str) -> TooLarge:
     found = f"more than {limit:.0f} s" if declared is None else f"{declared:.0f} s"
-    return TooLarge(f"{param} lasts {found}; the limit is {limit:.0f} s: send it in parts", param=param)
+    return TooLarge(f"{param} lasts {found}; the limit is {limit:.0f} s: {RAISE}", param=param)
 
 
 def _unreadable(data: bytes, param: str) -> UnsupportedMedia:

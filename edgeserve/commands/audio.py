@@ -22,13 +22,12 @@ ENDINGS = {".txt": "text", ".srt": "srt", ".vtt": "vtt", ".json": "json"}
 
 
 def transcribe(call: Call) -> int:
-    from edgeserve.api.limits import Limits
     from edgeserve.audio.clip import check_audio
 
     args = call.args
     form = _form(args.format, args.output)
     data = sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()
-    audio = check_audio(data, Limits().max_audio_seconds, args.file)
+    audio = check_audio(data, call.config().server.max_audio_seconds, args.file)
     request = TranscribeRequest(audio, args.language, translate=args.translate)
     at_once = form == "text" and args.output == "-"
     printer, transcript = Printer(), _transcript(form)

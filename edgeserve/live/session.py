@@ -92,7 +92,7 @@ class Session:
         check(data)
         if self.duration + len(data) / MAX_PUSH_BYTES * MAX_PUSH_SECONDS > self._max_seconds:
             text = f"the session is {self.duration:.0f} s long; the limit is {self._max_seconds:.0f} s"
-            raise TooLarge(f"{text}: flush it and start another")
+            raise TooLarge(f"{text}: flush it and start another, or raise max_audio_seconds in models.toml")
         self._raise_failure()
         while len(data) > self._window.room:
             done, _ = await asyncio.wait([self._listening()], timeout=patience)

@@ -106,3 +106,9 @@ def test_files_that_cannot_be_read(settings: Path, capsys: pytest.CaptureFixture
     assert heard.startswith("[ERROR] text.wav is no audio")
     assert missing == "[ERROR] none.wav: No such file or directory"
     assert seen.startswith("[ERROR] text.wav is neither PNG")
+
+
+def test_transcribe_refuses_what_is_longer_than_the_limit(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("transcribe", spoken(settings), environ={"EDGESERVE_MAX_AUDIO_SECONDS": "2.5"}) == 1
+    (error,) = told(capsys)
+    assert "lasts 3 s; the limit is 2 s: send it in parts, or raise max_audio_seconds in models.toml" in error
