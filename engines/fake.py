@@ -22,6 +22,7 @@ from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import (
     INPUT_SAMPLE_RATE,
+    Audio,
     AudioEvent,
     SegmentEvent,
     SpeakRequest,
@@ -31,6 +32,7 @@ from edgeserve.messages import (
 )
 
 MB = 1 << 20
+SECOND_BYTES = INPUT_SAMPLE_RATE * 4
 ENGLISH = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
@@ -110,17 +112,28 @@ class FakeSpeechToText(FakeEngine):
     def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
         self._require(Rung.HOT)
         self._fail("run")
-        second = INPUT_SAMPLE_RATE * 4
-        pcm = b"".join(request.audio.pieces())
-        duration = len(pcm) / second
-        for index in range(math.ceil(duration)):
+        duration = 0.0
+        for index, sound in enumerate(_seconds(request.audio)):
             if cancel.is_set():
                 return
             self._work()
-            if any(pcm[index * second : (index + 1) * second]):
+            duration = index + len(sound) / SECOND_BYTES
+            if any(sound):
                 said = ENGLISH[index % 9] if request.translate else index + 1
-                yield SegmentEvent(float(index), min(index + 1.0, duration), f" {said}")
+                yield SegmentEvent(float(index), duration, f" {said}")
         yield TranscriptEnd(request.language or "en", duration)
+
+
+def _seconds(audio: Audio) -> Iterator[bytes]:
+    """The audio second by second, the last of which may be shorter."""
+    held = b""
+    for piece in audio.pieces():
+        held += piece
+        whole = len(held) // SECOND_BYTES * SECOND_BYTES
+        yield from (held[at : at + SECOND_BYTES] for at in range(0, whole, SECOND_BYTES))
+        held = held[whole:]
+    if held:
+        yield held
 
 
 class FakeTextToSpeech(FakeEngine):

@@ -18,6 +18,7 @@ from edgeserve.messages import Pcm, SegmentEvent, TranscribeRequest, TranscriptE
 from engines import asr_onnx, pages, whisper_features
 from engines.asr_onnx import OnnxSpeechToText
 from engines.onnx_prepare import Prepared
+from engines.whisper import Whisper
 
 Pulled = Callable[[str], Mapping[str, Path]]
 
@@ -193,6 +194,35 @@ def test_cancel_stops_within_a_token(engine: OnnxSpeechToText) -> None:
     request = TranscribeRequest(Pcm(spoken(STORY).tobytes()))
     assert list(engine.transcribe(request, cancel)) == []
     assert cancel.asked == 6
+
+
+def test_cancel_in_the_second_window_ends_within_it(engine: OnnxSpeechToText) -> None:
+    """Of four windows: nothing of the second is told, none after it is listened to, and no more audio is read."""
+    speech = numpy.concatenate([spoken(one) for one in (STORY, *SENTENCES) * 3])
+    cancel, read, windows, model = threading.Event(), [0], [0], engine._model
+    assert isinstance(model, Whisper)
+    assert len(speech) > 90 * 16_000
+    listen = model._graphs.listen
+
+    class Told:
+        def pieces(self) -> Iterator[bytes]:
+            for piece in Pcm(speech.tobytes()).pieces():
+                read[0] += len(piece) // 64_000
+                yield piece
+
+    def second(mel: Any) -> dict[str, Any]:
+        windows[0] += 1
+        if windows[0] == 2:
+            cancel.set()
+        return listen(mel)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(model._graphs, "listen", second)
+        events = list(engine.transcribe(TranscribeRequest(Told()), cancel))
+    assert windows == [2]
+    assert events
+    assert all(isinstance(one, SegmentEvent) and one.end <= 32 for one in events)
+    assert read[0] <= 80
 
 
 def test_another_language_is_refused_by_an_english_model(engine: OnnxSpeechToText) -> None:

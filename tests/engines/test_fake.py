@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 import threading
+from collections.abc import Iterator
 
 import pytest
 from support.contract import ChatContract, SpeechToTextContract, TextToSpeechContract
 
 from edgeserve.engine import ModelSpec
+from edgeserve.messages import TranscribeRequest
 from engines.fake import FakeSpeechToText, FakeTextToSpeech
 from engines.fake_chat import FakeBatchChat, FakeChat
 
@@ -46,6 +49,25 @@ class TestFakeSpeechToText(SpeechToTextContract):
     @pytest.fixture
     def spec(self) -> ModelSpec:
         return ModelSpec("asr", "fake", "engines.fake:FakeSpeechToText")
+
+    def test_audio_is_read_as_it_is_heard_and_no_further_when_cancelled(self, hot: FakeSpeechToText) -> None:
+        read: list[int] = []
+
+        class Long:
+            def pieces(self) -> Iterator[bytes]:
+                for number in range(1000):
+                    read.append(number)
+                    yield self.piece
+
+            piece = struct.pack("<f", 0.5) * 40_000
+
+        cancel = threading.Event()
+        events = hot.transcribe(TranscribeRequest(Long()), cancel)
+        assert [(event.start, event.end) for event in itertools.islice(events, 3)] == [(0, 1), (1, 2), (2, 3)]
+        assert read == [0, 1]
+        cancel.set()
+        assert list(events) == []
+        assert read == [0, 1]
 
 
 class TestFakeTextToSpeech(TextToSpeechContract):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import threading
 from typing import Any
 
 import httpx
 import numpy
 import pytest
-from support.server import fake_pool, serving
+from support.server import fake_pool, serving, until
 from support.sounds import FORMS, Form, encoded, melody
 
-from edgeserve.api.limits import Limits
+from edgeserve.audio.decode import RAISE
 
 ROUTES = [("/v1/transcribe/file", "audio"), ("/v1/audio/transcriptions", "file")]
 
@@ -56,7 +59,34 @@ def test_what_cannot_be_heard(client: httpx.Client, path: str, field: str) -> No
 
 def test_a_small_file_of_hours_meets_the_limit() -> None:
     bomb = encoded(numpy.zeros(8000 * 600, numpy.float32), Form("flac", "flac", 8000))
-    with serving(fake_pool(["asr"])) as running:
-        running.app.state.limits = Limits(max_audio_seconds=599)
+    with serving(fake_pool(["asr"]), max_audio_seconds=599) as running:
         error = failure(running.client.post("/v1/transcribe/file", files={"audio": ("said", bomb)}), 413)
-        assert error["message"] == "audio lasts 600 s; the limit is 599 s: send it in parts"
+        assert error["message"] == "audio lasts 600 s; the limit is 599 s: " + RAISE
+
+
+def test_a_client_that_leaves_ends_a_long_transcription() -> None:
+    """The first segment comes while the second is held up; then the client goes, and no third one is begun."""
+    begun, go = [0], threading.Event()
+    long = encoded(numpy.full(8000 * 600, 0.5, numpy.float32), Form("flac", "flac", 8000))
+    with serving(fake_pool(["asr"])) as running, contextlib.ExitStack() as held:
+        short = {"audio": ("said", made("wav", 1.0))}
+        assert running.client.post("/v1/transcribe/file", files=short).json()["text"] == "1"
+        gate = running.pool.gates["asr"]
+        engine: Any = gate.engine
+
+        def work() -> None:
+            begun[0] += 1
+            assert begun[0] < 2 or go.wait(30)
+
+        engine._work = work
+        held.callback(go.set)
+        asked = {"data": {"model": "fake-asr", "stream": "true"}, "files": {"file": ("said", long)}}
+        with running.client.stream("POST", "/v1/audio/transcriptions", **asked) as answer:
+            lines = answer.iter_lines()  # kept: closing it would close the connection
+            assert json.loads(next(lines).removeprefix("data: "))["delta"] == "1"
+            until(lambda: begun[0] == 2)
+            assert gate.leases == 1
+        until(lambda: gate.leases == 0)
+        go.set()
+        assert running.client.post("/v1/transcribe/file", files=short).json()["text"] == "1"
+        assert begun[0] == 3, "two of the long one, one of the short one"
