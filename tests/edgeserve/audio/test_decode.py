@@ -149,6 +149,12 @@ def test_a_file_that_was_cut_off(name: str) -> None:
     assert told.value.code == "invalid_request"
 
 
+@pytest.mark.parametrize("name", ["mp3", "aac", "caf", "ogg", "opus"])
+def test_of_a_form_that_does_not_tell_its_length_what_is_there_is_heard(name: str) -> None:
+    data = made(name)
+    assert len(read(data[: len(data) // 2])) / 16_000 == pytest.approx(SECONDS / 2, abs=1.0)
+
+
 def gapped(name: str, low: float, high: float) -> bytes:
     """The file in ``name``'s form without the packets from ``low`` to ``high`` s; the others keep their times."""
     form, out = FORMS[name], BytesIO()
