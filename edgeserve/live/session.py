@@ -23,8 +23,8 @@ and where it is not."""
 SHARE = 2.0
 """A step is so many times what hypotheses for all who speak take: half the time is left for those that are the last."""
 BREATH_SECONDS = 0.15
-"""Without speech: it may be the end, which would have to wait for a hypothesis that is begun now. So only where twice
-as much is new, as in large pushes."""
+"""Without speech: it may be the end, and where others speak, too, a hypothesis that is begun now is likely in vain. So
+only where twice as much is new, as in large pushes."""
 LULL_SECONDS = 0.4
 """Without speech: perhaps the end. What was not heard yet is heard now, so that the end need not wait for it."""
 PAUSE_SECONDS = 0.8
@@ -169,7 +169,8 @@ class Session:
             return True
         fresh = window.end - max(self._heard, window.speech_start)
         step = STEP_SECONDS if self._heard <= window.speech_start else self._step_seconds()
-        return fresh >= step * (1 if window.quiet < BREATH_SECONDS else 2)
+        may_be_the_end = window.quiet >= BREATH_SECONDS and self._speakers() > 1
+        return fresh >= step * (2 if may_be_the_end else 1)
 
     def _is_last(self) -> bool:
         """Whether the next hypothesis is the last of an utterance, as far as one can tell."""

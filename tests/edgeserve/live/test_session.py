@@ -129,7 +129,7 @@ def test_pushes_that_come_meanwhile_only_append_and_are_heard_together() -> None
 def test_a_hypothesis_that_waited_until_speech_stopped_leaves_its_turn_to_the_last_one() -> None:
     async def run() -> None:
         ear = FakeEar()
-        one = session(ear)
+        one = Session("one", ear, Options(), 60, lambda: 2)  # type: ignore[arg-type]
         ear.free.clear()
         await one.push(speech(1.5))
         await one.push(silence(0.3))
