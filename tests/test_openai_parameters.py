@@ -57,6 +57,7 @@ def test_a_seed_and_its_answers_can_be_had_again(ai: OpenAI) -> None:
 
 
 def test_usage_counts_a_prompt_once_and_every_answer(ai: OpenAI) -> None:
+    text(ai, max_completion_tokens=1)  # so that the prompt has been read
     one, three = (ask(ai, n=count, max_completion_tokens=4).usage for count in (1, 3))
     assert one.prompt_tokens == three.prompt_tokens
     assert (one.completion_tokens, three.completion_tokens) == (4, 12)
