@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from starlette.requests import Request
@@ -52,7 +52,8 @@ class Renderer(Protocol):
 class Call:
     """``keep_alive``: seconds for which the engine keeps its memory afterwards; None: as configured. ``apart``: the
     requests run one after the other, since beside others llama.cpp may round otherwise. ``threaded``: the renderer
-    computes, so it runs beside the event loop, on some of the sound at a time."""
+    computes, so it runs beside the event loop, on some of the sound at a time. ``names``: what the dialect calls fields
+    of the requests otherwise, for errors that an engine finds in them."""
 
     job: Job
     requests: Sequence[messages.Request]
@@ -60,6 +61,7 @@ class Call:
     keep_alive: float | None = None
     apart: bool = False
     threaded: bool = False
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 Parse = Callable[[Request], Awaitable[Call]]
@@ -85,8 +87,10 @@ def answering(parse: Parse, *jobs: Job) -> Callable[[Request], Awaitable[Respons
                 if call.renderer.stream:
                     return _Stream(call.renderer, begun, folded, lease)
                 body = b"".join([begun, *[part async for part in folded]])
-        except BaseException:
+        except BaseException as error:
             await lease.release()
+            if isinstance(error, EdgeserveError):
+                error.param = call.names.get(error.param or "", error.param)
             raise
         await lease.release()
         return Response(body, media_type=call.renderer.media_type)

@@ -33,4 +33,5 @@ async def speech(request: Request) -> Call:
         renderer = WavBody()
     else:
         renderer = SpeechStream(FORMS[name])
-    return Call("tts", [wanted], renderer, keep_alive.read(fields), threaded=FORMS[name].computes)
+    computes = FORMS[name].computes
+    return Call("tts", [wanted], renderer, keep_alive.read(fields), threaded=computes, names={"text": "input"})

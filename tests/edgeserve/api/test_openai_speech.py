@@ -21,6 +21,7 @@ from support.speech import decoded, likeness
 
 from edgeserve.api import openai_speech
 from edgeserve.audio.encode import FORMS, Codec, Encoded, Form
+from edgeserve.errors import InvalidRequest
 
 TEXT = "good morning. it is a fine day."
 SECONDS = 0.7
@@ -133,6 +134,20 @@ def test_what_is_refused(ai: OpenAI, settings: dict[str, Any], param: str, words
     with pytest.raises(openai.BadRequestError, match=words) as refused:
         said(ai, **settings)
     assert refused.value.param == param
+
+
+@pytest.mark.parametrize(("path", "field"), [("/v1/audio/speech", "input"), ("/v1/tts/synthesize", "text")])
+def test_what_the_engine_refuses_has_the_name_that_the_client_wrote(path: str, field: str) -> None:
+    with serving(fake_pool(["tts"])) as running:
+        engine: Any = running.pool.gates["tts"].engine
+
+        def refuse() -> None:
+            raise InvalidRequest("the text holds nothing that can be spoken", param="text")
+
+        engine._work = refuse
+        answer = running.client.post(path, json={field: "hello"})
+        assert answer.status_code == 400
+        assert answer.json()["error"]["param"] == field
 
 
 def test_a_codec_that_is_not_there_keeps_its_status(monkeypatch: pytest.MonkeyPatch, client: httpx.Client) -> None:
