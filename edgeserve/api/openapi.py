@@ -245,9 +245,6 @@ def _operation(method: str, path: str, summary: str, body: str, answer: str) -> 
             "default": {"description": "an error", "content": failure},
         },
     }
-    if summary.startswith("Later"):
-        del operation["responses"]["200"]
-        operation["responses"]["501"] = {"description": "not in this version", "content": failure}
     if names := re.findall(r"{(\w+)}", path):
         operation["parameters"] = [
             {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names
