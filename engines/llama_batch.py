@@ -15,8 +15,6 @@ from engines.llama_context import BATCH, Context, Item
 
 PROMPT_SHARE = 128
 """Prompt tokens taken into a call while others wait for their next token: they wait that much longer."""
-WIDE = 256
-"""Cells by which llama.cpp widens what attention goes over."""
 WORTH_SAVING = 32
 """Tokens: fewer are decoded again in less time than a state takes to find, copy and restore."""
 
@@ -76,7 +74,6 @@ class Batch:
                 param="messages",
             )
         slot, known = self._place(tokens[:-1])
-        self._clear_idle(slot)
         slot.pending = list(tokens[known:])
         return self._occupied(slot), known
 
@@ -199,14 +196,6 @@ class Batch:
         slot = source if live and not source.busy else other
         self._put_aside(slot)
         return slot, self._cut(slot, shared(slot.reusable, wanted))
-
-    def _clear_idle(self, but: Slot) -> None:
-        """Conversations that rest leave the context, where there is room to keep their states: attention goes over all
-        cells up to the last one taken, whoever's they are. llama.cpp's server does so too (--cache-idle-slots)."""
-        wide = (slot for slot in self._slots if slot is not but and not slot.busy and slot.cells >= WIDE)
-        for slot in wide:
-            if self._saved.size + self.context.state_size(slot.sequence) <= self._saved.limit:
-                self._emptied(slot)
 
     def _oldest_free(self, but: Slot | None = None) -> Slot:
         free = [slot for slot in self._slots if not slot.busy]
