@@ -94,14 +94,14 @@ class Results:
 
 
 BOUNDS = (
-    "What bounds it: both call the same `llama_decode`, which takes some 96% of the time of a token with one "
-    "client. The rest shows there: sampling in llama.cpp (0.1 to 0.2 ms), Python between two calls (0.13 ms), and "
-    "the event loop, which takes one of the two cores from the computing threads for 0.2 ms a token, most of it "
-    "in the system's `send`. And ours keeps conversations that rest in the context, whose cells attention passes "
-    "over (10 ms a token become 12 to 13 when it is full), where llama-server moves them to its cache in memory, "
-    "which grows for it. A long prompt beside running streams goes in 128 tokens at a time; each of these calls "
-    "carries the streams' tokens, which is what keeps them flowing. After the first answers both hold the same "
-    "weights and cache (f16, 4096 tokens: 187 MB); ours adds some 50 MB of Python."
+    "What bounds it, as far as it is known: both call the same `llama_decode`. Between two calls ours takes "
+    "about 0.4 ms a token (sampling 0.1 to 0.2, Python 0.13), and the event loop 0.2 ms of one of the two cores. "
+    "That is some 4 to 6% with one client and does not explain all of it: alone with short chats this server "
+    "gave 92 to 99 tokens/s. Suspected, not shown: resting conversations stay in our context, whose cells "
+    "attention passes over, while llama-server moves them out (`--cache-idle-slots`); moving ours out as far as "
+    "`prefix_cache_mb` has room did not help. A long prompt beside running streams goes in 128 tokens at a time, "
+    "and each of these calls carries the streams' tokens; 192 did not bring it sooner. After the first answers "
+    "both hold the same weights and cache (f16, 4096 tokens: 187 MB); ours adds some 50 MB of Python."
 )
 
 
