@@ -6,7 +6,9 @@ llama.cpp maps with MAP_POPULATE: right after loading, every weight page is resi
 from __future__ import annotations
 
 import ctypes
+import functools
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,9 @@ from edgeserve.errors import EngineFailure, InvalidRequest
 from engines import llama_devices, pages
 from engines.llama_options import LlamaOptions
 from engines.llama_runtime import llama, why
+
+PIECES = 4096
+"""Tokens whose bytes are remembered, half a megabyte at most: read anew they cost 30 µs for each token of an answer."""
 
 
 @dataclass(eq=False, slots=True)
@@ -32,6 +37,10 @@ class MappedModel:
     users: int = 0
     hot: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
+    _pieces: Callable[[int, bool], bytes] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._pieces = functools.lru_cache(PIECES)(self._read_piece)
 
     def heat(self) -> None:
         """Make the weights resident, for one more hot user."""
@@ -82,6 +91,9 @@ class MappedModel:
 
     def piece(self, token: int, *, special: bool = False) -> bytes:
         """The bytes of one token, perhaps part of a character; control tokens have none, unless ``special``."""
+        return self._pieces(token, special)
+
+    def _read_piece(self, token: int, special: bool) -> bytes:
         buffer = ctypes.create_string_buffer(256)
         length = llama().llama_token_to_piece(self.vocabulary, token, buffer, len(buffer), 0, special)
         return buffer.raw[:length] if length > 0 else b""

@@ -1,4 +1,4 @@
-"""llama.cpp's sampler chain for one request."""
+"""Chooses the tokens of one request's answer."""
 
 from __future__ import annotations
 
@@ -8,68 +8,70 @@ from typing import Any
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import ChatRequest
 from engines.llama_constraint import Constraint
+from engines.llama_context import Context
 from engines.llama_options import LlamaOptions
+from engines.llama_penalties import Penalties
 from engines.llama_runtime import llama
-
-PENALTY_WINDOW = 64
-"""Tokens back that penalties look (llama.cpp's default)."""
 
 
 class Sampler:
-    """Chooses tokens; free it when done."""
+    """Biases, penalties, llama.cpp's sampler chain, and a grammar if there is one; free it when done.
+
+    Raises InvalidRequest for a bias on a token that does not exist, and for a grammar that llama.cpp cannot use.
+    """
 
     def __init__(
         self, request: ChatRequest, options: LlamaOptions, vocabulary: Any, grammar: str | None = None
     ) -> None:
         runtime = llama()
-        self._size = int(runtime.llama_vocab_n_tokens(vocabulary))
-        parameters = runtime.llama_sampler_chain_default_params()
-        self.chain = runtime.llama_sampler_chain_init(parameters)
-        for one in self._samplers(request, options):
+        self._penalties = _penalties(request, options, int(runtime.llama_vocab_n_tokens(vocabulary)))
+        self.chain = runtime.llama_sampler_chain_init(runtime.llama_sampler_chain_default_params())
+        for one in _samplers(request, options):
             runtime.llama_sampler_chain_add(self.chain, one)
         self._constraint = None if grammar is None else Constraint(grammar, vocabulary)
 
-    def sample(self, context: Any, output: int) -> int:
+    def sample(self, context: Context, output: int) -> int:
         """The next token after the one at place ``output`` of the last call."""
+        if self._penalties.idle:
+            return self._choice(context, output)
+        with self._penalties.on(context.logits(output)):
+            token = self._choice(context, output)
+        self._penalties.said(token)
+        return token
+
+    def _choice(self, context: Context, output: int) -> int:
         if self._constraint is not None:
-            return self._constraint.sample(self.chain, context, output)
-        return int(llama().llama_sampler_sample(self.chain, context, output))
+            return self._constraint.sample(self.chain, context.logits(output))
+        return int(llama().llama_sampler_sample(self.chain, context.handle, output))
 
     def free(self) -> None:
         llama().llama_sampler_free(self.chain)
         if self._constraint is not None:
             self._constraint.free()
 
-    def _samplers(self, request: ChatRequest, options: LlamaOptions) -> list[Any]:
-        runtime, wanted = llama(), request.sampling
-        chain = []
-        if wanted.logit_bias:
-            chain.append(self._biases(wanted.logit_bias))
-        repeat = _or(wanted.repeat_penalty, options.repeat_penalty)
-        frequency, presence = wanted.frequency_penalty or 0.0, wanted.presence_penalty or 0.0
-        if repeat != 1.0 or frequency or presence:
-            chain.append(runtime.llama_sampler_init_penalties(self._size, PENALTY_WINDOW, repeat, frequency, presence))
-        temperature = _or(wanted.temperature, options.temperature)
-        if temperature <= 0:
-            return [*chain, runtime.llama_sampler_init_greedy()]
-        seed = wanted.seed if wanted.seed is not None else secrets.randbits(32)
-        return [
-            *chain,
-            runtime.llama_sampler_init_top_k(int(_or(wanted.top_k, options.top_k))),
-            runtime.llama_sampler_init_top_p(_or(wanted.top_p, options.top_p), 1),
-            runtime.llama_sampler_init_min_p(_or(wanted.min_p, options.min_p), 1),
-            runtime.llama_sampler_init_temp(temperature),
-            runtime.llama_sampler_init_dist(seed & 0xFFFFFFFF),
-        ]
 
-    def _biases(self, wanted: tuple[tuple[int, float], ...]) -> Any:
-        runtime = llama()
-        for token, _ in wanted:
-            if not 0 <= token < self._size:
-                text = f"token {token} is not in the vocabulary of {self._size} tokens"
-                raise InvalidRequest(text, param="logit_bias")
-        biases = (runtime.llama_logit_bias * len(wanted))(*(runtime.llama_logit_bias(*pair) for pair in wanted))
-        return runtime.llama_sampler_init_logit_bias(self._size, len(wanted), biases)
+def _penalties(request: ChatRequest, options: LlamaOptions, size: int) -> Penalties:
+    wanted = request.sampling
+    for token, _ in wanted.logit_bias:
+        if not 0 <= token < size:
+            raise InvalidRequest(f"token {token} is not in the vocabulary of {size} tokens", param="logit_bias")
+    repeat = _or(wanted.repeat_penalty, options.repeat_penalty)
+    return Penalties(wanted.logit_bias, repeat, wanted.frequency_penalty or 0.0, wanted.presence_penalty or 0.0)
+
+
+def _samplers(request: ChatRequest, options: LlamaOptions) -> list[Any]:
+    runtime, wanted = llama(), request.sampling
+    temperature = _or(wanted.temperature, options.temperature)
+    if temperature <= 0:
+        return [runtime.llama_sampler_init_greedy()]
+    seed = wanted.seed if wanted.seed is not None else secrets.randbits(32)
+    return [
+        runtime.llama_sampler_init_top_k(int(_or(wanted.top_k, options.top_k))),
+        runtime.llama_sampler_init_top_p(_or(wanted.top_p, options.top_p), 1),
+        runtime.llama_sampler_init_min_p(_or(wanted.min_p, options.min_p), 1),
+        runtime.llama_sampler_init_temp(temperature),
+        runtime.llama_sampler_init_dist(seed & 0xFFFFFFFF),
+    ]
 
 
 def _or(given: float | None, default: float) -> float:

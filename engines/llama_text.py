@@ -17,14 +17,16 @@ class TextStream:
 
     def feed(self, piece: bytes) -> str:
         """Text that became certain. After ``stopped`` turns true, what came before the stop string was the last."""
-        self._pending += self._decoder.decode(piece)
+        text = self._decoder.decode(piece)
+        if not self._stops:
+            return text
+        self._pending += text
         found = [at for stop in self._stops if (at := self._pending.find(stop)) >= 0]
         if found:
             self.stopped = True
             text, self._pending = self._pending[: min(found)], ""
             return text
-        held = self._held()
-        cut = len(self._pending) - held
+        cut = len(self._pending) - self._held()
         text, self._pending = self._pending[:cut], self._pending[cut:]
         return text
 

@@ -7,7 +7,7 @@ first of these already. Only thoughts at the very beginning count. White space a
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from edgeserve.messages import ChatEvent, ReasoningEvent, TokenEvent, TokenLogprob
 
@@ -33,6 +33,11 @@ class Thoughts:
     def aside(self) -> bool:
         """Was the last that came not part of the answer?"""
         return self.state in (State.BEFORE, State.THINKING, State.BETWEEN)
+
+    @property
+    def over(self) -> bool:
+        """Is all that comes answer?"""
+        return self.state is State.ANSWERING
 
     def feed(self, text: str) -> Iterator[tuple[bool, str]]:
         """Pieces that became certain, none of them empty."""
@@ -94,30 +99,34 @@ class Teller:
         """Of the token whose text is fed next."""
         self._logprobs.append(logprob)
 
-    def feed(self, text: str) -> Iterator[ChatEvent]:
+    def feed(self, text: str) -> Iterable[ChatEvent]:
         """One token's text, as far as it is certain."""
-        if self._thoughts is None:
-            yield from self._events([(False, text)] if text else [])
-            return
-        yield from self._events(self._thoughts.feed(text))
-        if self._thoughts.aside:
+        if self._thoughts is not None:
+            return self._thought(self._thoughts, text)
+        return (self._said(text),) if text else ()
+
+    def rest(self, text: str) -> Iterable[ChatEvent]:
+        """The last text, when no more comes."""
+        thoughts = self._thoughts
+        if thoughts is not None:
+            return self._events([*thoughts.feed(text), *thoughts.rest()])
+        return self.feed(text)
+
+    def _thought(self, thoughts: Thoughts, text: str) -> Iterator[ChatEvent]:
+        yield from self._events(thoughts.feed(text))
+        if thoughts.aside:
             self.reasoning_tokens += 1
             self._logprobs.clear()  # told of the answer only
+        elif thoughts.over:
+            self._thoughts = None
 
-    def rest(self, text: str) -> Iterator[ChatEvent]:
-        """The last text, when no more comes."""
-        pieces = [(False, text)] if text else []
-        if self._thoughts is not None:
-            pieces = [*self._thoughts.feed(text), *self._thoughts.rest()]
-        yield from self._events(pieces)
-
-    def _events(self, pieces: Iterator[tuple[bool, str]] | list[tuple[bool, str]]) -> Iterator[ChatEvent]:
+    def _events(self, pieces: Iterable[tuple[bool, str]]) -> Iterator[ChatEvent]:
         for thought, piece in pieces:
-            if thought:
-                yield ReasoningEvent(piece)
-            else:
-                logprobs, self._logprobs = tuple(self._logprobs), []
-                yield TokenEvent(piece, logprobs)
+            yield ReasoningEvent(piece) if thought else self._said(piece)
+
+    def _said(self, text: str) -> TokenEvent:
+        logprobs, self._logprobs = tuple(self._logprobs), []
+        return TokenEvent(text, logprobs)
 
 
 def opened_by(prompt: str) -> bool:
