@@ -45,7 +45,7 @@ def answer(
         if slot.output is None:
             yield None
             continue
-        token = sampler.sample(context, slot.output)
+        token = sampler.sample(context.handle, slot.output)
         said += 1
         ended = model.ends(token)
         if not ended:

@@ -31,9 +31,12 @@ class Constraint:
         self._ids = np.arange(self._size, dtype=np.int32)
         self._data = np.zeros(self._size, [("id", np.int32), ("logit", np.float32), ("p", np.float32)])
 
-    def sample(self, chain: Any, logits: Any) -> int:
-        """The next token, by logits, float32 [vocabulary]; accepted by the grammar and the chain."""
+    def sample(self, chain: Any, context: Any, output: int) -> int:
+        """The next token after the one at place ``output`` of the last call; accepted by the grammar and the chain."""
+        import numpy as np
+
         runtime = llama()
+        logits = np.ctypeslib.as_array(runtime.llama_get_logits_ith(context, output), (self._size,))
         token = self._choice(chain, self._candidates(logits, self._size))
         if not self._allowed(self._one(token)):
             candidates = self._candidates(logits, min(LIKELIEST, self._size))

@@ -78,7 +78,6 @@ class Context:
             raise EngineFailure(f"{model.path}: no context of {parameters.n_ctx} tokens can be made{why()}")
         self.size = int(runtime.llama_n_ctx(self.handle))
         self.outputs = int(parameters.n_outputs_max)
-        self._vocabulary = int(runtime.llama_vocab_n_tokens(model.vocabulary))
         self._memory = runtime.llama_get_memory(self.handle)
         self._batch = runtime.llama_batch_init(parameters.n_batch, 0, 1)
 
@@ -103,9 +102,9 @@ class Context:
         """A view of the logits at place ``output`` of the last call: float32, one for each token of the vocabulary."""
         import numpy
 
-        pointer = llama().llama_get_logits_ith(self.handle, output)
-        row: Any = (ctypes.c_float * self._vocabulary).from_address(ctypes.addressof(pointer.contents))
-        return numpy.frombuffer(row, numpy.float32)
+        runtime = llama()
+        pointer = runtime.llama_get_logits_ith(self.handle, output)
+        return numpy.ctypeslib.as_array(pointer, (int(runtime.llama_vocab_n_tokens(self.model.vocabulary)),))
 
     def embed(self, tokens: Sequence[int], position: int, sequence: int) -> Any | None:
         """What the last layer makes of at most ``outputs`` tokens: float32, a row for each; None without room for them.

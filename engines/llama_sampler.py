@@ -8,7 +8,6 @@ from typing import Any
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import ChatRequest
 from engines.llama_constraint import Constraint
-from engines.llama_context import Context
 from engines.llama_options import LlamaOptions
 from engines.llama_penalties import Penalties
 from engines.llama_runtime import llama
@@ -24,39 +23,50 @@ class Sampler:
         self, request: ChatRequest, options: LlamaOptions, vocabulary: Any, grammar: str | None = None
     ) -> None:
         runtime = llama()
-        self._penalties = _penalties(request, options, int(runtime.llama_vocab_n_tokens(vocabulary)))
+        self._size = int(runtime.llama_vocab_n_tokens(vocabulary))
+        self._penalties = self._made_penalties(request, options)
         self.chain = runtime.llama_sampler_chain_init(runtime.llama_sampler_chain_default_params())
+        if self._penalties is None and request.sampling.logit_bias:
+            runtime.llama_sampler_chain_add(self.chain, self._biases(request.sampling.logit_bias))
         for one in _samplers(request, options):
             runtime.llama_sampler_chain_add(self.chain, one)
         self._constraint = None if grammar is None else Constraint(grammar, vocabulary)
 
-    def sample(self, context: Context, output: int) -> int:
+    def sample(self, context: Any, output: int) -> int:
         """The next token after the one at place ``output`` of the last call."""
-        if self._penalties.idle:
+        if self._penalties is None:
             return self._choice(context, output)
-        with self._penalties.on(context.logits(output)):
+        with self._penalties.on(llama().llama_get_logits_ith(context, output)):
             token = self._choice(context, output)
         self._penalties.said(token)
         return token
 
-    def _choice(self, context: Context, output: int) -> int:
+    def _choice(self, context: Any, output: int) -> int:
         if self._constraint is not None:
-            return self._constraint.sample(self.chain, context.logits(output))
-        return int(llama().llama_sampler_sample(self.chain, context.handle, output))
+            return self._constraint.sample(self.chain, context, output)
+        return int(llama().llama_sampler_sample(self.chain, context, output))
 
     def free(self) -> None:
         llama().llama_sampler_free(self.chain)
         if self._constraint is not None:
             self._constraint.free()
 
+    def _made_penalties(self, request: ChatRequest, options: LlamaOptions) -> Penalties | None:
+        wanted = request.sampling
+        for token, _ in wanted.logit_bias:
+            if not 0 <= token < self._size:
+                text = f"token {token} is not in the vocabulary of {self._size} tokens"
+                raise InvalidRequest(text, param="logit_bias")
+        repeat = _or(wanted.repeat_penalty, options.repeat_penalty)
+        frequency, presence = wanted.frequency_penalty or 0.0, wanted.presence_penalty or 0.0
+        if repeat == 1 and not frequency and not presence:
+            return None
+        return Penalties(wanted.logit_bias, repeat, frequency, presence)
 
-def _penalties(request: ChatRequest, options: LlamaOptions, size: int) -> Penalties:
-    wanted = request.sampling
-    for token, _ in wanted.logit_bias:
-        if not 0 <= token < size:
-            raise InvalidRequest(f"token {token} is not in the vocabulary of {size} tokens", param="logit_bias")
-    repeat = _or(wanted.repeat_penalty, options.repeat_penalty)
-    return Penalties(wanted.logit_bias, repeat, wanted.frequency_penalty or 0.0, wanted.presence_penalty or 0.0)
+    def _biases(self, wanted: tuple[tuple[int, float], ...]) -> Any:
+        runtime = llama()
+        biases = (runtime.llama_logit_bias * len(wanted))(*(runtime.llama_logit_bias(*pair) for pair in wanted))
+        return runtime.llama_sampler_init_logit_bias(self._size, len(wanted), biases)
 
 
 def _samplers(request: ChatRequest, options: LlamaOptions) -> list[Any]:

@@ -57,17 +57,9 @@ def _by_llama_cpp(logits: Any, biases: list[tuple[int, float]], penalties: list[
 
 
 def test_a_token_may_be_biased_twice_and_penalised() -> None:
-    penalties, logits = Penalties([(3, 50.0), (3, 1.0)], presence=1.0), _logits(1)
+    penalties, logits = Penalties([(3, 50.0), (3, 1.0)], 1.0, 0.0, 1.0), _logits(1)
     before = logits.copy()
     penalties.said(3)
     with penalties.on(logits):
         assert logits[3] == pytest.approx(before[3] + 50)
     assert logits.tobytes() == before.tobytes()
-
-
-def test_nothing_asked_is_nothing_to_do() -> None:
-    idle = Penalties([])
-    idle.said(3)
-    assert idle.idle
-    assert not Penalties([], repeat=1.1).idle
-    assert not Penalties([(0, 1.0)]).idle
