@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from edgeserve.audio.gaps import Gaps, silence
 from edgeserve.audio.mono import mono
+from edgeserve.audio.passed import Passed
 from edgeserve.errors import InvalidRequest, TooLarge, UnsupportedMedia
 from edgeserve.messages import INPUT_SAMPLE_RATE
 
@@ -48,7 +49,7 @@ def check(data: bytes, max_seconds: float, param: str) -> float:
         if declared is not None and declared > max_seconds:
             raise _too_long(declared, max_seconds, param)
         seconds, reached, heard, gaps = 0.0, 0.0, False, Gaps()
-        for packet in _packets(container, stream, param):
+        for packet in _packets(data, container, stream, param):
             heard = heard or _sounds(packet)
             seconds += _length(packet)
             time = _time(container, packet)
@@ -72,7 +73,7 @@ def pieces(data: bytes, max_seconds: float, param: str) -> Iterator[bytes]:
     with _opened(data, param) as (container, stream):
         declared = _declared(data, container, stream)
         try:
-            for piece in mono(_frames(container, stream, declared, param)):
+            for piece in mono(_frames(data, container, stream, declared, param)):
                 count += len(piece) // 4
                 if count > (max_seconds + SLACK_SECONDS) * INPUT_SAMPLE_RATE:
                     raise _too_long(None, max_seconds, param)
@@ -104,14 +105,22 @@ def _opened(data: bytes, param: str) -> Iterator[tuple[InputContainer, AudioStre
         if codec not in CODECS and not codec.startswith("pcm_"):
             raise UnsupportedMedia(f"{param} holds {codec}, which cannot be read; {SEND}", param=param)
         _check_form(stream.channels, stream.rate, param)
+        if codec == "flac":  # it has check sums, which FFmpeg heeds only where told
+            stream.codec_context.options = {"err_detect": "crccheck+explode"}
         yield container, stream
 
 
-def _packets(container: InputContainer, stream: AudioStream, param: str) -> Iterator[Packet[AudioStream]]:
+def _packets(data: bytes, container: InputContainer, stream: AudioStream, param: str) -> Iterator[Packet[AudioStream]]:
+    """In order. Raises InvalidRequest where bytes between two could not be read."""
     import av
 
+    passed = Passed(container.format.name, data, stream.index)
     try:
-        yield from container.demux(stream)
+        for packet in container.demux():  # of all streams, since their bytes too were read
+            if passed.before(packet):
+                raise _damaged(passed.end, "what lies there cannot be read", param)
+            if packet.stream.index == stream.index:
+                yield cast("Packet[AudioStream]", packet)
     except av.error.FFmpegError as error:
         raise InvalidRequest(f"{param} is damaged ({error.strerror}); send it whole", param=param) from error
 
@@ -132,14 +141,16 @@ def _sounds(packet: Packet[AudioStream]) -> bool:
         return False
 
 
-def _frames(container: InputContainer, stream: AudioStream, declared: float | None, param: str) -> Iterator[AudioFrame]:
+def _frames(
+    data: bytes, container: InputContainer, stream: AudioStream, declared: float | None, param: str
+) -> Iterator[AudioFrame]:
     """Frames in order, and silence for those that are missing between two. Damage before the first is passed over (see
     ``_sounds``), and after the last where the length is right without it (tags that follow the sound); in between it is
     an error."""
     import av
 
     gaps, reached, damage = Gaps(), 0.0, ""
-    for packet in _packets(container, stream, param):
+    for packet in _packets(data, container, stream, param):
         try:
             frames = packet.decode()
         except av.error.FFmpegError as error:
@@ -147,7 +158,7 @@ def _frames(container: InputContainer, stream: AudioStream, declared: float | No
             continue
         for frame in frames:
             if damage and gaps.end:
-                raise InvalidRequest(f"{param} is damaged at {gaps.end:.1f} s ({damage}); send it whole", param=param)
+                raise _damaged(gaps.end, damage, param)
             damage = ""
             _check_form(frame.layout.nb_channels, frame.sample_rate, param)
             time = _time(container, frame)
@@ -193,6 +204,10 @@ def _not_cut(seconds: float, declared: float | None, param: str) -> None:
     if declared is not None and seconds < declared - SLACK_SECONDS:
         text = f"{param} was cut off: it says that it lasts {declared:.1f} s, but holds {seconds:.1f} s"
         raise InvalidRequest(f"{text}; send it whole", param=param)
+
+
+def _damaged(seconds: float, why: str, param: str) -> InvalidRequest:
+    return InvalidRequest(f"{param} is damaged at {seconds:.1f} s ({why}); send it whole", param=param)
 
 
 def _too_long(declared: float | None, limit: float, param: str) -> TooLarge:

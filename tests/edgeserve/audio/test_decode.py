@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import subprocess
 import sys
@@ -20,6 +21,9 @@ from edgeserve.errors import InvalidRequest, TooLarge, UnsupportedMedia
 
 SECONDS = 12.0
 LIMIT = 7200.0
+CHECKED = [*(FORMS[name] for name in ("flac", "ogg", "opus")), Form("ogg", "flac"), Form("matroska", "flac")]
+CHECKED += [Form("mp4", "flac")]
+"""With check sums over all of their sound."""
 PCM = (melody(3) * 32767).astype("<i2").tobytes()
 
 
@@ -238,6 +242,66 @@ def test_damage_midway_is_told_with_its_time(name: str) -> None:
     noise = numpy.random.default_rng(1).bytes(3000)
     with pytest.raises(InvalidRequest, match=r"file is damaged at [5-7]\.\d s \(.*send it whole"):
         read(data[:middle] + noise + data[middle + 3000 :])
+
+
+@pytest.mark.parametrize("form", CHECKED, ids=lambda form: f"{form.codec}-in-{form.container}")
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.7])
+def test_a_single_wrong_bit_is_told_where_there_are_check_sums(form: Form, share: float) -> None:
+    data = bytearray(encoded(melody(SECONDS, form.rate), form))
+    data[int(len(data) * share)] ^= 0x10
+    with pytest.raises(InvalidRequest, match=r"file is damaged at (\d+\.\d) s \(.*send it whole") as told:
+        read(bytes(data))
+    assert told.value.param == "file"
+    found = re.search(r"at (\S+) s", str(told.value))
+    assert found
+    assert float(found[1]) == pytest.approx(SECONDS * share, abs=2)  # pages of Ogg last a second, and the rate varies
+
+
+@pytest.mark.parametrize("name", ["flac", "ogg", "opus", "webm", "mkv"])
+@pytest.mark.parametrize("put", [lambda size: numpy.random.default_rng(1).bytes(size), bytes, lambda size: b""])
+def test_what_a_reader_passes_over_is_told_before_an_engine_is_asked(name: str, put: Any) -> None:
+    data = made(name)
+    middle = len(data) // 2
+    with pytest.raises(InvalidRequest, match=r"file is damaged at [4-7]\.\d s \(what lies there cannot be read\)"):
+        decode.check(data[:middle] + put(2000) + data[middle + 2000 :], LIMIT, "file")
+
+
+@pytest.mark.parametrize("name", ["wav", "mp3", "webm"])
+def test_a_single_wrong_bit_is_heard_where_nothing_tells(name: str) -> None:
+    data = bytearray(made(name))
+    data[len(data) // 2 + 30] ^= 1
+    assert len(read(bytes(data))) / 16_000 == pytest.approx(SECONDS, abs=0.05)
+
+
+@pytest.mark.parametrize("name", ["flac", "ogg", "opus", "webm", "mkv", "aac"])
+def test_joined_files_are_heard_one_after_the_other(name: str) -> None:
+    data = made(name, 3)
+    assert len(read(data + data)) / 16_000 == pytest.approx(6, abs=0.1)
+
+
+@pytest.mark.parametrize("name", ["flac", "mp3", "aac", "ogg", "opus", "webm", "mkv"])
+@pytest.mark.parametrize("tail", [lambda data: data[:-100], lambda data: data[:-100] + bytes(100)])
+def test_an_end_that_is_missing_or_broken_costs_the_end_alone(name: str, tail: Any) -> None:
+    assert len(read(tail(made(name)))) / 16_000 == pytest.approx(SECONDS, abs=1.1)
+
+
+def test_pages_of_long_tags_are_no_damage() -> None:
+    data = encoded(melody(5, 48_000), Form("ogg", "libopus", 48_000), comment="x" * 100_000)
+    assert len(read(data + data)) / 16_000 == pytest.approx(10, abs=0.1)
+
+
+def test_pages_of_another_stream_are_no_damage() -> None:
+    out, samples = BytesIO(), melody(5, 48_000).reshape(1, -1)
+    with av.open(out, "w", format="ogg") as file:
+        streams = [
+            file.add_stream("libopus", rate=48_000, layout="mono", options={"b": rate}) for rate in ("64k", "9k")
+        ]
+        for stream in streams:
+            frame = av.AudioFrame.from_ndarray(samples, "fltp", "mono")
+            frame.sample_rate, frame.pts = 48_000, 0
+            for packet in [*stream.encode(frame), *stream.encode(None)]:
+                file.mux(packet)
+    assert len(read(out.getvalue())) / 16_000 == pytest.approx(5, abs=0.1)
 
 
 @pytest.mark.parametrize("name", ["wav", "flac", "m4a", "webm"])
