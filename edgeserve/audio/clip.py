@@ -26,8 +26,8 @@ class Clip:
 
 
 def check_audio(data: bytes, max_seconds: float, param: str = "audio") -> Clip:
-    """The clip, once its container, its length and its first samples have been looked at; blocks for milliseconds an
-    hour of sound. Raises UnsupportedMedia, TooLarge, and InvalidRequest for a file that was cut off."""
+    """The clip, once its container, its length and its first samples have been looked at; blocks for a second or
+    so an hour of sound. Raises UnsupportedMedia, TooLarge, and InvalidRequest for a file that was cut off."""
     from edgeserve.audio import decode
 
     if not data:

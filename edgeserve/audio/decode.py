@@ -178,7 +178,7 @@ def _time(container: InputContainer, what: Packet[AudioStream] | AudioFrame) -> 
 def _check_form(channels: int, rate: int, param: str) -> None:
     """Before anything is allocated by them."""
     if channels not in CHANNELS or rate not in RATES:
-        found = f"{param} has {channels} channels at {rate} Hz"
+        found = f"{param} has {_counted(channels)} at {rate} Hz"
         raise UnsupportedMedia(f"{found}; expected 1 to {CHANNELS[-1]} at {RATES[0]} to {RATES[-1]}", param=param)
 
 
@@ -221,4 +221,9 @@ def _unreadable(data: bytes, param: str) -> UnsupportedMedia:
 
 
 def _described(container: InputContainer, stream: AudioStream) -> str:
-    return f"{container.format.name}, {stream.codec_context.name}, {stream.channels} channels, {stream.rate} Hz"
+    form = f"{container.format.name}, {stream.codec_context.name}"
+    return f"{form}, {_counted(stream.channels)}, {stream.rate} Hz"
+
+
+def _counted(channels: int) -> str:
+    return "1 channel" if channels == 1 else f"{channels} channels"

@@ -14,6 +14,8 @@ from edgeserve.audio.gaps import GAP_SECONDS
 if TYPE_CHECKING:
     from av import Packet
 
+FOLLOWED = ("flac", "ogg", "matroska,webm")
+"""FFmpeg's names of the containers in which it is known."""
 OGG_HEAD = 27
 """Bytes of a page before the sizes of its segments (RFC 3533, section 6); their count is the last of them."""
 OGG_FIRST = 2
@@ -32,6 +34,8 @@ class Passed:
 
     def before(self, packet: Packet[Any]) -> bool:
         """Whether bytes were passed over between the last packet of sound and this one; it then counts no further."""
+        if self._container not in FOLLOWED:
+            return False
         sound = packet.stream.index == self._stream
         if self._place >= 0 and sound and self._between(packet):
             return True
@@ -49,10 +53,9 @@ class Passed:
             return False
         if self._container == "ogg":
             return self._lost_page(packet.pos)
-        if "matroska" in self._container and packet.pts is not None and packet.time_base is not None:
-            late = float(packet.pts * packet.time_base) - self.end > GAP_SECONDS
-            return late and packet.pos - self._place - self._read > MATROSKA_HEADS
-        return False
+        if packet.pts is None or packet.time_base is None or packet.pos - self._place - self._read <= MATROSKA_HEADS:
+            return False
+        return float(packet.pts * packet.time_base) - self.end > GAP_SECONDS
 
     def _lost_page(self, until: int) -> bool:
         """Whether a page with sound of this stream, or no page at all, lies between the last packet's and this."""

@@ -135,13 +135,14 @@ def test_a_codec_that_is_not_on_the_list() -> None:
 
 
 def test_a_file_without_samples() -> None:
-    with pytest.raises(InvalidRequest, match=r"file \(flac, flac, 1 channels, 44100 Hz\) holds no samples"):
+    with pytest.raises(InvalidRequest, match=r"file \(flac, flac, 1 channel, 44100 Hz\) holds no samples"):
         decode.check(encoded(melody(0, 44_100), FORMS["flac"]), LIMIT, "file")
 
 
 @pytest.mark.parametrize(("channels", "rate"), [(40, 16_000), (1, 100), (1, 2_000_000)])
 def test_forms_out_of_range(channels: int, rate: int) -> None:
-    with pytest.raises(UnsupportedMedia, match=f"{channels} channels at {rate} Hz; expected 1 to 32 at 1000 to 768000"):
+    counted = "1 channel" if channels == 1 else f"{channels} channels"
+    with pytest.raises(UnsupportedMedia, match=f"file has {counted} at {rate} Hz; expected 1 to 32 at 1000 to 768000"):
         decode.check(wav_file(bytes(80_000), 1, channels, rate, 16), LIMIT, "file")
 
 
