@@ -29,7 +29,7 @@ class Form:
 
 
 @contextlib.asynccontextmanager
-async def _parsed(request: Request, max_files: int = 1, max_part_size: int = 1 << 20) -> AsyncIterator[Any]:
+async def _parsed(request: Request, max_files: int = MAX_FIELDS, max_part_size: int = 1 << 20) -> AsyncIterator[Any]:
     if not is_form(request):
         raise InvalidRequest(f"the body must be {MULTIPART}")
     async with request.form(max_files=max_files, max_fields=MAX_FIELDS, max_part_size=max_part_size) as form:
@@ -61,9 +61,7 @@ async def read_body(request: Request) -> tuple[Fields, Mapping[str, bytes]]:
 async def read_upload(request: Request, name: str) -> Form:
     """The form with its file under ``name``. Raises InvalidRequest naming the field."""
     async with _parsed(request) as form:
-        upload = form.get(name)
-        if not isinstance(upload, UploadFile):
-            raise InvalidRequest(f"{name} is required: a file in a multipart form", param=name)
+        upload = _the_file(form, name)
         values: dict[str, Any] = {}
         lists: dict[str, list[Any]] = {}
         for key, value in form.multi_items():
@@ -74,6 +72,19 @@ async def read_upload(request: Request, name: str) -> Form:
             else:
                 values[key] = value
         return Form(await upload.read(), Fields(values | lists))
+
+
+def _the_file(form: Any, name: str) -> UploadFile:
+    """The only one of the form."""
+    files = [(key, value) for key, value in form.multi_items() if isinstance(value, UploadFile)]
+    for key, _ in files:
+        if key != name:
+            raise InvalidRequest(f"{key!r} is a file that is not asked for; send one, as {name}", param=key)
+    if not files:
+        raise InvalidRequest(f"{name} is required: a file in a multipart form", param=name)
+    if len(files) > 1:
+        raise InvalidRequest(f"{name} holds {len(files)} files; send one at a time", param=name)
+    return files[0][1]
 
 
 def number(fields: Fields, name: str, low: float, high: float, default: float) -> float:

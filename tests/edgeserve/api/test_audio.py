@@ -45,7 +45,10 @@ def test_silence_has_an_empty_transcript(client: httpx.Client) -> None:
 def test_what_cannot_be_heard(client: httpx.Client, path: str, field: str) -> None:
     whole = made("mp3", 12.0)
     damaged = whole[:40_000] + numpy.random.default_rng(1).bytes(3000) + whole[43_000:]
+    flac = bytearray(made("flac", 12.0))
+    flac[len(flac) // 2] ^= 1
     for data, status, told in [
+        (bytes(flac), 400, "is damaged at 5."),
         (b"#EXTM3U\nhttp://127.0.0.1/\n", 415, "is no audio"),
         (made("flac")[:20_000], 400, "was cut off: it says that it lasts 2.0 s"),
         (encoded(melody(0), FORMS["flac"]), 400, "holds no samples"),
@@ -55,6 +58,26 @@ def test_what_cannot_be_heard(client: httpx.Client, path: str, field: str) -> No
         assert told in error["message"]
         assert error["param"] == field
     assert client.post(path, files={field: ("said", whole)}).status_code == 200
+
+
+@pytest.mark.parametrize(("path", "field"), ROUTES)
+@pytest.mark.parametrize(
+    ("fields", "param", "told"),
+    [
+        ((None, None), None, "{} holds 2 files; send one at a time"),
+        ((None, None, None), None, "{} holds 3 files; send one at a time"),
+        ((None, "sound"), "sound", "'sound' is a file that is not asked for; send one, as {}"),
+        (("sound",), "sound", "'sound' is a file that is not asked for; send one, as {}"),
+        ((), None, "{} is required: a file in a multipart form"),
+    ],
+)
+def test_one_file_in_its_field(
+    client: httpx.Client, path: str, field: str, fields: tuple[str | None, ...], param: str | None, told: str
+) -> None:
+    files: Any = [(name or field, ("said", made("wav"))) for name in fields]
+    error = failure(client.post(path, files=[*files, ("language", (None, "en"))]), 400)
+    assert error["message"] == told.format(field)
+    assert error["param"] == (param or field)
 
 
 def test_a_small_file_of_hours_meets_the_limit() -> None:
