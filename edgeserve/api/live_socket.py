@@ -12,11 +12,13 @@ import logging
 from typing import Any
 
 from starlette.datastructures import State
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from edgeserve.api import failures, live
 from edgeserve.api.fields import Fields, read_object
-from edgeserve.errors import Busy, EdgeserveError, NotFound
+from edgeserve.errors import Busy, EdgeserveError, InvalidRequest, NotFound
 from edgeserve.live.ear import Options
 from edgeserve.live.session import PATIENCE_SECONDS, Session
 from edgeserve.live.sessions import Sessions
@@ -25,6 +27,13 @@ log = logging.getLogger("edgeserve.live")
 
 IDLE = 1001
 """Going away (RFC 6455, 7.4.1): nothing came for too long."""
+
+
+async def plain(request: Request) -> Response:
+    """For who asks without the handshake: 426 (RFC 9110, 15.5.22)."""
+    text = f"{request.url.path} is a WebSocket: connect to it with ws:// or wss:// and a client of WebSockets,"
+    error = InvalidRequest(f"{text} or send sound over HTTP to POST /v1/transcribe/stream, push and flush")
+    return JSONResponse(failures.body(error), 426, {"Upgrade": "websocket", "Connection": "Upgrade"})
 
 
 async def endpoint(socket: WebSocket) -> None:

@@ -122,12 +122,13 @@ ENTRIES = (
 )
 
 
-LIVE = WebSocketRoute("/v1/transcribe/live", live_socket.endpoint)
+LIVE = "/v1/transcribe/live"
 """OpenAPI knows no WebSockets: docs/api.md describes this one."""
 
 
 def routes() -> list[BaseRoute]:
-    return [*(Route(one.path, one.endpoint, methods=[one.method]) for one in ENTRIES), LIVE]
+    described = (Route(one.path, one.endpoint, methods=[one.method]) for one in ENTRIES)
+    return [*described, WebSocketRoute(LIVE, live_socket.endpoint), Route(LIVE, live_socket.plain)]
 
 
 def middleware(limits: Limits) -> list[Middleware]:

@@ -77,6 +77,18 @@ def test_text_comes_by_itself_and_flush_tells_the_rest(live: Running) -> None:
     until(lambda: len(live.app.state.sessions) == 0)
 
 
+def test_who_asks_without_the_handshake_is_told_what_it_is(live: Running) -> None:
+    answer = live.client.get(PATH)
+    assert answer.status_code == 426
+    assert answer.headers["upgrade"] == "websocket"
+    assert answer.headers["connection"].lower() == "upgrade"
+    error = answer.json()["error"]
+    assert error["message"].startswith(f"{PATH} is a WebSocket: connect to it with ws://")
+    assert (error["type"], error["code"], error["param"]) == ("invalid_request_error", "invalid_request", None)
+    assert live.client.post(PATH).status_code == 405
+    assert live.client.get("/v1/health").status_code == 200
+
+
 def test_a_lost_client_frees_its_session_and_the_engine() -> None:
     with serving(fake_pool(["asr"], delay=0.2)) as running:
         with dial(running) as socket:
