@@ -241,6 +241,11 @@ class Batching(Protocol):
 
 
 class SpeechToText(Engine, Protocol):
+    def languages(self) -> tuple[str, ...]:
+        """ISO 639-1 codes that the model knows; none where only the open model, or nobody, can tell. Reads at most a
+        small file; works on every rung, any thread. Raises EngineFailure where that is damaged."""
+        ...
+
     def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
         """Segments as they become certain, then one TranscriptEnd. Requires hot."""
         ...

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, M
 from types import MappingProxyType, TracebackType
 from typing import cast
 
-from edgeserve.engine import Job, ModelSpec, Prefetchable, Rung, TextToSpeech
+from edgeserve.engine import Job, ModelSpec, Prefetchable, Rung, SpeechToText, TextToSpeech
 from edgeserve.errors import Cancelled, NotConfigured, ShuttingDown
 from edgeserve.gate import Gate
 from edgeserve.memory.governor import Governor
@@ -168,6 +168,10 @@ class Pool:
     def voices(self) -> tuple[str, ...]:
         """Voices of the speech engine, the default first."""
         return cast(TextToSpeech, self._gate("tts").engine).voices()
+
+    def languages(self) -> tuple[str, ...]:
+        """Codes of those that the transcription engine knows; none where that is not known ahead."""
+        return cast(SpeechToText, self._gate("asr").engine).languages()
 
     async def preload(self, jobs: Iterable[Job]) -> dict[Job, bool]:
         """Bring engines up to hot; True for each that now is. Raises what a load raises."""

@@ -7,12 +7,12 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from io import FileIO
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import ConfigError, EngineFailure
 from edgeserve.messages import TranscribeEvent, TranscribeRequest
-from engines import asr_families, ort, pages, whisper, whisper_files
+from engines import asr_families, ort, pages, whisper, whisper_files, whisper_languages
 from engines.onnx_prepare import Prepared, files_at_hand, prepared
 from engines.sound import Split, whole
 from engines.speech_segments import Rules
@@ -88,12 +88,17 @@ class OnnxSpeechToText:
     def _window_bytes(self) -> int:
         """Activations of 30 s of audio in units of Whisper's states, float32 [1500, width]: in the encoder 20 at most,
         and two a layer for the decoder's keys and values; the rest on top. 0 for another family."""
-        config = self.spec.files.get("config")
-        if "family" in self.spec.options or config is None or not config.is_file():
+        if not (shape := self._shape()):
             return 0
-        shape = json.loads(config.read_text(encoding="utf-8"))
         states = 4 * 1500 * int(shape.get("width", 0))
         return (20 + 2 * int(shape.get("decoder_layers", 0))) * states + (16 << 20)
+
+    def _shape(self) -> dict[str, Any]:
+        """What Whisper's configuration says; nothing before it is pulled, or of another family."""
+        config = self.spec.files.get("config")
+        if "family" in self.spec.options or config is None or not config.is_file():
+            return {}
+        return whisper_files.shape(config)
 
     def footprint(self) -> Footprint:
         if self._model is None:
@@ -141,6 +146,11 @@ class OnnxSpeechToText:
             if self._weights is not None:
                 self._weights.close()
             ort.release()
+
+    def languages(self) -> tuple[str, ...]:
+        """Whisper's; those of other families nobody tells."""
+        vocabulary = self._shape().get("vocabulary_size")
+        return whisper_languages.codes(vocabulary) if isinstance(vocabulary, int) else ()
 
     def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
         if self._model is None or not self._hot:

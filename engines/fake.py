@@ -8,6 +8,7 @@ one tone a word. ``options`` shape them:
     delay      seconds each event takes (0)
     fail_on    step that raises EngineFailure: "open", "heat", "park", "close" or "run"
     mapped_mb, private_mb, request_mb    what ``estimate`` and ``footprint`` report (100, 20, 5)
+    languages  codes that transcription says it knows (none: it does not tell)
     prefix_cache_mb    what a chat engine keeps of its prompts until it is closed or asked to save it (0)
 """
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 import math
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure, InvalidRequest
@@ -108,6 +109,10 @@ class FakeEngine:
 class FakeSpeechToText(FakeEngine):
     """One segment a second of audio: "1", "2", …, translated "one", "two", … up to nine; no segment for silence (all
     samples zero)."""
+
+    def languages(self) -> tuple[str, ...]:
+        known = self.spec.options.get("languages", ())
+        return tuple(map(str, known)) if isinstance(known, Iterable) else ()
 
     def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
         self._require(Rung.HOT)

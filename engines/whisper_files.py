@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import platform
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from edgeserve.engine import ModelSpec
 from edgeserve.errors import ConfigError, EngineFailure
@@ -32,6 +34,15 @@ def graphs(spec: ModelSpec) -> Iterator[tuple[Path, list[Path]]]:
         raise EngineFailure(f"{spec.name} lacks {', '.join(sorted(missing))}; pull it again")
     for role in roles:
         yield spec.files[role], [spec.files[f"{role}_data"]] if f"{role}_data" in spec.files else []
+
+
+def shape(config: Path) -> dict[str, Any]:
+    """What a model's config.json says. Raises EngineFailure where it is damaged."""
+    try:
+        found = json.loads(config.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise EngineFailure(f"{config}: not valid JSON ({error}); pull the model again") from error
+    return found if isinstance(found, dict) else {}
 
 
 def weights(spec: ModelSpec) -> list[Path]:

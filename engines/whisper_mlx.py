@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
-import json
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import INPUT_SAMPLE_RATE, SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
-from engines import mlx_memory, pages
+from engines import mlx_memory, pages, whisper_files, whisper_languages
 from engines.asr_families import windows
 from engines.sound import Source
 from engines.whisper import ENGLISH_ONLY
@@ -103,6 +102,10 @@ class MlxSpeechToText:
             tokenizer.get_encoding.cache_clear()
             _release()
 
+    def languages(self) -> tuple[str, ...]:
+        vocabulary = self._dimensions().get("n_vocab")
+        return whisper_languages.codes(vocabulary) if isinstance(vocabulary, int) else ()
+
     def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
         """Segments window by window, then the end. Raises InvalidRequest for a language the model lacks, and
         for a translation by one that knows English only."""
@@ -130,13 +133,7 @@ class MlxSpeechToText:
 
     def _dimensions(self) -> dict[str, Any]:
         config = self.spec.files.get("config")
-        if config is None or not config.is_file():
-            return {}
-        try:
-            found = json.loads(config.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise EngineFailure(f"{config}: not valid JSON ({error}); pull the model again") from error
-        return found if isinstance(found, dict) else {}
+        return whisper_files.shape(config) if config is not None and config.is_file() else {}
 
     def _load(self) -> Any:
         """The model and its vocabulary, in memory when this returns."""

@@ -9,7 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from edgeserve.api import keep_alive
+from edgeserve.api import keep_alive, languages
 from edgeserve.api.fields import Fields, read_json
 from edgeserve.errors import InvalidRequest
 from edgeserve.live.ear import Options
@@ -24,8 +24,9 @@ PROMPT_CHARS = 4096
 
 async def start(request: Request) -> Response:
     fields = await read_json(request) if await request.body() else Fields({})
-    options = read_options(fields)
-    expect(request.app.state.pool)
+    pool: Pool = request.app.state.pool
+    options = read_options(fields, pool)
+    expect(pool)
     sessions: Sessions = request.app.state.sessions
     session = sessions.start(options)
     return JSONResponse(started(session, sessions))
@@ -55,10 +56,11 @@ async def delete(request: Request) -> Response:
         return JSONResponse({"session": session.name, "status": "deleted"})
 
 
-def read_options(fields: Fields, *others: str) -> Options:
-    """Raises InvalidRequest naming the field; ``others`` are read elsewhere."""
+def read_options(fields: Fields, pool: Pool, *others: str) -> Options:
+    """Raises InvalidRequest naming the field, NotConfigured; ``others`` are read elsewhere."""
     fields.only((*FIELDS, *others))
-    language, prompt = fields.text("language"), fields.text("prompt", limit=PROMPT_CHARS)
+    language = languages.choose(pool.languages(), fields.text("language"))
+    prompt = fields.text("prompt", limit=PROMPT_CHARS)
     return Options(language, prompt, keep_alive.read(fields))
 
 

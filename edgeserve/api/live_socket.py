@@ -39,7 +39,7 @@ async def plain(request: Request) -> Response:
 async def endpoint(socket: WebSocket) -> None:
     state: State = socket.app.state
     try:
-        options = live.read_options(Fields(dict(socket.query_params)))
+        options = live.read_options(Fields(dict(socket.query_params)), state.pool)
         live.expect(state.pool)
         conversation = Conversation(socket, state.sessions, options)
     except EdgeserveError as error:
@@ -109,7 +109,7 @@ class Conversation:
     async def _command(self, fields: Fields) -> None:
         kind = fields.required_text("type")
         if kind == "start":
-            options = live.read_options(fields, "type")
+            options = live.read_options(fields, self._socket.app.state.pool, "type")
             self._renew(options)
             await self._tell("started", live.started(self._session, self._sessions))
             return

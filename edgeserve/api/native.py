@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from edgeserve.api import failures, image, keep_alive, models, sse, transcripts, voices
+from edgeserve.api import failures, image, keep_alive, languages, models, sse, transcripts, voices
 from edgeserve.api.conversation import read_messages
 from edgeserve.api.fields import Fields, read_json
 from edgeserve.api.limits import Limits
@@ -146,8 +146,9 @@ async def transcribe(request: Request) -> Call:
     form = await read_upload(request, "audio")
     form.fields.only(("language", "prompt", keep_alive.FIELD))
     seconds = keep_alive.read(form.fields)
+    language = languages.choose(request.app.state.pool.languages(), form.fields.text("language"))
     audio = await asyncio.to_thread(check_audio, form.file, _limits(request).max_audio_seconds)
-    wanted = TranscribeRequest(audio, form.fields.text("language"), form.fields.text("prompt"))
+    wanted = TranscribeRequest(audio, language, form.fields.text("prompt"))
     return Call("asr", [wanted], transcripts.Native(), seconds)
 
 

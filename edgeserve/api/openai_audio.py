@@ -6,12 +6,13 @@ import asyncio
 
 from starlette.requests import Request
 
-from edgeserve.api import keep_alive, models, transcripts, uploads
+from edgeserve.api import keep_alive, languages, models, transcripts, uploads
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.line import Call
 from edgeserve.audio.clip import check_audio
 from edgeserve.messages import TranscribeRequest
+from edgeserve.pool import Pool
 
 FORM = {"model", "language", "prompt", "response_format", "temperature", "timestamp_granularities", "stream"}
 FORM |= {keep_alive.FIELD}
@@ -31,13 +32,15 @@ async def _written_down(request: Request, known: set[str], *, translate: bool) -
     form = await uploads.read_upload(request, "file")
     fields = form.fields
     fields.only(known)
-    models.choose(request.app.state.pool, fields.text("model"), ("asr",))
+    pool: Pool = request.app.state.pool
+    models.choose(pool, fields.text("model"), ("asr",))
+    language = languages.choose(pool.languages(), fields.text("language"))
     renderer = _renderer(fields, translate)
     seconds = keep_alive.read(fields)
     limits: Limits = request.app.state.limits
     wanted = TranscribeRequest(
         audio=await asyncio.to_thread(check_audio, form.file, limits.max_audio_seconds, "file"),
-        language=fields.text("language") or None,
+        language=language,
         prompt=fields.text("prompt"),
         temperature=uploads.number(fields, "temperature", 0.0, 1.0, 0.0),
         word_timestamps=isinstance(renderer, transcripts.Verbose) and "word" in renderer.granularities,

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import pytest
 
 from edgeserve.engine import ModelSpec, Rung, Thrifty
-from edgeserve.errors import EngineFailure
+from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import (
     AudioEvent,
     ChatRequest,
@@ -241,6 +241,15 @@ class SpeechToTextContract(EngineContract):
         starts = [segment.start for segment in segments]
         assert starts == sorted(starts)
         assert all(segment.start <= segment.end <= end.duration + 0.02 for segment in segments)
+
+    def test_a_language_that_it_says_it_lacks_is_refused(self, engine: Any, hot: Any) -> None:
+        known = engine.languages()
+        assert all(code.isalpha() and code.islower() for code in known)
+        if known:
+            with pytest.raises(InvalidRequest) as caught:
+                list(hot.transcribe(TranscribeRequest(Pcm(self.pcm), language="tlh"), threading.Event()))
+            assert caught.value.param == "language"
+        assert hot.languages() == known
 
     def test_silence_has_no_words(self, hot: Any) -> None:
         events = list(hot.transcribe(TranscribeRequest(Pcm(bytes(4 * 16_000))), threading.Event()))

@@ -10,6 +10,7 @@ import httpx
 import pytest
 from support.server import Running, fake_pool, serving, until
 from support.sound import silence, speech
+from support.sounds import FORMS, encoded, melody
 
 
 def error(answer: httpx.Response, status: int) -> Any:
@@ -148,6 +149,24 @@ def test_wrong_pushes_are_told(live: Running, request_: Any, status: int, param:
 def test_wrong_options_are_told(live: Running, body: Any, param: str | None) -> None:
     assert error(live.client.post("/v1/transcribe/stream", json=body), 400)["param"] == param
     assert len(live.app.state.sessions) == 0
+
+
+def test_a_language_that_the_model_lacks_is_refused_before_anything_is_loaded() -> None:
+    wav = encoded(melody(1), FORMS["wav"])
+    with serving(fake_pool(["asr"], languages=["en", "de"])) as running:
+        client = running.client
+        for path, body in (
+            ("/v1/transcribe/stream", {"json": {"language": "tlh"}}),
+            ("/v1/transcribe/file", {"files": {"audio": wav}, "data": {"language": "tlh"}}),
+            ("/v1/audio/transcriptions", {"files": {"file": wav}, "data": {"language": "tlh"}}),
+        ):
+            told = error(client.post(path, **body), 400)  # type: ignore[arg-type]
+            assert (told["message"], told["param"]) == ("unknown language 'tlh'; this model knows de, en", "language")
+        assert len(running.app.state.sessions) == 0
+        engine: Any = running.pool.gates["asr"].engine
+        assert engine.steps == []
+        assert begin(client, language="de")
+        assert begin(client, language="")
 
 
 def test_without_an_engine_no_session_begins() -> None:

@@ -184,6 +184,13 @@ def test_refusals_are_http_answers(live: Running) -> None:
             "param": "lang",
         },
     )
+    with serving(fake_pool(["asr"], languages=["en", "de"])) as other, dial(other, "?language=de") as socket:
+        status, told_ = refused(other, "?language=tlh")
+        assert (status, told_["param"]) == (400, "language")
+        told(socket, "started")
+        command(socket, "start", language="fr")
+        assert told(socket, "error")["error"]["message"] == "unknown language 'fr'; this model knows de, en"
+        assert len(other.app.state.sessions) == 1
     with dial(live), dial(live):
         status, told_ = refused(live)
         assert (status, "2 live transcriptions are open" in told_["message"]) == (503, True)
