@@ -16,7 +16,7 @@ from edgeserve import catalog, catalog_entry
 from edgeserve.api.limits import Limits
 from edgeserve.api.routes import exception_handlers, middleware, routes
 from edgeserve.batch_gate import BatchGate
-from edgeserve.config import Config, EngineSettings, chains
+from edgeserve.config import Config, EngineSettings, ServerSettings, chains
 from edgeserve.engine import Batching, Engine, Job, ModelSpec
 from edgeserve.errors import ConfigError
 from edgeserve.gate import Gate
@@ -118,10 +118,8 @@ def build_pool(config: Config, store: Store, environ: Mapping[str, str]) -> Pool
     return Pool(gates, governor, chains(config.engines))
 
 
-def build(config: Config, pool: Pool) -> Starlette:
-    """The application; its lifespan runs the governor and the monitor, and closes all engines at the end."""
-    server = config.server
-    limits = Limits(
+def _limits(server: ServerSettings) -> Limits:
+    return Limits(
         max_body_bytes=server.max_body_mb * MB,
         max_text_chars=server.max_text_chars,
         max_audio_seconds=server.max_audio_seconds,
@@ -129,7 +127,11 @@ def build(config: Config, pool: Pool) -> Starlette:
         remote_image_hosts=server.remote_image_hosts,
         api_key=server.api_key,
     )
-    residency = config.residency
+
+
+def build(config: Config, pool: Pool) -> Starlette:
+    """The application; its lifespan runs the governor and the monitor, and closes all engines at the end."""
+    limits, residency = _limits(config.server), config.residency
     idle = IdlePolicy(residency.warm_after, residency.idle_timeout, residency.check_interval)
     sessions = Sessions(
         Ear(pool),

@@ -134,10 +134,9 @@ def plan(
 
     # 2.
     savings = _savings(need, residents)
-    for count in range(1, len(savings) + 1):
-        if fits({}, sum(one.private for one in savings[:count])):
-            missing = shortage(wanted, unbooked, budget, policy)
-            return Decision(Verdict.STEP, free, evictable, savings=tuple(_enough(savings[:count], missing)))
+    if (fewest := _fewest(savings, lambda saved: fits({}, saved))) is not None:
+        enough = _enough(fewest, shortage(wanted, unbooked, budget, policy))
+        return Decision(Verdict.STEP, free, evictable, savings=tuple(enough))
     # 3. and 4.
     saved = sum(one.private for one in savings)
     room = budget.warm - sum(one.held.host for one in residents if one.rung is Rung.WARM)
@@ -151,14 +150,14 @@ def plan(
         return Decision(Verdict.WAIT, free, evictable, retry_at=_grace_end(movable, now, policy))
     # 6.
     alone, together = booked(residents, all_cold), booked(residents, all_cold, need)
-    largest = min(budget.usable - alone.host, policy.critical_percent * budget.usable // 100 - 1 - alone.private)
-    return Decision(
-        Verdict.REFUSE,
-        free,
-        evictable,
-        largest=max(0, int(largest) - unbooked),
-        required=_required(together.mapped, max(0, together.private + unbooked - mine), policy),
-    )
+    required = _required(together.mapped, max(0, together.private + unbooked - mine), policy)
+    return Decision(Verdict.REFUSE, free, evictable, max(0, _largest(alone, budget, policy) - unbooked), required)
+
+
+def _largest(alone: Amount, budget: Budget, policy: MemoryPolicy) -> int:
+    """What would just fit beside these, were nothing else there."""
+    below = policy.critical_percent * budget.usable // 100 - 1
+    return int(min(budget.usable - alone.host, below - alone.private))
 
 
 def _required(mapped: int, private: int, policy: MemoryPolicy) -> int:
@@ -215,6 +214,14 @@ def _savings(need: Need, residents: Sequence[Standing]) -> list[Saving]:
         if one.job == need.job or (saving.kind == "prefix_cache" and not one.leases and not one.busy)
     ]
     return sorted(found, key=lambda one: SAVING_ORDER.index(one.kind))
+
+
+def _fewest(savings: Sequence[Saving], fits: Callable[[int], bool]) -> Sequence[Saving] | None:
+    """The first of them that together are enough; None when all are not."""
+    for count in range(1, len(savings) + 1):
+        if fits(sum(one.private for one in savings[:count])):
+            return savings[:count]
+    return None
 
 
 def _enough(savings: Sequence[Saving], missing: int) -> Iterator[Saving]:
