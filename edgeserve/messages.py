@@ -1,20 +1,19 @@
 """Requests to the engines and the events they answer with: frozen, picklable, free of any library.
 
-Audio travels as bytes so that neither side needs an array library to hold it: input is float32 little-endian mono
-at 16 kHz, output int16 little-endian mono at the event's own rate.
+Audio travels as bytes so that neither side needs an array library to hold it: input is sound.py's, output int16
+little-endian mono at the event's own rate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal
 
-INPUT_SAMPLE_RATE = 16_000
-"""Rate of all audio handed to a speech-to-text engine, in Hz."""
-
-PIECE_SECONDS = 10
-"""Of sound, handed over at once."""
+from edgeserve.sound import INPUT_SAMPLE_RATE as INPUT_SAMPLE_RATE
+from edgeserve.sound import PIECE_SECONDS as PIECE_SECONDS
+from edgeserve.sound import Audio as Audio
+from edgeserve.sound import Pcm as Pcm
 
 Role = Literal["system", "user", "assistant", "tool"]
 FinishReason = Literal["stop", "length", "tool_calls"]
@@ -198,36 +197,6 @@ class EmbeddingEvent:
     tokens: int
 
 
-class Audio(Protocol):
-    """Sound to be read piece by piece, so that an hour of it is never in memory at once. Picklable."""
-
-    @property
-    def seconds(self) -> float:
-        """Its length, 0 where nobody can tell before it is read."""
-        ...
-
-    def pieces(self) -> Iterator[bytes]:
-        """Some seconds each, in order: float32 little-endian mono at 16 kHz. From the start each time it is called.
-        Raises InvalidRequest where the sound turns out broken or too long."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Pcm:
-    """Samples that are in memory already."""
-
-    data: bytes = field(repr=False)
-
-    @property
-    def seconds(self) -> float:
-        return len(self.data) / 4 / INPUT_SAMPLE_RATE
-
-    def pieces(self) -> Iterator[bytes]:
-        step = PIECE_SECONDS * INPUT_SAMPLE_RATE * 4
-        for start in range(0, len(self.data), step):
-            yield self.data[start : start + step]
-
-
 @dataclass(frozen=True, slots=True)
 class TranscribeRequest:
     """Speech to write down; ``language`` an ISO 639-1 code or None. ``translate``: into English, whatever is spoken."""
@@ -301,6 +270,3 @@ class AudioEvent:
 
 Request = ChatRequest | EmbedRequest | TranscribeRequest | SpeakRequest
 Event = ChatEvent | EmbeddingEvent | TranscribeEvent | AudioEvent
-
-Options = Mapping[str, object]
-"""Free settings of one model, as written in models.toml; each engine documents and checks its own."""

@@ -21,7 +21,8 @@ CONTRACT = LEAVES | {"edgeserve.engine"}
 
 ARROWS: dict[str, set[str]] = {
     "edgeserve.errors": set(),
-    "edgeserve.messages": set(),
+    "edgeserve.sound": set(),
+    "edgeserve.messages": {"edgeserve.sound"},
     "edgeserve.logs": set(),
     "edgeserve.engine": {"edgeserve.messages"},
     "edgeserve.config": {"edgeserve.engine", "edgeserve.errors"},
