@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import ConfigError, EngineFailure
 from edgeserve.messages import TranscribeEvent, TranscribeRequest
-from engines import asr_families, ort, pages, whisper, whisper_files, whisper_languages
+from engines import asr_families, model_files, ort, pages, whisper, whisper_files, whisper_languages
 from engines.onnx_prepare import Prepared, files_at_hand, prepared
 from engines.sound import Split, whole
 from engines.speech_segments import Rules
@@ -116,9 +116,7 @@ class OnnxSpeechToText:
     def open(self) -> None:
         if self._model is not None:
             return
-        for path in self.spec.files.values():
-            if not path.is_file():
-                raise EngineFailure(f"{path}: no such file; pull the model again with `edgeserve pull`")
+        model_files.require(self.spec.files.values())
         ort.load()  # what the runtime itself takes stays when the model goes
         before = pages.private_bytes()
         self._model = self._family() if "family" in self.spec.options else self._whisper()

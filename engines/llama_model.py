@@ -15,7 +15,7 @@ from typing import Any
 
 from edgeserve.engine import Device
 from edgeserve.errors import EngineFailure, InvalidRequest
-from engines import llama_devices, pages
+from engines import llama_devices, model_files, pages
 from engines.llama_options import LlamaOptions
 from engines.llama_runtime import llama, why
 
@@ -123,8 +123,7 @@ _lock = threading.Lock()
 
 def acquire(path: Path, device: Device, options: LlamaOptions, *, repack: bool = False) -> MappedModel:
     """Map the file, or share the mapping that is there. No page is resident after. Raises EngineFailure."""
-    if not path.is_file():
-        raise EngineFailure(f"{path}: no such file; pull the model again with `edgeserve pull`")
+    model_files.require([path])
     placed = () if device == "cpu" else (options.gpu_layers, options.split_mode, options.main_gpu, options.tensor_split)
     key = (path.resolve(), placed, repack)
     with _lock:

@@ -18,7 +18,7 @@ from typing import Any
 
 from edgeserve.engine import Device
 from edgeserve.errors import EngineFailure
-from engines import pages
+from engines import model_files, pages
 
 # ONNX Runtime 1.31 began to report its use to its maker, which a server of local models does not do unasked. It looks
 # at this variable when it is imported (docs/decisions/0004-code-pages-and-reporting.md).
@@ -120,8 +120,7 @@ def create(path: Path, settings: Any, device: Device = "cpu") -> Any:
     import onnxruntime
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
-    if not path.is_file():
-        raise EngineFailure(f"{path}: no such file; pull the model again with `edgeserve pull`")
+    model_files.require([path])
     try:
         return onnxruntime.InferenceSession(str(path), settings, providers=list(providers(device)))
     except (state.Fail, state.InvalidGraph, state.InvalidProtobuf, state.NoSuchFile, state.RuntimeException) as error:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import AudioEvent, SpeakRequest
-from engines import onnx_prepare, ort, pages, tts_hibari, tts_kokoro, tts_phonemes, tts_piper
+from engines import model_files, onnx_prepare, ort, pages, tts_hibari, tts_kokoro, tts_phonemes, tts_piper
 
 log = logging.getLogger("edgeserve.tts")
 
@@ -162,9 +162,7 @@ class OnnxTextToSpeech:
         return [*made, *others, *tts_phonemes.table_files(_folder(self.spec), family.accents(self.spec))]
 
     def _check(self, voices: Collection[str]) -> None:
-        for path in self.spec.files.values():
-            if not path.is_file():
-                raise EngineFailure(f"{path}: no such file; pull the model again with `edgeserve pull`")
+        model_files.require(self.spec.files.values())
         default = self.spec.options.get("voice")
         if default is not None and not set(_family(self.spec).parts(str(default))) <= set(voices):
             raise EngineFailure(f"{self.spec.name} has no voice {default!r}; voices: {', '.join(voices)}")

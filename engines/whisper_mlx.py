@@ -15,7 +15,7 @@ from typing import Any
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import INPUT_SAMPLE_RATE, SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
-from engines import mlx_memory, pages, whisper_files, whisper_languages
+from engines import mlx_memory, model_files, pages, whisper_files, whisper_languages
 from engines.asr_families import windows
 from engines.sound import Source
 from engines.whisper import ENGLISH_ONLY
@@ -71,9 +71,7 @@ class MlxSpeechToText:
     def open(self) -> None:
         if self._model is not None:
             return
-        for path in self.spec.files.values():
-            if not path.is_file():
-                raise EngineFailure(f"{path}: no such file; pull the model again with `edgeserve pull`")
+        model_files.require(self.spec.files.values())
         _load_runtime()
         import mlx.core as mx
 

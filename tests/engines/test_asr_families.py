@@ -12,6 +12,7 @@ import numpy
 import pytest
 from support import tone_asr
 from support.contract import SpeechToTextContract
+from support.transcripts import transcribe
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import EngineFailure, InvalidRequest
@@ -26,10 +27,6 @@ HIGH, LOW = 4000.0, 300.0
 def spec_in(folder: Path, **options: object) -> ModelSpec:
     settings = {"family": "nemo-conformer-ctc", **options}
     return ModelSpec("asr", "tones", "", tone_asr.build(folder), threads=1, options=settings)
-
-
-def transcribe(engine: OnnxSpeechToText, samples: Any, **settings: Any) -> list[Any]:
-    return list(engine.transcribe(TranscribeRequest(Pcm(samples.tobytes()), **settings), threading.Event()))
 
 
 @pytest.fixture

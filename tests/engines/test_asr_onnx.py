@@ -11,6 +11,7 @@ import numpy
 import pytest
 from support.contract import SpeechToTextContract
 from support.speech import SENTENCES, STORY, spoken, word_error_rate
+from support.transcripts import CancelAfter, transcribe
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import ConfigError, EngineFailure, InvalidRequest
@@ -60,11 +61,6 @@ def reference(checkpoint: Path) -> Any:
     from faster_whisper import WhisperModel
 
     return WhisperModel(str(checkpoint), device="cpu", compute_type="float32", cpu_threads=2)
-
-
-def transcribe(engine: OnnxSpeechToText, samples: Any, **settings: Any) -> list[Any]:
-    request = TranscribeRequest(Pcm(numpy.asarray(samples, "<f4").tobytes()), **settings)
-    return list(engine.transcribe(request, threading.Event()))
 
 
 def text_of(events: list[Any]) -> str:
@@ -183,14 +179,7 @@ def test_no_audio_is_an_empty_transcript(engine: OnnxSpeechToText) -> None:
 
 
 def test_cancel_stops_within_a_token(engine: OnnxSpeechToText) -> None:
-    class After:
-        asked = 0
-
-        def is_set(self) -> bool:
-            self.asked += 1
-            return self.asked > 5
-
-    cancel = After()
+    cancel = CancelAfter(5)
     request = TranscribeRequest(Pcm(spoken(STORY).tobytes()))
     assert list(engine.transcribe(request, cancel)) == []
     assert cancel.asked == 6

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from support import tiny_whisper
 from support.contract import SpeechToTextContract
 from support.mlx import SLOW, needs_mlx
 from support.speech import SENTENCES, spoken
+from support.transcripts import CancelAfter, transcribe
 
 from edgeserve.convert import whisper_mlx as conversion
 from edgeserve.engine import Footprint, ModelSpec, Rung
@@ -33,11 +33,6 @@ needs_models = pytest.mark.models
 
 def spec_of(files: Mapping[str, Path], **settings: Any) -> ModelSpec:
     return ModelSpec("asr", "whisper-mlx", "engines.whisper_mlx:MlxSpeechToText", files, **settings)
-
-
-def transcribe(engine: Any, samples: Any, **settings: Any) -> list[Any]:
-    request = TranscribeRequest(Pcm(numpy.asarray(samples, "<f4").tobytes()), **settings)
-    return list(engine.transcribe(request, threading.Event()))
 
 
 @needs_mlx
@@ -133,14 +128,7 @@ def test_no_audio_is_an_empty_transcript(engine: MlxSpeechToText) -> None:
 
 @needs_mlx
 def test_cancel_stops_within_a_token(engine: MlxSpeechToText) -> None:
-    class After:
-        asked = 0
-
-        def is_set(self) -> bool:
-            self.asked += 1
-            return self.asked > 5
-
-    cancel = After()
+    cancel = CancelAfter(5)
     noise = (numpy.random.default_rng(3).standard_normal(RATE) / 10).astype("<f4")
     assert list(engine.transcribe(TranscribeRequest(Pcm(noise.tobytes()), language="en"), cancel)) == []
     assert cancel.asked == 6

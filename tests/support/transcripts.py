@@ -1,0 +1,28 @@
+"""What a speech-to-text engine makes of samples, and a request that is given up on the way."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from edgeserve.messages import Pcm, TranscribeRequest
+
+
+def transcribe(engine: Any, samples: Any, **settings: Any) -> list[Any]:
+    """All events for float32 samples at 16 kHz."""
+    import numpy
+
+    request = TranscribeRequest(Pcm(numpy.asarray(samples, "<f4").tobytes()), **settings)
+    return list(engine.transcribe(request, threading.Event()))
+
+
+class CancelAfter:
+    """Set from the time on that it was asked so often; ``asked`` counts on."""
+
+    def __init__(self, times: int) -> None:
+        self.asked = 0
+        self._times = times
+
+    def is_set(self) -> bool:
+        self.asked += 1
+        return self.asked > self._times
