@@ -128,7 +128,11 @@ LIVE = "/v1/transcribe/live"
 
 def routes() -> list[BaseRoute]:
     described = (Route(one.path, one.endpoint, methods=[one.method]) for one in ENTRIES)
-    return [*described, WebSocketRoute(LIVE, live_socket.endpoint), Route(LIVE, live_socket.plain)]
+    return [
+        *described,
+        WebSocketRoute(LIVE, live_socket.endpoint),
+        Route(LIVE, live_socket.plain, include_in_schema=False),
+    ]
 
 
 def middleware(limits: Limits) -> list[Middleware]:
