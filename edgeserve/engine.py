@@ -209,6 +209,16 @@ class Prefetchable(Protocol):
         ...
 
 
+@runtime_checkable
+class Contextual(Protocol):
+    """An engine that reads what it is given into a context of so many tokens. Optional."""
+
+    @property
+    def context_tokens(self) -> int | None:
+        """Of all its requests together; None while no context is made. Any thread."""
+        ...
+
+
 class ChatEngine(Engine, Protocol):
     def chat(self, request: ChatRequest, cancel: Cancel) -> Iterator[ChatEvent]:
         """Token and reasoning events, then one FinishEvent. Requires hot. Ends within a token of cancel, without it."""

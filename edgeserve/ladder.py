@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from edgeserve.engine import Engine, Footprint, Job, ModelSpec, Rung, Thrifty
+from edgeserve.engine import Contextual, Engine, Footprint, Job, ModelSpec, Rung, Thrifty
 from edgeserve.memory.entry import Move, cached, taken
 
 log = logging.getLogger("edgeserve.gate")
@@ -47,6 +47,11 @@ class Ladder:
     @property
     def leases(self) -> int:
         return self._leases
+
+    @property
+    def context_tokens(self) -> int | None:
+        """Of the context that the engine has now; None where there is none."""
+        return self.engine.context_tokens if isinstance(self.engine, Contextual) else None
 
     def estimate(self) -> Footprint:
         return self.engine.estimate()

@@ -60,6 +60,11 @@ class LlamaChat:
             return Rung.COLD
         return Rung.WARM if self._batch is None else Rung.HOT
 
+    @property
+    def context_tokens(self) -> int | None:
+        batch = self._batch  # another thread may take it away
+        return batch.context.size if batch is not None else None
+
     def estimate(self) -> Footprint:
         shape, full = self._read_shape(), self._configured
         layout = llama_estimate.lay_out(self.spec, shape, full)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from edgeserve.engine import Rung
+from edgeserve.engine import Contextual, Rung
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget
 from edgeserve.memory.entry import Entry
@@ -105,7 +105,8 @@ def _mlx(accelerator: Accelerator, limits: MetalLimits | None) -> Json | None:
 
 
 def model(entry: Entry, now: float, accelerator: Accelerator) -> Json:
-    """One row of GET /memory/models. ``location``: where its bytes are, "disk" when it is cold."""
+    """One row of GET /memory/models. ``location``: where its bytes are, "disk" when it is cold. ``context_tokens``: of
+    the context that there is, null where there is none."""
     one = entry.resident
     on_gpu = one.rung is Rung.HOT and entry.held.device > 0
     return {
@@ -117,6 +118,7 @@ def model(entry: Entry, now: float, accelerator: Accelerator) -> Json:
         "memory_mb": round(entry.held.total / MB, 1),
         "estimated_mb": round(entry.estimated / MB, 1),
         "source": entry.source,
+        "context_tokens": one.context_tokens if isinstance(one, Contextual) else None,
         "idle_seconds": round(0.0 if one.leases else max(0.0, now - one.last_used), 1),
         "use_count": entry.uses,
         "leases": one.leases,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.contract import ChatContract, ask
 
-from edgeserve.engine import ModelSpec, Rung
+from edgeserve.engine import Contextual, ModelSpec, Rung
 from edgeserve.errors import ContextOverflow, EngineFailure, InvalidRequest
 from edgeserve.messages import ChatRequest, FinishEvent, ImagePart, Message, Sampling, TextPart, TokenEvent
 from engines import pages
@@ -212,6 +212,19 @@ def test_warm_means_no_weight_is_resident(pulled: Pulled, tmp_path: Path) -> Non
     assert pages.resident_mapped(path) == 0
     engine.close()
     assert not list(pages.mappings(path))
+
+
+def test_the_context_is_told_as_long_as_there_is_one(pulled: Pulled) -> None:
+    engine = LlamaChat(spec_of(pulled("smollm2-135m-instruct"), context=512))
+    assert isinstance(engine, Contextual)
+    assert engine.context_tokens is None
+    engine.open()
+    assert engine.context_tokens is None
+    engine.heat()
+    assert engine.context_tokens == 512
+    engine.park()
+    assert engine.context_tokens is None
+    engine.close()
 
 
 def test_two_engines_share_one_mapping(pulled: Pulled, engine: LlamaChat) -> None:

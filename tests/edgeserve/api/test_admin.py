@@ -6,11 +6,14 @@ import re
 from typing import Any
 
 import httpx
+import pytest
 from openapi_spec_validator import validate
 from starlette.routing import Route
 from support.server import Running, fake_pool, serving
 
 from edgeserve.api.routes import ENTRIES, routes
+from edgeserve.engine import Rung
+from engines.fake_chat import FakeChat
 
 
 def test_the_reports_have_their_shapes(client: httpx.Client) -> None:
@@ -59,3 +62,15 @@ def test_the_document_is_valid_and_has_every_route_and_no_other(client: httpx.Cl
     served = {(method, re.sub(r":\w+}", "}", route.path)) for route in ours for method in route.methods or ()}
     assert described == {pair for pair in served if pair[0] != "HEAD"}
     assert len(described) == len(ENTRIES)
+
+
+def test_the_context_that_there_is_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeChat, "context_tokens", property(lambda one: 2048 if one.rung is Rung.HOT else None), False)
+    with serving(fake_pool(["llm", "asr"])) as running:
+
+        def told() -> dict[str, Any]:
+            return {one["model_type"]: one["context_tokens"] for one in running.client.get("/memory/models").json()}
+
+        assert told() == {"llm": None, "asr": None}
+        running.client.post("/memory/preload", json={"engines": ["llm", "asr"]}).raise_for_status()
+        assert told() == {"llm": 2048, "asr": None}
