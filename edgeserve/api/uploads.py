@@ -77,11 +77,11 @@ async def read_upload(request: Request, name: str) -> Form:
 def _the_file(form: Any, name: str) -> UploadFile:
     """The only one of the form."""
     files = [(key, value) for key, value in form.multi_items() if isinstance(value, UploadFile)]
+    if all(key != name for key, _ in files):
+        raise InvalidRequest(f"{name} is required: a file in a multipart form", param=name)
     for key, _ in files:
         if key != name:
             raise InvalidRequest(f"{key!r} is a file that is not asked for; send one, as {name}", param=key)
-    if not files:
-        raise InvalidRequest(f"{name} is required: a file in a multipart form", param=name)
     if len(files) > 1:
         raise InvalidRequest(f"{name} holds {len(files)} files; send one at a time", param=name)
     return files[0][1]
