@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import shutil
 import ssl
+import subprocess
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
@@ -23,26 +25,6 @@ from edgeserve.errors import InvalidRequest, TooLarge
 BYTES = b"GIF89a" + bytes(range(200))
 OPEN = Limits(remote_images=True)
 Handler = Callable[[str, dict[str, str], asyncio.StreamWriter], Awaitable[None]]
-
-KEY_AND_CERTIFICATE = """\
------BEGIN PRIVATE KEY-----
-MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgt6WDTdnG0kYS96pD
-he1qYWw1wQasSvtHlyY3LRkoP4+hRANCAASm3Ntd9QBI8FwOipmfjRffBh+BMJmo
-9ijui1J5iXA12ci3HlIgsCnXkPU5If5UO5L97/ziJ2AfFBEMwrOZ+xgu
------END PRIVATE KEY-----
------BEGIN CERTIFICATE-----
-MIIBoDCCAUegAwIBAgIUSH5aeTLXFM4BzY2qmqwX7BvvRK4wCgYIKoZIzj0EAwIw
-GDEWMBQGA1UEAwwNcGljdHVyZXMudGVzdDAgFw0yNjExMjExMDQ4MDZaGA8yMTI2
-MTAyODEwNDgwNlowGDEWMBQGA1UEAwwNcGljdHVyZXMudGVzdDBZMBMGByqGSM49
-AgEGCCqGSM49AwEHA0IABKbc2131AEjwXA6KmZ+NF98GH4Ewmaj2KO6LUnmJcDXZ
-yLceUiCwKdeQ9Tkh/lQ7kv3v/OInYB8UEQzCs5n7GC6jbTBrMB0GA1UdDgQWBBSa
-j/3IpOlBlcl7hulZcJHeLnaTczAfBgNVHSMEGDAWgBSaj/3IpOlBlcl7hulZcJHe
-LnaTczAPBgNVHRMBAf8EBTADAQH/MBgGA1UdEQQRMA+CDXBpY3R1cmVzLnRlc3Qw
-CgYIKoZIzj0EAwIDRwAwRAIgefirfiGGbGpiAiWTD/ykMd6aDF6MkoUCxdoqFinN
-pPACIGYdnMC6eXrTIdHU55620AQkcXTnUPD0RYgossJZpogA
------END CERTIFICATE-----
-"""
-"""Of pictures.test, signed by itself, for a hundred years; used here only."""
 
 
 class Site:
@@ -270,11 +252,20 @@ def test_addresses_that_are_not_asked(url: str, why: str) -> None:
     run(work())
 
 
+def key_and_certificate(pem: Path, name: str) -> None:
+    """A key of two days, and its certificate for ``name``, which no authority signed."""
+    if shutil.which("openssl") is None:
+        pytest.skip("the command openssl, which makes a certificate, is not installed")
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}"]
+    made += ["-addext", f"subjectAltName=DNS:{name}", "-keyout", "-", "-out", "-"]
+    pem.write_bytes(subprocess.run(made, check=True, capture_output=True).stdout)
+
+
 def test_an_encrypted_address_is_asked_by_name_at_the_address_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pem = tmp_path / "site.pem"
-    pem.write_text(KEY_AND_CERTIFICATE)
+    key_and_certificate(pem, "pictures.test")
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(pem)
     asked: list[tuple[str, int]] = []
