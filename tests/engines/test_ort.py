@@ -53,9 +53,43 @@ print(found == [4 << 20] * 3, pages.private_bytes() - before)
 
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="needs /proc/self/smaps_rollup")
 def test_what_a_run_reuses_goes_back_at_its_end(tmp_path: Path) -> None:
-    """Of a buffer of 16 MB nothing is left; the arena keeps the first that it ever gave, here 64 bytes."""
+    """Of buffers of 16 MB nothing is left; what holds the outputs stays until the next run or release, here 4 bytes."""
     command = [sys.executable, "-c", REUSED, str(tmp_path / "neg.onnx")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     right, left = done.stdout.split()
     assert right == "True"
     assert int(left) < 2_000_000
+
+
+LEFT = """
+import sys, numpy, onnx
+from pathlib import Path
+from onnx import TensorProto, helper, save
+from edgeserve.memory import heap
+from engines import ort, pages
+heap.tune()
+value = lambda name: helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"])
+def graph(*nodes, last):
+    made = helper.make_graph(nodes, "g", [value("a")], [value(last)])
+    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+assert graph(last="a").SerializeToString() == ort.NOTHING
+save(graph(helper.make_node("Neg", ["a"], ["b"]), last="b"), sys.argv[1])
+session = ort.session(Path(sys.argv[1]), threads=1, reuse=True, optimised=True)
+large = numpy.ones(4 << 20, numpy.float32)
+before = pages.private_bytes()
+said = [float(ort.run(session, None, {"a": large}, reuse=True)[0].sum()) for _ in range(2)]
+held = pages.private_bytes()
+ort.release()
+print(held - before, pages.private_bytes() - before, said == [-4194304.0] * 2)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="needs /proc/self/smaps_rollup")
+def test_the_outputs_of_the_last_run_go_back_on_release(tmp_path: Path) -> None:
+    """Of 16 MB, which are also the first piece that the arena ever gave, nothing is left."""
+    command = [sys.executable, "-c", LEFT, str(tmp_path / "neg.onnx")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    held, left, right = done.stdout.split()
+    assert right == "True"
+    assert int(held) > 15_000_000
+    assert int(left) < 500_000
