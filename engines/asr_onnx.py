@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from io import FileIO
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,7 +18,7 @@ from engines.sound import Split, whole
 from engines.speech_segments import Rules
 from engines.vad import Vad
 from engines.whisper import Whisper
-from engines.whisper_decode import Embeddings, Graphs
+from engines.whisper_decode import MAX_POSITIONS, Embeddings, Graphs
 from engines.whisper_text import Vocabulary
 
 
@@ -26,9 +26,11 @@ class Model(Protocol):
     def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]: ...
 
 
-RUNTIME_BYTES, SESSIONS_BYTES, VAD_BYTES = 15 << 20, 4 << 20, 3 << 19
-"""Measured: private memory of ONNX Runtime and NumPy once imported; of Whisper's open sessions and vocabulary; of the
-voice-activity detector's session."""
+SESSIONS_BYTES, VAD_BYTES, REST_BYTES = 4 << 20, 3 << 19, 12 << 20
+"""Measured: private memory of Whisper's open sessions and vocabulary; of the voice-activity detector's session; beside
+activations, of a window's samples, features, past tokens and figures."""
+ENCODER_STATES = 21
+"""Measured: arrays as large as the encoder's output that it needs at once, in float32; in int8 20."""
 
 
 def prepare(spec: ModelSpec, tell: Callable[[int, int], None]) -> None:
@@ -41,6 +43,21 @@ def _prepared(spec: ModelSpec) -> Iterator[Prepared]:
     """Whisper's graphs in order; nothing for the families of onnx-asr."""
     graphs = whisper_files.graphs(spec) if "family" not in spec.options else ()
     return (prepared(path, data=data, device=spec.device) for path, data in graphs)
+
+
+def window_bytes(shape: Mapping[str, Any]) -> int:
+    """Activations of 30 s of audio at their peak, by a converted Whisper's ``config``. In int8 they are as large.
+
+    1. The encoder's, in arrays [1500, width].
+    2. Or the decoder's over the longest prompt: each layer's keys and values of the audio; attention [tokens, 1500] of
+       one layer's heads before and after its softmax, and of all alignment heads one by one and joined.
+    """
+    frames, width = 1500, int(shape.get("width", 0))
+    states = 4 * frames * width
+    heads = int(shape.get("decoder_heads", 0)) + len(shape.get("alignment_heads", ()))
+    attention = 2 * heads * 4 * frames * (MAX_POSITIONS // 2)
+    decoder = 2 * int(shape.get("decoder_layers", 0)) * states + attention
+    return max(ENCODER_STATES * states, decoder) + REST_BYTES
 
 
 class OnnxSpeechToText:
@@ -69,29 +86,25 @@ class OnnxSpeechToText:
         return Rung.HOT if self._hot else Rung.WARM
 
     def estimate(self) -> Footprint:
-        """Whisper's weights are mapped; measured: the sessions and what one window takes (``_window_bytes``).
+        """Whisper's weights are mapped; measured: the sessions and what one window takes (``window_bytes``).
 
-        Weights inside the graphs are copied to the heap, with what the runtime reorders about 1.3 times their size. The
-        first engine on this runtime brings in the runtime itself.
+        Weights inside the graphs are copied to the heap, with what the runtime reorders about 1.3 times their size.
+        What the import of the runtime takes is never returned, serves other engines too, and is not counted.
         """
-        runtime = 0 if ort.loaded() else RUNTIME_BYTES
         vad = VAD_BYTES if self._vad() else 0
         if window := self._window_bytes():
             mapped = sum(path.stat().st_size for path in whisper_files.weights(self.spec))
-            return Footprint(mapped, runtime + SESSIONS_BYTES + vad, window)
+            return Footprint(mapped, SESSIONS_BYTES + vad, window)
         files = {role: path for role, path in self.spec.files.items() if role != "vad" and path.is_file()}
         own = sum(path.stat().st_size for path in files.values())
         mapped = sum(path.stat().st_size for role, path in files.items() if role.endswith("_data"))
-        private = int(1.3 * (own - mapped)) + runtime + vad + (8 << 20)
+        private = int(1.3 * (own - mapped)) + vad + (8 << 20)
         return Footprint(mapped, private, per_request=(32 << 20) + own // 4)
 
     def _window_bytes(self) -> int:
-        """Activations of 30 s of audio in units of Whisper's states, float32 [1500, width]: in the encoder 20 at most,
-        and two a layer for the decoder's keys and values; the rest on top. 0 for another family."""
-        if not (shape := self._shape()):
-            return 0
-        states = 4 * 1500 * int(shape.get("width", 0))
-        return (20 + 2 * int(shape.get("decoder_layers", 0))) * states + (16 << 20)
+        """0 for another family."""
+        shape = self._shape()
+        return window_bytes(shape) if shape else 0
 
     def _shape(self) -> dict[str, Any]:
         """What Whisper's configuration says; nothing before it is pulled, or of another family."""

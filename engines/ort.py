@@ -10,7 +10,6 @@ import functools
 import gc
 import importlib
 import os
-import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,11 +35,6 @@ PROVIDERS: dict[Device, tuple[str, ...]] = {
 def default_threads() -> int:
     """Threads of a session: all cores up to four; speech models gain nothing from more."""
     return min(4, os.cpu_count() or 1)
-
-
-def loaded() -> bool:
-    """Whether this process has the runtime in memory already."""
-    return "onnxruntime" in sys.modules
 
 
 def load() -> None:
