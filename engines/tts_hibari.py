@@ -1,16 +1,17 @@
-"""hibari: one small network for each voice; it predicts spectral frames, and the package turns them into samples.
+"""hibari: one small network for each voice predicts spectral frames, and engines/tts_spectrum.py makes them samples.
 
-The sessions are ours, so that their memory is; phonemizer and signal processing come from the package. The noise
+The phonemizer comes from the package; sessions and signal processing are ours, so that their memory is. The noise
 component is seeded, so the same request gives the same audio.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from edgeserve.engine import ModelSpec
-from engines import ort
+from engines import ort, tts_pulses, tts_spectrum
 from engines.onnx_prepare import prepared
 from engines.tts_phonemes import Phonemizers, ReadByHibari
 
@@ -22,6 +23,7 @@ SEED = 0
 class Hibari(ReadByHibari):
     """Files: ``model`` (voice "heart"), and others by their voice's name. Raises EngineFailure."""
 
+    sample_rate = tts_pulses.RATE
     max_phonemes = 200
     session_bytes = 4 << 20
     per_request = 40 << 20
@@ -51,21 +53,14 @@ class Hibari(ReadByHibari):
         }
         self._phonemizers = Phonemizers(folder, {self.british(voice) for voice in graphs})
         self.mapped = [*self._phonemizers.mapped, *(path for graph in graphs.values() for path in graph.data)]
-        from hibari import dsp
 
-        self._dsp = dsp
-        self.sample_rate = int(dsp.SR)
-
-    def say(self, piece: str, voice: str, speed: float) -> Any:
+    def say(self, piece: str, voice: str, speed: float) -> Iterator[Any]:
         import numpy
 
         ids = self._phonemizers[self.british(voice)].ids(piece)
         inputs = {"ids": numpy.asarray([ids], numpy.int64), "speed": numpy.asarray([speed], numpy.float32)}
         frames = (one[0] for one in ort.run(self._sessions[voice], None, inputs, reuse=True))
-        try:
-            return self._dsp.synth(*frames, numpy.random.default_rng(SEED))
-        finally:
-            self._dsp._ola_norm.cache_clear()  # of eight lengths of audio, 1 MB each, made again in 1 ms
+        return tts_spectrum.samples(tts_spectrum.Frames(*frames), SEED)
 
 
 def _voice(role: str) -> str:

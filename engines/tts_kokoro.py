@@ -7,6 +7,7 @@ American, "b" for British English (hexgrad/kokoro).
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,14 +62,14 @@ class Kokoro(ReadByHibari):
         self._phonemizers = Phonemizers(folder, {self.british(name) for name in names})
         self.mapped = [*self._phonemizers.mapped, *graph.data]
 
-    def say(self, piece: str, voice: str, speed: float) -> Any:
+    def say(self, piece: str, voice: str, speed: float) -> Iterator[Any]:
         import numpy
 
         ids = self._phonemizers[self.british(voice)].ids(piece)
         shares = blend(voice).items()
         style = sum(share * _style(self._styles[name], len(ids) - 2) for name, share in shares)
         inputs = {self._tokens: numpy.asarray([ids], numpy.int64), "style": style.astype(numpy.float32)}
-        return ort.run(self._session, None, {**inputs, "speed": numpy.asarray([speed], numpy.float32)})[0].ravel()
+        yield ort.run(self._session, None, {**inputs, "speed": numpy.asarray([speed], numpy.float32)})[0].ravel()
 
 
 def blend(voice: str) -> dict[str, float]:

@@ -17,6 +17,8 @@ log = logging.getLogger("edgeserve.tts")
 SPEEDS = (0.25, 4.0)
 PACES = (0.5, 2.0)
 """Speeds that the networks were trained for; beyond them the nearest is used."""
+LONGEST = 96_000
+"""Bytes of sound from which on an event holds no more: two seconds at 24 kHz."""
 GRAPH_SHARE = 1.04
 """Measured: mapped weights for each byte of a graph, at most."""
 
@@ -66,8 +68,8 @@ class Family(Protocol):
         """Strings of at most ``limit`` phonemes, each of one sentence, in order; unspeakable text yields none."""
         ...
 
-    def say(self, piece: str, voice: str, speed: float) -> Any:
-        """float32 samples in [-1, 1], shape (n,)."""
+    def say(self, piece: str, voice: str, speed: float) -> Iterator[Any]:
+        """float32 samples in [-1, 1], shape (n,), as they are made; an array holds until the next is asked for."""
         ...
 
 
@@ -213,10 +215,9 @@ class OnnxTextToSpeech:
         for piece in family.pieces(request.text, voice, int(family.max_phonemes * min(pace, 1.0))):
             if cancel.is_set():
                 return
-            samples = family.say(piece, voice, pace)
-            if len(samples):
+            for pcm in _growing(map(_pcm16, _until(cancel, family.say(piece, voice, pace)))):
                 spoken = True
-                yield AudioEvent(_pcm16(samples), family.sample_rate)
+                yield AudioEvent(pcm, family.sample_rate)
         if not spoken and not cancel.is_set():
             raise InvalidRequest("the text holds nothing that can be spoken", param="text")
 
@@ -231,6 +232,24 @@ class OnnxTextToSpeech:
             low, high = SPEEDS
             raise InvalidRequest(f"speed must lie between {low} and {high}, not {request.speed}", param="speed")
         return voice, self._voice
+
+
+def _until(cancel: Cancel, made: Iterator[Any]) -> Iterator[Any]:
+    while not cancel.is_set() and (one := next(made, None)) is not None:
+        yield one
+
+
+def _growing(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The first piece alone, then always twice as much as before: sound begins soon, and the events stay few."""
+    held, wanted = bytearray(), 1
+    for piece in pieces:
+        held += piece
+        if len(held) >= wanted:
+            wanted = min(2 * len(held), LONGEST)
+            yield bytes(held)
+            held.clear()
+    if held:
+        yield bytes(held)
 
 
 def _cool(voice: Family) -> None:

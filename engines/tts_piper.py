@@ -121,7 +121,7 @@ class Piper:
                 if any(char.isalpha() for char in piece):
                     yield piece
 
-    def say(self, piece: str, voice: str, speed: float) -> Any:
+    def say(self, piece: str, voice: str, speed: float) -> Iterator[Any]:
         import numpy
 
         settings = self._settings
@@ -133,7 +133,7 @@ class Piper:
         }
         if settings.many:
             inputs["sid"] = numpy.asarray([settings.speakers[voice]], numpy.int64)
-        return ort.run(self._session, None, inputs)[0].ravel()
+        yield ort.run(self._session, None, inputs)[0].ravel()
 
     def _ids(self, phonemes: str) -> list[int]:
         """Each phoneme followed by a pad, between the marks of start and end; unknown ones are left out."""

@@ -260,9 +260,9 @@ class TextToSpeechContract(EngineContract):
     def run(self, engine: Any, cancel: threading.Event) -> Iterator[Any]:
         return engine.speak(SpeakRequest("Good morning. This is a test."), cancel)
 
-    def test_audio_comes_sentence_by_sentence(self, hot: Any) -> None:
+    def test_audio_comes_a_sentence_at_a_time_or_sooner(self, hot: Any) -> None:
         events = list(self.run(hot, threading.Event()))
-        assert len(events) == 2
+        assert len(events) >= 2
         assert all(isinstance(event, AudioEvent) and len(event.pcm) % 2 == 0 for event in events)
         seconds = sum(len(event.pcm) / 2 / event.sample_rate for event in events)
         assert 0.3 < seconds < 10
