@@ -93,3 +93,14 @@ def test_the_outputs_of_the_last_run_go_back_on_release(tmp_path: Path) -> None:
     assert right == "True"
     assert int(held) > 15_000_000
     assert int(left) < 500_000
+
+
+@pytest.mark.parametrize(("version", "spins"), [("1.31.1", True), ("1.32.0", True), ("1.24.2", False)])
+def test_threads_spin_only_where_it_can_be_short(monkeypatch: pytest.MonkeyPatch, version: str, spins: bool) -> None:
+    monkeypatch.setattr("onnxruntime.__version__", version)
+    settings = ort.options()
+    if spins:
+        assert settings.get_session_config_entry("session.intra_op.spin_duration_us") == "20"
+        assert settings.get_session_config_entry("session.force_spinning_stop") == "1"
+    else:
+        assert settings.get_session_config_entry("session.intra_op.allow_spinning") == "0"
