@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from engines import ort
+
 OPEN = """
 import engines.ort, numpy
 from onnx import TensorProto, helper
