@@ -36,10 +36,15 @@ COPY = "copy.gguf"
 
 @contextlib.contextmanager
 def both(folder: Path, llm: str) -> Iterator[dict[str, ServerProcess]]:
-    """Each maps a file of its own: of one that both map, each would seem to hold the half."""
+    """Each maps a file of its own: of one that both map, each would seem to hold the half. Both are copied just before,
+    since how the page cache holds a file, written at once or piece by piece, is worth some percent of a token's time.
+    """
     root, stored = linked(folder, [llm])
     model = folder / COPY
     shutil.copyfile(stored[llm].files["model"], model)
+    kept = (root / stored[llm].name).resolve()
+    (root / stored[llm].name).unlink()
+    shutil.copytree(kept, root / stored[llm].name)
     device = Device(folder, Models(llm=llm), {"EDGESERVE_MODELS_DIR": str(root)}, b"")
     config = device.config("peers", ["llm"], keys=f"context = {CONTEXT}\nthreads = {THREADS}\n")
     with (

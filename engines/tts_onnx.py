@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -69,7 +71,10 @@ class Family(Protocol):
         ...
 
     def say(self, piece: str, voice: str, speed: float) -> Iterator[Any]:
-        """float32 samples in [-1, 1], shape (n,), as they are made; an array holds until the next is asked for."""
+        """float32 samples in [-1, 1], shape (n,), as they are made; an array holds until the next is asked for.
+
+        Called on another thread while what the piece before gave is iterated over.
+        """
         ...
 
 
@@ -212,10 +217,10 @@ class OnnxTextToSpeech:
         voice, family = self._checked(request)
         pace = min(max(request.speed, PACES[0]), PACES[1])
         spoken = False
-        for piece in family.pieces(request.text, voice, int(family.max_phonemes * min(pace, 1.0))):
-            if cancel.is_set():
-                return
-            for pcm in _growing(map(_pcm16, _until(cancel, family.say(piece, voice, pace)))):
+        limit = int(family.max_phonemes * min(pace, 1.0))
+        pieces = itertools.takewhile(lambda _: not cancel.is_set(), family.pieces(request.text, voice, limit))
+        for samples in _said(pieces, lambda piece: family.say(piece, voice, pace), limit):
+            for pcm in _growing(map(_pcm16, _until(cancel, samples))):
                 spoken = True
                 yield AudioEvent(pcm, family.sample_rate)
         if not spoken and not cancel.is_set():
@@ -232,6 +237,25 @@ class OnnxTextToSpeech:
             low, high = SPEEDS
             raise InvalidRequest(f"speed must lie between {low} and {high}, not {request.speed}", param="speed")
         return voice, self._voice
+
+
+def _said(pieces: Iterator[str], say: Callable[[str], Iterator[Any]], limit: int) -> Iterator[Iterator[Any]]:
+    """The beginning and the rest of what is said of each piece. Between them the next is begun, on a thread that ends
+    with the last; only where both together are no longer than one may be, so that two take no more memory than one.
+    """
+
+    def begin(room: int) -> tuple[str | None, Iterator[Any] | None]:
+        piece = next(pieces, None)
+        return piece, say(piece) if piece is not None and len(piece) <= room else None
+
+    with ThreadPoolExecutor(1, "edgeserve-tts") as thread:
+        piece, samples = begin(limit)
+        while piece is not None:
+            samples = say(piece) if samples is None else samples
+            yield itertools.islice(samples, 1)
+            coming = thread.submit(begin, limit - len(piece))
+            yield samples
+            piece, samples = coming.result()
 
 
 def _until(cancel: Cancel, made: Iterator[Any]) -> Iterator[Any]:

@@ -107,7 +107,7 @@ def test_the_footprint_is_what_the_process_took(measured: dict[str, Any]) -> Non
     """All but the heap's free pages, which come back with the next step down."""
     for one in measured["cycles"][1:]:
         assert one["at_warm"][1] == pytest.approx(one["parked"] - one["cold"], abs=1 * MB)
-        assert one["hot"] - one["cold"] - one["at_hot"][1] < 12 * MB
+        assert one["hot"] - one["cold"] - one["at_hot"][1] < 14 * MB
 
 
 def test_each_step_down_returns_what_was_taken(measured: dict[str, Any]) -> None:
