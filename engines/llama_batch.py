@@ -111,6 +111,17 @@ class Batch:
             raise
         self._decoded(shares)
 
+    def rest(self) -> None:
+        """Nothing is under way: the conversation used longest ago makes place for a new one, which else would wait for
+        that before its first token (measured, 40 ms for 900 tokens of a small model)."""
+        oldest = min(self._slots, key=lambda one: one.used)
+        if len(self._slots) == 1 or any(slot.busy or not slot.cells for slot in self._slots):
+            return
+        self._put_aside(oldest)
+        tokens = oldest.reusable
+        if len(tokens) < WORTH_SAVING or self._saved.best(tokens)[1] == len(tokens):
+            self._empty(oldest)
+
     def save(self) -> None:
         """Keep all conversations that are worth it, the latest last, so that it stays longest."""
         for slot in sorted(self._slots, key=lambda one: one.used):
@@ -186,7 +197,7 @@ class Batch:
                 slot.tokens, slot.position, slot.cells = list(state.tokens), len(state.tokens), len(state.tokens)
                 return slot, self._cut(slot, longest)
         # 3. It shares its beginning with another, which keeps its own.
-        other = self._oldest_free(source)
+        other = self._oldest_free(source if live else None)
         if live >= WORTH_SAVING and other is not source and not self._saved.whole:
             slot = self._emptied(other)
             self.context.copy(source.sequence, slot.sequence, live)
@@ -198,8 +209,9 @@ class Batch:
         return slot, self._cut(slot, shared(slot.reusable, wanted))
 
     def _oldest_free(self, but: Slot | None = None) -> Slot:
+        """An empty one, where there is one."""
         free = [slot for slot in self._slots if not slot.busy]
-        return min([slot for slot in free if slot is not but] or free, key=lambda one: one.used)
+        return min([slot for slot in free if slot is not but] or free, key=lambda one: (one.cells > 0, one.used))
 
     def _occupied(self, slot: Slot) -> Slot:
         self._uses += 1
