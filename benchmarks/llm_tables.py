@@ -94,14 +94,17 @@ class Results:
 
 
 BOUNDS = (
-    "What bounds it, as far as it is known: both call the same `llama_decode`. Between two calls ours takes "
-    "about 0.4 ms a token (sampling 0.1 to 0.2, Python 0.13), and the event loop 0.2 ms of one of the two cores. "
-    "That is some 4 to 6% with one client and does not explain all of it: alone with short chats this server "
-    "gave 92 to 99 tokens/s. Suspected, not shown: resting conversations stay in our context, whose cells "
-    "attention passes over, while llama-server moves them out (`--cache-idle-slots`); moving ours out as far as "
-    "`prefix_cache_mb` has room did not help. A long prompt beside running streams goes in 128 tokens at a time, "
-    "and each of these calls carries the streams' tokens; 192 did not bring it sooner. After the first answers "
-    "both hold the same weights and cache (f16, 4096 tokens: 187 MB); ours adds some 50 MB of Python."
+    "What bounds it: both call the same `llama_decode`. Between two calls ours takes 0.35 ms a token (sampling "
+    "0.11, as much as llama.cpp's own; text 0.05; handing it to the event loop 0.08; the next batch 0.1), and the "
+    "event loop 0.4 ms of one of the two cores, where llama-server's thread for HTTP takes 0.25. Each time the "
+    "event loop takes a core the other thread of the model waits, and sleeps: 22 times a token, since ours spin "
+    "for 10 µs only (`GOMP_SPINCOUNT`, 500). Ten times as long would give one client 5% more tokens/s, measured, "
+    "and 17 instead of 40 tokens/s beside a process that keeps one core busy. Conversations at rest in the "
+    "context make no difference (llama-server with and without `--cache-idle-slots`: within 4%). A long prompt "
+    "beside running streams goes in 128 tokens at a time, and each of these calls carries the streams' tokens. "
+    "After the first answers both hold the same weights and cache (f16, 4096 tokens: 187 MB); ours adds some 50 "
+    "MB of Python. This host is shared: the same 476 tokens took 1.6 to 2.4 s within a minute, so differences of "
+    "some percent mean nothing."
 )
 
 
