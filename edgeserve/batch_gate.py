@@ -66,8 +66,6 @@ class BatchGate(Gate):
                     self._go_on(run)
                 if self._runs:
                     self._step()
-                elif not self._waiting:
-                    self._rest()
             self._answering = False
 
     def _let_in(self) -> None:
@@ -124,12 +122,6 @@ class BatchGate(Gate):
             self._batching.step()
         except Exception as error:
             self._end_all(error)
-
-    def _rest(self) -> None:
-        try:
-            self._batching.rest()
-        except Exception as error:
-            self._told(error)  # nobody waits for an answer; the engine is opened anew by the next request
 
     def _end(self, run: Run, error: EdgeserveError | None) -> None:
         self._runs.remove(run)

@@ -249,10 +249,6 @@ class Batching(Protocol):
         """Compute once for all runs. Raises EngineFailure, after which none of them can go on."""
         ...
 
-    def rest(self) -> None:
-        """All runs are over and told: the time for what the next one would have to wait for. Raises EngineFailure."""
-        ...
-
 
 class SpeechToText(Engine, Protocol):
     def languages(self) -> tuple[str, ...]:

@@ -161,12 +161,11 @@ def _logprob(token: str, alternatives: int) -> TokenLogprob:
 
 
 class FakeBatchChat(FakeChat):
-    """The same for several at once: option ``slots`` (4). ``peak``: most answers under way at a time; ``rests``: how
-    often all were over."""
+    """The same for several at once: option ``slots`` (4). ``peak``: most answers under way at a time."""
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
-        self.peak = self.rests = self._running = 0
+        self.peak = self._running = 0
 
     @property
     def slots(self) -> int:
@@ -188,7 +187,3 @@ class FakeBatchChat(FakeChat):
     def step(self) -> None:
         self._require(Rung.HOT)
         self._work()
-
-    def rest(self) -> None:
-        """Keeps nothing that would have to be put aside."""
-        self.rests += 1

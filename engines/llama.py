@@ -253,10 +253,6 @@ class LlamaChat:
         if self._batch is not None:
             self._batch.step()
 
-    def rest(self) -> None:
-        if self._batch is not None:
-            self._batch.rest()
-
     def _take(self, model: MappedModel, batch: Batch, request: ChatRequest) -> Prompt:
         """The prompt in a slot of the batch."""
         if request.images:

@@ -74,31 +74,6 @@ def test_answers_are_made_together_as_many_as_there_are_slots(gates: Make) -> No
     assert governor.reserved == governor.released == 7
 
 
-def test_the_engine_may_rest_once_all_answers_are_told(gates: Make) -> None:
-    gate = gates(slots=2)
-    held = Held(gate)
-    asked = [submit(gate, f"request {number}") for number in range(3)]
-    held.go.set()
-    for box, _ in asked:
-        assert box.rest()[1] is None
-        gate.release()
-    gate.stop()
-    assert gate.engine.rests == 1  # type: ignore[attr-defined]
-
-
-def test_an_engine_that_fails_at_rest_is_opened_anew(gates: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    gate = gates()
-
-    def fail() -> None:
-        raise EngineFailure("no memory to put anything aside")
-
-    monkeypatch.setattr(gate.engine, "rest", fail)
-    assert run(gate, ask("one"))[1] is None
-    monkeypatch.undo()
-    assert run(gate, ask("two"))[1] is None
-    assert gate.engine.steps == ["open", "heat", "close", "open", "heat"]  # type: ignore[attr-defined]
-
-
 def test_places_are_counted_beyond_the_slots(gates: Make) -> None:
     gate = gates(slots=2, queue_limit=1)
     held = Held(gate)

@@ -243,31 +243,12 @@ def test_every_conversation_is_decoded_exactly_whatever_its_neighbours(
             batch.step()
 
 
-def test_at_rest_the_oldest_conversation_makes_place_and_is_known_all_the_same() -> None:
-    batch, context = batch_of(slots=3)
-    for seed in range(3):
-        talk(batch, prompt(seed))
-        batch.rest()
-    assert sorted(map(len, context.held.values())) == [100, 100]
-    assert talk(batch, [*prompt(0), 7]) == 100
-
-
-def test_at_rest_nothing_is_lost_that_cannot_be_put_aside() -> None:
-    batch, context = batch_of(limit=50)
-    for seed in range(2):
-        talk(batch, prompt(seed))
-    batch.rest()
-    assert sorted(map(len, context.held.values())) == [100, 100]
-
-
-def test_there_is_no_rest_while_one_is_answered_nor_with_a_single_slot() -> None:
-    batch, context = batch_of()
-    talk(batch, prompt(1))
-    slot, _ = batch.take(prompt(2))
-    decode(batch, slot)
-    batch.rest()
-    assert len(context.held) == 2
-    batch, context = batch_of(slots=1)
-    talk(batch, prompt(1))
-    batch.rest()
-    assert len(context.held) == 1
+@pytest.mark.parametrize("common", [0, 4, 20])
+def test_empty_slots_are_taken_first_whatever_little_is_shared(common: int) -> None:
+    batch, context = batch_of(slots=4)
+    head = prompt(99, common)
+    for seed in range(4):
+        talk(batch, [*head, *prompt(seed)])
+    assert len(context.held) == 4
+    for seed in range(4):
+        assert talk(batch, [*head, *prompt(seed), 7]) == common + 100
