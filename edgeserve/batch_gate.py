@@ -107,8 +107,10 @@ class BatchGate(Gate):
             self._end(run, None)
         except EngineFailure as error:
             self._end_all(error)
-        except Exception as error:
-            self._end(run, self._told(error))
+        except EdgeserveError as error:
+            self._end(run, error)
+        except Exception as error:  # which closes the engine: no answer can go on
+            self._end_all(error)
 
     def _tell(self, run: Run) -> None:
         while (event := next(run.answer)) is not None:

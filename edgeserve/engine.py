@@ -267,5 +267,5 @@ class TextToSpeech(Engine, Protocol):
         ...
 
     def speak(self, request: SpeakRequest, cancel: Cancel) -> Iterator[AudioEvent]:
-        """One event a sentence or phrase, in order, as soon as each is ready. Requires hot."""
+        """Events in order, each as soon as its sound is ready: some for a sentence, at least one. Requires hot."""
         ...

@@ -1,6 +1,7 @@
 """The Ensure gate of one engine: its worker thread, its leases, its bounded queue and its last use.
 
-All work of an engine runs on the gate's one worker thread, in the order it came. Whoever comes first goes up the
+All work of an engine runs on the gate's one worker thread, in the order it came, but for what an engine lends out while
+it answers. Whoever comes first goes up the
 ladder; those behind find the engine hot.
 """
 

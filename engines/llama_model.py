@@ -20,7 +20,7 @@ from engines.llama_options import LlamaOptions
 from engines.llama_runtime import llama, why
 
 PIECES = 4096
-"""Tokens whose bytes are remembered, half a megabyte at most: read anew they cost 30 µs for each token of an answer."""
+"""Tokens whose bytes are remembered, a megabyte at most: read anew they cost 30 µs for each token of an answer."""
 
 
 @dataclass(eq=False, slots=True)

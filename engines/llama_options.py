@@ -79,8 +79,8 @@ CHOICES = {
     "split_mode": ("layer", "row", "none"),
 }
 LEAST_CONTEXT = 64
-LOWEST = {"context": 0, "parallel": 1, "max_new_tokens": 1}
-LOWEST |= dict.fromkeys(("temperature", "top_p", "top_k", "min_p", "repeat_penalty", "threads_batch", "main_gpu"), 0)
+LOWEST = {"context": 0, "parallel": 1, "max_new_tokens": 1, "repeat_penalty": 0.01}
+LOWEST |= dict.fromkeys(("temperature", "top_p", "top_k", "min_p", "threads_batch", "main_gpu"), 0)
 LOWEST |= dict.fromkeys(("prefix_cache_mb", "prefix_cache_disk_mb", "image_max_tokens", "image_min_tokens"), 0)
 
 

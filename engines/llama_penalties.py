@@ -41,13 +41,13 @@ class Penalties:
         """``logits``, floats by token, are changed meanwhile, and then as they were: others read them, too."""
         # In plain Python: with caches as cold as a step of the model leaves them, each call of NumPy takes 10 µs.
         before = {token: logits[token] for token in (*self._counts, *(token for token, _ in self._biases))}
-        for token, bias in self._biases:
-            logits[token] += bias
-        for token, count in self._counts.items():
-            logit = logits[token]
-            logit = logit * self._repeat if logit <= 0 else logit / self._repeat
-            logits[token] = logit - (count * self._frequency + self._presence)
         try:
+            for token, bias in self._biases:
+                logits[token] += bias
+            for token, count in self._counts.items():
+                logit = logits[token]
+                logit = logit * self._repeat if logit <= 0 else logit / self._repeat
+                logits[token] = logit - (count * self._frequency + self._presence)
             yield
         finally:
             for token, logit in before.items():

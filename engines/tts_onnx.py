@@ -219,7 +219,7 @@ class OnnxTextToSpeech:
         spoken = False
         limit = int(family.max_phonemes * min(pace, 1.0))
         pieces = itertools.takewhile(lambda _: not cancel.is_set(), family.pieces(request.text, voice, limit))
-        for samples in _said(pieces, lambda piece: family.say(piece, voice, pace), limit):
+        for samples in _said(pieces, lambda piece: family.say(piece, voice, pace), limit, cancel):
             for pcm in _growing(map(_pcm16, _until(cancel, samples))):
                 spoken = True
                 yield AudioEvent(pcm, family.sample_rate)
@@ -239,7 +239,9 @@ class OnnxTextToSpeech:
         return voice, self._voice
 
 
-def _said(pieces: Iterator[str], say: Callable[[str], Iterator[Any]], limit: int) -> Iterator[Iterator[Any]]:
+def _said(
+    pieces: Iterator[str], say: Callable[[str], Iterator[Any]], limit: int, cancel: Cancel
+) -> Iterator[Iterator[Any]]:
     """The beginning and the rest of what is said of each piece. Between them the next is begun, on a thread that ends
     with the last; only where both together are no longer than one may be, so that two take no more memory than one.
     """
@@ -250,7 +252,7 @@ def _said(pieces: Iterator[str], say: Callable[[str], Iterator[Any]], limit: int
 
     with ThreadPoolExecutor(1, "edgeserve-tts") as thread:
         piece, samples = begin(limit)
-        while piece is not None:
+        while piece is not None and not cancel.is_set():
             samples = say(piece) if samples is None else samples
             yield itertools.islice(samples, 1)
             coming = thread.submit(begin, limit - len(piece))

@@ -18,10 +18,12 @@ FOLLOWED = ("flac", "ogg", "matroska,webm")
 """FFmpeg's names of the containers in which it is known."""
 OGG_HEAD = 27
 """Bytes of a page before the sizes of its segments (RFC 3533, section 6); their count is the last of them."""
-OGG_FIRST = 2
-"""The flag of a stream's first page."""
+OGG_CONTINUES, OGG_FIRST = 1, 2
+"""Flags of a page that begins with the rest of a packet, and of a stream's first page."""
 MATROSKA_HEADS = 512
 """Bytes between two packets that are no sound: the heads of a cluster and a block, a list of places."""
+MATROSKA_FILE = b"\x1a\x45\xdf\xa3"
+"""A file begins, here one that was joined to another (EBML, RFC 8794)."""
 
 
 class Passed:
@@ -55,7 +57,8 @@ class Passed:
             return self._lost_page(packet.pos)
         if packet.pts is None or packet.time_base is None or packet.pos - self._place - self._read <= MATROSKA_HEADS:
             return False
-        return float(packet.pts * packet.time_base) - self.end > GAP_SECONDS
+        joined = MATROSKA_FILE in self._data[self._place + self._read : packet.pos]
+        return not joined and float(packet.pts * packet.time_base) - self.end > GAP_SECONDS
 
     def _lost_page(self, until: int) -> bool:
         """Whether a page with sound of this stream, or no page at all, lies between the last packet's and this."""
@@ -66,9 +69,16 @@ class Passed:
                 return True
             time = int.from_bytes(data[page + 6 : page + 14], "little", signed=True)
             # A first page begins a joined file; 0 is its tags', and -1 that of a page on which no packet ends.
-            if data[page + 14 : page + 18] == serial and time > 0 and not data[page + 5] & OGG_FIRST:
+            own = data[page + 14 : page + 18] == serial and time > 0 and not data[page + 5] & OGG_FIRST
+            if own and not _only_continues(data, page):
                 return True
         return False
+
+
+def _only_continues(data: bytes, page: int) -> bool:
+    """Whether no packet begins on this page: FFmpeg tells of none, and has the rest of the last one."""
+    sizes = data[page + OGG_HEAD : page + OGG_HEAD + data[page + OGG_HEAD - 1]]
+    return bool(data[page + 5] & OGG_CONTINUES) and all(size == 255 for size in sizes[:-1])
 
 
 def _page_size(data: bytes, page: int) -> int:

@@ -74,6 +74,26 @@ def test_answers_are_made_together_as_many_as_there_are_slots(gates: Make) -> No
     assert governor.reserved == governor.released == 7
 
 
+def test_an_answer_that_fails_unforeseen_ends_all_for_the_engine_is_closed(gates: Make) -> None:
+    gate = gates(slots=2)
+    held = Held(gate)
+    run_of = gate.engine.run  # type: ignore[attr-defined]
+
+    def answer(request: Any, cancel: Any) -> Iterator[Any]:
+        if request.messages[-1].text == "bad":
+            yield None
+            raise ZeroDivisionError("unforeseen")
+        yield from run_of(request, cancel)
+
+    gate.engine.run = answer  # type: ignore[attr-defined]
+    asked = [submit(gate, text) for text in ("good " * 50, "bad")]
+    held.go.set()
+    for box, _ in asked:
+        assert isinstance(box.rest()[1], EngineFailure)
+        gate.release()
+    assert run(gate, ask("again"))[1] is None
+
+
 def test_places_are_counted_beyond_the_slots(gates: Make) -> None:
     gate = gates(slots=2, queue_limit=1)
     held = Held(gate)

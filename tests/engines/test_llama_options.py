@@ -24,6 +24,7 @@ from engines.llama_runtime import llama
         ({"context": "big"}, "expected a whole number"),
         ({"kv_type": "f32"}, "expected one of f16, q8_0"),
         ({"temperature": -1}, "expected at least 0"),
+        ({"repeat_penalty": 0}, "expected at least 0.01"),
         ({"temperature": float("nan")}, "expected at least 0"),
         ({"context": 63}, "at least 64, or 0 for as many as memory allows"),
         ({"context": -1}, "expected at least 0"),

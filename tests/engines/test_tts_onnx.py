@@ -7,7 +7,7 @@ import itertools
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -253,3 +253,18 @@ def test_a_missing_phonemizer_names_the_command(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(EngineFailure, match=r"pip install 'edgeserve\[starter\]'"):
         OnnxTextToSpeech(spec_of(tmp_path / "m")).open()
+
+
+def test_no_piece_is_begun_after_a_cancel() -> None:
+    """Each of these is too long to be made beside another."""
+    cancel, begun = threading.Event(), list[str]()
+
+    def say(piece: str) -> Iterator[Any]:
+        begun.append(piece)
+        return iter([b"a", b"b"])
+
+    heard = tts_onnx._said(iter(["a" * 150, "b" * 150, "c" * 150]), say, 200, cancel)
+    assert [list(next(heard)), list(next(heard))] == [[b"a"], [b"b"]]
+    cancel.set()
+    assert list(heard) == []
+    assert len(begun) == 1

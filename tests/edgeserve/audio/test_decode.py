@@ -267,6 +267,36 @@ def test_what_a_reader_passes_over_is_told_before_an_engine_is_asked(name: str, 
         decode.check(data[:middle] + put(2000) + data[middle + 2000 :], LIMIT, "file")
 
 
+def test_a_page_that_holds_but_the_end_of_a_packet_is_not_taken_for_a_lost_one() -> None:
+    """Packets of more than 65,025 bytes need two pages."""
+    out, dice, rate = BytesIO(), numpy.random.default_rng(1), 48_000
+    with av.open(out, "w", format="ogg", options={"page_duration": "1"}) as file:
+        stream: Any = file.add_stream("flac", rate=rate, layout="7.1", format="s32")
+        for _ in range(10):
+            noise = dice.integers(-(2**31), 2**31 - 1, (1, 8 * 4096), dtype=numpy.int32)
+            frame = av.AudioFrame.from_ndarray(noise, format="s32", layout="7.1")
+            frame.sample_rate = rate
+            file.mux(stream.encode(frame))
+        file.mux([packet for packet in stream.encode(None) if packet.size])
+    assert len(read(out.getvalue())) / 16_000 == pytest.approx(10 * 4096 / rate, abs=0.1)
+
+
+def test_webm_files_that_were_joined_with_times_that_go_on_are_not_damaged() -> None:
+    def recorded(after: float) -> bytes:
+        out, form = BytesIO(), Form("webm", "vorbis", 44_100)
+        source = BytesIO(encoded(melody(3, form.rate), form))
+        with av.open(source) as file, av.open(out, "w", format="webm", options={"live": "1"}) as live:
+            stream = live.add_stream_from_template(file.streams.audio[0])
+            for packet in file.demux(file.streams.audio[0]):
+                if packet.pts is not None and packet.time_base is not None:
+                    packet.pts += int(after / packet.time_base)
+                    packet.dts, packet.stream = packet.pts, stream
+                    live.mux(packet)
+        return out.getvalue()
+
+    assert decode.check(recorded(0) + recorded(3.5), LIMIT, "file") == pytest.approx(6.5, abs=0.2)
+
+
 @pytest.mark.parametrize("name", ["wav", "mp3", "webm"])
 def test_a_single_wrong_bit_is_heard_where_nothing_tells(name: str) -> None:
     data = bytearray(made(name))
