@@ -188,6 +188,8 @@ def draw(heard: Runs, said: Runs) -> None:
     first.set_xticks([place + 0.27 for place in range(len(said.texts))], list(said.texts))
     first.set_title("speech, first sound, ms")
     first.legend(frameon=False, fontsize=7)
+    for axis in (speed, first):
+        axis.set_ylim(top=1.3 * axis.get_ylim()[1])  # room for the names
     for axis in (speed, memory, first):
         axis.spines[["top", "right"]].set_visible(False)
         axis.tick_params(labelsize=8)
