@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol
@@ -219,8 +220,9 @@ class OnnxTextToSpeech:
         spoken = False
         limit = int(family.max_phonemes * min(pace, 1.0))
         pieces = itertools.takewhile(lambda _: not cancel.is_set(), family.pieces(request.text, voice, limit))
-        for samples in _said(pieces, lambda piece: family.say(piece, voice, pace), limit, cancel):
-            for pcm in _growing(map(_pcm16, _until(cancel, samples))):
+        said = _said(pieces, lambda piece: family.say(piece, voice, pace), limit, cancel)
+        with contextlib.closing(said):
+            for pcm in _growing(itertools.takewhile(lambda _: not cancel.is_set(), said)):
                 spoken = True
                 yield AudioEvent(pcm, family.sample_rate)
         if not spoken and not cancel.is_set():
@@ -241,8 +243,8 @@ class OnnxTextToSpeech:
 
 def _said(
     pieces: Iterator[str], say: Callable[[str], Iterator[Any]], limit: int, cancel: Cancel
-) -> Iterator[Iterator[Any]]:
-    """The beginning and the rest of what is said of each piece. Between them the next is begun, on a thread that ends
+) -> Generator[Any | None, None, None]:
+    """The samples of each piece and None at its end. Once a piece has begun the next one is, too, on a thread that ends
     with the last; only where both together are no longer than one may be, so that two take no more memory than one.
     """
 
@@ -254,28 +256,24 @@ def _said(
         piece, samples = begin(limit)
         while piece is not None and not cancel.is_set():
             samples = say(piece) if samples is None else samples
-            yield itertools.islice(samples, 1)
+            yield from itertools.islice(samples, 1)
             coming = thread.submit(begin, limit - len(piece))
-            yield samples
+            yield from samples
+            yield None
             piece, samples = coming.result()
 
 
-def _until(cancel: Cancel, made: Iterator[Any]) -> Iterator[Any]:
-    while not cancel.is_set() and (one := next(made, None)) is not None:
-        yield one
-
-
-def _growing(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The first piece alone, then always twice as much as before: sound begins soon, and the events stay few."""
+def _growing(samples: Iterable[Any | None]) -> Iterator[bytes]:
+    """The first samples alone, then always twice as much as before, and what is left at the end of a piece: sound
+    begins soon, and the events stay few."""
     held, wanted = bytearray(), 1
-    for piece in pieces:
-        held += piece
-        if len(held) >= wanted:
-            wanted = min(2 * len(held), LONGEST)
+    for some in samples:
+        if some is not None:
+            held += _pcm16(some)
+        if held and (some is None or len(held) >= wanted):
+            wanted = min(max(wanted, 2 * len(held)), LONGEST)
             yield bytes(held)
             held.clear()
-    if held:
-        yield bytes(held)
 
 
 def _cool(voice: Family) -> None:

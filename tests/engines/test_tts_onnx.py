@@ -263,8 +263,14 @@ def test_no_piece_is_begun_after_a_cancel() -> None:
         begun.append(piece)
         return iter([b"a", b"b"])
 
-    heard = tts_onnx._said(iter(["a" * 150, "b" * 150, "c" * 150]), say, 200, cancel)
-    assert [list(next(heard)), list(next(heard))] == [[b"a"], [b"b"]]
+    said = tts_onnx._said(iter(["a" * 150, "b" * 150, "c" * 150]), say, 200, cancel)
+    assert [next(said), next(said), next(said)] == [b"a", b"b", None]
     cancel.set()
-    assert list(heard) == []
+    assert list(said) == []
     assert len(begun) == 1
+
+
+def test_events_grow_over_a_text_and_end_with_its_pieces() -> None:
+    block = numpy.zeros(12_000, numpy.float32)
+    lengths = [len(pcm) / 24_000 for pcm in tts_onnx._growing([block] * 5 + [None] + [block] * 3 + [None])]
+    assert lengths == [1, 2, 2, 3]
