@@ -132,8 +132,8 @@ def write(results: Results, llm: str, threads: int, context: int) -> Path:
         f"context = {context}`.",
         f"They run side by side and are asked the same in turns: {results.rounds} rounds after one to warm up, in each "
         "of which the other comes first. The ratio is ours divided by theirs within a round, its median over the "
-        "rounds. Both sample alike (temperature 0.8, top_k 40, top_p 0.95, min_p 0.05, no penalties), and the end of an "
-        f"answer is ruled out, so that both write as many tokens. Tokens of the prompts: {prompts}.",
+        "rounds. Both sample alike (temperature 0.8, top_k 40, top_p 0.95, min_p 0.05, no penalties), and the end of "
+        f"an answer is ruled out, so that both write as many tokens. Tokens of the prompts: {prompts}.",
         comparison(results),
         "The first token counts from the request, connecting included. `prefix known`: questions about a text that an "
         "earlier request brought in. Memory is the proportional set size from outside, each server mapping a file of "
