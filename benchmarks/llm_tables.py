@@ -99,12 +99,13 @@ BOUNDS = (
     "event loop 0.4 ms of one of the two cores, where llama-server's thread for HTTP takes 0.25. Each time the "
     "event loop takes a core the other thread of the model waits, and sleeps: 22 times a token, since ours spin "
     "for 10 µs only (`GOMP_SPINCOUNT`, 500). Ten times as long would give one client 5% more tokens/s, measured, "
-    "and 17 instead of 40 tokens/s beside a process that keeps one core busy. Conversations at rest stay in our "
-    "context, and attention passes over their cells: without the long prompts between, four clients are at 1.0; "
-    "in llama-server `--no-cache-idle-slots` costs up to 4%. A long prompt beside running streams goes in 128 "
-    "tokens at a time, and each of these calls carries the streams' tokens. After the first answers both hold the "
-    "same weights and cache (f16, 4096 tokens: 187 MB); ours adds some 50 MB of Python. This host is shared: the "
-    "same 476 tokens took 1.6 to 2.4 s within a minute, so differences of some percent mean nothing."
+    "and 17 instead of 40 tokens/s beside a process that keeps one core busy. Without the long prompts between, "
+    "four clients are at 1.0, measured apart. Suspected, not shown: conversations at rest stay in our context, "
+    "and attention passes over their cells; in llama-server `--no-cache-idle-slots` made at most 4%, within the "
+    "noise. A long prompt beside running streams goes in 128 tokens at a time, and each of these calls carries "
+    "the streams' tokens. After the first answers both hold the same weights and cache (f16, 4096 tokens: 187 "
+    "MB); ours adds some 50 MB of Python. This host is shared: the same 476 tokens took 1.6 to 2.4 s within a "
+    "minute, so differences of some percent mean nothing."
 )
 
 
