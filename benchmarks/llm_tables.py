@@ -102,10 +102,12 @@ BOUNDS = (
     "and 17 instead of 40 tokens/s beside a process that keeps one core busy. Without the long prompts between, "
     "four clients are at 1.0, measured apart. Suspected, not shown: conversations at rest stay in our context, "
     "and attention passes over their cells; in llama-server `--no-cache-idle-slots` made at most 4%, within the "
-    "noise. A long prompt beside running streams goes in 128 tokens at a time, and each of these calls carries "
-    "the streams' tokens. After the first answers both hold the same weights and cache (f16, 4096 tokens: 187 "
-    "MB); ours adds some 50 MB of Python. This host is shared: the same 476 tokens took 1.6 to 2.4 s within a "
-    "minute, so differences of some percent mean nothing."
+    "noise. An unknown prompt first puts an older conversation aside, 23 ms for 480 tokens, and is then computed "
+    "in two calls, which take all but 20 to 40 ms of the time to its first token; why these take longer than "
+    "llama-server's one call in some runs (1.05 to 1.13) is not shown. A long prompt beside running streams goes "
+    "in 128 tokens at a time, and each of these calls carries the streams' tokens. After the first answers both "
+    "hold the same weights and cache (f16, 4096 tokens: 187 MB); ours adds some 50 MB of Python. This host is "
+    "shared: the same 476 tokens took 1.6 to 2.4 s within a minute, so differences of some percent mean nothing."
 )
 
 
