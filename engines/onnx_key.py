@@ -15,7 +15,7 @@ from pathlib import Path
 
 from engines import ort
 
-VERSION = 1
+VERSION = 2
 """Of what the preparation writes; raised when that changes."""
 SYSCTL = ("/usr/sbin/sysctl", "machdep.cpu.brand_string", "hw.optional")
 CHUNK = 1 << 20

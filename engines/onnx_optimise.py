@@ -1,6 +1,6 @@
 """Writes one ONNX model as the runtime would hold it, in a process of its own that returns all its memory by ending:
 
-    python -m engines.onnx_optimise SOURCE FOLDER FORM
+    python -m engines.onnx_optimise SOURCE FOLDER FORM [rows]
 
 Ends with 0, or with REFUSED and the runtime's reason as the last line of stderr.
 """
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from edgeserve.errors import EngineFailure
-from engines import ort
+from engines import onnx_rows, ort
 
 FAILED, REFUSED = 1, 3
 EXTERNAL_FROM_BYTES = 1024
@@ -24,10 +24,10 @@ FIRST_TO_END = "1000"
 
 
 def main(arguments: list[str]) -> int:
-    source, folder, form = Path(arguments[0]), Path(arguments[1]), arguments[2]
+    source, folder, form, *changes = Path(arguments[0]), Path(arguments[1]), *arguments[2:]
     _end_before_the_server()
     try:
-        optimise(source, folder, prepacked=form == "prepacked")
+        optimise(source, folder, prepacked=form == "prepacked", rows="rows" in changes)
     except EngineFailure as error:
         full = shutil.disk_usage(folder).free < FULL_DISK_BYTES
         print("the disk is full" if full else error.message, file=sys.stderr)
@@ -38,10 +38,11 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def optimise(source: Path, folder: Path, *, prepacked: bool) -> None:
+def optimise(source: Path, folder: Path, *, prepacked: bool, rows: bool = False) -> None:
     """Graph and weights as files of ``folder``, opened once to see that they can be. Raises EngineFailure.
 
-    ``prepacked``: beside each weight, the same once more in the order that this machine's kernels read.
+    ``prepacked``: beside each weight, the same once more in the order that this machine's kernels read. ``rows``: as
+    engines/onnx_rows.py changes it.
     """
     settings = ort.options()
     settings.optimized_model_filepath = str(folder / source.name)
@@ -53,6 +54,8 @@ def optimise(source: Path, folder: Path, *, prepacked: bool) -> None:
     for name, value in entries.items():
         settings.add_session_config_entry(name, value)
     ort.create(source, settings)
+    if rows:
+        onnx_rows.give(folder / source.name)
     ort.session(folder / source.name, optimised=True, mapped=not prepacked)
 
 

@@ -63,17 +63,25 @@ class Means:
     seconds: float = SECONDS
 
 
-def prepared(path: Path, *, data: Sequence[Path] = (), device: Device = "cpu", means: Means | None = None) -> Prepared:
+def prepared(
+    path: Path,
+    *,
+    data: Sequence[Path] = (),
+    device: Device = "cpu",
+    rows: bool = False,
+    means: Means | None = None,
+) -> Prepared:
     """The graph at ``path`` as prepared for this machine, which is done now if need be; else the graph itself.
 
-    ``data``: the files that the graph names for its weights. Blocks while a child works, or another process's. An
+    ``data``: the files that the graph names for its weights. ``rows``: always or never, for one graph; where it could
+    be prepared, it gives its rows (engines/onnx_rows.py). Blocks while a child works, or another process's. An
     accelerator gets the graph itself: it lays out weights its own way.
     """
     original = Prepared(path, tuple(data), "original")
     if device not in ("auto", "cpu"):
         return original
     try:
-        return _Workbench(original, means or Means()).get()
+        return _Workbench(original, rows, means or Means()).get()
     except (OSError, _Failed) as error:
         log.warning("%s is used as it is, for it cannot be prepared for this machine: %s", path, error)
         return original
@@ -96,8 +104,9 @@ class _Failed(Exception):
 class _Workbench:
     """Where one graph's prepared form lies. Methods raise OSError and _Failed."""
 
-    def __init__(self, original: Prepared, means: Means) -> None:
+    def __init__(self, original: Prepared, rows: bool, means: Means) -> None:
         self._original, self._means = original, means
+        self._changes = ["rows"] if rows else []
         self._files = (original.path, *original.data)
         self._folder = original.path.parent / FOLDER / original.path.name
 
@@ -168,7 +177,8 @@ class _Workbench:
         seconds = self._means.seconds + sum(path.stat().st_size for path in self._files) / BYTES_PER_SECOND
         root = str(Path(__file__).parents[1])
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))}
-        command = [*self._means.command, str(self._original.path.resolve()), str(partial.resolve()), form]
+        arguments = (str(self._original.path.resolve()), str(partial.resolve()), form, *self._changes)
+        command = [*self._means.command, *arguments]
         try:
             ended = subprocess.run(  # noqa: S603 - our own interpreter and module
                 command, capture_output=True, timeout=seconds, env=environ, stdin=subprocess.DEVNULL, pass_fds=[lock]

@@ -30,11 +30,13 @@ class Family(Protocol):
     """What a family of voices knows: its names, how text is cut, and how one piece is said.
 
     ``mapped``: files whose pages can be dropped. ``session_bytes``, ``phonemizer_bytes``: private, of one open graph
-    and of what reads the text. ``max_phonemes``: of a piece, and so what ``per_request`` bytes are enough for.
+    and of what reads the text. ``rows``: its graphs are prepared to give rows. ``max_phonemes``: of a piece, and so
+    what ``per_request`` bytes are enough for.
     """
 
     sample_rate: int
     max_phonemes: int
+    rows: bool
     session_bytes: int
     per_request: int
     phonemizer_bytes: int
@@ -98,7 +100,7 @@ def prepare(spec: ModelSpec, tell: Callable[[int, int], None]) -> None:
 def _prepared(spec: ModelSpec, family: type[Family], accents: Collection[bool]) -> Iterator[object]:
     family.load(spec)  # first, for it brings the runtime
     for path in family.graphs(spec):
-        yield onnx_prepare.prepared(path, device=spec.device)
+        yield onnx_prepare.prepared(path, device=spec.device, rows=family.rows)
     yield from tts_phonemes.tables(_folder(spec), accents)
 
 
@@ -244,23 +246,24 @@ class OnnxTextToSpeech:
 def _said(
     pieces: Iterator[str], say: Callable[[str], Iterator[Any]], limit: int, cancel: Cancel
 ) -> Generator[Any | None, None, None]:
-    """The samples of each piece and None at its end. Once a piece has begun the next one is, too, on a thread that ends
-    with the last; only where both together are no longer than one may be, so that two take no more memory than one.
+    """The samples of each piece and None at its end. A thread that ends with the last reads one piece ahead, and says
+    it once the one before has begun; only where both together are no longer than one may be, so that two take no more
+    memory than one.
     """
-
-    def begin(room: int) -> tuple[str | None, Iterator[Any] | None]:
-        piece = next(pieces, None)
-        return piece, say(piece) if piece is not None and len(piece) <= room else None
-
     with ThreadPoolExecutor(1, "edgeserve-tts") as thread:
-        piece, samples = begin(limit)
+        piece, samples = next(pieces, None), None
+        reading = thread.submit(next, pieces, None)
         while piece is not None and not cancel.is_set():
-            samples = say(piece) if samples is None else samples
+            samples = samples or say(piece)
             yield from itertools.islice(samples, 1)
-            coming = thread.submit(begin, limit - len(piece))
+            following = reading.result()
+            coming = None
+            if following is not None and len(piece) + len(following) <= limit and not cancel.is_set():
+                coming = thread.submit(say, following)
+            reading = thread.submit(next, pieces, None)
             yield from samples
             yield None
-            piece, samples = coming.result()
+            piece, samples = following, coming.result() if coming else None
 
 
 def _growing(samples: Iterable[Any | None]) -> Iterator[bytes]:

@@ -73,6 +73,7 @@ class Piper:
     """Files: ``model`` and ``config``, the JSON that comes with it. Raises EngineFailure."""
 
     max_phonemes = 150
+    rows = False
     session_bytes = 12 << 20
     per_request = 132 << 20
     """Measured: 131 MB for 148 phonemes, 7 s of audio."""

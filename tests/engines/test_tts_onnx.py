@@ -19,7 +19,7 @@ from support.speech import STORY
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import SpeakRequest
-from engines import tts_hibari, tts_onnx
+from engines import onnx_prepare, tts_hibari, tts_onnx
 from engines.tts_onnx import OnnxTextToSpeech
 
 Pulled = Callable[[str], Mapping[str, Path]]
@@ -44,6 +44,20 @@ class TestHibari(TextToSpeechContract):
         got = numpy.frombuffer(ours, "<i2") / 32767.0
         assert len(got) == len(theirs)
         assert numpy.corrcoef(got, theirs)[0, 1] > 0.999
+
+    def test_prepared_or_not_it_sounds_the_same(
+        self, spec: ModelSpec, hot: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        text = SpeakRequest("The quick brown fox jumps over the lazy dog.")
+        prepared = b"".join(event.pcm for event in hot.speak(text, threading.Event()))
+        monkeypatch.setattr(tts_hibari, "prepared", lambda path, **how: onnx_prepare.Prepared(path, (), "original"))
+        engine = OnnxTextToSpeech(spec)
+        engine.heat()
+        original = b"".join(event.pcm for event in engine.speak(text, threading.Event()))
+        engine.close()
+        got, wanted = (numpy.frombuffer(one, "<i2").astype(int) for one in (prepared, original))
+        assert len(got) == len(wanted)
+        assert abs(got - wanted).max() <= 2
 
     @pytest.mark.parametrize("text", ["", "  \n", "...", "🙂🙂"])
     def test_unspeakable_text_is_refused(self, hot: Any, text: str) -> None:

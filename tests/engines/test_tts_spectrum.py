@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from engines.lean_import import without
 from engines.tts_pulses import HOP
-from engines.tts_spectrum import BINS, BLOCK, Frames, samples
+from engines.tts_spectrum import BINS, BLOCK, Frames, Noise, samples
 
 with without("scipy.fft"):
     dsp = pytest.importorskip("hibari.dsp", reason="the voice library is not installed")
 
+NOISE = Noise(0)
 SILENT = -30.0
 """Of the logarithm of noise: what it adds is lost in the rounding."""
 
@@ -23,18 +24,19 @@ SILENT = -30.0
 def drawn(count: int, seed: int, *, noise: float = SILENT) -> Frames:
     """Spectra and a pitch as they might be: voiced stretches, and others without a voice."""
     some = numpy.random.default_rng(seed)
-    lh, th, lr, phi = (some.normal(size=(BINS, count)).astype(numpy.float32) for _ in range(4))
+    lh, th, lr, phi = (some.normal(size=(count, BINS)).astype(numpy.float32) for _ in range(4))
     pitch = some.uniform(70, 400, count) * (numpy.sin(numpy.arange(count) / 9 + seed) > -0.5)
-    ln = numpy.full((BINS, count), noise, numpy.float32)
+    ln = numpy.full((count, BINS), noise, numpy.float32)
     return Frames(lh, th, ln, lr - 3, 3 * phi, pitch.astype(numpy.float32))
 
 
 def whole(frames: Frames, block: int = BLOCK) -> Any:
-    return numpy.concatenate([one.copy() for one in samples(frames, 0, block)])
+    return numpy.concatenate([one.copy() for one in samples(frames, NOISE, block)])
 
 
 def reference(frames: Frames) -> Any:
-    return dsp.synth(*frames, numpy.random.default_rng(0))
+    *spectral, pitch = frames
+    return dsp.synth(*(one.T for one in spectral), pitch, numpy.random.default_rng(0))
 
 
 def furthest(got: Any, wanted: Any) -> float:
@@ -83,13 +85,13 @@ def test_noise_has_the_power_and_the_peaks_of_a_normal_distribution() -> None:
 def test_the_same_seed_gives_the_same_noise() -> None:
     frames = drawn(60, 5, noise=0.0)
     assert (whole(frames) == whole(frames)).all()
-    assert not (whole(frames) == numpy.concatenate([one.copy() for one in samples(frames, 1)])).all()
+    assert not (whole(frames) == numpy.concatenate([one.copy() for one in samples(frames, Noise(1))])).all()
 
 
 def test_the_first_block_needs_no_later_frame_but_one() -> None:
     """Sound begins after one block, so what comes later must not be looked at."""
     frames = drawn(200, 6)
-    cut = Frames(*(one[..., : BLOCK + 1] for one in frames))
-    first = next(samples(frames, 0)).copy()
+    cut = Frames(*(one[: BLOCK + 1] for one in frames))
+    first = next(samples(frames, NOISE)).copy()
     assert len(first) == (BLOCK - 2) * HOP
-    assert (first == next(samples(cut, 0))).all()
+    assert (first == next(samples(cut, NOISE))).all()
