@@ -246,16 +246,15 @@ class OnnxTextToSpeech:
 def _said(
     pieces: Iterator[str], say: Callable[[str], Iterator[Any]], limit: int, cancel: Cancel
 ) -> Generator[Any | None, None, None]:
-    """The samples of each piece and None at its end. A thread that ends with the last reads one piece ahead, and says
-    it once the one before has begun; only where both together are no longer than one may be, so that two take no more
-    memory than one.
+    """The samples of each piece and None at its end. A thread that ends with the last reads one piece ahead and
+    computes it beside the samples of this one; only where both together are no longer than one may be, so that two take
+    no more memory than one.
     """
     with ThreadPoolExecutor(1, "edgeserve-tts") as thread:
         piece, samples = next(pieces, None), None
         reading = thread.submit(next, pieces, None)
         while piece is not None and not cancel.is_set():
             samples = samples or say(piece)
-            yield from itertools.islice(samples, 1)
             following = reading.result()
             coming = None
             if following is not None and len(piece) + len(following) <= limit and not cancel.is_set():
