@@ -102,7 +102,7 @@ def test_threads_spin_only_where_it_can_be_short(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("onnxruntime.__version__", version)
     settings = ort.options()
     if spins:
-        assert settings.get_session_config_entry("session.intra_op.spin_duration_us") == "20"
+        assert settings.get_session_config_entry("session.intra_op.spin_duration_us") == str(ort.SPIN_MICROSECONDS)
         assert settings.get_session_config_entry("session.force_spinning_stop") == "1"
     else:
         assert settings.get_session_config_entry("session.intra_op.allow_spinning") == "0"
