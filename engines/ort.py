@@ -132,16 +132,20 @@ def create(path: Path, settings: Any, device: Device = "cpu") -> Any:
         raise EngineFailure(f"{path}: ONNX Runtime refuses it: {error}") from error
 
 
-def run(session: Any, names: Sequence[str] | None, inputs: dict[str, Any], *, reuse: bool = False) -> list[Any]:
+def run(
+    session: Any, names: Sequence[str] | None, inputs: dict[str, Any], *, reuse: bool = False, keep: int = 0
+) -> list[Any]:
     """Compute the outputs named (None: all). Raises EngineFailure when the runtime fails, out of memory included.
 
     ``reuse``: what one node no longer needs serves the next, and goes back to the system when the run ends, all but the
     outputs' own bytes, which go with the next run or ``release``. Else large activations come from the system one by
     one, each page by a fault: measured in the server's heap, hibari takes 64 ms instead of 28, Whisper's encoder 300
-    instead of 255.
+    instead of 255. ``keep``: it stays, for runs that take no more; a measure of how much, of any unit. What was kept
+    for smaller ones goes first; all of it goes with ``release``, or with a run that keeps nothing, as far as that run's
+    outputs do not lie in it.
     """
     try:
-        return list(session.run(names, inputs, _returning() if reuse else None))
+        return list(session.run(names, inputs, _arena.settings(keep) if reuse else None))
     except Exception as error:  # The runtime's own classes share no base but this.
         raise EngineFailure(f"ONNX Runtime failed while computing: {error}") from error
 
@@ -153,6 +157,7 @@ class _Arena:
     def __init__(self) -> None:
         self._opening = threading.Lock()
         self._emptier: Any = None
+        self._kept = 0
 
     def serve(self, settings: Any) -> None:
         """Have a session of these ``SessionOptions`` compute in it."""
@@ -169,6 +174,13 @@ class _Arena:
                 _inside(own)
                 self._emptier = onnxruntime.InferenceSession(NOTHING, own, providers=list(providers("cpu")))
         _inside(settings)
+
+    def settings(self, keep: int) -> Any:
+        """``RunOptions``. The pieces of a smaller run would be too small for a larger one, and stay beside its own."""
+        if keep > self._kept:
+            self.empty()
+        self._kept = max(keep, self._kept) if keep else 0
+        return None if keep else _returning()
 
     def empty(self) -> None:
         """Give back all that no run uses now: a run of nothing, whose output takes no room, shrinks it."""

@@ -31,13 +31,14 @@ class Family(Protocol):
 
     ``mapped``: files whose pages can be dropped. ``session_bytes``, ``phonemizer_bytes``: private, of one open graph
     and of what reads the text. ``rows``: its graphs are prepared to give rows. ``max_phonemes``: of a piece, and so
-    what ``per_request`` bytes are enough for.
+    what ``per_request`` bytes are enough for, beside ``kept``, which stay for the next piece while the engine is hot.
     """
 
     sample_rate: int
     max_phonemes: int
     rows: bool
     session_bytes: int
+    kept: int
     per_request: int
     phonemizer_bytes: int
     mapped: list[Path]
@@ -152,14 +153,15 @@ class OnnxTextToSpeech:
         weights = sum(path.stat().st_size for path in graphs if path.is_file())
         return Footprint(
             mapped=tts_phonemes.mapped_bytes(family.accents(self.spec)) + int(GRAPH_SHARE * weights),
-            private=len(graphs) * family.session_bytes + family.phonemizer_bytes,
+            private=len(graphs) * family.session_bytes + family.phonemizer_bytes + family.kept,
             per_request=family.per_request,
         )
 
     def footprint(self) -> Footprint:
         if self._voice is None:
             return Footprint()
-        return Footprint(mapped=pages.resident_mapped(*self._voice.mapped), private=self._private)
+        kept = self._voice.kept if self._hot else 0
+        return Footprint(mapped=pages.resident_mapped(*self._voice.mapped), private=self._private + kept)
 
     def prefetch_files(self) -> Iterable[Path]:
         """What is read on the way up: graphs and dictionaries as prepared rather than as pulled."""

@@ -63,6 +63,35 @@ def test_what_a_run_reuses_goes_back_at_its_end(tmp_path: Path) -> None:
     assert int(left) < 2_000_000
 
 
+KEPT = (
+    REUSED.partition("before = ")[0]
+    + """
+def ask(numbers, **how):
+    ort.run(session, None, {"v0": numpy.ones(numbers, numpy.float32)}, reuse=True, **how)
+    return pages.private_bytes() - before
+large, small = 4 << 20, 1 << 20
+inputs = [numpy.ones(n, numpy.float32) for n in (small, large)]
+before = pages.private_bytes()
+told = [ask(small, keep=1), ask(large, keep=4), ask(small, keep=1)]
+ort.release()
+print(*told, pages.private_bytes() - before)
+"""
+)
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="needs /proc/self/smaps_rollup")
+def test_what_is_kept_serves_smaller_runs_and_goes_before_a_larger_one(tmp_path: Path) -> None:
+    """Buffers of 4 MB, then of 16; what the smaller run kept is not held beside."""
+    command = [sys.executable, "-c", KEPT, str(tmp_path / "neg.onnx")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    small, large, again, released = map(int, done.stdout.split())
+    buffer = 4 << 20
+    assert buffer <= small < 2.5 * buffer
+    assert 4 * buffer <= large < 8.5 * buffer
+    assert again == pytest.approx(large, abs=buffer // 4)
+    assert released < buffer // 4
+
+
 LEFT = """
 import sys, numpy, onnx
 from pathlib import Path
