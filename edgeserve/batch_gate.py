@@ -17,6 +17,9 @@ from edgeserve.work import METHODS, Work
 
 log = logging.getLogger("edgeserve.gate")
 
+REST_AFTER = 0.3
+"""Seconds without a request: those of a program that asks on at once need not wait for what is done then."""
+
 
 @dataclass(slots=True, eq=False)
 class Run:
@@ -43,6 +46,7 @@ class BatchGate(Gate):
         self._waiting: deque[Work] = deque()
         self._runs: list[Run] = []
         self._answering = False
+        self._worker.when_idle(self._rest, REST_AFTER)
 
     @property
     def slots(self) -> int:
@@ -138,6 +142,16 @@ class BatchGate(Gate):
         told = self._told(error)
         for run in tuple(self._runs):
             self._end(run, told)
+
+    def _rest(self) -> None:
+        """Errors close the engine, which the next request opens anew."""
+        self._attempt(self._prepare_for_next)
+
+    def _prepare_for_next(self) -> None:
+        if self.rung is Rung.HOT:
+            for _ in self._batching.rest():
+                if self._waiting:
+                    return
 
     def _reset(self) -> None:
         if self._answering:  # on the worker, which holds the lock

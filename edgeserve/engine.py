@@ -249,6 +249,11 @@ class Batching(Protocol):
         """Compute once for all runs. Raises EngineFailure, after which none of them can go on."""
         ...
 
+    def rest(self) -> Iterator[None]:
+        """While there are no runs: what makes the next ones cheaper, in steps that take some milliseconds each; may be
+        left off after any. Requires hot."""
+        ...
+
 
 class SpeechToText(Engine, Protocol):
     def languages(self) -> tuple[str, ...]:

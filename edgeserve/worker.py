@@ -16,6 +16,13 @@ class Worker:
         self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._idle: Callable[[], None] = lambda: None
+        self._idle_after: float | None = None
+
+    def when_idle(self, task: Callable[[], None], after: float) -> None:
+        """Do this, too, once each time that there was nothing to do for so many seconds. Call it before the first
+        task."""
+        self._idle, self._idle_after = task, after
 
     def put(self, task: Callable[[], None]) -> None:
         """Any thread; returns at once."""
@@ -48,5 +55,12 @@ class Worker:
             self._thread.join()
 
     def _loop(self) -> None:
-        while (task := self._tasks.get()) is not None:
+        while (task := self._next()) is not None:
             task()
+
+    def _next(self) -> Callable[[], None] | None:
+        try:
+            return self._tasks.get(timeout=self._idle_after)
+        except queue.Empty:
+            self._idle()
+            return self._tasks.get()

@@ -187,3 +187,7 @@ class FakeBatchChat(FakeChat):
     def step(self) -> None:
         self._require(Rung.HOT)
         self._work()
+
+    def rest(self) -> Iterator[None]:
+        self._require(Rung.HOT)
+        yield from ()

@@ -253,6 +253,10 @@ class LlamaChat:
         if self._batch is not None:
             self._batch.step()
 
+    def rest(self) -> Iterator[None]:
+        if self._batch is not None:
+            yield from self._batch.rest()
+
     def _take(self, model: MappedModel, batch: Batch, request: ChatRequest) -> Prompt:
         """The prompt in a slot of the batch."""
         if request.images:

@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from edgeserve.errors import ContextOverflow, EdgeserveError, EngineFailure
-from engines.llama_cache import PrefixCache, SavedState, shared
+from engines.llama_cache import WORTH_SAVING, PrefixCache, SavedState, shared
 from engines.llama_context import BATCH, Context, Item
 
 PROMPT_SHARE = 128
 """Prompt tokens taken into a call while others wait for their next token: they wait that much longer."""
-WORTH_SAVING = 32
-"""Tokens: fewer are decoded again in less time than a state takes to find, copy and restore."""
 
 
 class Slot:
@@ -74,12 +72,14 @@ class Batch:
                 param="messages",
             )
         slot, known = self._place(tokens[:-1])
+        self._clear_copied(slot)
         slot.pending = list(tokens[known:])
         return self._occupied(slot), known
 
     def take_empty(self) -> Slot:
         """A slot for a prompt with pictures, of which no prefix is known."""
         slot = self._emptied(self._oldest_free())
+        self._clear_copied(slot)
         slot.opaque = True
         return self._occupied(slot)
 
@@ -110,6 +110,14 @@ class Batch:
                 self._empty(slot)
             raise
         self._decoded(shares)
+
+    def rest(self) -> Iterator[None]:
+        """Copy resting conversations to the cache, the latest last: so they can leave the context as soon as another
+        one begins. A step for each."""
+        for slot in self._resting():
+            if self._saved.admits_copy(slot.tokens, self.context.state_size(slot.sequence)):
+                self._put_aside(slot)
+                yield
 
     def save(self) -> None:
         """Keep all conversations that are worth it, the latest last, so that it stays longest."""
@@ -173,6 +181,7 @@ class Batch:
         source = max(self._slots, key=lambda one: (shared(one.reusable, wanted), not one.busy))
         live = shared(source.reusable, wanted)
         state, longest = self._saved.best(wanted)
+        self._saved.note(wanted, max(live, longest))
         # 1. A conversation goes on.
         if live and not source.busy and len(source.tokens) - live < WORTH_SAVING and longest < live + WORTH_SAVING:
             if kept := self._cut(source, live):
@@ -197,6 +206,20 @@ class Batch:
         self._put_aside(slot)
         return slot, self._cut(slot, shared(slot.reusable, wanted))
 
+    def _clear_copied(self, but: Slot) -> None:
+        """Attention passes over all cells up to the last one taken, whoever's they are: measured, a token takes 36%
+        longer beside 2,300 that rest, 1,000 tokens of a prompt 10%."""
+        for slot in self._resting():
+            state, known = self._saved.longest(slot.tokens)
+            if slot is not but and state is not None and known == len(slot.tokens):
+                self._saved.touch(state)
+                self._empty(slot)
+
+    def _resting(self) -> list[Slot]:
+        """What rests in the context and is worth moving, the one used longest ago first."""
+        found = (slot for slot in self._slots if not slot.busy and len(slot.reusable) >= WORTH_SAVING)
+        return sorted(found, key=lambda one: one.used)
+
     def _oldest_free(self, but: Slot | None = None) -> Slot:
         """An empty one, where there is one."""
         free = [slot for slot in self._slots if not slot.busy]
@@ -220,10 +243,15 @@ class Batch:
         tokens, saved = slot.reusable, self._saved
         if len(tokens) < max(WORTH_SAVING, saved.best(tokens)[1] + 1):
             return
-        if self.context.state_size(slot.sequence) <= saved.largest:
-            data = self.context.save(slot.sequence)
-            if data is not None:
-                saved.put(SavedState(tuple(tokens), data))
+        size = self.context.state_size(slot.sequence)
+        if size > saved.largest:
+            return
+        if saved.careful and not saved.fits(tokens, size):
+            for other in self._resting():  # copies go first
+                saved.discard(other.tokens)
+        data = self.context.save(slot.sequence)
+        if data is not None:
+            saved.put(SavedState(tuple(tokens), data))
 
     def _emptied(self, slot: Slot) -> Slot:
         self._put_aside(slot)

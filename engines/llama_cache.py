@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -23,6 +24,12 @@ class State(Protocol):
 
 
 S = TypeVar("S", bound=State)
+
+WORTH_SAVING = 32
+"""Tokens: fewer are decoded again in less time than a state takes to find, copy and restore."""
+LOST, CAREFUL = 16, 64
+"""States that went for copies and are remembered; prompts after one of them was asked for, until copies may take the
+place of others again."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,12 +78,22 @@ class Shelf(Generic[S]):
 
     def add(self, state: S) -> None:
         """Keep a state of at most the limit in place of those that it can stand for; more go where there is no room."""
-        self._make_room(state, state.size)
+        self._make_room(state.tokens, state.size)
         self._states.append(state)
         self.size += state.size
 
-    def _make_room(self, state: State, size: int) -> None:
-        for old in [one for one in self._states if self._stands_for(state, one)]:
+    def fits(self, tokens: Sequence[int], size: int) -> bool:
+        """A state of so many bytes, with none going but those that it can stand for."""
+        gone = sum(one.size for one in self._states if self._stands_for(tokens, one))
+        return self.size - gone + size <= self.limit
+
+    def discard(self, tokens: Sequence[int]) -> None:
+        """The state of exactly these tokens, if it is kept."""
+        for one in [one for one in self._states if len(one.tokens) == len(tokens) and self._stands_for(tokens, one)]:
+            self._drop(one)
+
+    def _make_room(self, tokens: Sequence[int], size: int) -> None:
+        for old in [one for one in self._states if self._stands_for(tokens, one)]:
             self._drop(old)
         self.shrink(self.limit - size)
 
@@ -93,9 +110,9 @@ class Shelf(Generic[S]):
         self._states.remove(state)
         self.size -= state.size
 
-    def _stands_for(self, new: State, old: State) -> bool:
-        beginning = shared(new.tokens, old.tokens) == len(old.tokens)
-        return beginning and (not self.whole or len(new.tokens) == len(old.tokens))
+    def _stands_for(self, tokens: Sequence[int], old: State) -> bool:
+        beginning = shared(tokens, old.tokens) == len(old.tokens)
+        return beginning and (not self.whole or len(tokens) == len(old.tokens))
 
 
 class PrefixCache(Shelf[SavedState]):
@@ -104,6 +121,31 @@ class PrefixCache(Shelf[SavedState]):
     def __init__(self, limit: int, *, whole: bool = False, disk: Disk | None = None) -> None:
         super().__init__(limit, whole=whole)
         self._disk = disk
+        self._lost: deque[Sequence[int]] = deque(maxlen=LOST)
+        self.careful = 0
+
+    def admits_copy(self, tokens: Sequence[int], size: int) -> bool:
+        """Whether the state of a conversation that is in the context should be kept here, too: in place of others, as
+        long as those are not asked for again. What was let go is remembered, as in ARC (Megiddo and Modha, 2003)."""
+        if self.fits(tokens, size):
+            return True
+        if size > self.limit or self.careful or self._disk is not None:
+            return False
+        over = self.size + size - self.limit
+        for state in self._states:
+            if over <= 0:
+                break
+            over -= state.size
+            self._lost.append(state.tokens)
+        return True
+
+    def note(self, tokens: Sequence[int], known: int) -> None:
+        """A prompt came, of which so many tokens are known."""
+        if any(shared(lost, tokens) >= known + WORTH_SAVING for lost in self._lost):
+            self._lost.clear()
+            self.careful = CAREFUL
+        elif self.careful:
+            self.careful -= 1
 
     @property
     def largest(self) -> int:

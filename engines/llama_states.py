@@ -88,7 +88,7 @@ class StateFiles(Shelf[StoredState]):
         size = HEAD.size + tokens.itemsize * len(tokens) + state.size
         if size > self.limit:
             return False
-        self._make_room(state, size)
+        self._make_room(state.tokens, size)
         name = hashlib.sha256(self._key + tokens.tobytes()).hexdigest()[:32] + SUFFIX
         stored = StoredState(self._folder / name, tokens, size)
         if not self._store(stored, tokens.tobytes(), state):
