@@ -26,11 +26,11 @@ class Worker:
 
     def put(self, task: Callable[[], None]) -> None:
         """Any thread; returns at once."""
+        self._tasks.put(task)
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._loop, name=self._name, daemon=True)
                 self._thread.start()
-        self._tasks.put(task)
 
     def call(self, task: Callable[[], None]) -> Future[None]:
         """As ``put``, for a task that may raise; the future tells how it ended."""

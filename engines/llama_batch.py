@@ -13,7 +13,7 @@ from edgeserve.errors import ContextOverflow, EdgeserveError, EngineFailure
 from engines.llama_cache import WORTH_SAVING, PrefixCache, SavedState, shared
 from engines.llama_context import BATCH, Context, Item
 
-PROMPT_SHARE = 128
+PROMPT_SHARE = 192
 """Prompt tokens taken into a call while others wait for their next token: they wait that much longer."""
 
 

@@ -28,8 +28,8 @@ S = TypeVar("S", bound=State)
 WORTH_SAVING = 32
 """Tokens: fewer are decoded again in less time than a state takes to find, copy and restore."""
 LOST, CAREFUL = 16, 64
-"""States that went for copies and are remembered; prompts after one of them was asked for, until copies may take the
-place of others again."""
+"""States that went for copies and are remembered; prompts after the first of them was asked for, until copies may take
+the place of others again: after the next one twice as many, and so on."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,6 +123,7 @@ class PrefixCache(Shelf[SavedState]):
         self._disk = disk
         self._lost: deque[Sequence[int]] = deque(maxlen=LOST)
         self.careful = 0
+        self._patience = CAREFUL
 
     def admits_copy(self, tokens: Sequence[int], size: int) -> bool:
         """Whether the state of a conversation that is in the context should be kept here, too: in place of others, as
@@ -143,7 +144,8 @@ class PrefixCache(Shelf[SavedState]):
         """A prompt came, of which so many tokens are known."""
         if any(shared(lost, tokens) >= known + WORTH_SAVING for lost in self._lost):
             self._lost.clear()
-            self.careful = CAREFUL
+            self.careful = self._patience
+            self._patience *= 2
         elif self.careful:
             self.careful -= 1
 

@@ -10,6 +10,7 @@ import pytest
 from support.contract import ask
 from support.gates import CountingGovernor, Held, Mailbox, fake_spec, run
 
+from edgeserve import batch_gate
 from edgeserve.batch_gate import BatchGate
 from edgeserve.engine import Rung
 from edgeserve.errors import Busy, Cancelled, DoesNotFit, EngineFailure, MemoryPressure, NotSupported, ShuttingDown
@@ -227,3 +228,48 @@ def test_stop_ends_what_runs_and_what_waits(gates: Make) -> None:
     for box, _ in asked:
         assert isinstance(box.rest()[1], ShuttingDown)
     assert gate.rung is Rung.COLD
+
+
+def test_the_engine_rests_once_nothing_is_asked_and_no_longer_than_that(
+    gates: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_gate, "REST_AFTER", 0.0)
+    gate, resting, go = gates(), threading.Semaphore(0), threading.Semaphore(0)
+    steps: list[int] = []
+
+    def rest() -> Iterator[None]:
+        for step in range(3):
+            steps.append(step)
+            resting.release()
+            assert go.acquire(timeout=10)
+            yield
+
+    gate.engine.rest = rest  # type: ignore[attr-defined]
+    assert run(gate, ask("one"))[1] is None
+    assert resting.acquire(timeout=10)
+    box, _ = submit(gate, "two")
+    go.release()
+    assert texts(box.rest()[0]) == "two"
+    assert resting.acquire(timeout=10)
+    assert steps == [0, 0]
+    go.release(3)
+
+
+def test_a_failure_at_rest_closes_the_engine_and_the_next_request_opens_it(
+    gates: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_gate, "REST_AFTER", 0.0)
+    gate, closed = gates(), threading.Event()
+
+    def rest() -> Iterator[None]:
+        if not closed.is_set():
+            raise EngineFailure("broken")
+        yield from ()
+
+    close = gate.engine.close
+    gate.engine.rest = rest  # type: ignore[attr-defined]
+    gate.engine.close = lambda: (close(), closed.set())  # type: ignore[method-assign]
+    assert run(gate, ask("one"))[1] is None
+    assert closed.wait(10)
+    assert run(gate, ask("two"))[1] is None
+    assert gate.rung is Rung.HOT

@@ -25,6 +25,22 @@ def test_without_a_task_there_is_no_thread() -> None:
     assert threading.active_count() == before
 
 
+def test_what_is_done_when_idle_is_done_once_after_the_tasks() -> None:
+    worker, idle = Worker("test-worker"), threading.Semaphore(0)
+    done: list[str] = []
+
+    def rest() -> None:
+        done.append("rest")
+        idle.release()
+
+    worker.when_idle(rest, 0.0)
+    for number in range(2):
+        worker.put(lambda number=number: done.append(str(number)))  # type: ignore[misc]
+        assert idle.acquire(timeout=10)
+    worker.stop()
+    assert done == ["0", "rest", "1", "rest"]
+
+
 def test_a_call_tells_how_it_ended_and_the_worker_goes_on() -> None:
     worker, gate = Worker("test-worker"), threading.Event()
 

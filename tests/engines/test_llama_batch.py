@@ -216,9 +216,10 @@ def test_after_a_failure_all_slots_are_empty() -> None:
     some.integers(1, 4),
     some.booleans(),
     some.sampled_from([160, 400, 2000]),
+    some.booleans(),
 )
 def test_every_conversation_is_decoded_exactly_whatever_its_neighbours(
-    asked: list[tuple[int, int, int]], slots: int, cuttable: bool, size: int
+    asked: list[tuple[int, int, int]], slots: int, cuttable: bool, size: int, rests: bool
 ) -> None:
     batch, context = batch_of(size=size, slots=slots, limit=500, cuttable=cuttable)
     waiting = [[*prompt(seed, 40), *prompt(seed + 9, length)] for seed, length, _ in asked]
@@ -241,6 +242,8 @@ def test_every_conversation_is_decoded_exactly_whatever_its_neighbours(
                 batch.push(slot, len(slot.tokens) - len(tokens))
         if running:
             batch.step()
+        elif rests:
+            list(batch.rest())
 
 
 @pytest.mark.parametrize("common", [0, 4, 20])
@@ -252,3 +255,48 @@ def test_empty_slots_are_taken_first_whatever_little_is_shared(common: int) -> N
     assert len(context.held) == 4
     for seed in range(4):
         assert talk(batch, [*head, *prompt(seed), 7]) == common + 100
+
+
+def test_what_rests_is_copied_and_leaves_the_context_when_another_begins() -> None:
+    batch, context = batch_of(slots=3)
+    talk(batch, prompt(1), said=5)
+    talk(batch, prompt(2))
+    assert len(list(batch.rest())) == 2
+    assert list(map(len, context.held.values())) == [105, 100]
+    slot, _ = batch.take(prompt(3))
+    decode(batch, slot)
+    assert context.held == {slot.sequence: prompt(3)}
+    assert talk(batch, [*prompt(1), *range(5), 7]) == 105
+
+
+def test_without_a_copy_it_stays() -> None:
+    batch, context = batch_of(slots=2)
+    talk(batch, prompt(1))
+    talk(batch, prompt(2))
+    assert list(map(len, context.held.values())) == [100, 100]
+
+
+def test_a_conversation_that_goes_on_stays_and_one_copy_of_it_is_kept() -> None:
+    batch, context = batch_of(limit=110)
+    talk(batch, prompt(1))
+    assert len(list(batch.rest())) == 1
+    assert talk(batch, [*prompt(1), 7, 8]) == 100
+    assert list(map(len, context.held.values())) == [102]
+    assert len(list(batch.rest())) == 1
+    assert len(batch._saved) == 1
+
+
+@pytest.mark.parametrize("limit", [0, 110, 250, 350])
+def test_as_many_conversations_as_slots_lose_hardly_anything_to_copies(limit: int) -> None:
+    """In turns, each after a rest: with room for fewer states than there are conversations, those that went before the
+    first was missed are decoded anew; from then on the context keeps them all."""
+    batch, _ = batch_of(slots=4, limit=limit)
+    talks = [prompt(seed) for seed in range(4)]
+    missed: list[int] = []
+    for turn in range(12):
+        for seed, tokens in enumerate(talks):
+            if talk(batch, tokens) < len(tokens) - 1 and turn:
+                missed.append(seed)
+            tokens.append(seed)
+            list(batch.rest())
+    assert len(missed) == len(set(missed)) < len(talks)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as some
 
-from engines.llama_cache import PrefixCache, SavedState, shared
+from engines.llama_cache import CAREFUL, WORTH_SAVING, PrefixCache, SavedState, shared
 
 
 def state(tokens: tuple[int, ...], size: int = 10) -> SavedState:
@@ -75,3 +75,57 @@ def test_the_cache_never_holds_more_than_its_limit_and_its_size_is_the_sum(
             assert cache.best(tokens)[1] == len(tokens)
     cache.shrink(0)
     assert (len(cache), cache.size) == (0, 0)
+
+
+def long(number: int) -> tuple[int, ...]:
+    return (number,) * WORTH_SAVING
+
+
+def test_a_state_takes_the_room_of_those_that_it_can_stand_for() -> None:
+    cache = PrefixCache(30)
+    cache.put(state((1, 2), 20))
+    assert cache.fits((1, 2, 3), 30)
+    assert not cache.fits((1, 3), 11)
+    cache.discard((1,))
+    assert cache.size == 20
+    cache.discard((1, 2))
+    assert cache.size == 0
+
+
+def test_a_copy_takes_the_place_of_others_until_one_of_them_is_asked_for() -> None:
+    cache = PrefixCache(20)
+    cache.put(state(long(1)))
+    cache.put(state(long(2)))
+    assert cache.admits_copy(long(3), 10)
+    assert not cache.admits_copy(long(4), 21)
+    cache.put(state(long(3)))
+    cache.note(long(2), WORTH_SAVING)
+    assert cache.admits_copy(long(4), 10)
+    cache.note(long(1), 0)  # which went for the third
+    assert not cache.admits_copy(long(4), 10)
+    for _ in range(CAREFUL):
+        assert not cache.admits_copy(long(4), 10)
+        cache.note(long(9), 0)
+    assert cache.admits_copy(long(4), 10)
+
+
+def test_where_states_go_to_disk_copies_take_only_what_is_free() -> None:
+    cache = PrefixCache(20, disk=Written())
+    cache.put(state(long(1), 15))
+    assert cache.admits_copy(long(2), 5)
+    assert not cache.admits_copy(long(2), 6)
+
+
+class Written:
+    """A disk that takes all."""
+
+    limit = 100
+
+    def longest(self, tokens: object) -> tuple[None, int]:
+        return None, 0
+
+    def read(self, state: object) -> None:
+        return None
+
+    def write(self, state: SavedState) -> bool:
+        return True

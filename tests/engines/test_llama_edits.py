@@ -132,6 +132,8 @@ def test_200_edited_conversations(
             doubtful += differs(told, fresh_answer(fresh, turns))
             turns.append(tuple(int(one.token.data[4:-1]) for one in told))
             cached, asks = cached + end.cached_tokens, asks + 1
+        if dice.random() < 0.3:
+            list(engine.rest())
         if dice.random() < 0.1:
             engine.park()
             engine.heat()
