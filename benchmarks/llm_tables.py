@@ -94,20 +94,23 @@ class Results:
 
 
 BOUNDS = (
-    "What bounds it: both call the same `llama_decode`. Between two calls ours takes 0.35 ms a token (sampling "
-    "0.11, as much as llama.cpp's own; text 0.05; handing it to the event loop 0.08; the next batch 0.1), and the "
-    "event loop 0.4 ms of one of the two cores, where llama-server's thread for HTTP takes 0.25. Each time the "
-    "event loop takes a core the other thread of the model waits, and sleeps: 22 times a token, since ours spin "
-    "for 10 µs only (`GOMP_SPINCOUNT`, 500). Ten times as long would give one client 5% more tokens/s, measured, "
-    "and 17 instead of 40 tokens/s beside a process that keeps one core busy. Without the long prompts between, "
-    "four clients are at 1.0, measured apart. Suspected, not shown: conversations at rest stay in our context, "
-    "and attention passes over their cells; in llama-server `--no-cache-idle-slots` made at most 4%, within the "
-    "noise. An unknown prompt first puts an older conversation aside, 23 ms for 480 tokens, and is then computed "
-    "in two calls, which take all but 20 to 40 ms of the time to its first token; why these take longer than "
-    "llama-server's one call in some runs (1.05 to 1.13) is not shown. A long prompt beside running streams goes "
-    "in 128 tokens at a time, and each of these calls carries the streams' tokens. After the first answers both "
-    "hold the same weights and cache (f16, 4096 tokens: 187 MB); ours adds some 50 MB of Python. This host is "
-    "shared: the same 476 tokens took 1.6 to 2.4 s within a minute, so differences of some percent mean nothing."
+    "What bounds it: both call the same `llama_decode`. Between two calls ours takes 0.35 ms for one client "
+    "(sampling 0.11, as much as llama.cpp's own; text 0.05; handing it to the event loop 0.08; the next batch "
+    "0.1), about 0.2 more for each further one, and the event loop 0.4 ms for each token on one of the two cores, "
+    "where llama-server's thread for HTTP takes 0.25: with four clients some 2 ms of a step's 36, about what is "
+    "missing there. Each time the event loop takes a core the other thread of the model waits, and sleeps: 22 "
+    "times a token, since ours spin for 10 µs only (`GOMP_SPINCOUNT`, 500). Ten times as long would give one "
+    "client 5% more tokens/s, measured, and 17 instead of 40 tokens/s beside a process that keeps one core busy. "
+    "Attention passes over all cells of the context up to the last one taken, whoever's they are: measured apart, "
+    "a token takes 36% longer beside 2,300 cells of conversations at rest, a prompt 10%. So both servers keep "
+    "only those in the context that are under way, as far as there is room for the states of the others; ours "
+    "copies these once nothing was asked for 0.3 s. In `cold` the first of the two prompts rests beside the "
+    "second. A long prompt beside running streams goes in 192 tokens at a time, so that they flow on, and each of "
+    "these calls carries the streams' tokens: measured apart, 5% more than 512 at a time. After the first answers "
+    "both hold the same weights and cache (f16, 4096 tokens: 187 MB); ours adds some 50 MB of Python and the "
+    "copies of conversations at rest. This host is shared: the same 476 tokens took 1.5 to 2.4 s within a minute. "
+    "Three runs of this state gave 0.95 to 1.00 for one client, 0.94 to 1.01 for four, 0.97 to 0.99 for eight, "
+    "first tokens of 1.00 to 1.14 and 1.02 to 1.16 for unknown and long prompts."
 )
 
 
