@@ -148,8 +148,10 @@ class BatchGate(Gate):
         self._attempt(self._prepare_for_next)
 
     def _prepare_for_next(self) -> None:
-        if self.rung is Rung.HOT:
-            for _ in self._batching.rest():
+        if self.rung is not Rung.HOT:
+            return
+        with self._governor.spare() as free:
+            for _ in self._batching.rest() if free else ():
                 if self._waiting:
                     return
 

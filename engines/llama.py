@@ -170,7 +170,7 @@ class LlamaChat:
 
     def shed(self, kind: str, amount: int) -> None:
         if kind == "prefix_cache":
-            self._saved.shrink(max(0, self._saved.size - amount))
+            self._saved.take_back(amount)
             pages.trim_heap()
         elif kind in ("spare_context", "context") and self.rung is not Rung.HOT:
             least = DEFAULT_CONTEXT if kind == "spare_context" else llama_estimate.SMALLEST_CONTEXT

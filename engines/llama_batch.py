@@ -114,10 +114,21 @@ class Batch:
     def rest(self) -> Iterator[None]:
         """Copy resting conversations to the cache, the latest last: so they can leave the context as soon as another
         one begins. A step for each."""
-        for slot in self._resting():
+        for slot in self._worth_copying():
             if self._saved.admits_copy(slot.tokens, self.context.state_size(slot.sequence)):
                 self._put_aside(slot)
                 yield
+
+    def _worth_copying(self) -> list[Slot]:
+        """The latest of those at rest, as many as the cache can hold at once, the latest last."""
+        chosen: list[Slot] = []
+        room = self._saved.limit
+        for slot in reversed(self._resting()):
+            room -= self.context.state_size(slot.sequence)
+            if room < 0:
+                break
+            chosen.insert(0, slot)
+        return chosen
 
     def save(self) -> None:
         """Keep all conversations that are worth it, the latest last, so that it stays longest."""
@@ -191,7 +202,10 @@ class Batch:
         data = self._saved.fetch(state) if state is not None and longest >= live + WORTH_SAVING else None
         if state is not None and data is not None:
             slot = self._emptied(self._oldest_free())
-            if self.context.restore(slot.sequence, data):
+            back = self.context.restore(slot.sequence, data)
+            if not back and self._clear_copied(slot):  # there was no room
+                live, back = shared(source.reusable, wanted), self.context.restore(slot.sequence, data)
+            if back:
                 slot.tokens, slot.position, slot.cells = list(state.tokens), len(state.tokens), len(state.tokens)
                 return slot, self._cut(slot, longest)
         # 3. It shares its beginning with another, which keeps its own.
@@ -203,22 +217,27 @@ class Batch:
             return slot, live
         # 4. It takes an empty place, or that of the one that was used longest ago.
         slot = source if live and not source.busy and other.cells else other
+        self._discard_copies(slot)
         self._put_aside(slot)
         return slot, self._cut(slot, shared(slot.reusable, wanted))
 
-    def _clear_copied(self, but: Slot) -> None:
+    def _clear_copied(self, but: Slot) -> bool:
         """Attention passes over all cells up to the last one taken, whoever's they are: measured, a token takes 36%
-        longer beside 2,300 that rest, 1,000 tokens of a prompt 10%."""
+        longer beside 2,300 that rest, a prompt 10% (docs/decisions/0005-conversations-at-rest.md). Was there any?"""
+        cleared = False
         for slot in self._resting():
             state, known = self._saved.longest(slot.tokens)
             if slot is not but and state is not None and known == len(slot.tokens):
                 self._saved.touch(state)
                 self._empty(slot)
+                cleared = True
+        return cleared
 
     def _resting(self) -> list[Slot]:
-        """What rests in the context and is worth moving, the one used longest ago first."""
+        """What rests in the context and is worth moving, the one used longest ago first. Nothing where a state serves
+        whole prompts only: in the context the last tokens of a conversation can mostly be taken back."""
         found = (slot for slot in self._slots if not slot.busy and len(slot.reusable) >= WORTH_SAVING)
-        return sorted(found, key=lambda one: one.used)
+        return [] if self._saved.whole else sorted(found, key=lambda one: one.used)
 
     def _oldest_free(self, but: Slot | None = None) -> Slot:
         """An empty one, where there is one."""
@@ -246,14 +265,19 @@ class Batch:
         size = self.context.state_size(slot.sequence)
         if size > saved.largest:
             return
-        if saved.careful and not saved.fits(tokens, size):
-            for other in self._resting():  # copies go first
-                saved.discard(other.tokens)
         data = self.context.save(slot.sequence)
         if data is not None:
             saved.put(SavedState(tuple(tokens), data))
 
+    def _discard_copies(self, slot: Slot) -> None:
+        """Where copies must not cost other states they go first for the state of this one."""
+        saved, size = self._saved, self.context.state_size(slot.sequence)
+        others = [one for one in self._resting() if one is not slot] if saved.careful else []
+        while others and not saved.fits(slot.tokens, size):
+            saved.discard(others.pop(0).tokens)
+
     def _emptied(self, slot: Slot) -> Slot:
+        self._discard_copies(slot)
         self._put_aside(slot)
         self._empty(slot)
         return slot

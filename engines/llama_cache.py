@@ -124,21 +124,30 @@ class PrefixCache(Shelf[SavedState]):
         self._lost: deque[Sequence[int]] = deque(maxlen=LOST)
         self.careful = 0
         self._patience = CAREFUL
+        self._taken_back = False
 
     def admits_copy(self, tokens: Sequence[int], size: int) -> bool:
         """Whether the state of a conversation that is in the context should be kept here, too: in place of others, as
         long as those are not asked for again. What was let go is remembered, as in ARC (Megiddo and Modha, 2003)."""
+        if self._taken_back:
+            return False
         if self.fits(tokens, size):
             return True
         if size > self.limit or self.careful or self._disk is not None:
             return False
-        over = self.size + size - self.limit
-        for state in self._states:
+        others = [state for state in self._states if not self._stands_for(tokens, state)]
+        over = sum(state.size for state in others) + size - self.limit
+        for state in others:
             if over <= 0:
                 break
             over -= state.size
             self._lost.append(state.tokens)
         return True
+
+    def take_back(self, amount: int) -> None:
+        """So many bytes are needed elsewhere: they go, and no copies are made for a while."""
+        self.careful, self._taken_back = self._patience, True
+        self.shrink(max(0, self.size - amount))
 
     def note(self, tokens: Sequence[int], known: int) -> None:
         """A prompt came, of which so many tokens are known."""
@@ -148,6 +157,7 @@ class PrefixCache(Shelf[SavedState]):
             self._patience *= 2
         elif self.careful:
             self.careful -= 1
+            self._taken_back = self._taken_back and self.careful > 0
 
     @property
     def largest(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import logging
 import mmap
 import os
 from collections.abc import Iterable, Sequence
@@ -13,6 +14,8 @@ from edgeserve.errors import EngineFailure
 from engines.llama_model import MappedModel
 from engines.llama_options import LlamaOptions, context_size
 from engines.llama_runtime import llama, why
+
+log = logging.getLogger("edgeserve.llama")
 
 BATCH = 256
 """Tokens decoded in one call: a cancel waits for one call at most, and the compute buffer grows with it."""
@@ -154,9 +157,14 @@ class Context:
         return int(llama().llama_state_seq_get_size(self.handle, sequence))
 
     def save(self, sequence: int) -> Any | None:
-        """The state of a sequence as bytes, to be restored in a context of the same model; None when refused."""
+        """The state of a sequence as bytes, to be restored in a context of the same model; None when refused, by the
+        system too."""
         size = self.state_size(sequence)
-        data = _room(size)
+        try:
+            data = _room(size)
+        except (OSError, MemoryError) as error:
+            log.warning("a conversation's state of %d MB cannot be kept: %s", size >> 20, error)
+            return None
         return data if llama().llama_state_seq_get_data(self.handle, data, size, sequence) == size else None
 
     def restore(self, sequence: int, data: Any) -> bool:

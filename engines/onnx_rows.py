@@ -32,7 +32,9 @@ def give(path: Path) -> bool:
     graph.output.extend([rows, *others])
     for node in end:
         graph.node.remove(node)
-    onnx.save(model, path)
+    changed = path.with_suffix(".changed")
+    onnx.save(model, changed)
+    changed.replace(path)
     return True
 
 

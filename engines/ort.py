@@ -140,7 +140,7 @@ def run(
     ``reuse``: what one node no longer needs serves the next, and goes back to the system when the run ends, all but the
     outputs' own bytes, which go with the next run or ``release``. Else large activations come from the system one by
     one, each page by a fault: measured in the server's heap, hibari takes 64 ms instead of 28, Whisper's encoder 300
-    instead of 255. ``keep``: it stays, for runs that take no more; a measure of how much, of any unit. What was kept
+    instead of 255. ``keep``: it stays, for runs that take no more, about so many bytes. What was kept
     for smaller ones goes first; all of it goes with ``release``, or with a run that keeps nothing, as far as that run's
     outputs do not lie in it.
     """
@@ -157,7 +157,7 @@ class _Arena:
     def __init__(self) -> None:
         self._opening = threading.Lock()
         self._emptier: Any = None
-        self._kept = 0
+        self.kept = 0
 
     def serve(self, settings: Any) -> None:
         """Have a session of these ``SessionOptions`` compute in it."""
@@ -177,13 +177,14 @@ class _Arena:
 
     def settings(self, keep: int) -> Any:
         """``RunOptions``. The pieces of a smaller run would be too small for a larger one, and stay beside its own."""
-        if keep > self._kept:
+        if keep > self.kept:
             self.empty()
-        self._kept = max(keep, self._kept) if keep else 0
+        self.kept = max(keep, self.kept) if keep else 0
         return None if keep else _returning()
 
     def empty(self) -> None:
         """Give back all that no run uses now: a run of nothing, whose output takes no room, shrinks it."""
+        self.kept = 0
         if self._emptier is not None:
             import numpy
 
@@ -210,6 +211,11 @@ def _returning() -> Any:
     settings = onnxruntime.RunOptions()
     settings.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
     return settings
+
+
+def kept() -> int:
+    """Bytes that stay in the arena for later runs, about."""
+    return _arena.kept
 
 
 def release() -> None:

@@ -19,8 +19,9 @@ from engines.tts_spectrum import BINS
 DEFAULT_VOICE = "heart"
 BRITISH = frozenset({"emma", "fable"})
 SEED = 0
-KEPT_IDS = 102
-"""Of a piece after which the memory of the network stays, for the next: most sentences have no more."""
+KEPT_IDS, KEPT_FOR_ONE = 102, 130 << 10
+"""Of a piece after which the memory of the network stays, for the next: most sentences have no more. Measured: bytes
+for each of them."""
 
 
 class Hibari(ReadByHibari):
@@ -30,8 +31,8 @@ class Hibari(ReadByHibari):
     max_phonemes = 200
     rows = True
     session_bytes = 4 << 20
-    kept = 14 << 20
-    """Measured: 10 to 15 MB; without, each sentence takes 1,400 page faults more, 5 ms of 60 on a virtual machine."""
+    kept = KEPT_IDS * KEPT_FOR_ONE
+    """Without, each sentence takes 1,400 page faults more, 5 ms of 60 on a virtual machine."""
     per_request = 17 << 20
     """Measured: with ``kept`` 27 MB for 194 phonemes, 11 s of audio, said for the first time; 31 for a long text."""
 
@@ -72,7 +73,7 @@ class Hibari(ReadByHibari):
 
         ids = self._phonemizers[self.british(voice)].ids(piece)
         inputs = {"ids": numpy.asarray([ids], numpy.int64), "speed": numpy.asarray([speed], numpy.float32)}
-        keep = len(ids) if len(ids) <= KEPT_IDS else 0
+        keep = len(ids) * KEPT_FOR_ONE if len(ids) <= KEPT_IDS else 0
         outputs = ort.run(self._sessions[voice], None, inputs, reuse=True, keep=keep)
         return tts_spectrum.samples(_frames([one[0] for one in outputs]), self._noise)
 

@@ -31,7 +31,8 @@ class Family(Protocol):
 
     ``mapped``: files whose pages can be dropped. ``session_bytes``, ``phonemizer_bytes``: private, of one open graph
     and of what reads the text. ``rows``: its graphs are prepared to give rows. ``max_phonemes``: of a piece, and so
-    what ``per_request`` bytes are enough for, beside ``kept``, which stay for the next piece while the engine is hot.
+    what ``per_request`` bytes are enough for, beside ``kept``: what may stay for the next
+    piece while the engine is hot.
     """
 
     sample_rate: int
@@ -160,7 +161,7 @@ class OnnxTextToSpeech:
     def footprint(self) -> Footprint:
         if self._voice is None:
             return Footprint()
-        kept = self._voice.kept if self._hot else 0
+        kept = ort.kept() if self._voice.kept else 0
         return Footprint(mapped=pages.resident_mapped(*self._voice.mapped), private=self._private + kept)
 
     def prefetch_files(self) -> Iterable[Path]:

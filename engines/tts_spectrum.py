@@ -135,7 +135,7 @@ class Overlap:
 
 
 def _exp(logarithm: Any, out: Any) -> Any:
-    """Bounded afterwards rather than before, since the first step reads columns and is the slower for it."""
+    """Bounded afterwards rather than before, since the first step may read columns and is the slower for it."""
     import numpy
 
     with numpy.errstate(over="ignore"):

@@ -3,11 +3,12 @@ this room brings them together, runs the pressure loop, and tells what it knows.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import platform
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from edgeserve.engine import Allocator, Rung
@@ -126,6 +127,13 @@ class Governor:
     def step_down(self, resident: Resident, to: Rung, reason: str) -> StepRecord | None:
         """Ask an engine down and verify what came back; None when it is in use, there already, or failed to go."""
         return self._mover.step_down(self.books[resident.job], to, reason)
+
+    @contextlib.contextmanager
+    def spare(self) -> Iterator[bool]:
+        """While an engine takes memory that it could do without, so that nobody measures itself by it; False where it
+        must not: from HIGH pressure on, and while other engines come, go or answer."""
+        with self.books.moving() as mark:
+            yield mark is not None and self._judged()[2] < Level.HIGH
 
     # Pressure
 

@@ -2,96 +2,14 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable, Sequence
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
+from support.counting import batch_of, decode, prompt, talk
 
 from edgeserve.errors import ContextOverflow, EngineFailure
-from engines.llama_batch import PROMPT_SHARE, WORTH_SAVING, Batch, Slot
-from engines.llama_cache import PrefixCache
-from engines.llama_context import BATCH, Item
-
-
-class CountingContext:
-    """Keeps the tokens of every sequence; a cell for each, shared ones too."""
-
-    def __init__(self, size: int, *, cuttable: bool = True) -> None:
-        self.size = size
-        self.cuttable = cuttable
-        self.held: dict[int, list[int]] = {}
-        self.calls: list[list[Item]] = []
-        self.fails = False
-
-    def decode(self, items: Iterable[Item]) -> bool:
-        wanted = list(items)
-        assert 0 < len(wanted) <= BATCH
-        if self.fails:
-            raise EngineFailure("broken")
-        if sum(map(len, self.held.values())) + len(wanted) > self.size:
-            return False
-        for item in wanted:
-            tokens = self.held.setdefault(item.sequence, [])
-            assert item.position == len(tokens)
-            tokens.append(item.token)
-        self.calls.append(wanted)
-        return True
-
-    def clear(self, sequence: int) -> None:
-        self.held.pop(sequence, None)
-
-    def cut(self, sequence: int, kept: int) -> bool:
-        if not self.cuttable and kept < len(self.held.get(sequence, ())):
-            return False
-        del self.held.setdefault(sequence, [])[kept:]
-        return True
-
-    def copy(self, source: int, target: int, length: int) -> None:
-        self.held[target] = self.held[source][:length]
-
-    def state_size(self, sequence: int) -> int:
-        return len(self.held.get(sequence, ()))
-
-    def save(self, sequence: int) -> Any:
-        return bytes(token % 256 for token in self.held[sequence])
-
-    def restore(self, sequence: int, data: bytes) -> bool:
-        self.clear(sequence)
-        if sum(map(len, self.held.values())) + len(data) > self.size:
-            return False
-        self.held[sequence] = list(data)
-        return True
-
-
-def batch_of(
-    size: int = 1000, slots: int = 2, limit: int = 1000, *, cuttable: bool = True
-) -> tuple[Batch, CountingContext]:
-    context: Any = CountingContext(size, cuttable=cuttable)
-    return Batch(context, slots, PrefixCache(limit, whole=not cuttable)), context
-
-
-def prompt(seed: int, length: int = 100) -> list[int]:
-    return random.Random(seed).choices(range(256), k=length)
-
-
-def decode(batch: Batch, slot: Slot) -> None:
-    while slot.waiting:
-        batch.step()
-
-
-def talk(batch: Batch, tokens: Sequence[int], said: int = 0) -> int:
-    """One conversation, alone; how many tokens a cache knew."""
-    slot, known = batch.take(tokens)
-    for token in range(said):
-        decode(batch, slot)
-        batch.push(slot, token)
-    decode(batch, slot)
-    assert slot.tokens == [*tokens, *range(said)]
-    batch.give_back(slot)
-    return known
+from engines.llama_batch import PROMPT_SHARE, WORTH_SAVING, Slot
+from engines.llama_context import BATCH
 
 
 def test_a_conversation_goes_on_from_what_it_said() -> None:
@@ -255,48 +173,3 @@ def test_empty_slots_are_taken_first_whatever_little_is_shared(common: int) -> N
     assert len(context.held) == 4
     for seed in range(4):
         assert talk(batch, [*head, *prompt(seed), 7]) == common + 100
-
-
-def test_what_rests_is_copied_and_leaves_the_context_when_another_begins() -> None:
-    batch, context = batch_of(slots=3)
-    talk(batch, prompt(1), said=5)
-    talk(batch, prompt(2))
-    assert len(list(batch.rest())) == 2
-    assert list(map(len, context.held.values())) == [105, 100]
-    slot, _ = batch.take(prompt(3))
-    decode(batch, slot)
-    assert context.held == {slot.sequence: prompt(3)}
-    assert talk(batch, [*prompt(1), *range(5), 7]) == 105
-
-
-def test_without_a_copy_it_stays() -> None:
-    batch, context = batch_of(slots=2)
-    talk(batch, prompt(1))
-    talk(batch, prompt(2))
-    assert list(map(len, context.held.values())) == [100, 100]
-
-
-def test_a_conversation_that_goes_on_stays_and_one_copy_of_it_is_kept() -> None:
-    batch, context = batch_of(limit=110)
-    talk(batch, prompt(1))
-    assert len(list(batch.rest())) == 1
-    assert talk(batch, [*prompt(1), 7, 8]) == 100
-    assert list(map(len, context.held.values())) == [102]
-    assert len(list(batch.rest())) == 1
-    assert len(batch._saved) == 1
-
-
-@pytest.mark.parametrize("limit", [0, 110, 250, 350])
-def test_as_many_conversations_as_slots_lose_hardly_anything_to_copies(limit: int) -> None:
-    """In turns, each after a rest: with room for fewer states than there are conversations, those that went before the
-    first was missed are decoded anew; from then on the context keeps them all."""
-    batch, _ = batch_of(slots=4, limit=limit)
-    talks = [prompt(seed) for seed in range(4)]
-    missed: list[int] = []
-    for turn in range(12):
-        for seed, tokens in enumerate(talks):
-            if talk(batch, tokens) < len(tokens) - 1 and turn:
-                missed.append(seed)
-            tokens.append(seed)
-            list(batch.rest())
-    assert len(missed) == len(set(missed)) < len(talks)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,6 +55,10 @@ class CountingGovernor:
 
     def rest(self) -> None:
         self.rests += 1
+
+    @contextlib.contextmanager
+    def spare(self) -> Iterator[bool]:
+        yield not self.refuse
 
     def drop_prefix_cache(self, resident: Any) -> None:
         self.dropped.append(resident.job)

@@ -1,0 +1,91 @@
+"""A context that only keeps count, for tests of slots and of what they decode next."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from edgeserve.errors import EngineFailure
+from engines.llama_batch import Batch, Slot
+from engines.llama_cache import PrefixCache
+from engines.llama_context import BATCH, Item
+
+
+class CountingContext:
+    """Keeps the tokens of every sequence; a cell for each, shared ones too."""
+
+    def __init__(self, size: int, *, cuttable: bool = True) -> None:
+        self.size = size
+        self.cuttable = cuttable
+        self.held: dict[int, list[int]] = {}
+        self.calls: list[list[Item]] = []
+        self.fails = False
+
+    def decode(self, items: Iterable[Item]) -> bool:
+        wanted = list(items)
+        assert 0 < len(wanted) <= BATCH
+        if self.fails:
+            raise EngineFailure("broken")
+        if sum(map(len, self.held.values())) + len(wanted) > self.size:
+            return False
+        for item in wanted:
+            tokens = self.held.setdefault(item.sequence, [])
+            assert item.position == len(tokens)
+            tokens.append(item.token)
+        self.calls.append(wanted)
+        return True
+
+    def clear(self, sequence: int) -> None:
+        self.held.pop(sequence, None)
+
+    def cut(self, sequence: int, kept: int) -> bool:
+        if not self.cuttable and kept < len(self.held.get(sequence, ())):
+            return False
+        del self.held.setdefault(sequence, [])[kept:]
+        return True
+
+    def copy(self, source: int, target: int, length: int) -> None:
+        self.held[target] = self.held[source][:length]
+
+    def state_size(self, sequence: int) -> int:
+        return len(self.held.get(sequence, ()))
+
+    def save(self, sequence: int) -> Any:
+        return bytes(token % 256 for token in self.held[sequence])
+
+    def restore(self, sequence: int, data: bytes) -> bool:
+        self.clear(sequence)
+        if sum(map(len, self.held.values())) + len(data) > self.size:
+            return False
+        self.held[sequence] = list(data)
+        return True
+
+
+def batch_of(
+    size: int = 1000, slots: int = 2, limit: int = 1000, *, cuttable: bool = True, whole: bool | None = None
+) -> tuple[Batch, CountingContext]:
+    """``whole``: states serve whole prompts only, mostly because the context cannot cut either."""
+    context: Any = CountingContext(size, cuttable=cuttable)
+    return Batch(context, slots, PrefixCache(limit, whole=not cuttable if whole is None else whole)), context
+
+
+def prompt(seed: int, length: int = 100) -> list[int]:
+    return random.Random(seed).choices(range(256), k=length)
+
+
+def decode(batch: Batch, slot: Slot) -> None:
+    while slot.waiting:
+        batch.step()
+
+
+def talk(batch: Batch, tokens: Sequence[int], said: int = 0) -> int:
+    """One conversation, alone; how many tokens a cache knew."""
+    slot, known = batch.take(tokens)
+    for token in range(said):
+        decode(batch, slot)
+        batch.push(slot, token)
+    decode(batch, slot)
+    assert slot.tokens == [*tokens, *range(said)]
+    batch.give_back(slot)
+    return known
