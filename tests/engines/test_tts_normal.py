@@ -122,6 +122,7 @@ def test_the_table(written: str, said: str) -> None:
 
 @given(st.lists(st.sampled_from(sorted(TABLE)), max_size=6))
 @example(["+44 20 7946 0958", "1 1/2 cups"])
+@example(["1/2", "May 5-7"])
 def test_what_is_in_words_stays_as_it_is(parts: list[str]) -> None:
     once = spoken(" ".join(parts))
     assert spoken(once) == once
