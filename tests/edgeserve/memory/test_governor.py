@@ -56,6 +56,25 @@ def test_a_check_below_critical_does_nothing() -> None:
     assert world.trims == 0
 
 
+@pytest.mark.parametrize(("percent", "may"), [(10, True), (79, True), (80, False), (95, False)])
+def test_memory_that_nobody_needs_is_taken_below_high_pressure_only(percent: int, may: bool) -> None:
+    world = world_at(percent, FakeResident("llm", 0, 10))
+    with world.governor.spare() as free:
+        assert free is may
+
+
+def test_memory_that_nobody_needs_is_not_taken_while_others_are_measured() -> None:
+    world = world_at(10, FakeResident("llm", 0, 10), FakeResident("asr", 0, 10))
+    reservation = world.governor.reserve(world.residents["asr"])
+    with world.governor.spare() as free:
+        assert free is False
+    world.governor.release(reservation)
+    mark = world.governor.books.stir()
+    with world.governor.spare() as free:
+        assert free is True
+        assert not world.governor.books.undisturbed(mark)
+
+
 def test_an_old_reading_alone_stops_nobody() -> None:
     world = world_at(95, FakeResident("llm", 0, 10))
     old = world.probe.read()
