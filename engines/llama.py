@@ -170,7 +170,9 @@ class LlamaChat:
 
     def shed(self, kind: str, amount: int) -> None:
         if kind == "prefix_cache":
-            self._saved.take_back(amount)
+            self._saved.shrink(max(0, self._saved.size - amount))
+            if self.rung is Rung.HOT:  # else it has long been idle, or copies were not what took it
+                self._saved.stop_copies()
             pages.trim_heap()
         elif kind in ("spare_context", "context") and self.rung is not Rung.HOT:
             least = DEFAULT_CONTEXT if kind == "spare_context" else llama_estimate.SMALLEST_CONTEXT

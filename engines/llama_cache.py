@@ -116,7 +116,8 @@ class Shelf(Generic[S]):
 
 
 class PrefixCache(Shelf[SavedState]):
-    """In memory. What there is no room for goes on to ``disk``, and comes back from there."""
+    """In memory. What there is no room for goes on to ``disk``, and comes back from there. ``careful``: for so many
+    prompts more, copies of what is in the context take the place of no other state."""
 
     def __init__(self, limit: int, *, whole: bool = False, disk: Disk | None = None) -> None:
         super().__init__(limit, whole=whole)
@@ -124,12 +125,12 @@ class PrefixCache(Shelf[SavedState]):
         self._lost: deque[Sequence[int]] = deque(maxlen=LOST)
         self.careful = 0
         self._patience = CAREFUL
-        self._taken_back = False
+        self._stopped = False
 
     def admits_copy(self, tokens: Sequence[int], size: int) -> bool:
         """Whether the state of a conversation that is in the context should be kept here, too: in place of others, as
         long as those are not asked for again. What was let go is remembered, as in ARC (Megiddo and Modha, 2003)."""
-        if self._taken_back:
+        if self._stopped:
             return False
         if self.fits(tokens, size):
             return True
@@ -144,10 +145,9 @@ class PrefixCache(Shelf[SavedState]):
             self._lost.append(state.tokens)
         return True
 
-    def take_back(self, amount: int) -> None:
-        """So many bytes are needed elsewhere: they go, and no copies are made for a while."""
-        self.careful, self._taken_back = self._patience, True
-        self.shrink(max(0, self.size - amount))
+    def stop_copies(self) -> None:
+        """For a while: memory is needed elsewhere, and what is copied now would be taken back again."""
+        self.careful, self._stopped = self._patience, True
 
     def note(self, tokens: Sequence[int], known: int) -> None:
         """A prompt came, of which so many tokens are known."""
@@ -157,7 +157,7 @@ class PrefixCache(Shelf[SavedState]):
             self._patience *= 2
         elif self.careful:
             self.careful -= 1
-            self._taken_back = self._taken_back and self.careful > 0
+            self._stopped = self._stopped and self.careful > 0
 
     @property
     def largest(self) -> int:

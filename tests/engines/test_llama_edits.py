@@ -139,3 +139,19 @@ def test_200_edited_conversations(
             engine.heat()
     assert cached > 50 * CONVERSATIONS
     assert doubtful <= 0.02 * asks
+
+
+@pytest.mark.parametrize(("parked", "copies"), [(False, 0), (True, 1)])
+def test_no_copies_are_made_where_memory_was_needed_while_hot(
+    make: Callable[..., LlamaChat], parked: bool, copies: int
+) -> None:
+    engine = make("llama", parallel=2, prefix_cache_mb=1)
+    answers(engine, [[(1,) * 50]])
+    assert len(list(engine.rest())) == 1
+    if parked:
+        engine.park()
+    engine.shed("prefix_cache", engine.savings()["prefix_cache"])
+    assert engine.savings()["prefix_cache"] == 0
+    engine.heat()
+    answers(engine, [[(2,) * 50]])
+    assert len(list(engine.rest())) == copies
