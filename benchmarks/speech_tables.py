@@ -29,9 +29,9 @@ PLAIN = jiwer.Compose(
 BOUNDS = (
     "Where the time of speech goes: of 10 s of sound, two sentences, the network takes some 35 ms on both cores, "
     "signal processing 13 on one, reading 4, HTTP 3. The second sentence's network runs beside the first one's "
-    "signal processing. Each side is asked after a pause, which slows all of it by a third: caches are cold. "
+    "signal processing. Each side is asked after a pause, which slows all of it, since caches are cold then. "
     "Memory that was given back costs a page fault for every 4 KB, 3.5 µs each on this virtual machine; therefore "
-    "the voice keeps that of one sentence, 14 MB, while it is hot."
+    "the voice keeps that of one sentence, up to 13 MB, while it is hot."
 )
 
 

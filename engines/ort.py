@@ -33,8 +33,8 @@ PROVIDERS: dict[Device, tuple[str, ...]] = {
 
 SPIN_MICROSECONDS = 80
 """That a worker thread looks for the next piece of a run before it sleeps: as long as what one thread does alone in
-between. Measured, a short text of speech: not at all takes a fifth longer, 20 µs a tenth, 150 µs no less; beside a
-process that keeps a core busy 9% longer than with 20. Transcription takes the same with 20 to 80."""
+between. Measured, a short text of speech: 8% less time than with 20 µs, and no more with 150; beside a process that
+keeps a core busy 9% more than with 20. Transcription takes the same with 20 to 80."""
 SPINS_BRIEFLY = (1, 31)
 """Known to take a duration; older versions spin a million times."""
 
