@@ -15,15 +15,14 @@ from starlette.applications import Starlette
 from edgeserve import catalog, catalog_entry
 from edgeserve.api.limits import Limits
 from edgeserve.api.routes import exception_handlers, middleware, routes
-from edgeserve.batch_gate import BatchGate
 from edgeserve.config import Config, EngineSettings, ServerSettings, chains
-from edgeserve.engine import Batching, Engine, Job, ModelSpec
+from edgeserve.engine import Engine, Job, ModelSpec
 from edgeserve.errors import ConfigError
 from edgeserve.gate import Gate
 from edgeserve.live.ear import Ear
 from edgeserve.live.sessions import Sessions
 from edgeserve.memory import heap
-from edgeserve.memory.governor import Governor, make_governor
+from edgeserve.memory.governor import make_governor
 from edgeserve.memory.policy import read_policy
 from edgeserve.monitor import IdlePolicy, Monitor
 from edgeserve.pool import Pool
@@ -88,12 +87,6 @@ def _named(import_string: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def make_gate(engine: Engine, governor: Governor, *, queue_limit: int = 8, pinned: bool = False) -> Gate:
-    """One that lets several requests in at a time, where the engine answers several at a time."""
-    kind = BatchGate if isinstance(engine, Batching) else Gate
-    return kind(engine, governor, queue_limit=queue_limit, pinned=pinned)
-
-
 def build_pool(config: Config, store: Store, environ: Mapping[str, str]) -> Pool:
     """Engines behind their gates, under one governor. Raises ModelMissing and ConfigError."""
     heap.tune()
@@ -108,7 +101,7 @@ def build_pool(config: Config, store: Store, environ: Mapping[str, str]) -> Pool
     for spec in specs(config, store):
         pinned = config.engines[spec.job].pinned
         gates.append(
-            make_gate(
+            Gate(
                 make_engine(_capped(spec, policy.max_new_tokens)),
                 governor,
                 queue_limit=config.server.queue_limit,

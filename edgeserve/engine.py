@@ -230,6 +230,18 @@ class ChatEngine(Engine, Protocol):
 
 
 @runtime_checkable
+class Preparing(Protocol):
+    """An engine that checks a request and gets it ready before its turn, beside the answers under way. Optional."""
+
+    def prepare(self, request: ChatRequest | EmbedRequest) -> object:
+        """What ``Batching.run`` takes as ``prepared``.
+
+        Any thread. The engine was warm or hot when the call began, and may be closed meanwhile. Raises InvalidRequest
+        for what the client sent, and EngineFailure where the engine is closed."""
+        ...
+
+
+@runtime_checkable
 class Batching(Protocol):
     """A chat engine that makes several answers at once, a token of each in every step. One thread drives all."""
 
@@ -239,10 +251,11 @@ class Batching(Protocol):
         ...
 
     def run(
-        self, request: ChatRequest | EmbedRequest, cancel: Cancel
+        self, request: ChatRequest | EmbedRequest, cancel: Cancel, prepared: object | None = None
     ) -> Generator[ChatEvent | EmbeddingEvent | None, None, None]:
         """As ``chat`` and ``embed``, but None each time that ``step`` must be called before it can go on. Closing it
-        gives its slot back; so does its end. Requires hot."""
+        gives its slot back; so does its end. ``prepared`` is what ``Preparing.prepare`` made of the request; without it
+        the engine prepares here. Requires hot. An error ends this answer alone."""
         ...
 
     def step(self) -> None:

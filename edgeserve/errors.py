@@ -16,6 +16,7 @@ EdgeserveError
 ├── DoesNotFit                the model cannot be held inside the memory budget
 ├── MemoryPressure            memory ran critical while the answer was being made
 ├── Cancelled                 the client went away
+├── SlowReader                the client reads its answer too slowly while others wait
 ├── EngineFailure             the runtime failed; the engine has been closed
 ├── ConfigError               models.toml, a variable or a flag is wrong
 └── StoreError                a model file cannot be had
@@ -110,6 +111,10 @@ class MemoryPressure(EdgeserveError):
 
 class Cancelled(EdgeserveError):
     code = "cancelled"
+
+
+class SlowReader(EdgeserveError):
+    code = "slow_reader"
 
 
 class EngineFailure(EdgeserveError):

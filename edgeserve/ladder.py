@@ -6,13 +6,16 @@ nobody holds a lease: they never wait, so two ladders can never wait for each ot
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
-from edgeserve.engine import Contextual, Engine, Footprint, Job, ModelSpec, Rung, Thrifty
+from edgeserve.engine import Cancel, Contextual, Engine, Footprint, Job, Limited, ModelSpec, Rung, Thrifty
+from edgeserve.errors import EdgeserveError, EngineFailure
 from edgeserve.memory.entry import Move, cached, taken
+from edgeserve.memory.governor import Governor, Reservation
 
 log = logging.getLogger("edgeserve.gate")
 
@@ -20,8 +23,16 @@ log = logging.getLogger("edgeserve.gate")
 class Ladder:
     """``pinned``: never moved down by the monitor or for another engine. Clock in seconds."""
 
-    def __init__(self, engine: Engine, *, pinned: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        governor: Governor,
+        *,
+        pinned: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.engine = engine
+        self._governor = governor
         self.pinned = pinned
         self.last_used = clock()
         self._clock = clock
@@ -115,8 +126,32 @@ class Ladder:
         with self._engine_lock:
             self._climb(Rung.WARM)
 
+    def _reserve(self, cancel: Cancel | None = None) -> Reservation:
+        with self._asking():
+            return self._governor.reserve(self, cancel)
+
+    @contextlib.contextmanager
+    def _asking(self) -> Iterator[None]:
+        """While this thread asks for memory, the engine may be told to do with less."""
+        self._reserving = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._reserving = None
+
+    @contextlib.contextmanager
+    def _hot(self, reservation: Reservation) -> Iterator[None]:
+        """Go up the ladder on reserved memory; give the request's share back at the end."""
+        with reservation:
+            self._climb(Rung.HOT)
+            self._governor.settle(reservation)
+            yield
+
     def _climb(self, rung: Rung) -> None:
+        """A runtime that can be told how much to take is told before each way up: memory may have changed."""
         started, before = self._clock(), self.rung
+        if before < rung and isinstance(self.engine, Limited) and (limits := self._governor.limits()):
+            self.engine.limit(limits.memory, limits.cache, limits.wired)
         if self.rung is Rung.COLD:
             self.engine.open()
         if self.rung < rung:
@@ -125,12 +160,36 @@ class Ladder:
             seconds = self._clock() - started
             log.info("%s went from %s to %s in %.2f s", self.spec.name, before.name, self.rung.name, seconds)
 
+    def _attempt(self, action: Callable[[], None]) -> EdgeserveError | None:
+        """Use the engine without a request; returns what went wrong. A failed engine is closed."""
+        with self._engine_lock:
+            try:
+                action()
+            except Exception as error:
+                told = self._told(error)
+                if isinstance(told, EngineFailure):
+                    self._close_engine()
+                return told
+        return None
+
+    def _told(self, error: Exception) -> EdgeserveError:
+        """What went wrong in our own words."""
+        if isinstance(error, EdgeserveError) and not isinstance(error, EngineFailure):
+            return error
+        log.error("%s failed", self.spec.name, exc_info=error)
+        return (
+            error
+            if isinstance(error, EngineFailure)
+            else EngineFailure(f"{self.spec.name} failed on this request: {error}")
+        )
+
     def _reset(self) -> None:
         """Close the engine whatever state it is in; the next request opens it anew."""
         with self._engine_lock:
             self._close_engine()
 
     def _close_engine(self) -> None:
+        """The same on a thread that holds the engine's lock."""
         try:
             self.engine.close()
         except Exception:

@@ -85,15 +85,22 @@ class Monitor:
             self._thread.join()
 
     def check(self) -> None:
+        """One round. An engine that fails to step down does not keep the others up."""
         for gate in self._gates:
-            idle, keep_alive = self._clock() - gate.last_used, gate.keep_alive
-            to = rung_when_idle(gate.job, gate.rung, idle, self._policy, keep_alive)
-            if to < gate.rung and not gate.pinned and not gate.leases:
-                self._governor.step_down(gate, to, "idle" if keep_alive is None else "keep_alive")
-            all_goes = self._policy.idle_timeout if keep_alive is None else keep_alive
-            if idle >= all_goes and not gate.pinned and not gate.leases:
-                self._governor.drop_prefix_cache(gate)
+            try:
+                self._look_at(gate)
+            except Exception:
+                log.exception("%s failed to step down; the next try is in %g s", gate.spec.name, self.pause())
         self._rest()
+
+    def _look_at(self, gate: Gate) -> None:
+        idle, keep_alive = self._clock() - gate.last_used, gate.keep_alive
+        to = rung_when_idle(gate.job, gate.rung, idle, self._policy, keep_alive)
+        if to < gate.rung and not gate.pinned and not gate.leases:
+            self._governor.step_down(gate, to, "idle" if keep_alive is None else "keep_alive")
+        all_goes = self._policy.idle_timeout if keep_alive is None else keep_alive
+        if idle >= all_goes and not gate.pinned and not gate.leases:
+            self._governor.drop_prefix_cache(gate)
 
     def _rest(self) -> None:
         """Once no engine is hot, and again when one has gone further down since."""

@@ -1,23 +1,23 @@
-"""All gates of the device, and the async side of a lease."""
+"""All gates of the device."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
-from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType, TracebackType
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import cast
 
 from edgeserve.engine import Job, ModelSpec, Prefetchable, Rung, SpeechToText, TextToSpeech
-from edgeserve.errors import Cancelled, NotConfigured, ShuttingDown
+from edgeserve.errors import NotConfigured, ShuttingDown
 from edgeserve.gate import Gate
+from edgeserve.lease import Lease
+from edgeserve.mailbox import Deliveries
 from edgeserve.memory.governor import Governor
-from edgeserve.messages import Event, Request
+from edgeserve.messages import Request
 from edgeserve.monitor import MAPPED_AT_STARTUP
 from edgeserve.prefetch import Prefetch
-from edgeserve.work import Done, Work, kind_of
+from edgeserve.work import kind_of
 
 HOW_TO_ADD: Mapping[Job, str] = MappingProxyType(
     {
@@ -29,98 +29,6 @@ HOW_TO_ADD: Mapping[Job, str] = MappingProxyType(
     }
 )
 """The lines of models.toml that would add an engine."""
-
-
-Box = asyncio.Queue[tuple[int, Event | Done]]
-
-
-def _emitter(number: int, box: Box) -> Callable[[Event | Done], None]:
-    """Puts the events of a lease's request ``number`` into its mailbox, from any thread."""
-    loop = asyncio.get_running_loop()
-
-    def emit(item: Event | Done) -> None:
-        # A closed loop means that the server has ended: nobody is left to tell.
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(box.put_nowait, (number, item))
-
-    return emit
-
-
-class Lease:
-    """The right to use one engine until released. The engine is not moved down meanwhile."""
-
-    def __init__(self, gate: Gate) -> None:
-        self._gate = gate
-        self._runs: list[Work] = []
-        self._mailbox: Box | None = None
-        self._released = False
-
-    @property
-    def spec(self) -> ModelSpec:
-        return self._gate.spec
-
-    async def run(self, request: Request) -> AsyncIterator[Event]:
-        """Events of one request, in order. Raises EdgeserveError, at the first event or later.
-
-        May be called several times on one lease, one after the other.
-        """
-        async with contextlib.aclosing(self.run_all([request])) as events:
-            async for _, event in events:
-                yield event
-
-    async def run_all(
-        self, requests: Sequence[Request], *, apart: bool = False
-    ) -> AsyncGenerator[tuple[int, Event], None]:
-        """Events of several requests, each with the number of its own; the first error ends all.
-
-        The first one goes ahead: a prompt that all share has been read when the others begin. They run beside each
-        other where the engine can, unless ``apart``, else one after the other.
-        """
-        # Unbounded on purpose: a slow client must not hold the engine. Its length is bounded by the requests.
-        mailbox = self._mailbox = Box()
-        work = [Work(one, _emitter(number, mailbox)) for number, one in enumerate(requests)]
-        self._runs += work
-        behind, left = deque(work), len(work)
-
-        def start(count: int) -> None:
-            for _ in range(min(count, len(behind))):
-                self._gate.submit(behind.popleft())
-
-        start(1)
-        try:
-            while left:
-                number, item = await mailbox.get()
-                if not isinstance(item, Done):
-                    if not apart:
-                        start(len(behind))
-                    yield number, item
-                elif item.error is not None:
-                    raise item.error
-                else:
-                    left -= 1
-                    start(1)
-        finally:
-            for one in work:
-                one.cancel.set()
-
-    async def release(self) -> None:
-        """Cancel what still runs and give the engine back. Idempotent."""
-        if not self._released:
-            self._released = True
-            for work in self._runs:
-                work.cancel.set()
-            if self._mailbox is not None:
-                # Whoever still waits for an event of work that is queued or between two tokens need not wait on.
-                self._mailbox.put_nowait((0, Done(Cancelled("the request was cancelled"))))
-            self._gate.release()
-
-    async def __aenter__(self) -> Lease:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.release()
 
 
 class Pool:
@@ -135,6 +43,7 @@ class Pool:
         self._chains = chains
         self.gates: Mapping[Job, Gate] = MappingProxyType({gate.job: gate for gate in gates})
         self.governor = governor
+        self.deliveries = Deliveries()
         self.configured: Mapping[Job, ModelSpec] = MappingProxyType(
             {job: gate.spec for job, gate in self.gates.items()}
         )
@@ -146,6 +55,10 @@ class Pool:
     def rung(self, job: Job) -> Rung:
         return self._gate(job).rung
 
+    def failing(self) -> list[Job]:
+        """Jobs whose engine has lost a thread; a restart of the server is the only way back."""
+        return [job for job, gate in self.gates.items() if not gate.healthy]
+
     async def lease(self, job: Job, keep_alive: float | None = None) -> Lease:
         """Raises NotConfigured, Busy or ShuttingDown. Memory is reserved when the work begins.
 
@@ -153,7 +66,7 @@ class Pool:
         """
         gate = self._gate(job)
         gate.acquire(keep_alive)
-        return Lease(gate)
+        return Lease(gate, self.deliveries)
 
     def expect(self, jobs: Sequence[Job]) -> None:
         """A request for the first of these that is configured is coming in: fetch its model files ahead.

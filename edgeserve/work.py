@@ -31,18 +31,26 @@ class Done:
     error: EdgeserveError | None = None
 
 
-@dataclass(slots=True)
-class Work:
-    """One request on its way through a gate. ``emit`` is called on the worker thread, last with a ``Done``.
+def always() -> bool:
+    return True
 
-    ``context`` carries the request id over to the worker's log lines.
+
+@dataclass(slots=True, eq=False)
+class Work:
+    """One request on its way through a gate.
+
+    ``emit`` takes each event and last a ``Done``, on the thread where it happens. ``room`` says whether the reader's
+    mailbox takes more; an answer without room pauses until ``wake`` is called. ``context`` carries the request id over
+    to the log lines of other threads. ``prepared`` is what the engine made of the request before its turn.
     """
 
     request: Request
     emit: Callable[[Event | Done], None]
+    room: Callable[[], bool] = always
     cancel: threading.Event = field(default_factory=threading.Event)
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
     reason: EdgeserveError | None = None
+    prepared: object | None = None
 
     def abort(self, reason: EdgeserveError) -> None:
         """Stop within one token or segment and end with ``reason``."""

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 
+log = logging.getLogger("edgeserve.gate")
+
 
 class Worker:
-    """Started by its first task. A task must not raise."""
+    """Started by its first task. A task that raises is logged, and the thread goes on with the next."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._stopped = False
         self._idle: Callable[[], None] = lambda: None
         self._idle_after: float | None = None
+
+    @property
+    def alive(self) -> bool:
+        """False once the thread has ended without having been asked to. Any thread."""
+        return self._thread is None or self._stopped or self._thread.is_alive()
 
     def when_idle(self, task: Callable[[], None], after: float) -> None:
         """Do this, too, once each time that there was nothing to do for so many seconds. Call it before the first
@@ -33,7 +42,7 @@ class Worker:
                 self._thread.start()
 
     def call(self, task: Callable[[], None]) -> Future[None]:
-        """As ``put``, for a task that may raise; the future tells how it ended."""
+        """As ``put``; the future tells how the task ended."""
         future: Future[None] = Future()
 
         def run() -> None:
@@ -50,17 +59,28 @@ class Worker:
 
     def stop(self) -> None:
         """Blocks until all that was put before is done."""
+        self._stopped = True
         if self._thread is not None:
             self._tasks.put(None)
             self._thread.join()
 
     def _loop(self) -> None:
         while (task := self._next()) is not None:
-            task()
+            try:
+                task()
+            except Exception:
+                log.exception("a task of %s failed; the thread goes on with the next", self._name)
 
     def _next(self) -> Callable[[], None] | None:
         try:
             return self._tasks.get(timeout=self._idle_after)
         except queue.Empty:
-            self._idle()
-            return self._tasks.get()
+            return self._rest
+
+    def _rest(self) -> None:
+        """The idle task once, then wait for a task without a limit."""
+        self._idle()
+        if (task := self._tasks.get()) is not None:
+            task()
+        else:
+            self._tasks.put(None)

@@ -172,7 +172,7 @@ class FakeBatchChat(FakeChat):
         return int(self._number("slots", 4))
 
     def run(
-        self, request: ChatRequest | EmbedRequest, cancel: Cancel
+        self, request: ChatRequest | EmbedRequest, cancel: Cancel, prepared: object | None = None
     ) -> Generator[ChatEvent | EmbeddingEvent | None, None, None]:
         self._running += 1
         self.peak = max(self.peak, self._running)

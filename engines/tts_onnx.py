@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import threading
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -137,6 +138,8 @@ class OnnxTextToSpeech:
         self._voice: Family | None = None
         self._hot = False
         self._private = 0
+        # Answers that have their turns one after the other may still read and compute ahead beside each other.
+        self._reading, self._computing = threading.Lock(), threading.Lock()
 
     @property
     def rung(self) -> Rung:
@@ -225,7 +228,16 @@ class OnnxTextToSpeech:
         spoken = False
         limit = int(family.max_phonemes * min(pace, 1.0))
         pieces = itertools.takewhile(lambda _: not cancel.is_set(), family.pieces(request.text, voice, limit))
-        said = _said(pieces, lambda piece: family.say(piece, voice, pace), limit, cancel)
+
+        def read() -> str | None:
+            with self._reading:
+                return next(pieces, None)
+
+        def say(piece: str) -> Iterator[Any]:
+            with self._computing:
+                return family.say(piece, voice, pace)
+
+        said = _said(read, say, limit, cancel)
         with contextlib.closing(said):
             for pcm in _growing(itertools.takewhile(lambda _: not cancel.is_set(), said)):
                 spoken = True
@@ -247,22 +259,23 @@ class OnnxTextToSpeech:
 
 
 def _said(
-    pieces: Iterator[str], say: Callable[[str], Iterator[Any]], limit: int, cancel: Cancel
+    read: Callable[[], str | None], say: Callable[[str], Iterator[Any]], limit: int, cancel: Cancel
 ) -> Generator[Any | None, None, None]:
-    """The samples of each piece and None at its end. A thread that ends with the last reads one piece ahead and
-    computes it beside the samples of this one; only where both together are no longer than one may be, so that two take
-    no more memory than one.
+    """The samples of each piece that ``read`` gives, and None at its end.
+
+    A thread reads one piece ahead, computes it beside the samples of this one, and ends with the last. It computes
+    ahead only where both pieces together are no longer than one may be: two take no more memory than one.
     """
     with ThreadPoolExecutor(1, "edgeserve-tts") as thread:
-        piece, samples = next(pieces, None), None
-        reading = thread.submit(next, pieces, None)
+        piece, samples = read(), None
+        reading = thread.submit(read)
         while piece is not None and not cancel.is_set():
             samples = samples or say(piece)
             following = reading.result()
             coming = None
             if following is not None and len(piece) + len(following) <= limit and not cancel.is_set():
                 coming = thread.submit(say, following)
-            reading = thread.submit(next, pieces, None)
+            reading = thread.submit(read)
             yield from samples
             yield None
             piece, samples = following, coming.result() if coming else None

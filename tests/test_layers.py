@@ -38,16 +38,29 @@ ARROWS: dict[str, set[str]] = {
     "edgeserve.audio": LEAVES | {"edgeserve.audio"},
     "edgeserve.work": LEAVES,
     "edgeserve.worker": set(),
+    "edgeserve.queue": {"edgeserve.work"},
+    "edgeserve.loop": CONTRACT | {"edgeserve.work"},
+    "edgeserve.mailbox": LEAVES | {"edgeserve.work"},
     "edgeserve.prefetch": set(),
     "edgeserve.ladder": CONTRACT | {"edgeserve.memory"},
-    "edgeserve.gate": CONTRACT | {"edgeserve.memory", "edgeserve.ladder", "edgeserve.work", "edgeserve.worker"},
-    "edgeserve.batch_gate": CONTRACT | {"edgeserve.memory", "edgeserve.gate", "edgeserve.work"},
+    "edgeserve.gate": CONTRACT
+    | {
+        "edgeserve.memory",
+        "edgeserve.ladder",
+        "edgeserve.loop",
+        "edgeserve.queue",
+        "edgeserve.work",
+        "edgeserve.worker",
+    },
+    "edgeserve.lease": CONTRACT | {"edgeserve.gate", "edgeserve.mailbox", "edgeserve.work"},
     "edgeserve.monitor": CONTRACT | {"edgeserve.memory", "edgeserve.gate"},
     "edgeserve.pool": CONTRACT
-    | {"edgeserve.memory", "edgeserve.gate", "edgeserve.monitor", "edgeserve.work", "edgeserve.prefetch"},
+    | {"edgeserve.memory", "edgeserve.gate", "edgeserve.lease", "edgeserve.mailbox", "edgeserve.monitor"}
+    | {"edgeserve.work", "edgeserve.prefetch"},
     "edgeserve.live": LEAVES | {"edgeserve.live", "edgeserve.pool"},
     "edgeserve.api": CONTRACT
-    | {"edgeserve", "edgeserve.api", "edgeserve.audio", "edgeserve.pool", "edgeserve.live", "edgeserve.logs"},
+    | {"edgeserve", "edgeserve.api", "edgeserve.audio", "edgeserve.pool", "edgeserve.live", "edgeserve.logs"}
+    | {"edgeserve.lease", "edgeserve.mailbox"},
     "engines": CONTRACT | {"engines"},
 }
 """What each room may import of ours. Rooms that stand above all others (app, server, cli, doctor) are not listed."""

@@ -18,6 +18,7 @@ from support.stress import Witness, seeded, settle, storm
 from edgeserve import app
 from edgeserve.config import Config, EngineSettings, ResidencySettings
 from edgeserve.engine import JOBS, Job, Rung
+from edgeserve.gate import Gate
 from edgeserve.memory.governor import Governor, make_governor
 from edgeserve.memory.policy import MB, MemoryPolicy
 from edgeserve.memory.probe import Probe
@@ -80,7 +81,7 @@ def starter_pool(store: Store, projector: Path, policy: MemoryPolicy) -> Pool:
     engines["vision"] = dataclasses.replace(engines["vision"], mmproj=str(projector))
     governor = make_governor(policy)
     made = [app.make_engine(spec) for spec in app.specs(Config(engines=engines), store)]
-    return Pool([app.make_gate(engine, governor) for engine in made], governor)
+    return Pool([Gate(engine, governor) for engine in made], governor)
 
 
 CHAT = "smollm2-135m-instruct"

@@ -11,15 +11,19 @@ from edgeserve.pool import Pool
 
 
 async def health(request: Request) -> Response:
+    """503 and the status "failing" once a thread of an engine has ended: then its requests would hang."""
     pool: Pool = request.app.state.pool
+    failing = pool.failing()
     return JSONResponse(
         {
-            "status": "ok",
+            "status": "failing" if failing else "ok",
+            "failing": failing,
             "version": edgeserve.__version__,
             "engines": {job: job in pool.configured for job in sorted({*JOBS, *pool.configured})},
             "rungs": {job: pool.rung(job).name.lower() for job in pool.configured},
             "system": {"memory_total_bytes": request.app.state.memory_total()},
-        }
+        },
+        503 if failing else 200,
     )
 
 

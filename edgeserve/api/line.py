@@ -20,7 +20,9 @@ from starlette.types import Receive, Scope, Send
 from edgeserve import messages
 from edgeserve.engine import Job
 from edgeserve.errors import Cancelled, EdgeserveError, InvalidRequest
-from edgeserve.pool import Lease, Pool
+from edgeserve.lease import Lease
+from edgeserve.mailbox import Kept, weigh
+from edgeserve.pool import Pool
 
 log = logging.getLogger("edgeserve.api")
 
@@ -76,47 +78,53 @@ def answering(parse: Parse, *jobs: Job) -> Callable[[Request], Awaitable[Respons
         pool.expect(jobs)
         call = await parse(request)
         lease = await pool.lease(call.job, call.keep_alive)
+        kept = Kept(pool.deliveries)
         try:
             async with _watching(request.receive, lease):
                 events = lease.run_all(call.requests, apart=call.apart)
                 first = await anext(events, None)
                 if first is None:
                     raise InvalidRequest(f"the request holds nothing that {call.job} could answer")
-                folded = _folded(call, first, events)
+                folded = _folded(call.renderer, call.threaded, first, events, None if call.renderer.stream else kept)
                 begun = await anext(folded)
                 if call.renderer.stream:
                     return _Stream(call.renderer, begun, folded, lease)
                 body = b"".join([begun, *[part async for part in folded]])
         except BaseException as error:
+            kept.release()
             await lease.release()
             if isinstance(error, EdgeserveError):
                 error.param = call.names.get(error.param or "", error.param)
             raise
         await lease.release()
-        return Response(body, media_type=call.renderer.media_type)
+        return _Whole(body, call.renderer.media_type, kept)
 
     return endpoint
 
 
-async def _folded(call: Call, first: tuple[int, messages.Event], events: Events) -> AsyncGenerator[bytes, None]:
-    """What the renderer makes of each event, and of the end."""
+async def _folded(
+    renderer: Renderer, threaded: bool, first: tuple[int, messages.Event], events: Events, kept: Kept | None
+) -> AsyncGenerator[bytes, None]:
+    """What the renderer makes of each event, and of the end. ``kept`` counts what a whole answer holds meanwhile."""
 
     async def run(step: Callable[..., bytes], *values: Any) -> bytes:
-        return await asyncio.to_thread(step, *values) if call.threaded else step(*values)
+        return await asyncio.to_thread(step, *values) if threaded else step(*values)
 
     async with contextlib.aclosing(events):
-        for pair in _cut(call, first):
-            yield await run(call.renderer.feed, *pair)
+        for pair in _cut(threaded, first):
+            yield await run(renderer.feed, *pair)
         async for whole in events:
-            for pair in _cut(call, whole):
-                yield await run(call.renderer.feed, *pair)
-        yield await run(call.renderer.end)
+            if kept is not None:
+                kept.add(weigh(whole[1]))
+            for pair in _cut(threaded, whole):
+                yield await run(renderer.feed, *pair)
+        yield await run(renderer.end)
 
 
-def _cut(call: Call, pair: tuple[int, messages.Event]) -> Iterator[tuple[int, messages.Event]]:
+def _cut(threaded: bool, pair: tuple[int, messages.Event]) -> Iterator[tuple[int, messages.Event]]:
     """The beginning of a sentence must not wait until all of it is encoded."""
     number, event = pair
-    if call.threaded and isinstance(event, messages.AudioEvent):
+    if threaded and isinstance(event, messages.AudioEvent):
         yield from ((number, part) for part in event.parts(PART_SECONDS))
     else:
         yield pair
@@ -138,6 +146,20 @@ async def _watching(receive: Receive, lease: Lease) -> AsyncIterator[None]:
         watcher.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await watcher
+
+
+class _Whole(Response):
+    """An answer that is sent at once, and counted until its client has taken it."""
+
+    def __init__(self, body: bytes, media_type: str, kept: Kept) -> None:
+        super().__init__(body, media_type=media_type)
+        self._kept = kept
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._kept.release()
 
 
 class _Stream(Response):

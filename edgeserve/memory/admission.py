@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from types import TracebackType
 
-from edgeserve.engine import Footprint, Job, Rung
-from edgeserve.errors import Busy, DoesNotFit
+from edgeserve.engine import Cancel, Footprint, Job, Rung
+from edgeserve.errors import Busy, Cancelled, DoesNotFit
 from edgeserve.memory import refusal
 from edgeserve.memory.amount import NOTHING
 from edgeserve.memory.books import Books
@@ -29,16 +30,26 @@ MEASURE_EVERY = 30.0
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Reservation:
-    """Bytes set aside for one request and, when the engine ``climbs``, for its way up to hot."""
+    """Bytes set aside for one request and, when the engine ``climbs``, for its way up to hot. Its context ends with
+    ``give_back``."""
 
     entry: Entry
     before: Rung
     climbs: bool
     mark: int | None
+    give_back: Callable[[Reservation], None]
     settled: bool = False
     told: bool = False
     """What it took was told by the caller, who knows better than the engine."""
     released: bool = False
+
+    def __enter__(self) -> Reservation:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.give_back(self)
 
 
 class Admission:
@@ -70,11 +81,12 @@ class Admission:
             decision = self._books.decide(need_of(entry), readings, limit)
             return self.book(entry) if decision.verdict is Verdict.ADMIT else None
 
-    def reserve(self, entry: Entry) -> Reservation:
+    def reserve(self, entry: Entry, cancel: Cancel | None = None) -> Reservation:
         """Make room as the plan says until it fits.
 
         Blocks while others step down, while their memory comes back, and at most ``queue_seconds`` while they are in
-        use. Raises DoesNotFit, Busy or ShuttingDown.
+        use. Raises DoesNotFit, Busy or ShuttingDown; Cancelled within ``switch_interval`` of ``cancel``, and then moves
+        nobody any more.
         """
         self.expect(entry)
         self._check_size(entry)
@@ -84,6 +96,7 @@ class Admission:
         spent: set[tuple[Job, str]] = set()
         settled = True
         while True:
+            _go_on(cancel)
             self._books.observe()
             readings = self._probe.glance()
             self._books.rest(readings)
@@ -93,7 +106,7 @@ class Admission:
                 if decision.verdict is Verdict.ADMIT:
                     return self.book(entry)
             if decision.verdict is Verdict.STEP:
-                settled = self._make_room(entry, decision, busy, spent) and settled
+                settled = self._make_room(entry, decision, busy, spent, cancel) and settled
             elif decision.verdict is Verdict.WAIT and self._books.clock() < deadline:
                 busy.clear()
                 self._await_idle(decision, deadline)
@@ -122,7 +135,7 @@ class Admission:
         entry.active += 1
         entry.uses += 1
         entry.climbing = before is not Rung.HOT
-        return Reservation(entry, before, entry.climbing, mark)
+        return Reservation(entry, before, entry.climbing, mark, self.release)
 
     def settle(self, reservation: Reservation, measured: int | None) -> None:
         """The engine is hot: book what it takes and learn it. Restores the budget when that was more than expected."""
@@ -173,7 +186,14 @@ class Admission:
         if entry.hot is not None and entry.source == "measured" and entry.full is None:
             self._books.ledger.learn(entry.resident.spec, entry.hot)
 
-    def _make_room(self, entry: Entry, decision: Decision, busy: set[Job], spent: set[tuple[Job, str]]) -> bool:
+    def _make_room(
+        self,
+        entry: Entry,
+        decision: Decision,
+        busy: set[Job],
+        spent: set[tuple[Job, str]],
+        cancel: Cancel | None,
+    ) -> bool:
         """Save, or where nothing is left to save, step down. False when freed memory did not come back in time."""
         for saving in decision.savings:
             spent.add((saving.job, saving.kind))
@@ -186,9 +206,9 @@ class Admission:
                 busy.add(step.job)
             else:
                 moved = True
-        return self._await_release(entry) if moved else True
+        return self._await_release(entry, cancel) if moved else True
 
-    def _await_release(self, entry: Entry) -> bool:
+    def _await_release(self, entry: Entry, cancel: Cancel | None) -> bool:
         """The switch gate: memory given back may come late, so poll until it is there before the next load.
 
         Not when more must go first: an engine may keep more on warm than was known before it went there.
@@ -205,6 +225,7 @@ class Admission:
                 log.warning(text, name, wanted / GB, readings.available / GB, self._policy.switch_timeout)
                 return False
             self._books.pause(self._policy.switch_interval)
+            _go_on(cancel)
         return True
 
     def _await_idle(self, decision: Decision, deadline: float) -> None:
@@ -250,6 +271,12 @@ def still_to_come(taken: Footprint, expected: Footprint | None) -> Footprint:
     """Right after the climb, most mapped weights may not have been touched yet: the first request brings them in."""
     mapped = max(taken.mapped, expected.mapped if expected else 0)
     return dataclasses.replace(taken, mapped=mapped)
+
+
+def _go_on(cancel: Cancel | None) -> None:
+    """Raises Cancelled when nobody wants the memory any more."""
+    if cancel is not None and cancel.is_set():
+        raise Cancelled("the request was cancelled while it waited for memory")
 
 
 def need_of(entry: Entry) -> Need:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from edgeserve.engine import Allocator, Rung
+from edgeserve.engine import Allocator, Cancel, Rung
 from edgeserve.errors import MemoryPressure
 from edgeserve.memory import code, heap, metal, report
 from edgeserve.memory.accelerator import DeviceReader, Devices
@@ -88,13 +88,13 @@ class Governor:
             self._thread.join()
         self.probe.stop()
 
-    def reserve(self, resident: Resident) -> Reservation:
+    def reserve(self, resident: Resident, cancel: Cancel | None = None) -> Reservation:
         """Set aside what the engine needs to be hot and to serve one request; at once when it is hot and it fits.
 
         Else blocks while others step down, while their memory comes back, and at most ``queue_seconds`` while they are
-        in use. Raises DoesNotFit, Busy or ShuttingDown.
+        in use. Raises DoesNotFit, Busy, ShuttingDown, and Cancelled once ``cancel`` is set.
         """
-        return self.reserve_at_once(resident) or self._admission.reserve(self.books[resident.job])
+        return self.reserve_at_once(resident) or self._admission.reserve(self.books[resident.job], cancel)
 
     def reserve_at_once(self, resident: Resident) -> Reservation | None:
         """For an engine that is hot, by the latest reading: None unless the request fits. Never waits."""
@@ -268,7 +268,7 @@ class Governor:
 class OpenGovernor(Governor):
     """EDGESERVE_ENABLE_MEMORY_GOVERNOR=false: admits all and moves nothing by itself; still keeps the books."""
 
-    def reserve(self, resident: Resident) -> Reservation:
+    def reserve(self, resident: Resident, cancel: Cancel | None = None) -> Reservation:
         """At once, whatever there is; a context without a size of its own is still cut to what there is."""
         entry = self.books[resident.job]
         self._admission.expect(entry)

@@ -277,7 +277,8 @@ def test_no_piece_is_begun_after_a_cancel() -> None:
         begun.append(piece)
         return iter([b"a", b"b"])
 
-    said = tts_onnx._said(iter(["a" * 150, "b" * 150, "c" * 150]), say, 200, cancel)
+    pieces = iter(["a" * 150, "b" * 150, "c" * 150])
+    said = tts_onnx._said(lambda: next(pieces, None), say, 200, cancel)
     assert [next(said), next(said), next(said)] == [b"a", b"b", None]
     cancel.set()
     assert list(said) == []

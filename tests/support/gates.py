@@ -41,11 +41,18 @@ class CountingGovernor:
 
     def adopt(self, resident: Any) -> None: ...
 
-    def reserve(self, resident: Any) -> object:
+    def reserve(self, resident: Any, cancel: Any = None) -> contextlib.AbstractContextManager[object]:
         if self.refuse:
             raise self.refuse
         self.reserved += 1
-        return object()
+        return self._reservation()
+
+    @contextlib.contextmanager
+    def _reservation(self) -> Iterator[object]:
+        try:
+            yield object()
+        finally:
+            self.released += 1
 
     def reserve_at_once(self, resident: Any) -> object | None:
         return self.reserve(resident)
@@ -65,9 +72,6 @@ class CountingGovernor:
 
     def settle(self, reservation: object) -> None:
         self.settled += 1
-
-    def release(self, reservation: object) -> None:
-        self.released += 1
 
     def check(self) -> None:
         self.checks += 1

@@ -35,7 +35,7 @@ def fake_pool(
 ) -> Pool:
     governor = governor or make_governor(MemoryPolicy())
     engines = [fakes[job](fake_spec(job, **options)) for job in jobs]
-    return Pool([app.make_gate(one, governor, queue_limit=queue_limit) for one in engines], governor)
+    return Pool([Gate(one, governor, queue_limit=queue_limit) for one in engines], governor)
 
 
 def small_pool(

@@ -7,28 +7,37 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support.contract import ask
 from support.gates import CountingGovernor, Held, Mailbox, fake_spec, run
 
-from edgeserve import batch_gate
-from edgeserve.batch_gate import BatchGate
 from edgeserve.engine import Rung
-from edgeserve.errors import Busy, Cancelled, DoesNotFit, EngineFailure, MemoryPressure, NotSupported, ShuttingDown
+from edgeserve.errors import (
+    Busy,
+    Cancelled,
+    DoesNotFit,
+    EngineFailure,
+    InvalidRequest,
+    MemoryPressure,
+    NotSupported,
+    ShuttingDown,
+)
+from edgeserve.gate import Gate
 from edgeserve.messages import EmbedRequest, FinishEvent, SpeakRequest, TokenEvent
 from edgeserve.work import Work
-from engines.fake_chat import FakeBatchChat
+from engines.fake_chat import FakeBatchChat, FakeChat
 
-Make = Callable[..., BatchGate]
+Make = Callable[..., Gate]
 
 
 @pytest.fixture
 def gates() -> Iterator[Make]:
-    made: list[BatchGate] = []
+    made: list[Gate] = []
 
-    def make(governor: Any = None, *, queue_limit: int = 8, **options: Any) -> BatchGate:
-        gate = BatchGate(
-            FakeBatchChat(fake_spec("llm", **options)), governor or CountingGovernor(), queue_limit=queue_limit
-        )
+    def make(governor: Any = None, *, queue_limit: int = 8, rest_after: float = 0.3, **options: Any) -> Gate:
+        engine = FakeBatchChat(fake_spec("llm", **options))
+        gate = Gate(engine, governor or CountingGovernor(), queue_limit=queue_limit, rest_after=rest_after)
         made.append(gate)
         return gate
 
@@ -37,7 +46,7 @@ def gates() -> Iterator[Make]:
         gate.stop()
 
 
-def submit(gate: BatchGate, text: str) -> tuple[Mailbox, Work]:
+def submit(gate: Gate, text: str) -> tuple[Mailbox, Work]:
     box = Mailbox()
     gate.acquire()
     work = box.work(ask(text))
@@ -75,24 +84,88 @@ def test_answers_are_made_together_as_many_as_there_are_slots(gates: Make) -> No
     assert governor.reserved == governor.released == 7
 
 
-def test_an_answer_that_fails_unforeseen_ends_all_for_the_engine_is_closed(gates: Make) -> None:
-    gate = gates(slots=2)
-    held = Held(gate)
-    run_of = gate.engine.run  # type: ignore[attr-defined]
+FATES = ("well", "raises", "raises late", "engine failure", "refuses", "refuses to close", "cancelled", "slow")
+ERRORS = {
+    "raises": ZeroDivisionError,
+    "raises late": RecursionError,
+    "engine failure": EngineFailure,
+    "refuses": InvalidRequest,
+}
 
-    def answer(request: Any, cancel: Any) -> Iterator[Any]:
-        if request.messages[-1].text == "bad":
-            yield None
-            raise ZeroDivisionError("unforeseen")
-        yield from run_of(request, cancel)
 
-    gate.engine.run = answer  # type: ignore[attr-defined]
-    asked = [submit(gate, text) for text in ("good " * 50, "bad")]
-    held.go.set()
-    for box, _ in asked:
-        assert isinstance(box.rest()[1], EngineFailure)
-        gate.release()
-    assert run(gate, ask("again"))[1] is None
+def fated(request: Any, answer: Iterator[Any]) -> Iterator[Any]:
+    """The answer, with the end that the prompt's first words name."""
+    fate = request.messages[-1].text.rpartition(":")[0]
+    try:
+        if fate in ("raises", "engine failure", "refuses"):
+            raise ERRORS[fate]("of this answer")
+        yield from answer
+        if fate == "raises late":
+            raise ERRORS[fate]("of this answer")
+    finally:
+        if fate == "refuses to close":
+            raise OverflowError("while it was closed")
+
+
+class Batched(FakeBatchChat):
+    def run(self, request: Any, cancel: Any, prepared: object | None = None) -> Any:
+        return fated(request, super().run(request, cancel, prepared))
+
+
+class Alone(FakeChat):
+    def chat(self, request: Any, cancel: Any) -> Any:
+        return fated(request, super().chat(request, cancel))
+
+
+@settings(max_examples=60, deadline=None)
+@given(fates=st.lists(st.sampled_from(FATES), min_size=1, max_size=10), slots=st.integers(1, 4), batches=st.booleans())
+def test_how_one_answer_ends_is_nothing_to_the_others(fates: list[str], slots: int, batches: bool) -> None:
+    if batches:  # paused answers keep their slots for a while: leave the others one
+        fates = [
+            fate for number, fate in enumerate(fates) if fate != "slow" or fates[:number].count("slow") < slots - 1
+        ]
+    governor = CountingGovernor()
+    engine = Batched(fake_spec("llm", slots=slots)) if batches else Alone(fake_spec("llm"))
+    gate = Gate(engine, governor, queue_limit=20)
+    open_readers = threading.Event()
+    asked: list[tuple[str, Mailbox, Work]] = []
+    try:
+        for number, fate in enumerate(fates):
+            box = Mailbox()
+            work = box.work(ask(f"{fate}: this is answer number {number}"))
+            if fate == "slow":
+                work.room = open_readers.is_set
+            gate.acquire()
+            gate.submit(work)
+            if fate == "cancelled":
+                gate.cancel(work)
+            asked.append((fate, box, work))
+        for fate, box, _ in asked:
+            if fate != "slow":
+                check_end(fate, box)
+        open_readers.set()
+        gate.wake()
+        for fate, box, _ in asked:
+            if fate == "slow":
+                check_end(fate, box)
+        assert run(gate, ask("after all"))[1] is None
+        assert gate.healthy
+    finally:
+        gate.stop()
+    assert governor.reserved == governor.released
+    assert not list(gate._queue)
+
+
+def check_end(fate: str, box: Mailbox) -> None:
+    events, error = box.rest()
+    if fate in ("well", "slow"):
+        assert error is None
+        assert texts(events).startswith(f"{fate}: this is answer")
+    elif fate == "cancelled":
+        assert isinstance(error, Cancelled | None)
+    elif fate != "refuses to close":
+        assert isinstance(error, InvalidRequest if fate == "refuses" else EngineFailure)
+        assert "of this answer" in error.message
 
 
 def test_places_are_counted_beyond_the_slots(gates: Make) -> None:
@@ -231,11 +304,8 @@ def test_stop_ends_what_runs_and_what_waits(gates: Make) -> None:
     assert gate.rung is Rung.COLD
 
 
-def test_the_engine_rests_once_nothing_is_asked_and_no_longer_than_that(
-    gates: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(batch_gate, "REST_AFTER", 0.0)
-    gate, resting, go = gates(), threading.Semaphore(0), threading.Semaphore(0)
+def test_the_engine_rests_once_nothing_is_asked_and_no_longer_than_that(gates: Make) -> None:
+    gate, resting, go = gates(rest_after=0.0), threading.Semaphore(0), threading.Semaphore(0)
     steps: list[int] = []
 
     def rest() -> Iterator[None]:
@@ -256,11 +326,8 @@ def test_the_engine_rests_once_nothing_is_asked_and_no_longer_than_that(
     go.release(3)
 
 
-def test_a_failure_at_rest_closes_the_engine_and_the_next_request_opens_it(
-    gates: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(batch_gate, "REST_AFTER", 0.0)
-    gate, closed = gates(), threading.Event()
+def test_a_failure_at_rest_closes_the_engine_and_the_next_request_opens_it(gates: Make) -> None:
+    gate, closed = gates(rest_after=0.0), threading.Event()
 
     def rest() -> Iterator[None]:
         if not closed.is_set():
