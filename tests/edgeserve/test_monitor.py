@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from typing import Any
 
 import pytest
 from support.gates import Clock, CountingGovernor, Mailbox, make_gate
@@ -208,3 +209,23 @@ def test_the_thread_starts_checks_and_stops() -> None:
     until(lambda: bool(governor.steps))
     monitor.stop()
     assert gate.rung is Rung.COLD
+
+
+def test_an_engine_that_fails_to_park_does_not_keep_the_others_up(caplog: pytest.LogCaptureFixture) -> None:
+    class Failing(CountingGovernor):
+        def step_down(self, resident: Any, to: Rung, reason: str) -> None:
+            if resident.job == "llm":
+                raise OSError("the mapping is gone")
+            super().step_down(resident, to, reason)
+
+    clock, governor = Clock(), Failing()
+    gates = [make_gate(job, governor, clock=clock) for job in ("llm", "tts")]
+    monitor = Monitor(gates, governor, POLICY, clock)  # type: ignore[arg-type]
+    for gate in gates:
+        gate.preload()
+    clock.now += 60
+    monitor.check()
+    assert gates[1].rung is Rung.WARM
+    assert "fake-llm failed to step down" in caplog.text
+    for gate in gates:
+        gate.stop()

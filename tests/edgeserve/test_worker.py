@@ -60,3 +60,36 @@ def test_a_call_tells_how_it_ended_and_the_worker_goes_on() -> None:
     assert done.result(10) is None
     assert left.cancelled()
     worker.stop()
+
+
+def test_a_task_that_raises_is_logged_and_the_next_is_done(caplog: pytest.LogCaptureFixture) -> None:
+    worker, done, idle = Worker("test-worker"), threading.Event(), threading.Semaphore(0)
+
+    def fail() -> None:
+        idle.release()
+        raise ZeroDivisionError("of this task")
+
+    worker.when_idle(fail, 0.0)
+    worker.put(fail)
+    assert idle.acquire(timeout=10)
+    assert idle.acquire(timeout=10), "an idle task that raises is survived, too"
+    worker.put(done.set)
+    assert done.wait(10)
+    assert worker.alive
+    worker.stop()
+    assert "a task of test-worker failed" in caplog.text
+    assert worker.alive, "it was asked to end"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_died_is_not_alive() -> None:
+    worker = Worker("test-worker")
+    assert worker.alive
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    worker.put(die)
+    assert worker._thread is not None
+    worker._thread.join(10)
+    assert not worker.alive

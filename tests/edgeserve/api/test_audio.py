@@ -109,7 +109,7 @@ def test_a_client_that_leaves_ends_a_long_transcription() -> None:
             assert json.loads(next(lines).removeprefix("data: "))["delta"] == "1"
             until(lambda: begun[0] == 2)
             assert gate.leases == 1
-        until(lambda: gate.leases == 0)
+        until(lambda: all(work.cancel.is_set() for work in gate._queue))
         go.set()
         assert running.client.post("/v1/transcribe/file", files=short).json()["text"] == "1"
         assert begun[0] == 3, "two of the long one, one of the short one"

@@ -18,6 +18,7 @@ CLASSES = {
     401: openai.AuthenticationError,
     403: openai.PermissionDeniedError,
     404: openai.NotFoundError,
+    408: openai.APIStatusError,
     413: openai.APIStatusError,
     415: openai.APIStatusError,
 }
@@ -56,7 +57,7 @@ def test_every_error_has_its_class(served: tuple[Running, OpenAI], kind: type[er
     assert type(error) is (openai.InternalServerError if status >= 500 else CLASSES[status])
     assert (error.code, error.param) == (kind.code, "messages")
     expected = "authentication_error" if status == 401 else "server_error"
-    assert error.type == ("invalid_request_error" if status in (400, 403, 404, 413, 415, 501) else expected)
+    assert error.type == ("invalid_request_error" if status in (400, 403, 404, 408, 413, 415, 501) else expected)
     assert error.response.headers["retry-after"] == "3"
     assert error.request_id
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import logging
 import socket
+import threading
 from typing import Any
 
 import httpx
@@ -11,6 +14,7 @@ import pytest
 from support.server import Running, fake_pool, serving, until
 
 from edgeserve.errors import EngineFailure
+from edgeserve.mailbox import LARGEST
 
 
 def failing_after(running: Running, job: Any, count: int) -> None:
@@ -68,6 +72,55 @@ def test_a_client_that_goes_away_while_it_sends_is_no_failure(caplog: pytest.Log
         until(lambda: "POST /v1/chat 499" in caplog.text)
         assert "unforeseen" not in caplog.text
         assert running.client.post("/v1/chat", json={"prompt": "on"}).json() == {"text": "on"}
+
+
+def test_a_reader_that_stops_reading_holds_neither_memory_nor_the_engine() -> None:
+    """Speech is made far faster than it is read: beyond what the mailbox holds the engine is for others."""
+    with serving(fake_pool(["tts"])) as running, connected(running) as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+        body = json.dumps({"input": "one. " * 3000, "response_format": "pcm"}).encode()
+        slow.sendall(b"POST /v1/audio/speech HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n")
+        slow.sendall(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+        gate = running.pool.gates["tts"]
+        until(lambda: gate._loop.stuck)
+        assert running.pool.deliveries.held <= LARGEST + 10_000
+        for _ in range(3):
+            assert running.client.post("/v1/tts/synthesize", json={"text": "hello"}).status_code == 200
+        slow.close()
+        until(lambda: gate.leases == 0)
+        assert running.pool.deliveries.held == 0
+
+
+def test_a_client_that_leaves_the_queue_frees_its_place() -> None:
+    go = threading.Event()
+    with serving(fake_pool(["llm"], queue_limit=1)) as running, contextlib.ExitStack() as held:
+        held.callback(go.set)
+        gate = running.pool.gates["llm"]
+        engine: Any = gate.engine
+        engine._work = lambda: go.wait(10)
+        body = b'{"prompt": "word"}'
+        head = b"POST /v1/chat HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        clients = [held.enter_context(connected(running)) for _ in range(2)]
+        for number, client in enumerate(clients):
+            client.sendall(head % len(body) + body)
+            until(lambda number=number: len(list(gate._queue)) == number + 1)  # type: ignore[misc]
+        assert running.client.post("/v1/chat", json={"prompt": "one too many"}).status_code == 503
+        clients[1].close()
+        until(lambda: len(list(gate._queue)) == 1)
+        held.callback(go.set)
+        go.set()
+        assert running.client.post("/v1/chat", json={"prompt": "on"}).json() == {"text": "on"}
+
+
+def test_an_engine_that_lost_its_thread_is_reported() -> None:
+    with serving(fake_pool(["llm", "tts"])) as running:
+        assert running.client.get("/v1/health").json()["failing"] == []
+        worker: Any = running.pool.gates["llm"]._worker
+        worker._thread = threading.Thread(target=lambda: None)
+        answer = running.client.get("/v1/health")
+        worker._thread = None
+        assert answer.status_code == 503
+        assert (answer.json()["status"], answer.json()["failing"]) == ("failing", ["llm"])
 
 
 def connected(running: Running) -> socket.socket:

@@ -12,7 +12,7 @@ import pytest
 from support.memory import POLICY, FakeResident, ThriftyResident, World
 
 from edgeserve.engine import ModelSpec, Rung
-from edgeserve.errors import Busy, DoesNotFit, EngineFailure, ShuttingDown
+from edgeserve.errors import Busy, Cancelled, DoesNotFit, EngineFailure, ShuttingDown
 from edgeserve.memory.policy import MB, MemoryPolicy
 
 
@@ -415,3 +415,34 @@ def test_a_climb_beside_others_is_neither_booked_nor_learned() -> None:
     asr.takes = dataclasses.replace(asr.takes, private=120 * MB)
     world.heat("asr")
     assert world.booked() == 170 * MB, "alone it is measured"
+
+
+def test_a_client_that_has_gone_moves_nobody() -> None:
+    world = World(200, FakeResident("llm", 0, 100), FakeResident("asr", 0, 100))
+    world.heat("llm")
+    world.clock.now += 1000
+    gone = threading.Event()
+    gone.set()
+    with pytest.raises(Cancelled, match="while it waited for memory"):
+        world.governor.reserve(world.residents["asr"], gone)
+    assert world.residents["llm"].rung is Rung.HOT
+    assert world.booked() == 100 * MB
+
+
+def test_a_client_that_goes_while_others_are_in_use_waits_no_longer() -> None:
+    world = World(200, FakeResident("llm", 0, 100), FakeResident("asr", 0, 100))
+    world.heat("llm")
+    world.residents["llm"].leases = 1
+    gone = threading.Event()
+    world.on_wait = lambda: gone.set() if len(world.waits) == 3 else None
+    with pytest.raises(Cancelled):
+        world.governor.reserve(world.residents["asr"], gone)
+    assert len(world.waits) == 3
+    assert world.booked() == 100 * MB
+
+
+def test_a_reservation_ends_with_its_context() -> None:
+    world = World(1000, FakeResident("llm", 100, 20, 5))
+    with world.governor.reserve(world.residents["llm"]):
+        assert world.booked() == 125 * MB
+    assert world.booked() == 0
