@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import http.client
 import io
 import json
@@ -89,17 +90,22 @@ async def _send(socket: Any, data: bytes, started: float) -> None:
         await asyncio.sleep(started + count * PIECE / RATE - time.perf_counter())
 
 
+def recorded(server: ServerProcess, text: str) -> bytes:
+    """A WAV file, said by the server's voice."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
+    body = json.dumps({"text": text, "keep_alive": 0})
+    with contextlib.closing(connection):
+        connection.request("POST", "/v1/tts/synthesize", body, {"Content-Type": "application/json"})
+        return connection.getresponse().read()
+
+
 def spoken(server: ServerProcess, text: str) -> Any:
     """float32 samples at 16 kHz, said by the server's voice."""
     import numpy
 
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
-    body = json.dumps({"text": text, "keep_alive": 0})
-    connection.request("POST", "/v1/tts/synthesize", body, {"Content-Type": "application/json"})
-    with wave.open(io.BytesIO(connection.getresponse().read())) as file:
+    with wave.open(io.BytesIO(recorded(server, text))) as file:
         samples = numpy.frombuffer(file.readframes(file.getnframes()), "<i2") / 32768
         count = len(samples) * RATE // file.getframerate()
-    connection.close()
     # Resampled exactly, by cutting its spectrum.
     return numpy.fft.irfft(numpy.fft.rfft(samples)[: count // 2 + 1], count) * (count / len(samples))
 

@@ -1,0 +1,182 @@
+"""What well-behaved clients notice while others attack: gaps, errors, memory.
+
+    python -m benchmarks.hostile [--minutes 3] [--llm MODEL] [--asr MODEL] [--tts MODEL]
+
+Eight clients chat, listen, transcribe and talk live (benchmarks/guests.py), first alone, then while clients of every
+hostile kind (benchmarks/attacks.py, a process of its own) attack the same server. It fails when a guest's answer is
+wrong or cut, when the server ends, or when memory does not return.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from benchmarks import device, guests, live, report
+from benchmarks.guests import Guests, Seen
+from benchmarks.process import ServerProcess, serving
+from benchmarks.sampling import Record, Sampler
+from benchmarks.streams import percentile
+
+WARM_UP = 20.0
+SETTLE = 75.0
+"""Seconds after the last request until memory is read: engines fall to warm after 60."""
+RETURNED_MB = 30.0
+"""What may be more than before: caches of the allocator, and what each engine keeps."""
+ALONE, ATTACKED = "alone", "attacked"
+
+
+def measure(server: ServerProcess, seconds: float) -> tuple[dict[str, Seen], Record, Mapping[str, Mapping[str, int]]]:
+    """Guests for so long alone, and as long under attack; memory at rest before and after both."""
+    voice = live.spoken(server, live.SENTENCES[1])
+    sound = live.recorded(server, guests.TEXT * 2)
+    house = Guests(server.port, sound, voice)
+    seen: dict[str, Seen] = {}
+    with Sampler(server.pid) as sampler:
+        asyncio.run(house.stay(WARM_UP))
+        rest(sampler, "before")
+        for name in (ALONE, ATTACKED):
+            attack = started(server, seconds) if name == ATTACKED else None
+            with sampler.span(name):
+                seen[name] = asyncio.run(house.stay(seconds))
+        assert attack is not None
+        answers = json.loads(attack.communicate(timeout=120)[0])
+        rest(sampler, "after")
+    return seen, sampler.record, answers
+
+
+def rest(sampler: Sampler, name: str) -> None:
+    """Nobody asks until the engines are parked; the last seconds are what is measured."""
+    time.sleep(SETTLE)
+    with sampler.span(name):
+        time.sleep(5)
+
+
+def started(server: ServerProcess, seconds: float) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "benchmarks.attacks", str(server.port), str(seconds)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def judged(seen: Mapping[str, Seen], record: Record, answers: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """What must not be, in words."""
+    wrong = [f"{name}: {error}" for name, one in seen.items() for error in one.errors]
+    wrong += [f"an attack, {kind}, was answered 500" for kind, count in answers.items() if "500" in count]
+    more = record.end("after").pss - record.end("before").pss
+    if more > RETURNED_MB:
+        wrong.append(f"{more:.0f} MB more than before are held at rest; {RETURNED_MB:.0f} MB are allowed")
+    return wrong
+
+
+def guest_rows(seen: Mapping[str, Seen]) -> list[list[str]]:
+    rows = []
+    for kind in guests.KINDS:
+        for part, words in guests.PARTS.items():
+            values = [seen[name].times[kind, part] for name in (ALONE, ATTACKED)]
+            if all(values):
+                figures = [
+                    f"{1000 * read:.0f}" for one in values for read in (statistics.median(one), percentile(one, 0.99))
+                ]
+                rows.append([f"{kind}, {words}", *figures])
+    return rows
+
+
+def count_rows(seen: Mapping[str, Seen]) -> list[list[str]]:
+    return [
+        [kind, *(f"{seen[name].answers[kind]} ({seen[name].refused[kind]})" for name in (ALONE, ATTACKED))]
+        for kind in guests.KINDS
+    ]
+
+
+def attack_rows(answers: Mapping[str, Mapping[str, int]]) -> list[list[str]]:
+    return [
+        [kind, ", ".join(f"{answer} × {count}" for answer, count in sorted(counts.items()))]
+        for kind, counts in answers.items()
+    ]
+
+
+def draw(seen: Mapping[str, Seen], record: Record) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (gaps, memory) = pyplot.subplots(2, 1, figsize=(8, 6.4), height_ratios=(3, 2))
+    labels, places = [], []
+    for number, kind in enumerate(guests.KINDS):
+        part = "gap" if seen[ALONE].times[kind, "gap"] else "whole"
+        for shift, (name, colour) in enumerate(((ALONE, "#4878a8"), (ATTACKED, "#c0504d"))):
+            values = sorted(seen[name].times[kind, part])
+            gaps.boxplot(
+                [values], positions=[number * 3 + shift], orientation="horizontal", whis=(1, 99), widths=0.7,
+                showfliers=False, patch_artist=True, boxprops={"facecolor": colour}, medianprops={"color": "black"},
+            )  # fmt: skip
+        labels.append(f"{kind}: {guests.PARTS[part]}")
+        places.append(number * 3 + 0.5)
+    gaps.set_yticks(places, labels)
+    gaps.set_xscale("log")
+    gaps.set_xlabel("seconds (box: half of all; whiskers: 1% and 99%); blue alone, red while others attack")
+    gaps.invert_yaxis()
+    memory.plot([one.at for one in record.samples], [one.memory.pss for one in record.samples], color="#333333")
+    for name, colour in ((ALONE, "#4878a8"), (ATTACKED, "#c0504d")):
+        memory.axvspan(record.mark(name).at, record.mark(name).until, color=colour, alpha=0.2)
+    memory.set(xlabel="seconds", ylabel="server, Pss, MB", ylim=(0, None))
+    for axis in (gaps, memory):
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout()
+    figure.savefig(report.picture("hostile"), dpi=120)
+
+
+def page(seen: Mapping[str, Seen], record: Record, answers: Mapping[str, Mapping[str, int]], model: str) -> str:
+    memory = [record.end("before"), record.peak(ALONE), record.peak(ATTACKED), record.end("after")]
+    header = ["milliseconds", "alone, median", "99%", "attacked, median", "99%"]
+    return "\n\n".join(
+        [
+            f"Eight guests of one server ({model}, whisper-tiny.en, hibari): three chat, two listen to speech, two "
+            "transcribe, one talks live. They stay alone first, then as long beside attackers of every kind below, "
+            "on the same two cores.",
+            report.table(header, guest_rows(seen)),
+            report.table(["answers (refused and tried again)", "alone", "attacked"], count_rows(seen)),
+            report.table(
+                [
+                    "memory of the server, Pss, MB",
+                    "at rest before",
+                    "at most alone",
+                    "at most attacked",
+                    "at rest after",
+                ],
+                [["", *(f"{one.pss:.0f}" for one in memory)]],
+            ),
+            report.table(["attack, once a second", "answers"], attack_rows(answers)),
+            "![guests while others attack](hostile.png)",
+        ]
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=3.0)
+    device.add_arguments(parser)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        place = device.prepare(Path(folder), device.chosen(arguments))
+        with serving(place.config("hostile"), "--log-level", "error", environ=place.environ) as server:
+            server.wait_healthy()
+            seen, record, answers = measure(server, 60 * arguments.minutes)
+            server.get("/v1/health")  # the same process, and well
+    draw(seen, record)
+    print(report.write("hostile", "Guests while others attack", page(seen, record, answers, place.models.llm)))
+    wrong = judged(seen, record, answers)
+    print("\n".join([*map(" | ".join, guest_rows(seen)), *wrong]))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
