@@ -44,6 +44,7 @@ class Pool:
         self.gates: Mapping[Job, Gate] = MappingProxyType({gate.job: gate for gate in gates})
         self.governor = governor
         self.deliveries = Deliveries()
+        governor.count(lambda: self.deliveries.held)
         self.configured: Mapping[Job, ModelSpec] = MappingProxyType(
             {job: gate.spec for job, gate in self.gates.items()}
         )

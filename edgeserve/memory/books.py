@@ -46,6 +46,8 @@ class Books:
         self.changed = threading.Condition()
         """Held to read or write; notified whenever memory may have come free."""
         self.closing = False
+        self.undelivered: Callable[[], int] = lambda: 0
+        """Bytes of answers on their way to their readers, which belong to no engine. Any thread."""
         self._base = 0
         self._moving = 0
         self._stirs = 0
@@ -71,11 +73,15 @@ class Books:
         """When no request runs, what the process takes beside its engines shows: remember it."""
         with self.changed:
             if self.at_rest():
-                self._base = overhead(self.standings(), readings)
+                self._base = max(0, overhead(self.standings(), readings) - self.undelivered())
 
     def standings(self, busy: Set[Job] = frozenset(), spent: Set[tuple[Job, str]] = frozenset()) -> list[Standing]:
         """All engines as ``plan`` sees them. ``busy`` could not be moved just now, ``spent`` savings are used up."""
         return [entry.standing(entry.resident.job in busy, spent) for entry in self._entries.values()]
+
+    def base(self) -> int:
+        """Bytes that the process takes beside its engines."""
+        return self._base + self.undelivered()
 
     def booked(self) -> Amount:
         """What all hold: the sum of the rungs and of the requests under way."""
@@ -105,7 +111,7 @@ class Books:
     ) -> Decision:
         """``plan`` on the books as they are; under the lock when the answer is to be booked."""
         standings = self.standings(busy, spent)
-        return plan(need, standings, readings, limit, self.clock(), self.policy, base=self._base)
+        return plan(need, standings, readings, limit, self.clock(), self.policy, base=self.base())
 
     def excess(self, entry: Entry, readings: Readings, limit: Budget) -> int:
         """Bytes of the context that it would like to have on top, and that there is no room for."""
@@ -114,12 +120,12 @@ class Books:
             return 0
         need = Need(entry.resident.job, entry.resident.spec.name, entry.need)
         with self.changed:
-            return excess(spare, need, self.standings(), readings, limit, self.policy, base=self._base)
+            return excess(spare, need, self.standings(), readings, limit, self.policy, base=self.base())
 
     def admits(self, need: Need, limit: Budget) -> bool:
         """By the books alone, as if all memory that was given back had arrived."""
         with self.changed:
-            return within(booked(self.standings(), {}, need), self._base, need, limit, self.policy)
+            return within(booked(self.standings(), {}, need), self.base(), need, limit, self.policy)
 
     def at_rest(self) -> bool:
         """No reservation is out: whatever memory moves now is moved by a step down."""

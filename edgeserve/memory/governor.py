@@ -74,6 +74,10 @@ class Governor:
         """From now on this engine lives inside the budget."""
         self.books.adopt(resident)
 
+    def count(self, undelivered: Callable[[], int]) -> None:
+        """From now on these bytes of answers on their way count beside the engines."""
+        self.books.undelivered = undelivered
+
     def start(self) -> None:
         """Start the readings and the pressure loop."""
         self.probe.start()
@@ -243,7 +247,8 @@ class Governor:
 
     def stats(self) -> Json:
         self.books.observe()
-        return report.stats(self._situation(self.probe.read()), self.books, self.books.history, self._limits)
+        told = report.stats(self._situation(self.probe.read()), self.books, self.books.history, self._limits)
+        return {**told, "undelivered_mb": round(self.books.undelivered() / MB, 1)}
 
     def models(self) -> list[Json]:
         self.books.observe()

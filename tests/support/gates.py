@@ -41,6 +41,8 @@ class CountingGovernor:
 
     def adopt(self, resident: Any) -> None: ...
 
+    def count(self, undelivered: Any) -> None: ...
+
     def reserve(self, resident: Any, cancel: Any = None) -> contextlib.AbstractContextManager[object]:
         if self.refuse:
             raise self.refuse

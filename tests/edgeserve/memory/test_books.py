@@ -179,3 +179,13 @@ def test_gates_under_fire_keep_the_books_right() -> None:
     for gate in gates:
         gate.stop()
     assert governor.books.booked().host == 0
+
+
+def test_answers_on_their_way_count_beside_the_engines() -> None:
+    world = World(200, FakeResident("llm", 0, 100), FakeResident("asr", 0, 60))
+    world.heat("llm")
+    world.clock.now += 1000
+    world.governor.count(lambda: 60 * MB)
+    assert world.governor.stats()["undelivered_mb"] == 60
+    world.heat("asr")
+    assert world.residents["llm"].rung is not Rung.HOT, "all three do not fit"
