@@ -1,3 +1,10 @@
 """edgeserve: chat, vision, transcription and speech over HTTP with local models, inside a memory budget."""
 
+import os
+
+from edgeserve import reporting
+
 __version__ = "0.1.0"
+
+# Here, because every process of ours imports this package before any library that reports.
+reporting.switch_off(os.environ)

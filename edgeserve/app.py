@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import importlib
+import logging
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,13 @@ from edgeserve.live.sessions import Sessions
 from edgeserve.memory import heap
 from edgeserve.memory.governor import make_governor
 from edgeserve.memory.policy import read_policy
+from edgeserve.missing import find_all
 from edgeserve.monitor import IdlePolicy, Monitor
+from edgeserve.needs import command, packages
 from edgeserve.pool import Pool
 from edgeserve.store import Store
+
+log = logging.getLogger("edgeserve.app")
 
 MB = 1 << 20
 OF_PLAIN: tuple[Job, ...] = ("vision", "embedding")
@@ -34,9 +39,13 @@ OF_PLAIN: tuple[Job, ...] = ("vision", "embedding")
 
 
 def specs(config: Config, store: Store) -> Iterator[ModelSpec]:
-    """What models.toml lists, with the files on disk. Raises ModelMissing naming the command that fetches one."""
+    """What models.toml lists, with the files on disk. Raises ModelMissing naming all that is missing, and what fetches
+    it."""
+    found = find_all(config, store)
     for job, settings in config.engines.items():
-        stored = store.find(settings.model)
+        stored = found[job]
+        if lacking := store.needed(settings.model):
+            log.warning("%s runs only with %s: %s", stored.name, packages(lacking), command(lacking))
         if stored.job != job and not (job in OF_PLAIN and stored.job == "llm"):
             raise ConfigError(
                 f"{config.source}: [{job}] model = {settings.model!r} is made for {stored.job}, not {job}"

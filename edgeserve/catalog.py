@@ -252,6 +252,14 @@ STARTER = (_SMOLLM2.name, _WHISPER_TINY.name, _HIBARI.name)
 
 _BY_ANY_NAME = {name.lower(): entry for entry in _ALL for name in (entry.name, *entry.aliases)}
 
+ALL_STARTER = "starter"
+"""The word for all starter models, where models to pull are named."""
+
+
+def knows(name: str) -> bool:
+    """Whether this is, in any case, a name or alias of the catalogue."""
+    return name.lower() in _BY_ANY_NAME
+
 
 def find(name: str) -> Entry:
     """The entry of a name or alias, in any case. Raises NotFound with the closest names."""

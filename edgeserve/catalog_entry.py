@@ -23,6 +23,14 @@ ENGINES: Mapping[str, str] = MappingProxyType(
 MLX_WHISPER = "engines.whisper_mlx:MlxSpeechToText"
 
 Kind = Job | Literal["vad"]  # voice activity, which is no engine of its own
+RUNNERS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        **{job: frozenset({engine}) for job, engine in ENGINES.items()},
+        "asr": frozenset({ENGINES["asr"], MLX_WHISPER}),
+        "vad": frozenset({""}),
+    }
+)
+"""All import strings that a stored model of a kind may name; nothing else is ever imported for it."""
 MB = 1_000_000
 
 

@@ -21,6 +21,7 @@ EdgeserveError
 ├── ConfigError               models.toml, a variable or a flag is wrong
 └── StoreError                a model file cannot be had
     ├── ModelMissing          not pulled yet
+    ├── ModelDamaged          pulled, but a file of it is cut, gone or not what the store wrote
     ├── ChecksumMismatch      the bytes are not the promised ones
     ├── DiskFull              not enough free disk space
     └── SourceUnavailable     the source did not answer, or not with the file
@@ -131,6 +132,10 @@ class StoreError(EdgeserveError):
 
 class ModelMissing(StoreError):
     code = "model_missing"
+
+
+class ModelDamaged(StoreError):
+    code = "model_damaged"
 
 
 class ChecksumMismatch(StoreError):

@@ -19,10 +19,6 @@ from edgeserve.engine import Device
 from edgeserve.errors import EngineFailure
 from engines import model_files, pages
 
-# ONNX Runtime 1.31 began to report its use to its maker, which a server of local models does not do unasked. It looks
-# at this variable when it is imported (docs/decisions/0004-code-pages-and-reporting.md).
-os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-
 PROVIDERS: dict[Device, tuple[str, ...]] = {
     "auto": ("CPUExecutionProvider",),
     "cpu": ("CPUExecutionProvider",),

@@ -26,14 +26,32 @@ ARROWS: dict[str, set[str]] = {
     "edgeserve.logs": set(),
     "edgeserve.engine": {"edgeserve.messages"},
     "edgeserve.config": {"edgeserve.engine", "edgeserve.errors"},
+    "edgeserve.reporting": set(),
+    "edgeserve.disk": set(),
+    "edgeserve.needs": set(),
     "edgeserve.catalog_entry": CONTRACT | {"edgeserve.sources.source"},
     "edgeserve.catalog": CONTRACT | {"edgeserve.catalog_entry", "edgeserve.sources.source"},
     "edgeserve.sources": CONTRACT | {"edgeserve.sources"},
     "edgeserve.wanted": CONTRACT
     | {"edgeserve.catalog", "edgeserve.catalog_entry", "edgeserve.sources", "edgeserve.convert"},
     "edgeserve.convert": CONTRACT | {"edgeserve.convert"},
-    "edgeserve.manifest": CONTRACT | {"edgeserve.sources", "edgeserve.convert", "edgeserve.wanted"},
-    "edgeserve.store": CONTRACT | {"edgeserve.sources", "edgeserve.convert", "edgeserve.wanted", "edgeserve.manifest"},
+    "edgeserve.manifest": CONTRACT
+    | {"edgeserve.catalog", "edgeserve.catalog_entry", "edgeserve.sources", "edgeserve.convert"}
+    | {"edgeserve.disk", "edgeserve.wanted"},
+    "edgeserve.partial": CONTRACT
+    | {"edgeserve.disk", "edgeserve.sources", "edgeserve.convert", "edgeserve.wanted", "edgeserve.manifest"},
+    "edgeserve.leftovers": set(),
+    "edgeserve.stored_model": CONTRACT | {"edgeserve.sources", "edgeserve.wanted"},
+    "edgeserve.store": CONTRACT
+    | {
+        "edgeserve.catalog",
+        "edgeserve.disk",
+        "edgeserve.needs",
+        "edgeserve.sources",
+        "edgeserve.wanted",
+        "edgeserve.manifest",
+    }
+    | {"edgeserve.partial", "edgeserve.leftovers", "edgeserve.stored_model"},
     "edgeserve.memory": CONTRACT | {"edgeserve.memory"},
     "edgeserve.audio": LEAVES | {"edgeserve.audio"},
     "edgeserve.work": LEAVES,
@@ -66,7 +84,7 @@ ARROWS: dict[str, set[str]] = {
 """What each room may import of ours. Rooms that stand above all others (app, server, cli, doctor) are not listed."""
 
 ABOVE = {"edgeserve", "edgeserve.app", "edgeserve.server", "edgeserve.cli", "edgeserve.doctor", "edgeserve.terminal"}
-ABOVE |= {"edgeserve.__main__"}
+ABOVE |= {"edgeserve.__main__", "edgeserve.missing"}
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:

@@ -50,10 +50,10 @@ class Call:
 
     def store(self, config: Config) -> Store:
         """Where models lie: models_dir of the settings, else the user's data folder."""
-        from edgeserve.store import Store, default_root
+        from edgeserve.store import Store, default_root, expanded
 
         named = config.server.models_dir
-        return Store(Path(named).expanduser() if named else default_root(self.environ))
+        return Store(expanded(named) if named else default_root(self.environ))
 
     def pool(self, config: Config) -> Pool:
         """Raises ModelMissing and ConfigError."""

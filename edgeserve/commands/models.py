@@ -3,33 +3,102 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from edgeserve import catalog
 from edgeserve.commands import Call
 from edgeserve.config import STARTER, Config
-from edgeserve.errors import ModelMissing
-from edgeserve.store import Progress, Store, StoredModel
+from edgeserve.errors import EdgeserveError, ModelDamaged, ModelMissing
+from edgeserve.needs import command, packages
+from edgeserve.store import Leftover, Progress, Store, StoredModel
 from edgeserve.terminal import ProgressBar, human_size, table
 
 
 def pull(call: Call) -> int:
+    """What is missing is asked for before anything is downloaded. A model that cannot be had keeps no other away.
+
+    1 when a model is not here at the end, or lacks a package to run.
+    """
     config = call.config()
     store = call.store(config)
-    for name in wanted(call.args.names, config):
-        here = _there(store, name)
-        if here is not None:
-            print(f"{here.name}: already here, {human_size(here.size_bytes)}")
-        for one in store.lacking(name) if here is not None else (name,):
-            stored = fetch(store, one)
-            print(f"{stored.name}: pulled, {human_size(stored.size_bytes)}, licence {stored.licence}")
-    return 0
+    names = list(wanted(call.args.names, config))
+    if not names:
+        print(f"{config.source} lists no model; edgeserve pull starter fetches the starter models")
+    if len(names) == 1:
+        store.ready(names[0])
+        idle = _lacks(store, names[0])
+        _pull(store, names[0])
+        return 1 if idle else 0
+    return _pull_each(store, names)
+
+
+def _pull_each(store: Store, names: list[str]) -> int:
+    failed: list[str] = []
+    here: list[str] = []
+
+    def tried(step: Callable[[str], None]) -> None:
+        for name in [name for name in names if name not in failed]:
+            try:
+                step(name)
+            except EdgeserveError as error:
+                failed.append(name)
+                _say("ERROR", error.message)
+
+    tried(store.ready)
+    idle = [name for name in names if name not in failed and _lacks(store, name)]
+    tried(lambda name: here.append(_pull(store, name).name))
+    if failed:
+        _say(
+            "ERROR",
+            f"{len(failed)} of {len(names)} models could not be had: {', '.join(failed)}; "
+            f"here: {', '.join(here) or 'none'}",
+        )
+    return 1 if failed or idle else 0
+
+
+def _pull(store: Store, name: str) -> StoredModel:
+    here = _whole(store, name)
+    if here is None:
+        return _told(fetch(store, name))
+    print(f"{here.name}: already here, {human_size(here.size_bytes)}")
+    for companion in store.lacking(name):
+        _told(fetch(store, companion))
+    return here
+
+
+def _told(stored: StoredModel) -> StoredModel:
+    print(f"{stored.name}: pulled, {human_size(stored.size_bytes)}, licence {stored.licence}")
+    return stored
+
+
+def _whole(store: Store, name: str) -> StoredModel | None:
+    """The model if it is here and needs no repair."""
+    try:
+        return store.find(name)
+    except ModelMissing:
+        return None
+    except ModelDamaged as error:
+        _say("WARNING", error.message)
+        return None
+
+
+def _lacks(store: Store, name: str) -> bool:
+    """Says which packages the model lacks to run, which keeps nobody from pulling it."""
+    lacking = store.needed(name)
+    if lacking:
+        _say("WARNING", f"{name} can be pulled, but runs only with {packages(lacking)}: {command(lacking)}")
+    return bool(lacking)
+
+
+def _say(level: str, message: str) -> None:
+    print(f"[{level}] {' '.join(message.split())}", file=sys.stderr)
 
 
 def wanted(names: list[str], config: Config) -> Iterator[str]:
     """Names as typed, ``starter`` spelled out; without any, what the settings list. Each once, in order."""
     starter = [settings.model for settings in STARTER.values()]
     configured = [settings.model for settings in config.engines.values()]
-    spelled = [one for name in names for one in (starter if name == "starter" else [name])]
+    spelled = [one for name in names for one in (starter if name == catalog.ALL_STARTER else [name])]
     yield from dict.fromkeys(spelled if names else configured)
 
 
@@ -52,25 +121,44 @@ def _there(store: Store, name: str) -> StoredModel | None:
 
 
 def list_models(call: Call) -> int:
-    from edgeserve import catalog
-
-    pulled = call.store(call.config()).list()
-    here = {stored.name for stored in pulled}
-    known = [one for one in catalog.MODELS.values() if one.name not in here] if call.args.all else []
-    rows: list[tuple[str, ...]] = []
-    rows += [(one.name, one.job, human_size(one.size_bytes), one.licence, "yes") for one in pulled]
-    rows += [(one.name, one.job, human_size(one.size_bytes), one.licence, "no") for one in known]
+    """Every model in its state; below, what mends the damaged ones and what goes on with pulls that broke off."""
+    store = call.store(call.config())
+    damaged, left = store.damaged(), {one.name: one for one in store.leftovers()}
+    rows: list[tuple[str, ...]] = [
+        (one.name, one.job, human_size(one.size_bytes), one.licence, "yes") for one in store.list()
+    ]
+    rows += [(name, "-", "-", "-", "damaged") for name in damaged]
+    here = {name for name, *_ in rows}
+    rows += [
+        (name, "-", human_size(one.size_bytes), "-", _stage(one)) for name, one in left.items() if name not in here
+    ]
+    if call.args.all:
+        known = [one for one in catalog.MODELS.values() if one.name not in here | set(left)]
+        rows += [(one.name, one.job, human_size(one.size_bytes), one.licence, "no") for one in known]
     if rows:
         print(table(("name", "job", "size", "licence", "pulled"), sorted(rows, key=lambda row: (row[1], row[0]))))
     else:
         print("No model is pulled yet; edgeserve pull starter fetches the starter models, list --all shows more.")
+    for line in (*(error.message for error in damaged.values()), *map(_left, left.values())):
+        print(line)
     return 0
+
+
+def _stage(one: Leftover) -> str:
+    return f"{one.of} {'under way' if one.busy else 'broken off'}"
+
+
+def _left(one: Leftover) -> str:
+    what = f"{one.name}: {human_size(one.size_bytes)} of a {_stage(one)}"
+    if one.busy:
+        return what
+    going = f"`edgeserve pull {one.name}`" if catalog.knows(one.name) else "pulling it from the same place again"
+    on = f"{going} goes on, " if one.of == "pull" else ""
+    return f"{what}; {on}`edgeserve remove {one.name}` removes it"
 
 
 def show(call: Call) -> int:
     """What is on this device; for a model that is not pulled, what the catalogue knows."""
-    from edgeserve import catalog
-
     store = call.store(call.config())
     stored = _there(store, call.args.name)
     known = stored or catalog.find(call.args.name)

@@ -75,6 +75,8 @@ class translated:  # noqa: N801 - reads as a statement
             text = f"{where} has no such file: {error}"
         elif isinstance(error, errors.HfHubHTTPError):
             text = f"{where}: the hub answered with an error: {error}"
+        elif isinstance(error, ValueError):  # a name that no repository can have; an answer that is no JSON
+            text = f"{where} is not what a hub can answer: {error}"
         elif isinstance(error, (transport, OSError)):
             text = f"{where} cannot be reached ({type(error).__name__}: {error}); HF_ENDPOINT names another hub"
         else:

@@ -69,10 +69,21 @@ class UrlSource:
 Source = PackageSource | HubSource | UrlSource
 
 
+MAX_NAME_BYTES = 200
+"""Of a file's name; file systems allow 255, and ``.part.json`` comes behind it."""
+
+
+def inside(name: str) -> bool:
+    """Whether this names a visible file in a folder, and nothing elsewhere."""
+    if not name.isprintable() or name.startswith(".") or "/" in name or "\\" in name:
+        return False
+    return 0 < len(name.encode(errors="surrogatepass")) <= MAX_NAME_BYTES
+
+
 def file_name(member: str) -> str:
     """The last part of a path from outside; refuses what would leave the folder. Raises StoreError."""
     path = PurePosixPath(member.replace("\\", "/"))
-    if path.is_absolute() or ".." in path.parts or path.name in ("", "."):
+    if path.is_absolute() or ".." in path.parts or not inside(path.name):
         raise StoreError(f"{member!r} is not the path of a file inside its source")
     return path.name
 

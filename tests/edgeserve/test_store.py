@@ -27,7 +27,8 @@ from edgeserve.sources.source import Progress, UrlSource
 from edgeserve.store import Store, StoredModel, default_root
 from engines import asr_onnx, whisper_files
 
-DATA = os.urandom(200_000)
+DATA = b"GGUF" + os.urandom(200_000)
+LISTENER = b"\x08\x0a" + os.urandom(20_000)
 
 
 @pytest.fixture
@@ -274,10 +275,10 @@ def test_the_starter_models_have_their_documented_sizes(store: Store, name: str)
 @pytest.fixture
 def listener(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     """The detector that comes with transcription models, made up and served here."""
-    files.data["/listener.onnx"] = DATA
+    files.data["/listener.onnx"] = LISTENER
     entry = catalog.find("silero-vad")
     source = UrlSource(f"{files.url}/listener.onnx", "vad")
-    made_up = dataclasses.replace(entry, sources=(source,), checksums={}, size_bytes=len(DATA))
+    made_up = dataclasses.replace(entry, sources=(source,), checksums={}, size_bytes=len(LISTENER))
     find = catalog.find
     monkeypatch.setattr(catalog, "find", lambda name: made_up if name == entry.name else find(name))
 
@@ -285,7 +286,7 @@ def listener(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_detector_of_speech_comes_with_every_transcription_model(tmp_path: Path, listener: None) -> None:
     models = Store(tmp_path / "models")
     stored = models.pull(str(tiny_whisper.build(tmp_path / "tiny")))
-    assert stored.files["vad"].read_bytes() == DATA
+    assert stored.files["vad"].read_bytes() == LISTENER
     assert models.find("tiny") == models.find(str(tmp_path / "tiny")) == stored
     assert models.lacking("tiny") == ()
     assert left(models) == ["silero-vad", "tiny"]

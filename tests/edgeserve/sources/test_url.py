@@ -14,7 +14,7 @@ from edgeserve.errors import SourceUnavailable, StoreError
 from edgeserve.sources import url
 from edgeserve.sources.source import UrlSource
 
-DATA = os.urandom(300_000)
+DATA = b"GGUF" + os.urandom(300_000)
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_a_file_that_changed_meanwhile_begins_anew(files: Files, tmp_path: Path)
     files.cut_after = 100_000
     with pytest.raises(SourceUnavailable):
         fetch(files, tmp_path)
-    files.data["/m.gguf"] = other = os.urandom(200_000)
+    files.data["/m.gguf"] = other = b"GGUF" + os.urandom(200_000)
     assert fetch(files, tmp_path) == other
 
 

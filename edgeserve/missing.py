@@ -1,0 +1,56 @@
+"""What is missing of all that the settings list, told at once and with the commands that bring it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from edgeserve import catalog, needs
+from edgeserve.config import Config
+from edgeserve.engine import Job
+from edgeserve.errors import ModelMissing, StoreError
+from edgeserve.store import Store, StoredModel
+
+
+def find_all(config: Config, store: Store) -> Mapping[Job, StoredModel]:
+    """The configured models on this device. Raises StoreError, or its kind for one, naming all that cannot be used."""
+    found: dict[Job, StoredModel] = {}
+    gone: dict[str, StoreError] = {}
+    unusable: list[StoreError] = []
+    for job, settings in config.engines.items():
+        try:
+            found[job] = store.find(settings.model)
+        except ModelMissing as error:
+            if catalog.knows(settings.model):
+                gone[catalog.find(settings.model).name] = error
+            else:
+                unusable.append(error)
+        except StoreError as error:
+            unusable.append(error)
+    if gone or unusable:
+        lacking = [need for settings in config.engines.values() for need in store.needed(settings.model)]
+        raise _error(gone, unusable, lacking, config)
+    return found
+
+
+def _error(
+    gone: Mapping[str, StoreError], unusable: Sequence[StoreError], lacking: Sequence[needs.Need], config: Config
+) -> StoreError:
+    alone = [*gone.values(), *unusable]
+    if len(alone) == 1 and not lacking:
+        return alone[0]
+    told = [error.message for error in unusable]
+    if gone:
+        models = f"not on this device: {', '.join(gone)}"
+        install = f"{needs.command(lacking)} (for {needs.packages(lacking)}), then " if lacking else ""
+        told.insert(0, f"{models}; {install}`edgeserve pull {_names(gone, config)}`")
+    elif lacking:
+        told.append(f"{needs.packages(lacking)} not installed: {needs.command(lacking)}")
+    kind = ModelMissing if gone and not unusable else StoreError
+    return kind("; ".join(told))
+
+
+def _names(gone: Mapping[str, object], config: Config) -> str:
+    """The word for all starter models, where these are the ones that are configured."""
+    starter = set(catalog.STARTER)
+    configured = {settings.model for settings in config.engines.values()}
+    return catalog.ALL_STARTER if len(gone) > 1 and configured <= starter else " ".join(gone)
