@@ -52,5 +52,6 @@ def _error(
 def _names(gone: Mapping[str, object], config: Config) -> str:
     """The word for all starter models, where these are the ones that are configured."""
     starter = set(catalog.STARTER)
-    configured = {settings.model for settings in config.engines.values()}
+    named = (settings.model for settings in config.engines.values())
+    configured = {catalog.find(name).name if catalog.knows(name) else name for name in named}
     return catalog.ALL_STARTER if len(gone) > 1 and configured <= starter else " ".join(gone)

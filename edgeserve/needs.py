@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from types import MappingProxyType
 
 Installed = Callable[[str], bool]
@@ -35,7 +35,7 @@ VOICES: Mapping[str, tuple[Need, ...]] = MappingProxyType(
 
 def installed(module: str) -> bool:
     """Whether it can be imported; nothing is."""
-    return importlib.util.find_spec(module) is not None
+    return find_spec(module) is not None
 
 
 def to_convert(conversion: str, there: Installed = installed) -> tuple[Need, ...]:

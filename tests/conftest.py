@@ -5,15 +5,32 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from support.unforeseen import Watch, watching
 
 from edgeserve import catalog
 from edgeserve.sources import package
 from edgeserve.sources.source import PackageSource
 from edgeserve.store import Store, default_root
+
+
+@pytest.fixture(scope="session", autouse=True)
+def watch() -> Iterator[Watch]:
+    with watching() as watch:
+        yield watch
+        assert watch.told == [], "told when the last fixtures ended"
+
+
+@pytest.fixture(autouse=True)
+def nothing_unforeseen(watch: Watch, request: pytest.FixtureRequest) -> Iterator[None]:
+    """An error that nobody foresaw fails the test in which it is told, unless the test is about such errors."""
+    assert watch.taken() == [], "told when the fixtures of the test before ended"
+    yield
+    told = watch.taken()
+    assert request.node.get_closest_marker("unforeseen") or told == []
 
 
 @pytest.fixture(scope="session")

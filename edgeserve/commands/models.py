@@ -149,12 +149,12 @@ def _stage(one: Leftover) -> str:
 
 
 def _left(one: Leftover) -> str:
-    what = f"{one.name}: {human_size(one.size_bytes)} of a {_stage(one)}"
+    what = f"{one.name}: {human_size(one.size_bytes)} of a {one.of}"
     if one.busy:
-        return what
+        return f"{what} under way"
     going = f"`edgeserve pull {one.name}`" if catalog.knows(one.name) else "pulling it from the same place again"
     on = f"{going} goes on, " if one.of == "pull" else ""
-    return f"{what}; {on}`edgeserve remove {one.name}` removes it"
+    return f"{what} that broke off; {on}`edgeserve remove {one.name}` removes it"
 
 
 def show(call: Call) -> int:

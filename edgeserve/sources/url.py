@@ -64,7 +64,7 @@ def _download(source: UrlSource, part: Path, mark: Path, report: Report) -> None
         chunk = answer.read(beginning.LENGTH)
         if resumed:
             os.truncate(part, have)
-        elif wrong := beginning.objection(part.stem, chunk):
+        elif (chunk or not length) and (wrong := beginning.objection(part.stem, chunk)):
             kind = answer.headers.get("Content-Type") or "of no declared type"
             raise SourceUnavailable(f"{source} {wrong} ({kind})")
         else:  # before the mark: old bytes must never go under the name of a new file

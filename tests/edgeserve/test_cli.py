@@ -110,6 +110,7 @@ def test_a_model_that_does_not_fit_ends_with_1(settings: Path, capsys: pytest.Ca
     assert told(capsys) == ["[ERROR] needs 6.0 GB, there are 4.0 GB"]
 
 
+@pytest.mark.unforeseen
 def test_an_unforeseen_error_is_one_line_and_with_debug_a_traceback(
     settings: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -23,6 +23,10 @@ class Files:
     cut_after: int | None = None
     status: int = 200
     redirects: dict[str, str] = field(default_factory=dict)
+    types: dict[str, str] = field(default_factory=dict)
+    """Content-Type by path; none for the others."""
+    headers: dict[str, dict[str, str]] = field(default_factory=dict)
+    """What stands in the place of a file's true headers, by path."""
     token: str | None = None
     gate: threading.Event | None = None
     """Bodies wait for it after their first bytes."""
@@ -79,8 +83,11 @@ class _Handler(BaseHTTPRequestHandler):
         if wanted and files.ranges and same:
             start = int(wanted.removeprefix("bytes=").split("-")[0])
         self.send_response(206 if start else 200)
-        self.send_header("Content-Length", str(len(data) - start))
-        self.send_header("ETag", etag)
+        told = {"Content-Length": str(len(data) - start), "ETag": etag, **files.headers.get(self.path, {})}
+        for name, value in told.items():
+            self.send_header(name, value)
+        if kind := files.types.get(self.path.split("?")[0]):
+            self.send_header("Content-Type", kind)
         self.send_header("X-Repo-Commit", COMMIT)
         if start:
             self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")

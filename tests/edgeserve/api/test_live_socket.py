@@ -123,6 +123,7 @@ def test_an_engine_that_is_behind_is_told_once_and_sound_is_left_out(
         assert told(socket, "flushed")["duration"] == 30
 
 
+@pytest.mark.unforeseen
 def test_what_nobody_foresaw_closes_the_connection_with_its_own_code(live: Running) -> None:
     def fail(*arguments: Any) -> None:
         raise RuntimeError("as arranged")

@@ -1,0 +1,86 @@
+"""All that is missing is told at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.commands import told
+
+from edgeserve import cli, needs
+from edgeserve.config import Config, load
+from edgeserve.errors import ModelMissing, StoreError
+from edgeserve.missing import find_all
+from edgeserve.store import Store
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The packages that are; a test may take some away."""
+    there = {"onnx", "hibari"}
+    monkeypatch.setattr(needs, "find_spec", lambda module: module if module in there else None)
+    return there
+
+
+def configured(**models: str) -> Config:
+    """A models.toml, in the current folder, that names these."""
+    text = "".join(f'[{job}]\nmodel = "{name}"\n' for job, name in models.items())
+    Path("models.toml").write_text(text)
+    return load({})
+
+
+def error(config: Config, models: dict[str, str]) -> StoreError:
+    with pytest.raises(StoreError) as caught:
+        find_all(config, Store(Path(models["EDGESERVE_MODELS_DIR"])))
+    return caught.value
+
+
+def test_serve_after_a_bare_install_names_everything(
+    settings: Path, installed: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    installed.clear()
+    (settings / "models.toml").unlink()
+    assert cli.main(["serve", "--port", "0"], environ={"EDGESERVE_MODELS_DIR": str(settings / "none")}) == 1
+    assert told(capsys) == [
+        "[ERROR] not on this device: smollm2-135m-instruct, whisper-tiny.en, hibari; pip install 'edgeserve[starter]' "
+        "(for onnx, hibari-tts), then `edgeserve pull starter`"
+    ]
+
+
+def test_what_is_here_is_not_named(models: dict[str, str]) -> None:
+    told = error(configured(llm="smollm2", asr="whisper", tts="hibari"), models)
+    assert isinstance(told, ModelMissing)
+    assert str(told) == "not on this device: smollm2-135m-instruct, whisper-tiny.en; `edgeserve pull starter`"
+
+
+def test_other_models_are_pulled_by_name(models: dict[str, str]) -> None:
+    told = error(configured(llm="qwen3-4b", asr="whisper", tts="hibari"), models)
+    assert str(told).endswith("`edgeserve pull qwen3-4b whisper-tiny.en`")
+
+
+def test_one_model_keeps_its_own_words(models: dict[str, str]) -> None:
+    told = error(configured(llm="qwen3-4b", tts="hibari"), models)
+    assert str(told) == "qwen3-4b is not on this device; fetch it with `edgeserve pull qwen3-4b`"
+
+
+def test_damage_and_names_that_mean_nothing_are_told_beside_what_is_missing(models: dict[str, str]) -> None:
+    (Path(models["EDGESERVE_MODELS_DIR"]) / "hibari" / "manifest.json").write_text("")
+    told = str(error(configured(llm="no-such-model", asr="whisper", tts="hibari"), models))
+    assert told.startswith("not on this device: whisper-tiny.en; `edgeserve pull whisper-tiny.en`; no model is called ")
+    assert "manifest.json is damaged: it is empty; `edgeserve pull hibari` mends it" in told
+
+
+def test_all_that_is_here_is_found(models: dict[str, str]) -> None:
+    found = find_all(configured(tts="hibari"), Store(Path(models["EDGESERVE_MODELS_DIR"])))
+    assert {job: one.name for job, one in found.items()} == {"tts": "hibari"}
+
+
+def test_a_package_that_is_missing_alone_is_a_warning(
+    models: dict[str, str], installed: set[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    from edgeserve import app
+
+    installed.clear()
+    (spec,) = app.specs(configured(tts="hibari"), Store(Path(models["EDGESERVE_MODELS_DIR"])))
+    assert spec.name == "hibari"
+    assert caplog.messages == ["hibari runs only with hibari-tts: pip install 'edgeserve[starter]'"]
