@@ -29,7 +29,7 @@ from edgeserve.missing import find_all
 from edgeserve.monitor import IdlePolicy, Monitor
 from edgeserve.needs import command, packages
 from edgeserve.pool import Pool
-from edgeserve.store import Store
+from edgeserve.store import Store, expanded
 
 log = logging.getLogger("edgeserve.app")
 
@@ -67,7 +67,7 @@ def specs(config: Config, store: Store) -> Iterator[ModelSpec]:
 def _projector(job: Job, settings: EngineSettings) -> Mapping[str, Path]:
     if job != "vision" or not settings.mmproj:
         return {}
-    path = Path(settings.mmproj).expanduser()
+    path = expanded(settings.mmproj)
     if not path.is_file():
         raise ConfigError(f"[vision] mmproj = {settings.mmproj!r}: no such file")
     return {"mmproj": path}

@@ -182,7 +182,10 @@ def ask_runtime(name: str, run: Callable[..., subprocess.CompletedProcess[str]] 
     if ended.returncode:
         last = (ended.stderr.strip().splitlines() or ["no reason given"])[-1]
         return Runtime(name, None, last)
-    version, detail = json.loads(ended.stdout.splitlines()[-1])
+    try:
+        version, detail = json.loads(ended.stdout.splitlines()[-1])
+    except (IndexError, TypeError, ValueError):
+        return Runtime(name, None, f"gave no answer that can be read: {ended.stdout[-80:]!r}")
     return Runtime(name, version, detail)
 
 

@@ -29,12 +29,12 @@ CONVERSION_SHARE = 2.5
 
 
 def expanded(folder: str) -> Path:
-    """A folder as the user writes it. Raises ConfigError where nobody knows whose home "~" is."""
+    """A path as the user writes it. Raises ConfigError where nobody knows whose home "~" is."""
     try:
         return Path(folder).expanduser()
     except RuntimeError:
         raise ConfigError(
-            f"{folder}: this user has no home folder; set EDGESERVE_MODELS_DIR to a folder for models"
+            f"{folder}: nobody knows this home folder; write the path out, for models in EDGESERVE_MODELS_DIR"
         ) from None
 
 
@@ -282,7 +282,7 @@ class Store:
                     f"{name}: the disk of {self.root} is full; remove a model with `edgeserve remove`, or set "
                     "EDGESERVE_MODELS_DIR to another disk"
                 ) from error
-            raise StoreError(f"{name} cannot be written in {self.root}: {error}") from error
+            raise StoreError(f"{name} cannot be read or written in {self.root}: {error}") from error
 
     @contextlib.contextmanager
     def _locked(self, name: str, tell: Callable[[Progress], None] | None) -> Iterator[None]:

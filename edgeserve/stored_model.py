@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgeserve.engine import ModelSpec
-from edgeserve.errors import ConfigError
+from edgeserve.errors import ConfigError, StoreError
 from edgeserve.sources.source import Progress
 from edgeserve.wanted import Kind, Wanted
 
@@ -41,5 +41,8 @@ def in_place(wanted: Wanted) -> StoredModel:
     files = dict(wanted.here or {})
     if not files:
         raise ConfigError(f"{wanted.name}: nothing to serve")
-    size = sum(path.stat().st_size for path in files.values())
+    try:
+        size = sum(path.stat().st_size for path in files.values())
+    except OSError as error:
+        raise StoreError(f"{error.filename}: {error.strerror}; {wanted.name} needs this file") from error
     return StoredModel(wanted.name, wanted.job, wanted.engine, files, size, "unknown", "local file", wanted.options)

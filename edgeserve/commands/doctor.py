@@ -18,7 +18,7 @@ from edgeserve.engine import Job
 from edgeserve.errors import ConfigError, ModelMissing, NotFound, StoreError
 from edgeserve.machine import Machine
 from edgeserve.memory.policy import MemoryPolicy, read_policy
-from edgeserve.store import Store
+from edgeserve.store import Store, expanded
 from edgeserve.terminal import human_size, table
 
 
@@ -53,12 +53,19 @@ def models(config: Config, store: Store) -> Iterator[Model]:
         known = settings.model if Path(settings.model).exists() else _in_catalogue(settings.model)
         model = _model(job, known, store)
         named.add(model.name)
-        if settings.mmproj and not Path(settings.mmproj).expanduser().is_file():
+        if settings.mmproj and not _there(settings.mmproj):
             model = dataclasses.replace(model, no_projector=f"[{job}] mmproj = {settings.mmproj!r}: no such file")
         yield dataclasses.replace(model, configured=True)
     for entry in catalog.MODELS.values():
         if entry.name not in named and entry.job != "vad":  # that comes by itself
             yield _model(entry.job, entry, store)
+
+
+def _there(path: str) -> bool:
+    try:
+        return expanded(path).is_file()
+    except (ConfigError, OSError):  # of nobody's home, or too long for a path: not there, either
+        return False
 
 
 def _in_catalogue(name: str) -> Entry | str:

@@ -63,6 +63,13 @@ def test_a_runtime_that_fails(code: int, error: str, detail: str) -> None:
     assert (runtime.version, runtime.detail) == (None, detail)
 
 
+@pytest.mark.parametrize("out", ["", "\n", "goodbye\n", "3\n", '["1"]\n', '["1", "CPU", "more"]\n'])
+def test_a_runtime_that_says_something_else(out: str) -> None:
+    runtime = ask_runtime("mlx", ended(0, out))
+    assert runtime.version is None
+    assert runtime.detail.startswith("gave no answer")
+
+
 def test_a_runtime_that_hangs() -> None:
     def hang(*args: object, timeout: float, **kwargs: object) -> Any:
         raise subprocess.TimeoutExpired("python", timeout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -10,15 +11,25 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from support import tiny_whisper
 from support.http_files import Files, serving_files
 
 from edgeserve import catalog, partial, wanted
 from edgeserve.convert import whisper
-from edgeserve.errors import DiskFull, ModelDamaged, ModelMissing, SourceUnavailable, StoreError
+from edgeserve.errors import (
+    ConfigError,
+    DiskFull,
+    EdgeserveError,
+    ModelDamaged,
+    ModelMissing,
+    SourceUnavailable,
+    StoreError,
+)
 from edgeserve.sources import hub, package
 from edgeserve.sources.source import HubSource
-from edgeserve.store import Store, StoredModel
+from edgeserve.store import Store, StoredModel, default_root
 
 GGUF = b"GGUF" + bytes(3000)
 ONNX = b"\x08\x0a" + bytes(2000)
@@ -110,6 +121,30 @@ def test_names_that_mean_nothing_are_told(models: Store, name: str) -> None:
         with pytest.raises(Exception, match=r"\w") as told:
             use(name)
         assert told.type.__module__ == "edgeserve.errors"
+
+
+PREFIXES = st.sampled_from(["", "hub:", "hub:o/r/", "http://", "https://h/", "HTTP://", "./", "/", "~", ".partial-"])
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(prefix=PREFIXES, name=st.text(max_size=40), end=st.sampled_from(["", ".gguf", ".onnx", "?x.gguf", "@v"]))
+def test_any_name_is_a_model_or_told(models: Store, prefix: str, name: str, end: str) -> None:
+    for use in (models.find, models.remove, models.ready, models.lacking, models.needed):
+        with contextlib.suppress(EdgeserveError):
+            use(prefix + name + end)
+    assert not models.root.exists() or left(models) == []
+
+
+def test_a_folder_that_lacks_a_file_is_told(models: Store, tmp_path: Path) -> None:
+    (tmp_path / "decoder.onnx").touch()
+    with pytest.raises(StoreError, match=r"No such file or directory; .* needs this file"):
+        models.find(str(tmp_path))
+
+
+@pytest.mark.parametrize("environ", [{"EDGESERVE_MODELS_DIR": "~nobody-of-this-name/models"}, {"HOME": "~nobody-here"}])
+def test_a_home_that_nobody_knows_is_told(environ: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="nobody knows this home folder"):
+        default_root(environ)
 
 
 def test_a_long_name_still_fits_into_a_folder(models: Store, files: Files) -> None:
@@ -380,7 +415,7 @@ def test_a_disk_that_cannot_sync_leaves_no_model(tmp_path: Path, files: Files) -
         raise OSError(5, "Input/output error", str(path))
 
     store = Store(tmp_path / "models", sync=fails)
-    with pytest.raises(StoreError, match="cannot be written"):
+    with pytest.raises(StoreError, match="cannot be read or written"):
         store.pull(f"{files.url}/one.gguf")
     assert store.list() == ()
 

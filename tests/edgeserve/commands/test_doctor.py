@@ -59,6 +59,18 @@ def test_doctor_as_json(models: dict[str, str], capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.usefixtures("box")
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"engine": "os:system"}'])
+def test_doctor_finds_a_damaged_model(models: dict[str, str], content: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("models.toml").write_text('[tts]\nmodel = "hibari"\n')
+    (Path(models["EDGESERVE_MODELS_DIR"]) / "hibari" / "manifest.json").write_text(content)
+    assert run("doctor", environ=models) == 1
+    out = capsys.readouterr().out
+    assert "tts     hibari, damaged" in out
+    assert "hibari/manifest.json is damaged: " in out
+    assert "smolvlm-256m" in out
+
+
+@pytest.mark.usefixtures("box")
 @pytest.mark.parametrize("text", ["[llm]\n", "[tts]\nmodel = 'hibari'\n[memory]\nmax_percent = 7\n"])
 def test_doctor_looks_on_when_the_settings_are_wrong(
     models: dict[str, str], text: str, capsys: pytest.CaptureFixture[str]

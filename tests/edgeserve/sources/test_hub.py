@@ -12,6 +12,10 @@ from pathlib import Path
 import pytest
 from support.http_files import Files, serving_files
 
+from edgeserve.errors import SourceUnavailable
+from edgeserve.sources import hub
+from edgeserve.sources.source import HubSource
+
 DATA = os.urandom(200_000)
 CODE = """
 import json, sys
@@ -72,6 +76,12 @@ def test_a_gated_model_names_the_token(files: Files, tmp_path: Path) -> None:
     files.token = "sesame"
     assert "set HF_TOKEN" in str(run(files.url, tmp_path, "sub/m.gguf")["message"])
     assert run(files.url, tmp_path, "sub/m.gguf", HF_TOKEN="sesame")["size"] == len(DATA)
+
+
+@pytest.mark.parametrize("repository", ["a b/c d", "-/-", "x" * 200 + "/y", "o/r.git"])
+def test_a_name_that_no_repository_has_is_told(repository: str, tmp_path: Path) -> None:
+    with pytest.raises(SourceUnavailable, match="is not what a hub can answer"):
+        hub.fetch(HubSource(repository, {"model": "m.gguf"}), tmp_path, lambda done, total: None, 0)
 
 
 def test_a_hub_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
