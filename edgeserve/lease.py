@@ -101,18 +101,18 @@ class Lease:
             self._gate.release()
 
     def _emit(self, mailbox: Mailbox, number: int, work: Work, apart: bool, item: Event | Done) -> None:
-        """An event, on the thread where it happens. The end of one request starts the next."""
+        """An event, on the thread where it happens. The end of one request starts the next; a reader that sees the end
+        of the last finds the lease ended."""
+        if isinstance(item, Done):
+            with self._lock:
+                self._running.remove(work)
+            if item.error is not None:
+                self._cancel()
+            else:
+                self._start(1)
+        elif not apart and self._behind:
+            self._start(len(self._behind))
         mailbox.put(number, item)
-        if not isinstance(item, Done):
-            if not apart and self._behind:
-                self._start(len(self._behind))
-            return
-        with self._lock:
-            self._running.remove(work)
-        if item.error is not None:
-            self._cancel()
-        else:
-            self._start(1)
 
     def _cancel(self) -> None:
         with self._lock:
