@@ -107,9 +107,10 @@ class Lease:
             with self._lock:
                 self._running.remove(work)
             if item.error is not None:
+                mailbox.put(number, item)  # before the ends of those that it cancels
                 self._cancel()
-            else:
-                self._start(1)
+                return
+            self._start(1)
         elif not apart and self._behind:
             self._start(len(self._behind))
         mailbox.put(number, item)
