@@ -8,7 +8,7 @@ import logging
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import uvicorn
@@ -31,15 +31,13 @@ MAX_CONNECTIONS = 512
 """Open connections beyond which new ones are answered 503 at once."""
 
 
-def serve(
-    config: Config, store: Store, environ: Mapping[str, str], on_ready: Callable[[str], None] = lambda address: None
-) -> int:
+def serve(config: Config, store: Store, on_ready: Callable[[str], None] = lambda address: None) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code. ``on_ready`` gets the address once requests are taken.
 
     Raises ConfigError when the address cannot be bound, and whatever building and mapping the engines raises.
     """
     logs.configure(config.server.log_level, as_json=config.server.log_json)
-    pool = app.build_pool(config, store, environ)
+    pool = app.build_pool(config, store)
     if config.server.host not in LOOPBACK and not config.server.api_key:
         log.warning("listening on %s without api_key: whoever reaches this machine can use it", config.server.host)
     listener = listen(config.server.host, config.server.port)

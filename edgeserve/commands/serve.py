@@ -21,7 +21,7 @@ def serve(call: Call) -> int:
     def on_ready(address: str) -> None:
         print("\n".join(greeting(config, address)), flush=True)
 
-    return server.serve(config, call.store(config), call.environ, on_ready)
+    return server.serve(config, call.store(config), on_ready)
 
 
 def greeting(config: Config, address: str) -> Iterator[str]:
