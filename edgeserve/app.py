@@ -24,7 +24,6 @@ from edgeserve.live.ear import Ear
 from edgeserve.live.sessions import Sessions
 from edgeserve.memory import heap
 from edgeserve.memory.governor import make_governor
-from edgeserve.memory.policy import read_policy
 from edgeserve.missing import find_all
 from edgeserve.monitor import IdlePolicy, Monitor
 from edgeserve.needs import command, packages
@@ -91,17 +90,24 @@ def make_engine(spec: ModelSpec) -> Engine:
     return engine
 
 
+def _configured(config: Config, spec: ModelSpec) -> Engine:
+    """The engine of a configured model. A mistake that only the engine can see names its line all the same."""
+    try:
+        return make_engine(_capped(spec, config.memory.max_new_tokens))
+    except ConfigError as error:
+        raise config.written.located(spec.job, error) if config.written.name else error from None
+
+
 def _named(import_string: str) -> Any:
     module, _, name = import_string.partition(":")
     return getattr(importlib.import_module(module), name)
 
 
-def build_pool(config: Config, store: Store, environ: Mapping[str, str]) -> Pool:
+def build_pool(config: Config, store: Store) -> Pool:
     """Engines behind their gates, under one governor. Raises ModelMissing and ConfigError."""
     heap.tune()
-    policy = read_policy(config.memory, environ, config.source)
     governor = make_governor(
-        policy,
+        config.memory,
         ledger=store.root.parent / "memory.json",
         devices=_named(catalog.DEVICES),
         allocator=_named(catalog.ALLOCATOR)(),
@@ -111,7 +117,7 @@ def build_pool(config: Config, store: Store, environ: Mapping[str, str]) -> Pool
         pinned = config.engines[spec.job].pinned
         gates.append(
             Gate(
-                make_engine(_capped(spec, policy.max_new_tokens)),
+                _configured(config, spec),
                 governor,
                 queue_limit=config.server.queue_limit,
                 pinned=pinned,

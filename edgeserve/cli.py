@@ -1,23 +1,27 @@
 """The command ``edgeserve``: what can be typed, and how it ends.
 
 Each subcommand is a function of ``edgeserve.commands``, found through an import string so that ``--help`` is quick.
-Exit codes: 0 well, 1 something failed, 2 wrong usage or settings, 130 Ctrl-C, 141 nobody read the output.
+Exit codes (docs/configuration.md): 0 well, 1 something failed, 2 wrong usage or settings, 130 Ctrl-C, 141 nobody read
+the output.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import edgeserve
+from edgeserve import streams
 from edgeserve.commands import Call, PoolBuilder
 from edgeserve.errors import ConfigError, EdgeserveError, NotConfigured
 
+SERVE = "serve:serve"
 LEVELS = ("debug", "info", "warning", "error")
 DEVICES = ("auto", "cpu", "cuda", "metal")
 
@@ -27,8 +31,12 @@ def main(
     *,
     environ: Mapping[str, str] | None = None,
     build_pool: PoolBuilder | None = None,
+    on_begin: Callable[[], object] = lambda: None,
 ) -> int:
-    """Run one command; returns its exit code. ``build_pool`` lets tests run it on fake engines."""
+    """Run one command; returns its exit code. ``build_pool`` lets tests run it on fake engines.
+
+    ``on_begin`` is called when a command that can be interrupted is about to begin. The server handles signals itself.
+    """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # an answer may hold characters that the terminal has not
@@ -36,17 +44,26 @@ def main(
     module, _, function = args.run.partition(":")
     try:
         command = getattr(importlib.import_module(f"edgeserve.commands.{module}"), function)
+        if args.run != SERVE:
+            on_begin()
         code: int = command(Call(args, os.environ if environ is None else environ, build_pool))
-        sys.stdout.flush()
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
-    except BrokenPipeError:
-        # The interpreter flushes stdout once more when it ends; there must be something that takes it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 128 + signal.SIGPIPE
     except Exception as error:
-        return fail(error, debug=getattr(args, "log_level", None) == "debug")
-    return code
+        unwritten = streams.finish()
+        debug = getattr(args, "log_level", None) == "debug"
+        if unwritten is not None or isinstance(error, BrokenPipeError):
+            return unread(unwritten or error, debug)
+        return fail(error, debug=debug)
+    unwritten = streams.finish()
+    return code if unwritten is None else unread(unwritten, debug=False)
+
+
+def unread(error: Exception, debug: bool) -> int:
+    """The exit code of a command whose stdout takes nothing more."""
+    if isinstance(error, BrokenPipeError):
+        return 128 + signal.SIGPIPE
+    return fail(error, debug=debug)
 
 
 def fail(error: Exception, *, debug: bool) -> int:
@@ -55,13 +72,14 @@ def fail(error: Exception, *, debug: bool) -> int:
         import traceback
 
         traceback.print_exception(error)
-    if isinstance(error, OSError) and error.filename:
-        message = f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:
+        message = f"{error.filename or 'cannot read or write'}: {error.strerror}"
     elif isinstance(error, EdgeserveError | OSError):
         message = str(error)
     else:
         message = f"unforeseen {type(error).__name__}: {error}; --log-level debug shows where"
-    print(f"[ERROR] {' '.join(message.split())}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # stderr may be full or gone; the exit code tells as well
+        print(f"[ERROR] {' '.join(message.split())}", file=sys.stderr)
     return 2 if isinstance(error, ConfigError | NotConfigured) else 1
 
 
@@ -99,7 +117,7 @@ def _engine_options(parser: Parser, model_flag: str) -> None:
 
 
 def _serve(commands: Any) -> None:
-    parser = _command(commands, "serve", "serve:serve", "answer HTTP requests until Ctrl-C or SIGTERM")
+    parser = _command(commands, "serve", SERVE, "answer HTTP requests until Ctrl-C or SIGTERM")
     parser.add_argument("--host", help="address to listen on (127.0.0.1)")
     parser.add_argument("--port", type=int, help="port to listen on (8080); 0 takes a free one")
     parser.add_argument("--llm", metavar="NAME", help="model for chat")

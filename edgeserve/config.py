@@ -1,24 +1,24 @@
 """Settings: flags over ``EDGESERVE_*`` variables over models.toml over defaults, read once into frozen dataclasses.
 
-Every key is a field of one of the dataclasses below; its metadata names the variable and the bounds. A mistake
-is one ConfigError that says where it is, what it found and what was expected.
+Every key is a field of one of the dataclasses below, of the memory policy or of an engine's options; its metadata
+names the variable and the bounds (``edgeserve.settings``). A mistake is one ConfigError with its place.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
+import importlib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, get_type_hints
+from typing import Any
 
 from edgeserve.engine import ALL_JOBS, Device, Job
 from edgeserve.errors import ConfigError
-
-ENV_PREFIX = "EDGESERVE_"
+from edgeserve.memory.policy import MemoryPolicy, read_policy
+from edgeserve.settings import ENV_PREFIX, NO_FILE, Reader, Source, key, key_names, shorten
 
 KINDS: Mapping[Job, str] = MappingProxyType(
     {"llm": "chat", "vision": "vision", "asr": "transcribe", "tts": "speak", "embedding": "embed"}
@@ -26,17 +26,12 @@ KINDS: Mapping[Job, str] = MappingProxyType(
 """What each engine is asked for, in the words of ``when``."""
 
 
-def key(default: Any, *, env: str | None = None, low: float | None = None, choices: tuple[str, ...] = ()) -> Any:
-    """A setting: its default, its variable (without prefix), the smallest value or the words allowed."""
-    return field(default=default, metadata={"env": env, "low": low, "choices": choices})
-
-
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
     """[server]"""
 
     host: str = key("127.0.0.1", env="HOST")
-    port: int = key(8080, env="PORT", low=0)
+    port: int = key(8080, env="PORT", low=0, high=65_535)
     api_key: str = field(default="", repr=False, metadata={"env": "API_KEY", "low": None, "choices": ()})
     log_level: str = key("info", env="LOG_LEVEL", choices=("debug", "info", "warning", "error"))
     log_json: bool = key(False, env="LOG_JSON")
@@ -66,9 +61,9 @@ class EngineSettings:
     """[llm], [vision], [asr], [tts], [embedding]: one engine. ``options`` are the keys that belong to itself."""
 
     model: str = key("")
-    mmproj: str = key("")
-    device: Device = key("auto", choices=("auto", "cpu", "cuda", "metal"))
-    threads: int = key(0, low=0)
+    mmproj: str = key("", only=("vision",))
+    device: Device = key("auto")
+    threads: int = key(0, low=0, high=512)  # llama.cpp aborts beyond
     preload: bool = key(False)
     pinned: bool = key(False)
     when: tuple[str, ...] = key((), choices=tuple(KINDS.values()))
@@ -78,13 +73,14 @@ class EngineSettings:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All of it. ``memory`` holds the keys of [memory] as written; the governor's policy checks them."""
+    """All of it. ``source`` names the file for messages; ``written`` is the file, to find the line of a key."""
 
     server: ServerSettings = ServerSettings()
     residency: ResidencySettings = ResidencySettings()
-    memory: Mapping[str, object] = field(default_factory=dict)
+    memory: MemoryPolicy = field(default_factory=MemoryPolicy)
     engines: Mapping[Job, EngineSettings] = field(default_factory=dict)
     source: str = "defaults"
+    written: Source = NO_FILE
 
 
 STARTER: Mapping[Job, EngineSettings] = MappingProxyType(
@@ -108,6 +104,17 @@ ENGINE_VARIABLES: Mapping[str, tuple[Job, str]] = MappingProxyType(
 )
 """Variables (and flags of the same name) that name one engine's model: variable → (engine, key)."""
 
+OPTIONS: Mapping[Job, str] = MappingProxyType(
+    {
+        "llm": "engines.llama_options:LlamaOptions",
+        "vision": "engines.llama_options:LlamaOptions",
+        "asr": "engines.asr_options:AsrOptions",
+        "tts": "engines.tts_options:TtsOptions",
+        "embedding": "engines.llama_options:LlamaOptions",
+    }
+)
+"""Import strings of the keys that belong to the engines of a job."""
+
 SECTIONS = ("server", "residency", "memory", *ALL_JOBS)
 
 
@@ -118,17 +125,21 @@ def load(environ: Mapping[str, str], *, path: Path | None = None, flags: Mapping
     """
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     path = path or _named(environ) or _beside()
-    document = _parse(path) if path else {}
-    where = str(path) if path else "defaults"
-    reader = _Reader(environ, given, where, path.read_text(encoding="utf-8") if path else "")
+    source, document = _parse(path) if path else (NO_FILE, {})
+    reader = Reader(source, environ, given, tables())
     reader.known("", document, SECTIONS)
-    engines = {job: reader.engine(job, document.get(job)) for job in ALL_JOBS if job in document}
+    for name, table in document.items():
+        if not isinstance(table, dict):
+            raise ConfigError(f"{source.label(name)} must be a table, not {shorten(table)}")
+    engines = {job: _engine(reader, job, document[job]) for job in ALL_JOBS if job in document}
+    server = ServerSettings(**reader.read(ServerSettings, "server", document.get("server", {})))
     return Config(
-        server=reader.section(ServerSettings, "server", document.get("server", {})),
-        residency=reader.section(ResidencySettings, "residency", document.get("residency", {})),
-        memory=reader.table("memory", document.get("memory", {})),
-        engines=reader.overrides(engines if path else dict(STARTER)),
-        source=where,
+        server=server,
+        residency=ResidencySettings(**reader.read(ResidencySettings, "residency", document.get("residency", {}))),
+        memory=read_policy(document.get("memory", {}), environ, source, reader.tables),
+        engines=_overrides(reader, engines if path else dict(STARTER)),
+        source=source.name or "defaults",
+        written=source,
     )
 
 
@@ -138,8 +149,12 @@ def chains(engines: Mapping[Job, EngineSettings]) -> dict[str, tuple[Job, ...]]:
 
 
 def _named(environ: Mapping[str, str]) -> Path | None:
-    name = environ.get(ENV_PREFIX + "CONFIG")
-    return Path(name).expanduser() if name else None
+    if not (name := environ.get(ENV_PREFIX + "CONFIG")):
+        return None
+    try:
+        return Path(name).expanduser()
+    except RuntimeError as error:  # the home of somebody who is not there
+        raise ConfigError(f"{ENV_PREFIX}CONFIG = {name!r}: {error}; write the whole path") from None
 
 
 def _beside() -> Path | None:
@@ -147,143 +162,70 @@ def _beside() -> Path | None:
     return path if path.is_file() else None
 
 
-def _parse(path: Path) -> dict[str, Any]:
+def _parse(path: Path) -> tuple[Source, dict[str, Any]]:
+    """Read once, so that a pipe will do. A byte order mark is skipped."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+        return Source(str(path), text), tomllib.loads(text)
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file; expected the server's models.toml") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from None
-    except tomllib.TOMLDecodeError as error:
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}; expected the server's models.toml") from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise ConfigError(f"{path}, line {line}: not valid UTF-8; save the file as UTF-8 text") from None
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError, numbers of thousands of digits, deep nesting
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    environ: Mapping[str, str]
-    flags: Mapping[str, object]
-    where: str
-    text: str
-
-    def section(self, kind: type[Any], name: str, value: object) -> Any:
-        table = self.table(name, value)
-        self.known(name, table, [one.name for one in dataclasses.fields(kind)])
-        return kind(**self._values(kind, name, table))
-
-    def engine(self, job: Job, value: object) -> EngineSettings:
-        """An engine's keys; those that the server does not know are the engine's own options."""
-        table = self.table(job, value)
-        names = [one.name for one in dataclasses.fields(EngineSettings)]
-        if not table.get("model"):
-            raise ConfigError(f'{self.where}: [{job}] names no model; expected a line such as model = "…"')
-        options = {name: item for name, item in table.items() if name not in names}
-        settings = EngineSettings(**self._values(EngineSettings, job, table), options=options)
-        if KINDS[job] in settings.when:
-            place = f"{self._place('when')}: [{job}] when = {KINDS[job]!r}"
-            raise ConfigError(f"{place}: that request heats [{job}] anyway; name another kind")
-        return settings
-
-    def table(self, name: str, value: object) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            raise ConfigError(f"{self._place(name)}: [{name}] must be a table, not {value!r}")
-        return value
-
-    def known(self, section: str, table: Mapping[str, object], names: list[str] | tuple[str, ...]) -> None:
-        for name in table:
-            if name not in names:
-                near = difflib.get_close_matches(name, names, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"expected one of: {', '.join(names)}"
-                place = f"[{section}] {name}" if section else f"[{name}]"
-                raise ConfigError(f"{self._place(name)}: {place} is not a known setting; {hint}")
-
-    def overrides(self, engines: dict[Job, EngineSettings]) -> Mapping[Job, EngineSettings]:
-        """Models named by flags or variables, and the device for all engines."""
-        for variable, (job, name) in ENGINE_VARIABLES.items():
-            value = self._given(variable)
-            if value:
-                base = engines.get(job, EngineSettings())
-                # Options written for another model do not fit this one.
-                options = base.options if name != "model" or base.model == value else {}
-                changed: dict[str, Any] = {name: str(value), "options": options}
-                engines[job] = dataclasses.replace(base, **changed)
-        if "vision" in engines and not engines["vision"].model:
-            raise ConfigError("mmproj is given without a vision model; name it with --vlm-model")
-        if device := self._given("DEVICE"):
-            _check(f"{ENV_PREFIX}DEVICE", device, str, _field(EngineSettings, "device").metadata)
-            engines = {job: dataclasses.replace(one, device=device) for job, one in engines.items()}
-        if preload := self._given("PRELOAD"):
-            jobs = set(engines) if preload == "all" else {name.strip() for name in str(preload).split(",")}
-            if not jobs <= set(engines):
-                served = ", ".join(engines)
-                raise ConfigError(f"{ENV_PREFIX}PRELOAD = {preload!r}: expected all, or a list of {served}")
-            engines = {job: dataclasses.replace(one, preload=job in jobs) for job, one in engines.items()}
-        return MappingProxyType(engines)
-
-    def _given(self, variable: str) -> Any:
-        """A flag, else its variable; None when neither is given."""
-        return self.flags.get(variable, self.environ.get(ENV_PREFIX + variable))
-
-    def _values(self, kind: type[Any], section: str, table: Mapping[str, Any]) -> dict[str, Any]:
-        hints = get_type_hints(kind)
-        values = {}
-        for one in dataclasses.fields(kind):
-            if not one.metadata:
-                continue
-            expected = hints[one.name]
-            variable = one.metadata["env"]
-            if variable and variable in self.flags:
-                place, value = f"--{variable.lower().replace('_', '-')}", self.flags[variable]
-            elif variable and ENV_PREFIX + variable in self.environ:
-                place = ENV_PREFIX + variable
-                value = _from_text(place, self.environ[place], expected)
-            elif one.name in table:
-                place, value = f"{self._place(one.name)}: [{section}] {one.name}", table[one.name]
-            else:
-                continue
-            values[one.name] = _check(place, value, expected, one.metadata)
-        return values
-
-    def _place(self, name: str) -> str:
-        """The file, and the line on which a key or table of that name first stands."""
-        for number, line in enumerate(self.text.splitlines(), start=1):
-            if line.split("=")[0].strip().strip("[]\"'") == name:
-                return f"{self.where}, line {number}"
-        return self.where
+def tables() -> dict[str, list[str]]:
+    """Names of the known keys, by table."""
+    known = {"server": ServerSettings, "residency": ResidencySettings, "memory": MemoryPolicy}
+    served = {name: key_names(kind, name) for name, kind in known.items()}
+    return served | {job: key_names(EngineSettings, job) + key_names(options_of(job), job) for job in ALL_JOBS}
 
 
-def _field(kind: type[Any], name: str) -> dataclasses.Field[Any]:
-    return next(one for one in dataclasses.fields(kind) if one.name == name)
+def options_of(job: Job) -> type[Any]:
+    """The dataclass of the keys that belong to the engines of a job."""
+    module, _, name = OPTIONS[job].partition(":")
+    kind: type[Any] = getattr(importlib.import_module(module), name)
+    return kind
 
 
-def _from_text(place: str, text: str, expected: Any) -> object:
-    """A variable's text as the type that its key has."""
-    words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
-    if expected is bool:
-        if text.lower() not in words:
-            raise ConfigError(f"{place} = {text!r}: expected true or false")
-        return words[text.lower()]
-    if expected in (int, float):
-        try:
-            return expected(text)
-        except ValueError:
-            raise ConfigError(f"{place} = {text!r}: expected {_NAMES[expected]}") from None
-    return text
+def _engine(reader: Reader, job: Job, table: dict[str, Any]) -> EngineSettings:
+    """An engine's table. Options are checked, and handed on as written: the engine adds those of its model."""
+    reader.known(job, table, reader.tables[job])
+    if not table.get("model"):
+        raise ConfigError(f'{reader.source.label(job)} names no model; expected a line such as model = "…"')
+    names = key_names(options_of(job), job)
+    options = {name: item for name, item in table.items() if name in names}
+    reader.values(options_of(job), job, options)
+    settings = EngineSettings(**reader.values(EngineSettings, job, table), options=options)
+    if KINDS[job] in settings.when:
+        label = f"{reader.source.label(job, 'when')} = {KINDS[job]!r}"
+        raise ConfigError(f"{label}: that request heats [{job}] anyway; name another kind")
+    return settings
 
 
-_NAMES = {int: "a whole number", float: "a number", str: "a text in quotes", bool: "true or false"}
-
-
-def _check(place: str, value: object, expected: Any, bounds: Mapping[str, Any]) -> object:
-    if expected == tuple[str, ...]:
-        items = value if isinstance(value, list) else [value]
-        return tuple(_check(place, item, str, bounds) for item in items)
-    plain = expected if expected in _NAMES else str
-    if plain is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if not isinstance(value, plain) or (plain is int and isinstance(value, bool)):
-        raise ConfigError(f"{place} = {value!r}: expected {_NAMES[plain]}")
-    if bounds["choices"] and value not in bounds["choices"]:
-        raise ConfigError(f"{place} = {value!r}: expected one of {', '.join(bounds['choices'])}")
-    if bounds["low"] is not None and value < bounds["low"]:
-        raise ConfigError(f"{place} = {value!r}: expected at least {bounds['low']:g}")
-    return value
+def _overrides(reader: Reader, engines: dict[Job, EngineSettings]) -> Mapping[Job, EngineSettings]:
+    """Models named by flags or variables, and the device for all engines."""
+    for variable, (job, name) in ENGINE_VARIABLES.items():
+        if (found := reader.given(variable)) and found[1]:
+            base, value = engines.get(job, EngineSettings()), reader.checked(found, EngineSettings, name)
+            # Options written for another model do not fit this one.
+            options = base.options if name != "model" or base.model == value else {}
+            changed: dict[str, Any] = {name: value, "options": options}
+            engines[job] = dataclasses.replace(base, **changed)
+    if "vision" in engines and not engines["vision"].model:
+        label = (reader.given("MMPROJ") or ("mmproj", None))[0]
+        raise ConfigError(f"{label} is given without a vision model; name it with --vlm-model")
+    if found := reader.given("DEVICE"):
+        device = reader.checked(found, EngineSettings, "device")
+        engines = {job: dataclasses.replace(one, device=device) for job, one in engines.items()}
+    if found := reader.given("PRELOAD"):
+        label, preload = found
+        jobs = set(engines) if preload == "all" else {name.strip() for name in str(preload).split(",")}
+        if not jobs <= set(engines):
+            raise ConfigError(f"{label} = {preload!r}: expected all, or a list of {', '.join(engines)}")
+        engines = {job: dataclasses.replace(one, preload=job in jobs) for job, one in engines.items()}
+    return MappingProxyType(engines)

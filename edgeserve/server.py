@@ -1,14 +1,16 @@
-"""The server process: Uvicorn on one socket, ended cleanly by SIGTERM or Ctrl-C."""
+"""The server process: Uvicorn on one socket, ended cleanly by SIGTERM, Ctrl-C or the end of its terminal."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -17,7 +19,8 @@ from starlette.applications import Starlette
 from edgeserve import app, logs
 from edgeserve.config import Config
 from edgeserve.engine import Job
-from edgeserve.errors import ConfigError, EdgeserveError
+from edgeserve.errors import ConfigError, EdgeserveError, ShuttingDown
+from edgeserve.hangup import has_terminal
 from edgeserve.live.window import FRAME_BYTES, MAX_PUSH_BYTES
 from edgeserve.pool import Pool
 from edgeserve.store import Store
@@ -26,20 +29,20 @@ log = logging.getLogger("edgeserve.server")
 
 LAST_WORDS_SECONDS = 5.0
 """What streams get after the drain time to tell their clients that they were cut."""
+HURRY_SECONDS = 1.0
+"""What they get after a second Ctrl-C, before their connections are dropped."""
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 MAX_CONNECTIONS = 512
 """Open connections beyond which new ones are answered 503 at once."""
 
 
-def serve(
-    config: Config, store: Store, environ: Mapping[str, str], on_ready: Callable[[str], None] = lambda address: None
-) -> int:
+def serve(config: Config, store: Store, on_ready: Callable[[str], None] = lambda address: None) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code. ``on_ready`` gets the address once requests are taken.
 
     Raises ConfigError when the address cannot be bound, and whatever building and mapping the engines raises.
     """
     logs.configure(config.server.log_level, as_json=config.server.log_json)
-    pool = app.build_pool(config, store, environ)
+    pool = app.build_pool(config, store)
     if config.server.host not in LOOPBACK and not config.server.api_key:
         log.warning("listening on %s without api_key: whoever reaches this machine can use it", config.server.host)
     listener = listen(config.server.host, config.server.port)
@@ -48,7 +51,7 @@ def serve(
     server.on_ready = lambda: on_ready(address(listener))
     with contextlib.closing(listener):
         asyncio.run(server.serve(sockets=[listener]))
-    return 0 if server.started else 1
+    return 0 if server.started else 128 + server.told
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -58,11 +61,13 @@ def listen(host: str, port: int) -> socket.socket:
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        host.encode()  # or a host of other bytes would be a TypeError
         listener.bind((host, port))
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # a host that is no name is a matter of encoding
         listener.close()
+        reason = error.strerror if isinstance(error, OSError) else "this is no name of a host"
         raise ConfigError(
-            f"cannot listen on {host} port {port}: {error.strerror}; choose another with --port, or 0 for a free one"
+            f"cannot listen on {host} port {port}: {reason}; choose another with --port, or 0 for a free one"
         ) from None
     return listener
 
@@ -103,16 +108,28 @@ class Server(uvicorn.Server):
         self._pool = pool
         self._drain_seconds = drain_seconds
         self._preload = preload
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._terminal = self._hurried = False
+        self.told: int = signal.SIGTERM
+        """The signal that ended the server."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Map the models, then take requests. Raises what mapping raises: not in the lifespan, which would log it
         as a traceback."""
+        self._loop = asyncio.get_running_loop()
         try:
             await self._pool.start(self._preload)
         except EdgeserveError:
             await self._pool.stop()
             raise
-        await super().startup(sockets)
+        if self.should_exit:  # it was told to end before it served anything
+            await self._pool.stop()
+            return
+        try:
+            await super().startup(sockets)
+        except OSError as error:  # another server began to listen while models were mapped
+            await self.lifespan.shutdown()
+            raise ConfigError(f"cannot listen: {error.strerror}; choose another with --port, or 0") from None
         if self.started:
             self.on_ready()
 
@@ -122,13 +139,46 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
         await drain
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The first signal drains, Ctrl-C meanwhile cuts the answers under way, and one more kills the process."""
+        if self.should_exit and sig == signal.SIGINT:
+            # While models are mapped nothing has been promised to anybody.
+            if self._hurried or not self.started or self._loop is None:
+                os._exit(128 + sig)
+            self._hurried = True
+            self._loop.call_soon_threadsafe(self._hurry)
+        self.should_exit, self.told = True, sig
+
+    def handle_hangup(self, sig: int, frame: FrameType | None) -> None:
+        """The end of the terminal that the server was started from ends the server; any other SIGHUP does not."""
+        if self._terminal and not has_terminal():
+            self.handle_exit(signal.SIGTERM, frame)
+        elif self._loop is not None:
+            text = "SIGHUP changes nothing: settings are read once; end the server with SIGTERM and start it again"
+            self._loop.call_soon_threadsafe(log.info, text)
+
+    def _hurry(self) -> None:
+        """Cut the answers under way, and drop the connections of clients that do not read the last words."""
+        for gate in self._pool.gates.values():
+            gate.abort(ShuttingDown("the server was told to end at once"))
+        asyncio.get_running_loop().call_later(HURRY_SECONDS, self._drop)
+
+    def _drop(self) -> None:
+        for connection in list(self.server_state.connections):
+            if connection.transport is not None:
+                connection.transport.abort()
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         if threading.current_thread() is not threading.main_thread():  # signals reach the main thread only
             yield
             return
         # Uvicorn raises the signal once more after a clean shutdown, and the process would end with -15.
-        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        handlers = {signal.SIGINT: self.handle_exit, signal.SIGTERM: self.handle_exit}
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup has it ignored
+            handlers[signal.SIGHUP] = self.handle_hangup
+        self._terminal = has_terminal()
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
             yield
         finally:

@@ -41,7 +41,7 @@ def prepare(spec: ModelSpec, tell: Callable[[int, int], None]) -> None:
 
 def _prepared(spec: ModelSpec) -> Iterator[Prepared]:
     """Whisper's graphs in order; nothing for the families of onnx-asr."""
-    graphs = whisper_files.graphs(spec) if "family" not in spec.options else ()
+    graphs = whisper_files.graphs(spec) if not spec.options.get("family") else ()
     return (prepared(path, data=data, device=spec.device) for path, data in graphs)
 
 
@@ -70,7 +70,7 @@ class OnnxSpeechToText:
     """
 
     def __init__(self, spec: ModelSpec) -> None:
-        if "family" not in spec.options:
+        if not spec.options.get("family"):
             whisper_files.check(spec)
         self.spec = spec
         self._model: Model | None = None
@@ -109,7 +109,7 @@ class OnnxSpeechToText:
     def _shape(self) -> dict[str, Any]:
         """What Whisper's configuration says; nothing before it is pulled, or of another family."""
         config = self.spec.files.get("config")
-        if "family" in self.spec.options or config is None or not config.is_file():
+        if self.spec.options.get("family") or config is None or not config.is_file():
             return {}
         return whisper_files.shape(config)
 
@@ -120,7 +120,7 @@ class OnnxSpeechToText:
 
     def prefetch_files(self) -> Iterable[Path]:
         """What is read on the way up: graphs as prepared rather than as pulled."""
-        if not set(whisper_files.PARTS) <= set(self.spec.files) or "family" in self.spec.options:
+        if not set(whisper_files.PARTS) <= set(self.spec.files) or self.spec.options.get("family"):
             return self.spec.files.values()
         own = [path for role, path in self.spec.files.items() if role in ("config", "tokenizer", "vad")]
         graphs = whisper_files.graphs(self.spec)
@@ -132,7 +132,7 @@ class OnnxSpeechToText:
         model_files.require(self.spec.files.values())
         ort.load()  # what the runtime itself takes stays when the model goes
         before = pages.private_bytes()
-        self._model = self._family() if "family" in self.spec.options else self._whisper()
+        self._model = self._family() if self.spec.options.get("family") else self._whisper()
         ort.release()
         self._private = max(0, pages.private_bytes() - before)
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from edgeserve.errors import ConfigError
+from edgeserve.settings import Reader, key
 
-KINDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+CHAT = ("llm", "vision")
+"""Tables of the engines that write answers."""
+DEFAULT_CONTEXT = 2048
+SHARES = "a list of shares, none below 0 and not all 0, such as [3, 1]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,44 +46,30 @@ class LlamaOptions:
     ``pooled``, which is no key: the context makes vectors of whole texts, as the model was trained to.
     """
 
-    context: int = 2048
-    parallel: int = 4
-    max_new_tokens: int = 4096
-    temperature: float = 0.7
-    top_p: float = 0.95
-    top_k: int = 40
-    min_p: float = 0.05
-    repeat_penalty: float = 1.0
-    system: str = ""
-    kv_type: Literal["f16", "q8_0", "q4_0"] = "f16"
-    window: Literal["sliding", "full"] = "sliding"
-    flash_attention: Literal["auto", "on", "off"] = "auto"
-    threads_batch: int = 0
-    gpu_layers: int = -1
-    split_mode: Literal["layer", "row", "none"] = "layer"
-    main_gpu: int = 0
-    tensor_split: tuple[float, ...] = ()
-    repack: Literal["auto", "on", "off"] = "auto"
-    prefix_cache_mb: int = 64
-    prefix_cache_disk_mb: int = 0
-    prefix_cache_dir: str = ""
-    image_max_tokens: int = 0
-    image_min_tokens: int = 0
+    context: int = key(DEFAULT_CONTEXT, low=64, special={0: "as many as memory allows"})
+    parallel: int = key(4, low=1, high=256)  # LLAMA_MAX_SEQ
+    max_new_tokens: int = key(4096, low=1, high=1_000_000, only=CHAT)
+    temperature: float = key(0.7, low=0, high=2, only=CHAT)
+    top_p: float = key(0.95, low=0, high=1, only=CHAT)
+    top_k: int = key(40, low=0, high=100_000, only=CHAT)
+    min_p: float = key(0.05, low=0, high=1, only=CHAT)
+    repeat_penalty: float = key(1.0, low=0.01, high=10, only=CHAT)  # llama.cpp divides by it
+    system: str = key("", only=CHAT)
+    kv_type: Literal["f16", "q8_0", "q4_0"] = key("f16")
+    window: Literal["sliding", "full"] = key("sliding")
+    flash_attention: Literal["auto", "on", "off"] = key("auto")
+    threads_batch: int = key(0, low=0, high=512)  # GGML_MAX_N_THREADS
+    gpu_layers: int = key(-1, low=0, special={-1: "all"})
+    split_mode: Literal["layer", "row", "none"] = key("layer")
+    main_gpu: int = key(0, low=0)
+    tensor_split: tuple[float, ...] = key((), low=0, words=SHARES)
+    repack: Literal["auto", "on", "off"] = key("auto")
+    prefix_cache_mb: int = key(64, low=0)
+    prefix_cache_disk_mb: int = key(0, low=0)
+    prefix_cache_dir: str = key("")
+    image_max_tokens: int = key(0, low=0, only=("vision",))
+    image_min_tokens: int = key(0, low=0, only=("vision",))
     pooled: bool = False
-
-
-DEFAULT_CONTEXT = 2048
-CHOICES = {
-    "kv_type": ("f16", "q8_0", "q4_0"),
-    "window": ("sliding", "full"),
-    "repack": ("auto", "on", "off"),
-    "flash_attention": ("auto", "on", "off"),
-    "split_mode": ("layer", "row", "none"),
-}
-LEAST_CONTEXT = 64
-LOWEST = {"context": 0, "parallel": 1, "max_new_tokens": 1, "repeat_penalty": 0.01}
-LOWEST |= dict.fromkeys(("temperature", "top_p", "top_k", "min_p", "threads_batch", "main_gpu"), 0)
-LOWEST |= dict.fromkeys(("prefix_cache_mb", "prefix_cache_disk_mb", "image_max_tokens", "image_min_tokens"), 0)
 
 
 def context_size(options: LlamaOptions, trained: int) -> int:
@@ -92,48 +80,19 @@ def context_size(options: LlamaOptions, trained: int) -> int:
 
 def read_options(job: str, given: Mapping[str, object]) -> LlamaOptions:
     """Raises ConfigError naming the key."""
-    fields = {one.name: one for one in dataclasses.fields(LlamaOptions) if one.name != "pooled"}
-    values: dict[str, object] = {"pooled": job == "embedding"}
-    for name, value in given.items():
-        if name not in fields:
-            raise ConfigError(f"[{job}] {name} is not a known setting; expected one of: {', '.join(fields)}")
-        try:
-            values[name] = _checked(name, value, type(fields[name].default))
-        except ValueError as error:
-            raise ConfigError(f"[{job}] {name} = {value!r}: expected {error}") from None
-    options = dataclasses.replace(LlamaOptions(), **values)  # type: ignore[arg-type]
+    options = LlamaOptions(**Reader().read(LlamaOptions, job, given), pooled=job == "embedding")
+    if options.tensor_split and not any(options.tensor_split):
+        raise ConfigError(f"[{job}] tensor_split = {given['tensor_split']}: expected {SHARES}", param="tensor_split")
     if options.kv_type != "f16" and options.flash_attention == "off":
         raise ConfigError(
             f'[{job}] kv_type = "{options.kv_type}" needs flash attention, which flash_attention = "off" forbids: '
-            'set flash_attention = "auto", or kv_type = "f16"'
+            'set flash_attention = "auto", or kv_type = "f16"',
+            param="kv_type",
+        )
+    if options.image_max_tokens and options.image_min_tokens > options.image_max_tokens:
+        raise ConfigError(
+            f"[{job}] image_min_tokens = {options.image_min_tokens}: expected at most image_max_tokens, "
+            f"{options.image_max_tokens}",
+            param="image_min_tokens",
         )
     return options
-
-
-def _checked(name: str, value: object, kind: type) -> object:
-    """The value as its field holds it. Raises ValueError saying what was expected."""
-    if kind is tuple:
-        return _shares(value)
-    if kind is float and type(value) is int:
-        value = float(value)
-    if type(value) is not kind:
-        raise ValueError(KINDS[kind])
-    if name in CHOICES and value not in CHOICES[name]:
-        raise ValueError(f"one of {', '.join(CHOICES[name])}")
-    # Written so that a NaN, which no comparison holds for, is refused too.
-    if name in LOWEST and isinstance(value, int | float) and not value >= LOWEST[name]:
-        raise ValueError(f"at least {LOWEST[name]}")
-    if name == "context" and 0 < int(str(value)) < LEAST_CONTEXT:
-        raise ValueError(f"at least {LEAST_CONTEXT}, or 0 for as many as memory allows")
-    return value
-
-
-def _shares(value: object) -> tuple[float, ...]:
-    """Of each accelerator. Raises ValueError."""
-    expected = "a list of shares, none below 0 and not all 0, such as [3, 1]"
-    if not isinstance(value, list | tuple) or not all(type(one) in (int, float) for one in value):
-        raise ValueError(expected)
-    shares = tuple(map(float, value))
-    if shares and not (all(0 <= one < math.inf for one in shares) and any(shares)):
-        raise ValueError(expected)
-    return shares

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
-from edgeserve.errors import EngineFailure, InvalidRequest
+from edgeserve.errors import ConfigError, EngineFailure, InvalidRequest
 from edgeserve.messages import AudioEvent, SpeakRequest
 from engines import model_files, onnx_prepare, ort, pages, tts_hibari, tts_kokoro, tts_phonemes, tts_piper
 
@@ -108,7 +108,7 @@ def _prepared(spec: ModelSpec, family: type[Family], accents: Collection[bool]) 
 
 
 def _family_name(spec: ModelSpec) -> str:
-    return str(spec.options.get("family", "hibari"))
+    return str(spec.options.get("family") or "hibari")
 
 
 def _family(spec: ModelSpec) -> type[Family]:
@@ -140,6 +140,7 @@ class OnnxTextToSpeech:
         self._private = 0
         # Answers that have their turns one after the other may still read and compute ahead beside each other.
         self._reading, self._computing = threading.Lock(), threading.Lock()
+        self._check_voice()
 
     @property
     def rung(self) -> Rung:
@@ -177,17 +178,26 @@ class OnnxTextToSpeech:
         others = [path for path in files if path not in graphs]
         return [*made, *others, *tts_phonemes.table_files(_folder(self.spec), family.accents(self.spec))]
 
-    def _check(self, voices: Collection[str]) -> None:
-        model_files.require(self.spec.files.values())
-        default = self.spec.options.get("voice")
-        if default is not None and not set(_family(self.spec).parts(str(default))) <= set(voices):
-            raise EngineFailure(f"{self.spec.name} has no voice {default!r}; voices: {', '.join(voices)}")
+    def _check_voice(self) -> None:
+        """Raises ConfigError for a default voice that the model lacks. Reads at most a small file."""
+        default, family = self.spec.options.get("voice"), FAMILIES.get(_family_name(self.spec))
+        if not default or family is None:
+            return
+        try:
+            voices, parts = family.voices(self.spec), set(family.parts(str(default)))
+        except InvalidRequest as error:
+            raise ConfigError(f"[tts] voice: {error.message}", param="voice") from None
+        except EngineFailure:
+            return  # a damaged file, which opening tells
+        if voices and not parts <= set(voices):
+            text = f"[tts] voice = {default!r}: {self.spec.name} has no such voice; voices: {', '.join(voices)}"
+            raise ConfigError(text, param="voice")
 
     def open(self) -> None:
         if self._voice is not None:
             return
         family, folder = _family(self.spec), _folder(self.spec)
-        self._check(family.voices(self.spec))
+        model_files.require(self.spec.files.values())
         family.load(self.spec)
         ort.release()
         before = pages.private_bytes()
@@ -218,7 +228,7 @@ class OnnxTextToSpeech:
         names = known.voices(self.spec) if known else []
         if not names:
             return ()
-        default = str(self.spec.options.get("voice", names[0]))
+        default = str(self.spec.options.get("voice") or names[0])
         return (default, *(name for name in names if name != default))
 
     def speak(self, request: SpeakRequest, cancel: Cancel) -> Iterator[AudioEvent]:

@@ -24,7 +24,10 @@ VNNI = {"avx512_vnni", "avx_vnni"}
 def check(spec: ModelSpec) -> None:
     """Raises ConfigError for a ``quantization`` that Whisper does not have."""
     if (value := spec.options.get("quantization", "auto")) not in CHOICES:
-        raise ConfigError(f"[{spec.job}] quantization = {value!r}: expected one of {', '.join(CHOICES)} for Whisper")
+        raise ConfigError(
+            f"[{spec.job}] quantization = {value!r}: expected one of {', '.join(CHOICES)} for Whisper",
+            param="quantization",
+        )
 
 
 def graphs(spec: ModelSpec) -> Iterator[tuple[Path, list[Path]]]:

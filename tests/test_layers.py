@@ -17,7 +17,7 @@ HTTP = {"starlette", "uvicorn", "httpx", "openai", "websockets"}
 HEAVY = RUNTIMES | {"av", "numpy", "onnx", "huggingface_hub", "jinja2"}
 
 LEAVES = {"edgeserve.errors", "edgeserve.messages"}
-CONTRACT = LEAVES | {"edgeserve.engine"}
+CONTRACT = LEAVES | {"edgeserve.engine", "edgeserve.settings"}
 
 ARROWS: dict[str, set[str]] = {
     "edgeserve.errors": set(),
@@ -25,7 +25,8 @@ ARROWS: dict[str, set[str]] = {
     "edgeserve.messages": {"edgeserve.sound"},
     "edgeserve.logs": set(),
     "edgeserve.engine": {"edgeserve.messages"},
-    "edgeserve.config": {"edgeserve.engine", "edgeserve.errors"},
+    "edgeserve.settings": {"edgeserve.errors"},
+    "edgeserve.config": CONTRACT | {"edgeserve.memory.policy"},
     "edgeserve.reporting": set(),
     "edgeserve.disk": set(),
     "edgeserve.needs": set(),
@@ -84,7 +85,7 @@ ARROWS: dict[str, set[str]] = {
 """What each room may import of ours. Rooms that stand above all others (app, server, cli, doctor) are not listed."""
 
 ABOVE = {"edgeserve", "edgeserve.app", "edgeserve.server", "edgeserve.cli", "edgeserve.doctor", "edgeserve.terminal"}
-ABOVE |= {"edgeserve.__main__", "edgeserve.missing"}
+ABOVE |= {"edgeserve.__main__", "edgeserve.missing", "edgeserve.streams", "edgeserve.hangup"}
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import os
 from collections.abc import Iterator
 
 import numpy
@@ -26,7 +25,7 @@ def server(store: Store) -> Iterator[Running]:
     settings = config.load({})
     store.pull(settings.engines["asr"].model)
     only = dataclasses.replace(settings, engines={"asr": settings.engines["asr"]})
-    with serving(app.build_pool(only, store, os.environ)) as running:
+    with serving(app.build_pool(only, store)) as running:
         yield running
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ GREEDY: Any = {"temperature": 0, "max_completion_tokens": 12}
 def served(store: Store, pulled: Callable[[str], Mapping[str, Path]]) -> Iterator[Running]:
     pulled("smollm2-135m-instruct")
     settings = EngineSettings(model="smollm2-135m-instruct", options={"context": 512})
-    with serving(app.build_pool(Config(engines={"llm": settings}), store, os.environ)) as running:
+    with serving(app.build_pool(Config(engines={"llm": settings}), store)) as running:
         yield running
 
 

@@ -46,7 +46,8 @@ class Call:
         from edgeserve import config
 
         given = {name.upper(): getattr(self.args, name, None) for name in FLAGS}
-        return config.load(self.environ, path=Path(self.args.config) if self.args.config else None, flags=given)
+        named = self.args.config
+        return config.load(self.environ, path=None if named is None else Path(named), flags=given)
 
     def store(self, config: Config) -> Store:
         """Where models lie: models_dir of the settings, else the user's data folder."""
@@ -61,4 +62,4 @@ class Call:
             return self.build_pool(config)
         from edgeserve import app
 
-        return app.build_pool(config, self.store(config), self.environ)
+        return app.build_pool(config, self.store(config))

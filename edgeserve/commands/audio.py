@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgeserve.commands import Call
+from edgeserve.commands.output import check_output, write_output
 from edgeserve.commands.session import open_session
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import SegmentEvent, TranscribeEvent, TranscribeRequest
@@ -45,11 +46,8 @@ def transcribe(call: Call) -> int:
         print()
         return 0
     text = transcript.end().decode().rstrip() + "\n"
-    if args.output == "-":
-        sys.stdout.write(text)
-    else:
-        # Written when all of it is there: a file that exists is whole.
-        Path(args.output).write_text(text, encoding="utf-8")
+    # Written when all of it is there: a file that exists is whole.
+    write_output(args.output, text.encode())
     return 0
 
 
@@ -57,8 +55,7 @@ def _form(named: str | None, output: str) -> str:
     """The one named, else that of the file's ending; told before the work is done, not after."""
     if output == "-":
         return named or "text"
-    if not Path(output).absolute().parent.is_dir():
-        raise InvalidRequest(f"-o {output}: there is no such directory")
+    check_output(output)
     form = named or ENDINGS.get(Path(output).suffix.lower())
     if form is None:
         raise InvalidRequest(f"-o {output}: end the name in {', '.join(ENDINGS)}, or choose with --format")

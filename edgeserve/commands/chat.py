@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from edgeserve import streams
 from edgeserve.commands import Call
 from edgeserve.commands.session import Session, open_session
 from edgeserve.errors import EdgeserveError, InvalidRequest
@@ -18,9 +19,11 @@ def chat(call: Call) -> int:
     talks = call.args.prompt is None and is_terminal(sys.stdin) and is_terminal(sys.stdout)
     prompt = call.args.prompt
     if prompt is None and not talks:
-        prompt = sys.stdin.read().strip()  # echo and here-documents end lines; a small model minds
+        prompt = streams.read_text("prompt").strip()  # echo and here-documents end lines; a small model minds
     if prompt is not None and not prompt.strip():
         raise InvalidRequest("the prompt is empty", param="prompt")
+    for text, what in ((prompt, "prompt"), (call.args.system, "--system")):
+        streams.check_text(text or "", what)
     with open_session(call, "llm") as session:
         conversation = Conversation(session, call.args.system, call.args.max_tokens)
         if prompt is None:
@@ -35,7 +38,7 @@ def vision(call: Call) -> int:
     from edgeserve.api.limits import Limits
 
     image = check_image(Path(call.args.image).read_bytes(), Limits(), call.args.image)
-    parts = (image, TextPart(call.args.prompt))
+    parts = (image, TextPart(streams.check_text(call.args.prompt, "prompt")))
     with open_session(call, "vision") as session:
         answer(session, ChatRequest((Message("user", parts),), max_tokens=call.args.max_tokens))
     return 0
@@ -94,6 +97,9 @@ def converse(conversation: Conversation) -> None:
         except KeyboardInterrupt:
             print()
             continue
+        except UnicodeDecodeError:
+            print("[ERROR] the line is not UTF-8 text", file=sys.stderr)
+            continue
         if line == "/exit":
             return
         if line == "/reset":
@@ -106,7 +112,7 @@ def converse(conversation: Conversation) -> None:
 
 def _turn(conversation: Conversation, line: str) -> None:
     try:
-        conversation.say(line)
+        conversation.say(streams.check_text(line, "the line"))
     except KeyboardInterrupt:
         print(" (stopped)")
     except EdgeserveError as error:

@@ -17,7 +17,6 @@ from edgeserve.doctor import Facts, Finding, Model
 from edgeserve.engine import Job
 from edgeserve.errors import ConfigError, ModelMissing, NotFound, StoreError
 from edgeserve.machine import Machine
-from edgeserve.memory.policy import MemoryPolicy, read_policy
 from edgeserve.store import Store, expanded
 from edgeserve.terminal import human_size, table
 
@@ -32,17 +31,13 @@ def doctor(call: Call) -> int:
 
 def collect(call: Call) -> Facts:
     """Wrong settings are a finding, not the end: everything else is looked at all the same."""
-    policy, error = MemoryPolicy(), None
+    error = None
     try:
         config = call.config()
     except ConfigError as wrong:
         config, error = Config(source=call.args.config or "models.toml"), str(wrong)
-    try:
-        policy = read_policy(config.memory, call.environ, config.source)
-    except ConfigError as wrong:
-        error = error or str(wrong)
     store = call.store(config)
-    readings = machine.read(store.root, policy, call.environ)
+    readings = machine.read(store.root, config.memory, call.environ)
     return Facts(readings, tuple(models(config, store)), config.source, error)
 
 

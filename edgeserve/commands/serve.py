@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 from collections.abc import Iterator
 
 import edgeserve
+from edgeserve import streams
 from edgeserve.commands import Call
 from edgeserve.config import Config
 
@@ -19,9 +21,11 @@ def serve(call: Call) -> int:
     config = call.config()
 
     def on_ready(address: str) -> None:
-        print("\n".join(greeting(config, address)), flush=True)
+        with contextlib.suppress(OSError):  # nobody needs to read it: a full disk or a closed pipe stops no server
+            print("\n".join(greeting(config, address)), flush=True)
+        streams.finish()
 
-    return server.serve(config, call.store(config), call.environ, on_ready)
+    return server.serve(config, call.store(config), on_ready)
 
 
 def greeting(config: Config, address: str) -> Iterator[str]:

@@ -6,9 +6,11 @@ import sys
 from pathlib import Path
 from typing import Protocol
 
+from edgeserve import streams
 from edgeserve.api.speech import SpeechStream, WavBody
 from edgeserve.audio.encode import FORMS
 from edgeserve.commands import Call
+from edgeserve.commands.output import check_output, write_output
 from edgeserve.commands.player import Player
 from edgeserve.commands.session import open_session
 from edgeserve.errors import EngineFailure, InvalidRequest
@@ -35,7 +37,7 @@ class Target(Protocol):
 
 def speak(call: Call) -> int:
     args = call.args
-    text = sys.stdin.read() if args.text == "-" else args.text
+    text = streams.read_text("text") if args.text == "-" else streams.check_text(args.text, "text")
     if not text.strip():
         raise InvalidRequest("the text is empty", param="text")
     if not 0.25 <= args.speed <= 4.0:
@@ -57,8 +59,7 @@ class File:
         form = "wav" if output == "-" else _form(output)
         if output == "-" and is_terminal(sys.stdout):
             raise InvalidRequest("-o - writes WAV bytes, which a terminal cannot show; redirect them or name a file")
-        if not Path(output).absolute().parent.is_dir():
-            raise InvalidRequest(f"-o {output}: there is no such directory")
+        check_output(output)
         self._renderer = WavBody() if form == "wav" else SpeechStream(FORMS[form])
         self._parts: list[bytes] = []
         self._heard = False
@@ -76,11 +77,7 @@ class File:
     def end(self) -> None:
         if not self._heard:
             raise EngineFailure("the engine made no sound of this text")
-        file = b"".join([*self._parts, self._renderer.end()])
-        if self._output == "-":
-            sys.stdout.buffer.write(file)
-        else:
-            Path(self._output).write_bytes(file)
+        write_output(self._output, b"".join([*self._parts, self._renderer.end()]))
 
 
 def _form(output: str) -> str:

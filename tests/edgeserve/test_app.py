@@ -10,9 +10,10 @@ import pytest
 from support.contract import ask
 
 from edgeserve import app
-from edgeserve.config import Config, EngineSettings
+from edgeserve.config import Config, EngineSettings, load
 from edgeserve.engine import AllocatorMemory
 from edgeserve.errors import ConfigError, ModelMissing
+from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.store import Store
 from engines import llama_devices
 from engines.llama import LlamaChat
@@ -56,18 +57,18 @@ def test_the_same_file_makes_vectors(gguf: Path, tmp_path: Path) -> None:
 
 
 def test_the_cap_of_the_memory_policy_reaches_the_engine(gguf: Path, tmp_path: Path) -> None:
-    settings = config(llm=EngineSettings(model=str(gguf)))
-    pool = app.build_pool(settings, Store(tmp_path / "models"), {"EDGESERVE_MAX_NEW_TOKENS": "77"})
+    settings = dataclasses.replace(config(llm=EngineSettings(model=str(gguf))), memory=MemoryPolicy(max_new_tokens=77))
+    pool = app.build_pool(settings, Store(tmp_path / "models"))
     assert pool.configured["llm"].options["max_new_tokens"] == 77
 
 
 def test_the_governor_reads_the_accelerators_that_llama_tells(gguf: Path, tmp_path: Path) -> None:
-    pool = app.build_pool(config(llm=EngineSettings(model=str(gguf))), Store(tmp_path / "models"), {})
+    pool = app.build_pool(config(llm=EngineSettings(model=str(gguf))), Store(tmp_path / "models"))
     assert pool.governor.probe.accelerator._devices is llama_devices.devices  # type: ignore[attr-defined]
 
 
 def test_the_governor_reads_what_mlx_holds(gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pool = app.build_pool(config(llm=EngineSettings(model=str(gguf))), Store(tmp_path / "models"), {})
+    pool = app.build_pool(config(llm=EngineSettings(model=str(gguf))), Store(tmp_path / "models"))
     told = AllocatorMemory(active=3 << 20, cached=2 << 20, peak=4 << 20)
     monkeypatch.setattr(MlxAllocator, "read", lambda self: told)
     mlx = pool.governor.stats()["mlx"]
@@ -78,7 +79,7 @@ def test_the_governor_reads_what_mlx_holds(gguf: Path, tmp_path: Path, monkeypat
 def test_chains_reach_the_gates(gguf: Path, tmp_path: Path) -> None:
     engines = {job: EngineSettings(model=str(gguf), mmproj=str(gguf)) for job in ("llm", "vision")}
     engines["vision"] = dataclasses.replace(engines["vision"], when=("chat",))
-    pool = app.build_pool(config(**engines), Store(tmp_path / "models"), {})
+    pool = app.build_pool(config(**engines), Store(tmp_path / "models"))
     told: list[str] = []
     for job, gate in pool.gates.items():
         gate.warm_up = functools.partial(told.append, job)  # type: ignore[method-assign]
@@ -100,9 +101,18 @@ def test_what_does_not_fit_together_is_refused(
 ) -> None:
     engine = EngineSettings(**{**settings, "model": str(gguf)})  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=told):
-        app.build_pool(config(**{job: engine}), Store(tmp_path / "models"), {})
+        app.build_pool(config(**{job: engine}), Store(tmp_path / "models"))
 
 
 def test_a_model_that_is_not_there_names_the_command(tmp_path: Path) -> None:
     with pytest.raises(ModelMissing, match=r"edgeserve pull qwen3-0\.6b"):
         list(app.specs(config(llm=EngineSettings(model="qwen3-0.6b")), Store(tmp_path / "models")))
+
+
+def test_a_mistake_that_only_the_engine_sees_names_its_line(gguf: Path, tmp_path: Path) -> None:
+    path = tmp_path / "models.toml"
+    path.write_text(f'[asr]\nmodel = "x"\n[llm]\nmodel = "{gguf}"\nkv_type = "q8_0"\nflash_attention = "off"\n')
+    settings = load({}, path=path)
+    settings = dataclasses.replace(settings, engines={"llm": settings.engines["llm"]})
+    with pytest.raises(ConfigError, match=r"models\.toml, line 5: \[llm\] kv_type = .*needs flash attention"):
+        app.build_pool(settings, Store(tmp_path / "models"))

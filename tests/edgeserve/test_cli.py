@@ -62,7 +62,7 @@ def test_wrong_usage_is_one_line_and_ends_with_2(argv: list[str], capsys: pytest
     [
         ("[llm\n", "not valid TOML"),
         ("[llm]\nmodel = 3\n", "expected a text in quotes"),
-        ("[lmm]\nmodel = 'x'\n", "did you mean llm?"),
+        ("[lmm]\nmodel = 'x'\n", "did you mean [llm]?"),
     ],
 )
 def test_a_mistake_in_the_settings_ends_with_2(

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from edgeserve.engine import ModelSpec, Rung
-from edgeserve.errors import EngineFailure, InvalidRequest
+from edgeserve.errors import ConfigError, EngineFailure, InvalidRequest
 from edgeserve.messages import SpeakRequest
 from engines.tts_kokoro import blend
 from engines.tts_onnx import GRAPH_SHARE, OnnxTextToSpeech, prepare
@@ -197,8 +197,10 @@ def test_a_model_without_its_parts_is_refused(folder: Path, missing: str) -> Non
 def test_a_default_voice_that_is_not_there_is_refused(folder: Path) -> None:
     files = {"model": build(folder / "k.onnx", "tokens"), "af_heart": voice(folder / "af_heart.bin")}
     options = {"family": "kokoro", "voice": "af_sky"}
-    with pytest.raises(EngineFailure, match="has no voice 'af_sky'; voices: af_heart"):
-        OnnxTextToSpeech(ModelSpec("tts", "kokoro", "", files, options=options)).open()
+    with pytest.raises(ConfigError, match=r"\[tts\] voice = 'af_sky': kokoro has no such voice; voices: af_heart"):
+        OnnxTextToSpeech(ModelSpec("tts", "kokoro", "", files, options=options))
+    with pytest.raises(ConfigError, match=r"\[tts\] voice: the voice 'af heart' is no blend"):
+        OnnxTextToSpeech(ModelSpec("tts", "kokoro", "", files, options={**options, "voice": "af heart"}))
 
 
 def test_a_runtime_that_fails_while_computing(folder: Path) -> None:

@@ -22,6 +22,7 @@ from edgeserve.memory.metal import MetalLimits, limits
 from edgeserve.memory.policy import GB, MB, MemoryPolicy, read_policy
 from edgeserve.memory.probe import Probe
 from edgeserve.memory.readings import ProcessMemory, Readings
+from edgeserve.settings import NO_FILE
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "apple.md"
 PAGE = 16384
@@ -46,7 +47,7 @@ def says(total: int, free: int, wired_limit_mb: int = 0) -> Callable[[Sequence[s
 
 def idle(gb: int) -> Readings:
     """A Mac of 512 GB made smaller."""
-    policy = read_policy({}, {"EDGESERVE_OVERRIDE_MEMORY_MB": str(gb << 10)}, "")
+    policy = read_policy({}, {"EDGESERVE_OVERRIDE_MEMORY_MB": str(gb << 10)}, NO_FILE)
     mac = Probe(platform="darwin", run=says(512 * GB, 512 * GB), override_mb=policy.override_memory_mb)
     return mac.read()
 
@@ -160,7 +161,7 @@ def test_the_m4_pro_of_the_reference() -> None:
 def test_a_dedicated_server_gives_the_engines_all_but_two_gb() -> None:
     """ "VLLM_METAL_OS_RESERVE=2 (in GB) replaces the tier lookup": the other candidates have settings of their own."""
     names = {"OS_RESERVE": "2", "GPU_MEMORY_MAX_PERCENT": "1.0", "AVAILABLE_MARGIN": "2"}
-    policy = read_policy({}, {f"EDGESERVE_{name}": value for name, value in names.items()}, "")
+    policy = read_policy({}, {f"EDGESERVE_{name}": value for name, value in names.items()}, NO_FILE)
     server = used(64, 0.0, wired_limit_mb=62 << 10)
     assert budget(server, policy).usable == 62 * GB
     assert budget(server, MemoryPolicy(os_reserve_gb=2)).winner == "fraction_of_total"

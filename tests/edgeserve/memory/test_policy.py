@@ -8,10 +8,13 @@ import pytest
 
 from edgeserve.errors import ConfigError
 from edgeserve.memory.policy import MemoryPolicy, read_policy
+from edgeserve.settings import NO_FILE, Source
+
+FILE = Source("models.toml")
 
 
 def test_the_defaults_are_the_reference_documents_numbers() -> None:
-    policy = read_policy({}, {}, "defaults")
+    policy = read_policy({}, {}, NO_FILE)
     assert policy == MemoryPolicy()
     assert (policy.enabled, policy.cpu_offload) == (True, True)
     assert (policy.max_percent, policy.warm_max_percent, policy.vision_threshold) == (0.90, 0.50, 0.70)
@@ -39,13 +42,13 @@ def test_the_defaults_are_the_reference_documents_numbers() -> None:
 )
 def test_a_variable_wins_over_the_file(variable: str, text: str, field: str, value: object) -> None:
     table = {field: dataclasses.asdict(MemoryPolicy())[field]}
-    policy = read_policy(table, {f"EDGESERVE_{variable}": text}, "models.toml")
+    policy = read_policy(table, {f"EDGESERVE_{variable}": text}, FILE)
     assert getattr(policy, field) == value
     assert type(getattr(policy, field)) is type(value)
 
 
 def test_the_file_is_read_too() -> None:
-    assert read_policy({"os_reserve_gb": 1, "cpu_offload": False}, {}, "models.toml") == MemoryPolicy(
+    assert read_policy({"os_reserve_gb": 1, "cpu_offload": False}, {}, FILE) == MemoryPolicy(
         os_reserve_gb=1.0, cpu_offload=False
     )
 
@@ -55,12 +58,16 @@ def test_the_file_is_read_too() -> None:
     [
         ({"max_percent": 90}, {}, r"models\.toml: \[memory\] max_percent = 90: expected a number from 0\.05 to 1"),
         ({"max_percent": float("nan")}, {}, "expected a number from"),
-        ({"max_percnt": 0.9}, {}, "max_percnt is not a known setting; expected one of: enabled, max_percent"),
+        ({"max_percnt": 0.9}, {}, "max_percnt is not a known setting; did you mean max_percent"),
         ({"cpu_offload": 1}, {}, "cpu_offload = 1: expected true or false"),
-        ({"max_new_tokens": 1.5}, {}, r"max_new_tokens = 1\.5: expected a whole number of at least 1"),
+        ({"max_new_tokens": 1.5}, {}, r"max_new_tokens = 1\.5: expected a whole number from 1 to 1000000"),
         ({"grace_seconds": True}, {}, "grace_seconds = True: expected a number of at least 0"),
         ({"high_percent": 50.0}, {}, "pressure levels must rise"),
-        ({}, {"EDGESERVE_OS_RESERVE": "two"}, "EDGESERVE_OS_RESERVE = 'two': expected a number of at least -1"),
+        (
+            {},
+            {"EDGESERVE_OS_RESERVE": "two"},
+            "EDGESERVE_OS_RESERVE = 'two': expected a number of at least 0, or -1 for by",
+        ),
         (
             {},
             {"EDGESERVE_ENABLE_CPU_OFFLOAD": "maybe"},
@@ -71,4 +78,4 @@ def test_the_file_is_read_too() -> None:
 )
 def test_a_mistake_names_its_place(table: dict[str, object], environ: dict[str, str], expected: str) -> None:
     with pytest.raises(ConfigError, match=expected):
-        read_policy(table, environ, "models.toml")
+        read_policy(table, environ, FILE)

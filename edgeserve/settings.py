@@ -1,0 +1,264 @@
+"""One reader of settings. A table is a frozen dataclass; bounds, variable and words stand beside each key.
+
+A mistake is one ConfigError. It names the place (file and line, variable or flag), the value, what was expected, and
+for an unknown key the nearest known one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import reprlib
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from edgeserve.errors import ConfigError
+
+ENV_PREFIX = "EDGESERVE_"
+LARGEST = {int: 2**31 - 1, float: 1e9}
+"""Upper bounds of keys that declare none: a 32-bit integer of C, and 31 years in seconds. They refuse infinity too."""
+NAMES = {int: "a whole number", float: "a number", str: "a text in quotes", bool: "true or false"}
+BOOLEANS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+def key(
+    default: Any,
+    *,
+    env: str | None = None,
+    low: float | None = None,
+    high: float | None = None,
+    choices: tuple[str, ...] = (),
+    special: Mapping[float, str] = MappingProxyType({}),
+    only: tuple[str, ...] = (),
+    words: str = "",
+) -> Any:
+    """Declare a setting.
+
+    default   value where nothing else is given
+    env       name of the variable, without prefix
+    low, high smallest and largest value of a number, or of each number of a list
+    choices   the words allowed; a Literal type declares its own
+    special   numbers allowed outside the bounds, with their meaning: {0: "as many as memory allows"}
+    only      tables that have this key; none: every table of its dataclass
+    words     description of the expected value, where type and bounds do not suffice
+    """
+    bounds = {"env": env, "low": low, "high": high, "choices": choices}
+    return field(default=default, metadata={**bounds, "special": special, "only": only, "words": words})
+
+
+def key_names(kind: type[Any], table: str) -> list[str]:
+    """Names of the keys that ``kind`` declares for ``table``."""
+    return [one.name for one in _keys(kind, table)]
+
+
+def _keys(kind: type[Any], table: str) -> list[dataclasses.Field[Any]]:
+    """Fields without metadata are no keys."""
+    declared = (one for one in dataclasses.fields(kind) if one.metadata)
+    return [one for one in declared if not one.metadata.get("only") or table in one.metadata["only"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A settings file: its name and its text. An empty name: the values have no file."""
+
+    name: str = ""
+    text: str = field(default="", repr=False)
+
+    def label(self, table: str, name: str = "") -> str:
+        """Place and key for messages: "models.toml, line 4: [asr] threads"."""
+        label = f"[{table}] {name}".rstrip() if table else name
+        return f"{self.place(table, name)}: {label}" if self.name else label
+
+    def place(self, table: str, name: str = "") -> str:
+        """The file, and the line on which a table, or a key of it, begins. ``table`` "": a key before all tables."""
+        lines = self.text.split("\n")
+        for start, line in enumerate(lines):
+            if (name or table) in line and self._holds(lines[:start], table, name) is False:
+                ends = (self._holds(lines[:end], table, name) for end in range(start + 1, len(lines) + 1))
+                if next((holds for holds in ends if holds is not None), False):
+                    return f"{self.name}, line {start + 1}"
+        return self.name
+
+    def located(self, table: str, error: ConfigError) -> ConfigError:
+        """An error about a key (``param``) that was found without the file, with its place."""
+        return ConfigError(f"{self.place(table, error.param or '')}: {error.message}", param=error.param)
+
+    @staticmethod
+    def _holds(lines: Sequence[str], table: str, name: str) -> bool | None:
+        """Whether these lines set a key of a table. None: they end in the middle of a value."""
+        try:
+            document = tomllib.loads("\n".join(lines))
+        except ValueError:
+            return None
+        inside = document.get(table) if table else document
+        return inside is not None and (not name or (isinstance(inside, dict) and name in inside))
+
+
+NO_FILE = Source()
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads tables of one ``source``; flags win over variables, and variables over the file.
+
+    ``flags`` are keyed like variables without prefix. ``tables`` are the known keys of all tables, for suggestions. An
+    empty variable counts as unset.
+    """
+
+    source: Source = NO_FILE
+    environ: Mapping[str, str] = field(default_factory=dict)
+    flags: Mapping[str, object] = field(default_factory=dict)
+    tables: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def read(self, kind: type[Any], table: str, written: Mapping[str, Any]) -> dict[str, Any]:
+        """Checked values of the keys that ``kind`` declares and that are given. Raises ConfigError, also for unknown
+        keys."""
+        self.known(table, written, self.tables.get(table) or key_names(kind, table))
+        return self.values(kind, table, written)
+
+    def known(self, table: str, written: Mapping[str, object], names: Sequence[str]) -> None:
+        """Raises ConfigError for the first key that is not among ``names``."""
+        for name in written:
+            if name not in names:
+                is_key = table or not isinstance(written[name], Mapping)
+                label = self.source.label(table, name) if is_key else self.source.label(name)
+                hint = suggestion(table, name, {**self.tables, table: names})
+                raise ConfigError(f"{label} is not a known setting; {hint}", param=name)
+
+    def values(self, kind: type[Any], table: str, written: Mapping[str, Any]) -> dict[str, Any]:
+        """The same without a look at other keys."""
+        hints = get_type_hints(kind)
+        values = {}
+        for one in _keys(kind, table):
+            found = self.given(one.metadata["env"], hints[one.name]) if one.metadata["env"] else None
+            if found is None and one.name in written:
+                found = self.source.label(table, one.name), written[one.name]
+            if found is not None:
+                values[one.name] = self.checked(found, kind, one.name)
+        return values
+
+    def given(self, variable: str, hint: Any = str) -> tuple[str, Any] | None:
+        """A flag, else a variable: its name and its value as the type that ``hint`` says. None: neither is given."""
+        if variable in self.flags:
+            return f"--{variable.lower().replace('_', '-')}", self.flags[variable]
+        if text := self.environ.get(ENV_PREFIX + variable, ""):
+            return ENV_PREFIX + variable, _from_text(text, hint)
+        return None
+
+    def checked(self, found: tuple[str, Any], kind: type[Any], name: str) -> Any:
+        """A value, with the name of its place, as the field ``name`` of ``kind`` holds it. Raises ConfigError."""
+        (one,) = (one for one in dataclasses.fields(kind) if one.name == name)
+        label, value = found
+        hint = get_type_hints(kind)[name]
+        try:
+            return _checked(value, hint, one.metadata)
+        except ValueError as error:
+            shown = shorten(error.args[1] if len(error.args) > 1 else value) if one.repr else "…"
+            raise ConfigError(f"{label} = {shown}: expected {error.args[0]}", param=name) from None
+
+
+def suggestion(table: str, name: str, tables: Mapping[str, Sequence[str]]) -> str:
+    """The words that help with an unknown key of a table ("": an unknown table).
+
+    1. The key exists in other tables: those.
+    2. Keys of this table look like it: the nearest.
+    3. Keys of other tables look like it: the nearest.
+    4. Otherwise all keys of this table.
+    """
+    own = tables[table]
+    others = {other: names for other, names in tables.items() if other != table}
+    moved = [f"[{other}] {name}" for other, names in others.items() if name in names]
+    near = [one if table else f"[{one}]" for one in _nearest(name, own)]
+    close = [f"[{other}] {one}" for other, names in others.items() for one in _nearest(name, names)]
+    for found in (moved, near, close):
+        if found:
+            return f"did you mean {' or '.join(filter(None, (', '.join(found[:-1]), found[-1])))}?"
+    return f"expected one of: {', '.join(own)}"
+
+
+def _nearest(name: str, names: Sequence[str]) -> list[str]:
+    """The most similar names; several where they are equally similar, none where all differ too much."""
+    near = difflib.get_close_matches(name, names, n=len(names) or 1)
+    alike = [difflib.SequenceMatcher(None, one, name).ratio() for one in near]
+    return [one for one, ratio in zip(near, alike, strict=True) if ratio >= max(alike) - 1e-9]
+
+
+def shorten(value: object) -> str:
+    """A value for a message: a long one is cut, and a number of thousands of digits is not spelled out."""
+    short = reprlib.Repr()
+    short.maxstring = short.maxother = 80
+    try:
+        return short.repr(value)
+    except ValueError:  # Python spells out no more than 4,300 digits
+        return "a number of thousands of digits"
+
+
+def _from_text(text: str, hint: Any) -> object:
+    """A variable's text as the type that its key has; the text itself where it is none."""
+    if hint is bool:
+        return BOOLEANS.get(text.strip().lower(), text)
+    if get_origin(hint) is tuple:
+        return [one.strip() for one in text.split(",")]
+    if hint in (int, float):
+        try:
+            return hint(text)
+        except ValueError:
+            return text
+    return text
+
+
+def _checked(value: Any, hint: Any, bounds: Mapping[str, Any]) -> Any:
+    """Raises ValueError: the words for what was expected, and the part that is wrong if it is not the whole."""
+    if get_origin(hint) is tuple:
+        item = get_args(hint)[0]
+        if item is str and not isinstance(value, list | tuple):
+            value = [value]
+        words = bounds.get("words")
+        if not isinstance(value, list | tuple):
+            raise ValueError(words or f"a list, each item {_expected(item, bounds)}")
+        return tuple(_item(one, item, bounds, words) for one in value)
+    plain, choices = _plain(hint, bounds)
+    # bool is a kind of int, and a whole number is good enough for a float.
+    allowed = (int, float) if plain is float else (plain,)
+    if type(value) not in allowed or (choices and value not in choices) or (plain is str and "\0" in value):
+        raise ValueError(_expected(hint, bounds))
+    if plain in LARGEST and value not in bounds.get("special", ()):
+        low, high = bounds.get("low"), bounds.get("high")
+        # Written so that a NaN, which no comparison holds for, is refused too.
+        if not (-LARGEST[plain] if low is None else low) <= value <= (LARGEST[plain] if high is None else high):
+            raise ValueError(_expected(hint, bounds, value))
+    return float(value) if plain is float else value
+
+
+def _item(value: Any, hint: Any, bounds: Mapping[str, Any], words: str | None) -> Any:
+    try:
+        return _checked(value, hint, bounds)
+    except ValueError as error:
+        raise ValueError(words or error.args[0], value) from None
+
+
+def _plain(hint: Any, bounds: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
+    """The Python type of a value, and the words that it may be."""
+    words = get_args(hint) if get_origin(hint) is Literal else ()
+    return (str, bounds.get("choices") or words) if words else (hint, bounds.get("choices") or ())
+
+
+def _expected(hint: Any, bounds: Mapping[str, Any], value: float = 0.0) -> str:
+    """The words for a value of this type within these bounds."""
+    plain, choices = _plain(hint, bounds)
+    if bounds.get("words"):
+        return str(bounds["words"])
+    if choices:
+        return f"one of {', '.join(choices)}"
+    text, low, high = NAMES[plain], bounds.get("low"), bounds.get("high")
+    if plain in LARGEST and high is None and not value <= LARGEST[plain]:
+        high = LARGEST[plain]
+    if low is not None:
+        text += f" of at least {low:.15g}" if high is None else f" from {low:.15g} to {high:.15g}"
+    elif high is not None:
+        text += f" of at most {high:.15g}"
+    return text + "".join(f", or {one:g} for {meaning}" for one, meaning in bounds.get("special", NOTHING).items())

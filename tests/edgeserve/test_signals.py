@@ -1,0 +1,146 @@
+"""What the server does when it is told to end: once, twice, or because its terminal has gone."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from support import fake_serve
+
+SLOW = 0.05
+"""Seconds that a word takes."""
+
+
+class Process:
+    """A server on fake engines as a process of its own."""
+
+    def __init__(
+        self, drain_seconds: float = 60.0, delay: float = SLOW, stdin: Any = subprocess.DEVNULL, **more: str
+    ) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, fake_serve.__file__, str(drain_seconds), str(delay)],
+            env={"PATH": os.environ["PATH"], **more},
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        assert self.process.stdout
+        self.url = self.process.stdout.readline().strip()
+        assert self.url, self.process.communicate()[1]
+
+    def stream(self, words: int = 900) -> contextlib.AbstractContextManager[httpx.Response]:
+        body = {"model": "fake-llm", "stream": True, "messages": [{"role": "user", "content": "word " * words}]}
+        return httpx.stream("POST", f"{self.url}/v1/chat/completions", json=body, timeout=30)
+
+    def refuses(self) -> bool:
+        """Whether it has closed its socket: it drains."""
+        try:
+            return bool(httpx.get(f"{self.url}/v1/health", timeout=5).status_code == 503)
+        except httpx.TransportError:
+            return True
+
+    def ends(self, seconds: float = 20.0) -> tuple[int, str]:
+        """The exit code, and what was logged."""
+        _, logged = self.process.communicate(timeout=seconds)
+        assert "Traceback" not in logged, logged
+        return self.process.returncode, logged
+
+
+@contextlib.contextmanager
+def served(*args: Any, **more: Any) -> Iterator[Process]:
+    one = Process(*args, **more)
+    try:
+        yield one
+    finally:
+        one.process.kill()
+        one.process.communicate()
+
+
+def until_it_drains(one: Process) -> None:
+    deadline = time.monotonic() + 10
+    while not one.refuses():
+        assert time.monotonic() < deadline
+
+
+def the_end(lines: Iterator[str]) -> dict[str, Any]:
+    """The last event of a stream that was cut."""
+    events = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
+    found: dict[str, Any] = json.loads(next(one for one in reversed(events) if one != "[DONE]"))
+    return found
+
+
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_ctrl_c_ends_at_once_and_tells_each_stream(first: int) -> None:
+    with served() as one, one.stream() as here, one.stream() as there:
+        lines = [response.iter_lines() for response in (here, there)]
+        assert next(lines[0])
+        one.process.send_signal(first)
+        until_it_drains(one)
+        told = time.monotonic()
+        one.process.send_signal(signal.SIGINT)
+        for each in lines:
+            assert the_end(each)["error"]["message"] == "the server was told to end at once"
+        assert one.ends()[0] == 0
+        assert time.monotonic() - told < 5, "not after the drain time of 60 s"
+
+
+def test_a_client_that_does_not_read_cannot_hold_the_end_up() -> None:
+    with served(delay=0.0) as one, socket.socket() as silent:
+        silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+        silent.connect(("127.0.0.1", int(one.url.rpartition(":")[2])))
+        body = json.dumps({"stream": True, "n": 8, "messages": [{"role": "user", "content": "word " * 900}]}).encode()
+        head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+        silent.sendall(f"{head}Content-Type: application/json\r\n\r\n".encode() + body)
+        assert silent.recv(12) == b"HTTP/1.1 200"
+        one.process.send_signal(signal.SIGTERM)
+        until_it_drains(one)
+        with pytest.raises(subprocess.TimeoutExpired):
+            one.process.wait(1)
+        one.process.send_signal(signal.SIGINT)
+        assert one.ends()[0] == 0
+
+
+def test_sighup_without_a_terminal_is_logged_and_changes_nothing() -> None:
+    with served() as one:
+        one.process.send_signal(signal.SIGHUP)
+        one.process.send_signal(signal.SIGHUP)
+        assert httpx.get(f"{one.url}/v1/health", timeout=5).status_code == 200
+        one.process.send_signal(signal.SIGTERM)
+        code, logged = one.ends()
+    assert code == 0
+    assert "SIGHUP changes nothing" in logged
+
+
+def test_the_end_of_its_terminal_ends_the_server() -> None:
+    mine, theirs = pty.openpty()
+    with served(stdin=theirs, FAKE_TERMINAL="1") as one:
+        os.close(theirs)
+        os.kill(one.process.pid, signal.SIGHUP)
+        assert httpx.get(f"{one.url}/v1/health", timeout=5).status_code == 200, "the terminal is still there"
+        os.close(mine)
+        assert one.ends()[0] == 0
+
+
+def test_a_server_under_nohup_outlives_its_terminal() -> None:
+    mine, theirs = pty.openpty()
+    with served(stdin=theirs, FAKE_TERMINAL="1", FAKE_IGNORE="SIGHUP") as one:
+        os.close(theirs)
+        os.close(mine)
+        assert httpx.get(f"{one.url}/v1/health", timeout=5).status_code == 200
+        one.process.send_signal(signal.SIGTERM)
+        code, logged = one.ends()
+    assert code == 0
+    assert "SIGHUP" not in logged
