@@ -102,6 +102,8 @@ class Batch:
             job, slot.job = slot.job, None
             if job is not None:
                 job()
+                if slot.output is not None:
+                    return  # the next call of llama.cpp would overwrite these logits: all others wait a step
         try:
             while (shares := self._shares()) and not self.context.decode(_items(shares)):
                 self._make_room()

@@ -14,12 +14,12 @@ from engines.llama_answer import Prompt
 from engines.llama_batch import Batch, Slot
 from engines.llama_context import Context
 from engines.llama_model import MappedModel
-from engines.llama_projector import MARKER, Chunk, Projector
+from engines.llama_projector import Chunk, Projector
 from engines.projector_header import ProjectorShape, read_projector_shape
 from engines.thinking import opened_by
 
 LAST = -1
-"""Place of the logits after a picture: of the last call's outputs, the last."""
+"""Place of the logits after a picture: the last output of the last call, which has no other (Slot.output)."""
 DECODED_BYTES = 64 << 20
 """One picture as sent, of the most pixels that are accepted, and resized."""
 
@@ -83,8 +83,8 @@ class LlamaVision(LlamaChat):
     def _take(self, model: MappedModel, batch: Batch, request: ChatRequest) -> Prompt:
         if not request.images or self._projector is None:
             return super()._take(model, batch, request)
-        images, text = [image.data for image in request.images], self.prompt(model, request, MARKER)
-        chunks = self._projector.cut(text, images)
+        text = self.prompt(model, request, self._projector.marker)
+        chunks = self._projector.cut(text, request.images)
         tokens = sum(chunk.size for chunk in chunks)
         if tokens >= batch.context.size:
             chunks.free()
@@ -96,14 +96,16 @@ class LlamaVision(LlamaChat):
         return Prompt(batch.take_empty(), tokens, chunks=chunks, thinks=opened_by(text))
 
     def _feed(self, batch: Batch, prompt: Prompt, cancel: Cancel) -> Iterator[None]:
-        """Chunk by chunk, each in a step of the batch; a cancel is heard between them."""
+        """Chunk by chunk, each in a step of the batch; a cancel is heard between them. Only text at the end is left to
+        the answer."""
         slot, chunks = prompt.slot, list(prompt.chunks or ())
         for number, chunk in enumerate(chunks, start=1):
+            last = number == len(chunks)
             if chunk.tokens is not None:
                 batch.push(slot, *chunk.tokens)
             else:
-                slot.job = functools.partial(self._look, batch, slot, chunk, last=number == len(chunks))
-            while (slot.job or slot.waiting) and number < len(chunks) and not cancel.is_set():
+                slot.job = functools.partial(self._look, batch, slot, chunk, last=last)
+            while (slot.job or (slot.waiting and not last)) and not cancel.is_set():
                 yield
             if slot.refused is not None:
                 raise slot.refused
@@ -118,7 +120,7 @@ class LlamaVision(LlamaChat):
             return
         try:
             slot.position = self._projector.decode(batch.context, chunk, slot.sequence, slot.position, last=last)
-        except EngineFailure as error:
+        except (Busy, EngineFailure) as error:
             slot.refused = error
         else:
             slot.cells += chunk.size
