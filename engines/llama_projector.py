@@ -103,7 +103,7 @@ class Projector:
 
     def _decoded(self, number: int, image: ImagePart) -> Any:
         library, data = mtmd(), image.data
-        buffer = ctypes.cast(data, ctypes.POINTER(ctypes.c_uint8))  # the bytes themselves: no copy
+        buffer = ctypes.cast(ctypes.c_char_p(data), ctypes.POINTER(ctypes.c_uint8))  # the bytes themselves: no copy
         # The library takes for a video whatever it cannot decode, and asks ffmpeg about it.
         options = library.mtmd_helper_init_opt_default()
         options.video_params.ffmpeg_bin_dir = NO_FFMPEG

@@ -136,7 +136,7 @@ async def ocr(request: Request) -> Call:
 async def _seen(request: Request, default: str) -> Call:
     form = await read_upload(request, "image")
     form.fields.only(("prompt", keep_alive.FIELD))
-    picture = image.check_image(form.file, _limits(request))
+    picture = await image.checked_image(form.file, _limits(request))
     prompt = form.fields.text("prompt") or default
     wanted = ChatRequest((Message("user", (picture, TextPart(prompt))),))
     return Call("vision", [wanted], TextBody(), keep_alive.read(form.fields))

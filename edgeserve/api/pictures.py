@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from starlette.requests import Request
 
-from edgeserve.api.image import check_image, from_data_url
+from edgeserve.api.image import checked_image, from_data_url
 from edgeserve.api.limits import HOLD, Limits
 from edgeserve.api.remote import Remote
 from edgeserve.errors import InvalidRequest
@@ -28,10 +28,10 @@ class Pictures:
     async def read(self, url: str, param: str) -> ImagePart:
         """Checked. Raises InvalidRequest and its kinds, naming ``param``."""
         if url.startswith("data:"):
-            return from_data_url(url, self._limits, param)
+            return await from_data_url(url, self._limits, param)
         if url.startswith(ATTACHMENT):
-            return check_image(self._part(url.removeprefix(ATTACHMENT), param), self._limits, param)
-        return check_image(await self._remote.fetch(url, param), self._limits, param)
+            return await checked_image(self._part(url.removeprefix(ATTACHMENT), param), self._limits, param)
+        return await checked_image(await self._remote.fetch(url, param), self._limits, param)
 
     def check_used(self) -> None:
         """Raises InvalidRequest for a part that nothing refers to: most likely a misspelled name."""

@@ -7,8 +7,9 @@ from typing import Any
 
 import httpx
 import pytest
+from support.pictures import smallest_gif
 
-GIF = b"GIF89a" + (7).to_bytes(2, "little") * 2 + bytes(50)
+GIF = smallest_gif()
 
 
 def payload(*urls: str) -> dict[str, Any]:
@@ -31,7 +32,10 @@ def test_parts_are_taken_by_name(client: httpx.Client, name: str | None) -> None
     parts = [("payload", (name, body)), ("one", ("1.gif", GIF)), ("two", ("2.gif", GIF + b"abc"))]
     answer = post(client, *parts)
     assert answer.status_code == 200, answer.text
-    assert "3 images of 60 63 60 bytes: what?" in answer.json()["choices"][0]["message"]["content"]
+    assert (
+        f"3 images of {len(GIF)} {len(GIF) + 3} {len(GIF)} bytes: what?"
+        in answer.json()["choices"][0]["message"]["content"]
+    )
 
 
 def test_a_long_conversation_is_no_file(client: httpx.Client) -> None:
