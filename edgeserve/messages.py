@@ -27,10 +27,11 @@ class TextPart:
 @dataclass(frozen=True, slots=True)
 class ImagePart:
     """One encoded picture (the bytes of a file), already checked. ``param``: the field of the request that holds it,
-    for errors of a decoder."""
+    for errors of a decoder; ``pixels``: how many it has."""
 
     data: bytes = field(repr=False)
     param: str = field(default="image", repr=False, compare=False)
+    pixels: int = field(default=0, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

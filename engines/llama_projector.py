@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import secrets
 import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -50,20 +49,17 @@ class Chunks:
 
 
 class Projector:
-    """The projector file, read into memory. Raises EngineFailure naming it.
+    """The projector file, read into memory. ``marker`` stands for a picture in a prompt. Raises EngineFailure naming
+    the file."""
 
-    ``marker`` stands for a picture in a prompt. Each projector has another one, so that no client can write it.
-    """
-
-    def __init__(self, model: MappedModel, spec: ModelSpec, options: LlamaOptions) -> None:
+    def __init__(self, model: MappedModel, spec: ModelSpec, options: LlamaOptions, marker: str) -> None:
         library, self._path = mtmd(), spec.files["mmproj"]
-        self.marker = f"<__media_{secrets.token_hex(16)}__>"
         parameters = library.mtmd_context_params_default()
         parameters.use_gpu = spec.device != "cpu" and options.gpu_layers != 0
         parameters.n_threads = spec.threads or default_threads()
         parameters.print_timings = False
         parameters.warmup = False
-        parameters.media_marker = self.marker.encode()
+        parameters.media_marker = marker.encode()
         if options.image_max_tokens:
             parameters.image_max_tokens = options.image_max_tokens
         if options.image_min_tokens:
@@ -80,7 +76,7 @@ class Projector:
         pages.trim_heap()
 
     def cut(self, prompt: str, images: Sequence[ImagePart]) -> Chunks:
-        """The prompt, each ``marker`` in it a picture, in chunks. Any thread. Raises UnsupportedMedia."""
+        """The prompt, each marker in it a picture, in chunks. Any thread. Raises UnsupportedMedia."""
         library, data = mtmd(), prompt.encode()
         bitmaps: list[Any] = []
         chunks = Chunks()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import secrets
 from collections.abc import Iterator, Mapping
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
@@ -34,6 +35,7 @@ class LlamaVision(LlamaChat):
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
         self._projector: Projector | None = None
+        self._marker = f"<__media_{secrets.token_hex(16)}__>"  # which no client can write, as it knows it not
 
     def estimate(self) -> Footprint:
         text, projector = super().estimate(), self.spec.files["mmproj"].stat().st_size
@@ -64,7 +66,7 @@ class LlamaVision(LlamaChat):
         super().open()
 
     def _make_context(self, model: MappedModel) -> Context:
-        self._projector = Projector(model, self.spec, self.options)
+        self._projector = Projector(model, self.spec, self.options, self._marker)
         try:
             return super()._make_context(model)
         except EngineFailure:
@@ -83,7 +85,7 @@ class LlamaVision(LlamaChat):
     def _take(self, model: MappedModel, batch: Batch, request: ChatRequest) -> Prompt:
         if not request.images or self._projector is None:
             return super()._take(model, batch, request)
-        text = self.prompt(model, request, self._projector.marker)
+        text = self.prompt(model, request, self._marker)
         chunks = self._projector.cut(text, request.images)
         tokens = sum(chunk.size for chunk in chunks)
         if tokens >= batch.context.size:

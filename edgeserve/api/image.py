@@ -39,7 +39,7 @@ def check_image(data: bytes, limits: Limits, param: str = "image") -> ImagePart:
         form.check(data, head)
     except Damaged as error:
         raise UnsupportedMedia(f"{param} is damaged or of a kind that is not read: {error}", param=param) from None
-    return ImagePart(data, param)
+    return ImagePart(data, param, head.width * head.height)
 
 
 def _check_size(width: int, height: int, memory: float, limits: Limits, param: str) -> None:

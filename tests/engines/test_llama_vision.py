@@ -223,13 +223,13 @@ def test_a_client_cannot_write_the_place_of_a_picture(engine: LlamaVision, text:
     assert answer(engine, plain)[1].completion_tokens  # nor does it stand for one where there is none
 
 
-def test_markers_differ_between_projectors(engine: LlamaVision, at_end: LlamaVision) -> None:
+def test_markers_differ_between_engines_and_must_match_the_pictures(engine: LlamaVision, at_end: LlamaVision) -> None:
+    marker = engine._marker
+    assert marker != at_end._marker
     assert engine._projector is not None
-    assert at_end._projector is not None
-    assert engine._projector.marker != at_end._projector.marker
-    for chunks in (engine._projector.cut(f"a{engine._projector.marker}b", [ImagePart(picture("red"))]),):
-        assert [chunk.tokens is None for chunk in chunks] == [False, True, False]
-    for text, count in [("no picture", 1), ("", 1), (engine._projector.marker * 2, 1), (engine._projector.marker, 2)]:
+    chunks = engine._projector.cut(f"a{marker}b", [ImagePart(picture("red"))])
+    assert [chunk.tokens is None for chunk in chunks] == [False, True, False]
+    for text, count in [("no picture", 1), ("", 1), (at_end._marker, 1), (marker * 2, 1), (marker, 2)]:
         with pytest.raises(UnsupportedMedia, match="cannot be prepared"):
             engine._projector.cut(text, [ImagePart(picture("red"), f"part {number}") for number in range(count)])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import struct
+import threading
 from io import BytesIO
 from types import ModuleType
 
@@ -14,6 +15,7 @@ from PIL import Image
 from edgeserve.api import bmp, gif, image, jpeg, png
 from edgeserve.api.limits import Limits
 from edgeserve.errors import InvalidRequest, TooLarge, UnsupportedMedia
+from edgeserve.messages import ImagePart
 
 FORMS: list[tuple[str, ModuleType]] = [("PNG", png), ("JPEG", jpeg), ("GIF", gif), ("BMP", bmp)]
 
@@ -106,3 +108,22 @@ def test_data_urls() -> None:
     for url in ("data:image/png,abc", "data:", "data:,"):
         with pytest.raises(InvalidRequest, match="expected data:image"):
             from_url(url)
+
+
+def test_pictures_are_checked_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inflating one may take half a second."""
+    threads: list[threading.Thread] = []
+
+    def check(data: bytes, limits: Limits, param: str) -> ImagePart:
+        threads.append(threading.current_thread())
+        return ImagePart(data, param)
+
+    monkeypatch.setattr(image, "check_image", check)
+
+    async def work() -> None:
+        await image.checked_image(b"", Limits(), "image")
+        await image.from_data_url("data:image/png;base64,", Limits(), "image_url")
+
+    asyncio.run(work())
+    assert len(threads) == 2
+    assert threading.main_thread() not in threads

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from io import BytesIO
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
+from PIL import Image
+from starlette.requests import Request
 from support.pictures import smallest_gif
+
+from edgeserve.api.limits import HOLD, Limits
+from edgeserve.api.pictures import Pictures
+from edgeserve.errors import TooLarge
 
 GIF = smallest_gif()
 
@@ -89,6 +98,25 @@ def test_more_pictures_than_the_limit(client: httpx.Client) -> None:
     many = post(client, ("payload", as_json(payload("attachment:p0"))), *files)
     assert many.status_code == 400
     assert "Too many files" in many.json()["error"]["message"]
+
+
+def test_pictures_that_are_too_large_together() -> None:
+    """Each is within the limit of four pixels."""
+    out = BytesIO()
+    Image.new("RGB", (2, 2)).save(out, "PNG")
+    state = SimpleNamespace(limits=Limits(max_image_pixels=4))
+    request = Request({"type": "http", "app": SimpleNamespace(state=state), HOLD: lambda size: None})
+    pictures = Pictures(request, {"one": out.getvalue()})
+
+    async def read(times: int) -> None:
+        for number in range(times):
+            part = await pictures.read("attachment:one", f"part {number}")
+            assert part.pixels == 4
+
+    asyncio.run(read(3))
+    with pytest.raises(TooLarge, match="more than 0 million pixels together") as refused:
+        asyncio.run(read(1))
+    assert refused.value.param == "part 0"
 
 
 def test_a_part_needs_a_form(client: httpx.Client) -> None:
