@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 
-from edgeserve.errors import ContextOverflow, EdgeserveError, EngineFailure, InvalidRequest
+from edgeserve.errors import EdgeserveError, EngineFailure, InvalidRequest
 from engines.llama_cache import WORTH_SAVING, PrefixCache, first_to_leave
 from engines.llama_context import BATCH, Context, Item
 from engines.llama_keeper import Keeper
+from engines.llama_prepare import overflow
 from engines.llama_slot import Slot
 
 log = logging.getLogger("edgeserve.llama")
@@ -39,11 +40,7 @@ class Batch:
         One slot must be free. Raises ContextOverflow when they leave no room for an answer.
         """
         if len(tokens) >= self.context.size:
-            raise ContextOverflow(
-                f"the prompt is {len(tokens)} tokens long; the context holds {self.context.size} and needs one for the "
-                "answer: shorten the prompt, or raise context in models.toml",
-                param="messages",
-            )
+            raise overflow(str(len(tokens)), self.context.size)
         if not tokens:
             raise InvalidRequest("the prompt is empty", param="prompt")
         slot, known = self._place(tokens[:-1], salt)

@@ -11,12 +11,13 @@ from edgeserve.errors import Busy, ContextOverflow, EngineFailure
 from edgeserve.messages import ChatRequest
 from engines.llama import LlamaChat
 from engines.llama_answer import Prompt
-from engines.llama_batch import Batch, Slot
+from engines.llama_batch import Batch
 from engines.llama_context import Context
 from engines.llama_model import MappedModel
+from engines.llama_prepare import Prepared
 from engines.llama_projector import MARKER, Chunk, Projector
+from engines.llama_slot import Slot
 from engines.projector_header import ProjectorShape, read_projector_shape
-from engines.thinking import opened_by
 
 LAST = -1
 """Place of the logits after a picture: of the last call's outputs, the last."""
@@ -30,6 +31,8 @@ class LlamaVision(LlamaChat):
     The projector is read into memory, not mapped, so it is there only while the engine is hot. The language model is
     shared with the chat engine when both name the same file.
     """
+
+    _marker = MARKER
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
@@ -80,10 +83,10 @@ class LlamaVision(LlamaChat):
             self._projector.free()
             self._projector = None
 
-    def _take(self, model: MappedModel, batch: Batch, request: ChatRequest) -> Prompt:
+    def _take(self, batch: Batch, request: ChatRequest, prepared: Prepared) -> Prompt:
         if not request.images or self._projector is None:
-            return super()._take(model, batch, request)
-        images, text = [image.data for image in request.images], self.prompt(model, request, MARKER)
+            return super()._take(batch, request, prepared)
+        images, text = [image.data for image in request.images], prepared.text
         chunks = self._projector.cut(text, images)
         tokens = sum(chunk.size for chunk in chunks)
         if tokens >= batch.context.size:
@@ -93,7 +96,7 @@ class LlamaVision(LlamaChat):
                 "images, set image_max_tokens, or raise context in models.toml",
                 param="messages",
             )
-        return Prompt(batch.take_empty(), tokens, chunks=chunks, thinks=opened_by(text))
+        return Prompt(batch.take_empty(), tokens, chunks=chunks, thinks=prepared.thinks)
 
     def _feed(self, batch: Batch, prompt: Prompt, cancel: Cancel) -> Iterator[None]:
         """Chunk by chunk, each in a step of the batch; a cancel is heard between them."""

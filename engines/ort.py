@@ -17,7 +17,7 @@ from typing import Any
 
 from edgeserve.engine import Device
 from edgeserve.errors import EngineFailure
-from engines import model_files, pages
+from engines import cores, model_files, pages
 
 # ONNX Runtime 1.31 began to report its use to its maker, which a server of local models does not do unasked. It looks
 # at this variable when it is imported (docs/decisions/0004-code-pages-and-reporting.md).
@@ -41,7 +41,7 @@ SPINS_BRIEFLY = (1, 31)
 
 def default_threads() -> int:
     """Threads of a session: all cores up to four; speech models gain nothing from more."""
-    return min(4, os.cpu_count() or 1)
+    return min(4, cores.usable())
 
 
 def load() -> None:
