@@ -48,6 +48,7 @@ def prepare_chat(
             rules = grammar(request, template.form, thinks=thinks)
             if request.images:
                 model.tokenizer.check_size(len(text), limit - 1)
+                model.tokenizer.check_runs(text)
                 return Prepared(text=text, thinks=thinks, rules=rules)
             prepared = Prepared(model.tokenize(text, add_special=False, most=limit - 1), "", thinks, rules)
     if not prepared.tokens:

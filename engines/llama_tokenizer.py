@@ -18,6 +18,8 @@ PIECE = 4096
 """Characters in a piece at most."""
 BORDER = re.compile(r"(?<=\w)(?= \w)|(?<=[\n。！？])(?=\w)")
 """Where every splitter begins a new word, so that the tokens are those of the whole text."""
+RUN = re.compile(r"[^\s.,!?…。，、]{8192}|[\W_]{8192}")
+"""More than any splitter may be given at once: a word, or white space and punctuation."""
 SLACK = 8
 """Tokens that a piece may have more than its part of the whole text has."""
 LEAST_LONGEST = 16
@@ -77,6 +79,11 @@ class Tokenizer:
         as often over that, since some of the text may be left out before it is tokenised."""
         if characters > most and characters > times * most * self.longest:
             raise TooLong(most)
+
+    def check_runs(self, text: str) -> None:
+        """Of a text that a library tokenises whole. Raises InvalidRequest."""
+        if self._vocabulary.joins and RUN.search(text):
+            raise InvalidRequest("beside a picture, a word may have 8,191 characters at most: break it up")
 
     @property
     def longest(self) -> int:
