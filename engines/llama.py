@@ -66,7 +66,8 @@ class LlamaChat(LlamaLadder):
                 raise InvalidRequest("this model takes no images; use a vision model", param="messages")
             render = functools.partial(self.prompt, model, request, self._marker)
             with self._explained():
-                return prepare_chat(model, self._chat_template(model), request, render, self._longest_prompt())
+                template = functools.partial(self._chat_template, model)
+                return prepare_chat(model, template, request, render, self._longest_prompt())
         finally:
             llama_model.release(model)
 

@@ -13,6 +13,7 @@ from engines.llama_grammar import grammar
 from engines.llama_model import MappedModel
 from engines.llama_template import ChatTemplate
 from engines.llama_tokenizer import TooLong
+from engines.llama_tools import CallForm
 from engines.thinking import opened_by
 
 EARLY = 4
@@ -33,19 +34,23 @@ class Prepared:
 
 
 def prepare_chat(
-    model: MappedModel, template: ChatTemplate, request: ChatRequest, render: Callable[[], str], limit: int
+    model: MappedModel,
+    template: Callable[[], ChatTemplate],
+    request: ChatRequest,
+    render: Callable[[], str],
+    limit: int,
 ) -> Prepared:
-    """``limit``: tokens of the context. Raises InvalidRequest, ContextOverflow for a prompt that leaves no room for an
+    """``limit``: tokens of the context. A raw prompt needs no template. Raises InvalidRequest, ContextOverflow for a prompt that leaves no room for an
     answer."""
     with _fitting(limit):
         if request.prompt is not None:
             tokens = model.read(request.prompt, param="prompt", most=limit - 1)
-            prepared = Prepared(tokens, rules=grammar(request, template.form))
+            prepared = Prepared(tokens, rules=grammar(request, CallForm()))
         else:
             model.tokenizer.check_size(_length(request), limit - 1, times=EARLY)
             text = render()
             thinks = opened_by(text)
-            rules = grammar(request, template.form, thinks=thinks)
+            rules = grammar(request, template().form, thinks=thinks)
             if request.images:
                 model.tokenizer.check_size(len(text), limit - 1)
                 model.tokenizer.check_runs(text)
