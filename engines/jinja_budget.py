@@ -202,7 +202,7 @@ def environment(**options: Any) -> Any:
         def __init__(self) -> None:
             super().__init__(**options)
             self.current = threading.local()
-            self.concat = self.joined
+            self.concat = self.joined  # type: ignore[method-assign]
             self.globals["range"] = self.range
             del self.globals["lipsum"]
             self.filters |= {name: self.guarded(name, self.filters[name]) for name in GUARDED}

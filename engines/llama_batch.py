@@ -71,7 +71,10 @@ class Batch:
     def step(self) -> None:
         """One call of llama.cpp for all that is pending. Raises EngineFailure, after which all slots are empty."""
         for slot in self._slots:
-            self._do_job(slot)
+            if slot.job is not None:
+                self._do_job(slot)
+                if slot.output is not None:
+                    return  # the next call of llama.cpp would overwrite these logits: all others wait a step
         try:
             while (shares := self._shares()) and not self.context.decode(_items(shares)):
                 self._make_room()

@@ -40,8 +40,8 @@ def prepare_chat(
     render: Callable[[], str],
     limit: int,
 ) -> Prepared:
-    """``limit``: tokens of the context. A raw prompt needs no template. Raises InvalidRequest, ContextOverflow for a prompt that leaves no room for an
-    answer."""
+    """``limit``: tokens of the context. A raw prompt needs no template. Raises InvalidRequest, ContextOverflow for a
+    prompt that leaves no room for an answer."""
     with _fitting(limit):
         if request.prompt is not None:
             tokens = model.read(request.prompt, param="prompt", most=limit - 1)

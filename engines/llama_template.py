@@ -66,13 +66,12 @@ class ChatTemplate:
         try:
             return self._render(messages, marker, tools, several=several, steps=steps)
         except TemplateError as error:
-            why, cause = f"refuses these messages: {error}", error
+            raise _refused(f"refuses these messages: {error}") from error
         except OverBudget as error:
-            why, cause = f"cannot render these messages: {error}; send fewer or shorter ones", error
+            raise _refused(f"cannot render these messages: {error}; send fewer or shorter ones") from error
         except Exception as error:  # whatever a template does is an error of this request
             log.debug("a chat template failed", exc_info=True)
-            why, cause = f"fails on these messages: {type(error).__name__}: {str(error)[:200]}", error
-        raise InvalidRequest(f"the model's chat template {why}", param="messages") from cause
+            raise _refused(f"fails on these messages: {type(error).__name__}: {str(error)[:200]}") from error
 
     def _render(
         self, messages: Sequence[Message], marker: str, tools: Sequence[Tool], *, several: bool, steps: int
@@ -85,6 +84,10 @@ class ChatTemplate:
         budget = Budget(sum(characters((turns, functions))), steps=steps)
         variables = {"messages": turns, "tools": functions, "add_generation_prompt": True, **self._tokens}
         return str(self._environment.render(self._template, variables, budget))
+
+
+def _refused(why: str) -> InvalidRequest:
+    return InvalidRequest(f"the model's chat template {why}", param="messages")
 
 
 def _turn(message: Message, marker: str, names: Mapping[str, str]) -> dict[str, Any]:
