@@ -18,7 +18,7 @@ from engines.llama_embed import embed
 from engines.llama_ladder import LlamaLadder
 from engines.llama_model import MappedModel
 from engines.llama_options import context_size
-from engines.llama_prepare import Prepared, prepare_chat, prepare_inputs
+from engines.llama_prepare import Prepared, check_inputs, prepare_chat, prepare_inputs
 from engines.llama_sampler import Sampler
 from engines.llama_template import ChatTemplate
 
@@ -65,9 +65,9 @@ class LlamaChat(LlamaLadder):
             if request.images and not self._marker:
                 raise InvalidRequest("this model takes no images; use a vision model", param="messages")
             render = functools.partial(self.prompt, model, request, self._marker)
-            with self._explained():
-                template = functools.partial(self._chat_template, model)
-                return prepare_chat(model, template, request, render, self._longest_prompt())
+            template, limit = functools.partial(self._chat_template, model), self._longest_prompt()
+            with self._explained(limit):
+                return prepare_chat(model, template, request, render, limit)
         finally:
             llama_model.release(model)
 
@@ -80,6 +80,7 @@ class LlamaChat(LlamaLadder):
         if ready is None:
             raise EngineFailure(f"{self.spec.name} was closed before it could answer")
         if isinstance(request, EmbedRequest):
+            check_inputs(ready.inputs, self._longest_input())
             yield from self._embed(ready, cancel)
         else:
             yield from self._answer(request, ready, cancel)
@@ -107,7 +108,7 @@ class LlamaChat(LlamaLadder):
         """What was taken is given back however this ends."""
         model, batch = self._hot()
         limit = min(request.max_tokens or self.options.max_new_tokens, self.options.max_new_tokens)
-        with contextlib.ExitStack() as taken, self._explained():
+        with contextlib.ExitStack() as taken, self._explained(batch.context.size):
             sampler = Sampler(request, self.options, model.vocabulary, prepared.rules)
             taken.callback(sampler.free)
             prompt = self._take(batch, request, prepared)
@@ -118,14 +119,14 @@ class LlamaChat(LlamaLadder):
             yield from with_calls(events, request.tools, several=several) if request.tools else events
 
     @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
-        """A prompt may be too long only because memory is short."""
+    def _explained(self, limit: int) -> Iterator[None]:
+        """A prompt may be too long for ``limit`` tokens only because memory is short."""
         try:
             yield
         except ContextOverflow as error:
             trained = self._read_shape().trained_context
             full, now = context_size(self._configured, trained), context_size(self.options, trained)
-            if full == now:
+            if full == now or limit >= full:
                 raise
             raise DoesNotFit(
                 f"{error}. Memory is short: the context was reduced from {full} to {now} tokens until the engine is "

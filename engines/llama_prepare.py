@@ -68,12 +68,23 @@ def prepare_inputs(model: MappedModel, request: EmbedRequest, limit: int) -> Pre
         try:
             tokens = model.read(one, param="input", most=limit)
         except TooLong as error:
-            text = f"input {number} is {error} tokens long; the context holds {limit}"
-            raise ContextOverflow(f"{text}: cut it up, or raise context in models.toml", param="input") from None
+            raise _input_overflow(number, str(error), limit) from None
         if not tokens:
             raise InvalidRequest(f"input {number} holds no token", param="input")
         texts.append(array.array("i", tokens))  # 4 bytes each: there may be 2,048 inputs
     return Prepared(inputs=texts)
+
+
+def check_inputs(inputs: Sequence[Sequence[int]], limit: int) -> None:
+    """Again, as the context may have been made smaller since. Raises ContextOverflow."""
+    for number, tokens in enumerate(inputs):
+        if len(tokens) > limit:
+            raise _input_overflow(number, str(len(tokens)), limit)
+
+
+def _input_overflow(number: int, count: str, limit: int) -> ContextOverflow:
+    text = f"input {number} is {count} tokens long; the context holds {limit}"
+    return ContextOverflow(f"{text}: cut it up, or raise context in models.toml", param="input")
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from support.contract import ask
 from support.tiny_gguf import VOCABULARY, write_model
 
 from edgeserve.engine import ModelSpec
-from edgeserve.errors import EdgeserveError, EngineFailure, InvalidRequest
+from edgeserve.errors import ContextOverflow, DoesNotFit, EdgeserveError, EngineFailure, InvalidRequest
 from edgeserve.messages import ChatRequest, EmbedRequest, FinishEvent, Sampling
 from engines import llama_model
 from engines.llama import LlamaChat
@@ -193,6 +193,29 @@ def test_an_answer_closed_after_its_engine_touches_nothing_freed(make: MAKE) -> 
     engine.open()
     engine.heat()
     assert answered(engine, PLAIN)
+
+
+def test_a_context_that_shrank_meanwhile_is_looked_at_again(make: MAKE) -> None:
+    engine = make(context=0)
+    size = batch_of(engine).context.size
+    prompt, texts = ChatRequest(prompt=(1,) * (size - 9)), EmbedRequest(((1,) * (size - 9),))
+    ready = engine.prepare(prompt), engine.prepare(texts)
+    engine.park()
+    engine.shed("spare_context", engine.savings()["spare_context"])
+    engine.shed("context", engine.savings()["context"])
+    engine.heat()
+    now = batch_of(engine).context.size
+    assert now < size
+    with pytest.raises(DoesNotFit, match=f"the context holds {now}.*reduced from {size}"):
+        next(engine.run(prompt, threading.Event(), ready[0]))
+    with pytest.raises(DoesNotFit, match=f"the context holds {now}.*reduced from {size}"):
+        engine.prepare(prompt)
+    with pytest.raises(ContextOverflow, match=f"input 0 is {size - 9} tokens long; the context holds {now}"):
+        next(engine.run(texts, threading.Event(), ready[1]))
+    engine.park()
+    assert engine.prepare(prompt) == ready[0]
+    with pytest.raises(ContextOverflow):
+        engine.prepare(ChatRequest(prompt=(1,) * size))
 
 
 @settings(deadline=None, max_examples=25)
