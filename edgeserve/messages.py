@@ -107,7 +107,8 @@ class ChatRequest:
     ``logprobs``: how many alternatives to tell for each token beside its own probability; None tells neither.
     ``max_tokens`` None means until the model ends, the context is full or the hard cap is reached. ``stop`` strings
     end the answer and are not part of it. ``json_object`` constrains the answer to one JSON object, ``json_schema``
-    (its text) to an instance of that schema. With ``tools`` the answer may be calls of them.
+    (its text) to an instance of that schema. With ``tools`` the answer may be calls of them. ``salt``: caches of past
+    prompts serve prompts of the same salt only.
     """
 
     messages: tuple[Message, ...] = ()
@@ -120,6 +121,7 @@ class ChatRequest:
     json_schema: str | None = None
     tools: tuple[Tool, ...] = ()
     tool_choice: ToolChoice = ToolChoice()
+    salt: str = ""
 
     @property
     def images(self) -> tuple[ImagePart, ...]:

@@ -8,9 +8,10 @@ from typing import Any
 
 from edgeserve.engine import Cancel
 from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, FinishReason
-from engines.llama_batch import Batch, Slot
+from engines.llama_batch import Batch
 from engines.llama_logprobs import Logprobs
 from engines.llama_sampler import Sampler
+from engines.llama_slot import Slot
 from engines.llama_text import TextStream
 from engines.thinking import Teller, Thoughts
 

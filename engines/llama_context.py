@@ -6,11 +6,11 @@ import contextlib
 import ctypes
 import logging
 import mmap
-import os
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from edgeserve.errors import EngineFailure
+from engines import cores
 from engines.llama_model import MappedModel
 from engines.llama_options import LlamaOptions, context_size
 from engines.llama_runtime import llama, why
@@ -82,19 +82,29 @@ class Context:
         self.size = int(runtime.llama_n_ctx(self.handle))
         self.outputs = int(parameters.n_outputs_max)
         self._memory = runtime.llama_get_memory(self.handle)
-        self._batch = runtime.llama_batch_init(parameters.n_batch, 0, 1)
+        self._most = int(parameters.n_batch)
+        self._batch = runtime.llama_batch_init(self._most, 0, 1)
 
     def free(self) -> None:
-        llama().llama_batch_free(self._batch)
-        llama().llama_free(self.handle)
+        """Once. Answers that are closed later find nothing to clear."""
+        handle, self.handle, self._memory = self.handle, None, None
+        if handle:
+            llama().llama_batch_free(self._batch)
+            llama().llama_free(handle)
 
     def decode(self, items: Iterable[Item]) -> bool:
         """At most BATCH tokens; False when there is no room for them. Raises EngineFailure, after which all is lost."""
         batch, count = self._batch, 0
+        if not self.handle:
+            raise EngineFailure(f"{self.model.path}: the context is freed")
         for count, item in enumerate(items, start=1):
             at = count - 1
+            if at >= self._most:  # llama.cpp would write beyond its batch, or abort the process
+                raise EngineFailure(f"{self.model.path}: more than {self._most} tokens in one call")
             batch.token[at], batch.pos[at], batch.logits[at] = item.token, item.position, item.output
             batch.n_seq_id[at], batch.seq_id[at][0] = 1, item.sequence
+        if not count:  # llama.cpp aborts the process
+            raise EngineFailure(f"{self.model.path}: no token to decode")
         batch.n_tokens = count
         code = llama().llama_decode(self.handle, batch)
         if code not in (0, NO_ROOM):
@@ -189,5 +199,5 @@ def _room(size: int) -> Any:
 
 
 def default_threads() -> int:
-    """All cores up to eight: small models are bound by memory, not by arithmetic, beyond that."""
-    return min(8, os.cpu_count() or 1)
+    """All cores of this process up to eight: small models are bound by memory, not by arithmetic, beyond that."""
+    return min(8, cores.usable())

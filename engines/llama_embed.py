@@ -11,30 +11,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from edgeserve.engine import Cancel
-from edgeserve.errors import Busy, ContextOverflow, InvalidRequest
-from edgeserve.messages import EmbeddingEvent, EmbedRequest
-from engines.llama_batch import Batch, Slot
-from engines.llama_context import Context
+from edgeserve.errors import Busy
+from edgeserve.messages import EmbeddingEvent
+from engines.llama_batch import Batch
+from engines.llama_slot import Slot
 
 
-def embed(batch: Batch, request: EmbedRequest, cancel: Cancel) -> Iterator[EmbeddingEvent | None]:
+def embed(batch: Batch, inputs: Sequence[Sequence[int]], cancel: Cancel) -> Iterator[EmbeddingEvent | None]:
     """One event for each input; None each time that the batch must take a step first."""
-    for tokens in read(batch.context, request, batch.context.size):
+    for tokens in inputs:
         yield from _embed(batch, tokens, cancel)
         if cancel.is_set():
             return
-
-
-def read(context: Context, request: EmbedRequest, limit: int) -> list[list[int]]:
-    """The inputs as tokens. Raises InvalidRequest for an empty one, ContextOverflow for more than ``limit`` of them."""
-    texts = [context.model.read(one, param="input") for one in request.inputs]
-    for number, tokens in enumerate(texts):
-        if not tokens:
-            raise InvalidRequest(f"input {number} holds no token", param="input")
-        if len(tokens) > limit:
-            text = f"input {number} is {len(tokens)} tokens long; the context holds {limit}"
-            raise ContextOverflow(f"{text}: cut it up, or raise context in models.toml", param="input")
-    return texts
 
 
 def _embed(batch: Batch, tokens: Sequence[int], cancel: Cancel) -> Iterator[EmbeddingEvent | None]:

@@ -6,12 +6,13 @@ from collections.abc import Generator
 
 from edgeserve.engine import Cancel
 from edgeserve.errors import EngineFailure, NotSupported
-from edgeserve.messages import ChatEvent, ChatRequest, EmbeddingEvent, EmbedRequest
+from edgeserve.messages import ChatRequest, EmbeddingEvent, EmbedRequest
 from engines.llama import LlamaChat
 from engines.llama_context import Context
-from engines.llama_embed import read, unit
+from engines.llama_embed import unit
 from engines.llama_model import MappedModel
 from engines.llama_options import context_size
+from engines.llama_prepare import Prepared
 from engines.llama_runtime import llama
 
 
@@ -28,15 +29,19 @@ class LlamaEmbedding(LlamaChat):
             raise EngineFailure(f"{model.path}: this model ranks texts, it makes no vectors of them")
         return context
 
-    def _embed(self, request: EmbedRequest, cancel: Cancel) -> Generator[EmbeddingEvent | None, None, None]:
-        model, batch = self._hot()
-        # llama.cpp rounds a context up, but a model knows no positions beyond those that it was trained on.
-        limit = context_size(self.options, int(llama().llama_model_n_ctx_train(model.handle)))
-        for tokens in read(batch.context, request, limit):
+    def prepare(self, request: ChatRequest | EmbedRequest) -> Prepared | None:
+        if isinstance(request, ChatRequest):
+            raise NotSupported(f"{self.spec.name} makes vectors of texts, it answers nothing", param="model")
+        return super().prepare(request)
+
+    def _longest_input(self) -> int:
+        """llama.cpp rounds a context up, but a model knows no positions beyond those that it was trained on."""
+        return context_size(self.options, self._read_shape().trained_context)
+
+    def _embed(self, prepared: Prepared, cancel: Cancel) -> Generator[EmbeddingEvent | None, None, None]:
+        batch = self._hot()[1]
+        for tokens in prepared.inputs:
             if cancel.is_set():
                 return
             yield EmbeddingEvent(unit(batch.context.pool(tokens)), len(tokens))
             yield None
-
-    def _answer(self, request: ChatRequest, cancel: Cancel) -> Generator[ChatEvent | None, None, None]:
-        raise NotSupported(f"{self.spec.name} makes vectors of texts, it answers nothing", param="model")

@@ -18,6 +18,7 @@ from edgeserve.errors import EngineFailure, InvalidRequest
 from engines import llama_devices, model_files, pages
 from engines.llama_options import LlamaOptions
 from engines.llama_runtime import llama, why
+from engines.llama_tokenizer import NativeVocabulary, Tokenizer, TooLong
 
 PIECES = 4096
 """Tokens whose bytes are remembered, a megabyte at most: read anew they cost 30 µs for each token of an answer."""
@@ -37,9 +38,11 @@ class MappedModel:
     users: int = 0
     hot: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
+    tokenizer: Tokenizer = field(init=False)
     _pieces: Callable[[int, bool], bytes] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.tokenizer = Tokenizer(NativeVocabulary(self.vocabulary, str(self.path)))
         self._pieces = functools.lru_cache(PIECES)(self._read_piece)
 
     def heat(self) -> None:
@@ -69,20 +72,18 @@ class MappedModel:
         recurrent = runtime.llama_model_is_recurrent(self.handle) or runtime.llama_model_is_hybrid(self.handle)
         return not (self.window or recurrent)
 
-    def tokenize(self, text: str, *, add_special: bool) -> list[int]:
-        """``add_special``: prepend what the model begins every text with; templates write that themselves."""
-        data = text.encode()
-        room = len(data) + 8
-        array = (llama().llama_token * room)()
-        count = llama().llama_tokenize(self.vocabulary, data, len(data), array, room, add_special, True)
-        if count < 0:
-            raise EngineFailure(f"{self.path}: a text of {len(data)} bytes could not be cut into tokens")
-        return list(array[:count])
+    def tokenize(self, text: str, *, add_special: bool, most: int | None = None) -> list[int]:
+        """``add_special``: prepend what the model begins every text with; templates write that themselves. Raises
+        TooLong for more than ``most`` tokens. Any thread that holds the model."""
+        return self.tokenizer.tokenize(text, add_special=add_special, most=most)
 
-    def read(self, prompt: str | tuple[int, ...], *, param: str) -> list[int]:
-        """The tokens of a raw prompt, or those given, checked. Raises InvalidRequest naming ``param``."""
+    def read(self, prompt: str | tuple[int, ...], *, param: str, most: int | None = None) -> list[int]:
+        """The tokens of a raw prompt, or those given, checked. Raises TooLong for more than ``most``, InvalidRequest
+        naming ``param``."""
         if isinstance(prompt, str):
-            return self.tokenize(prompt, add_special=True)
+            return self.tokenize(prompt, add_special=True, most=most)
+        if most is not None and len(prompt) > most:
+            raise TooLong(len(prompt), exact=True)
         size = int(llama().llama_vocab_n_tokens(self.vocabulary))
         for token in prompt:
             if not 0 <= token < size:
@@ -131,6 +132,13 @@ def acquire(path: Path, device: Device, options: LlamaOptions, *, repack: bool =
             _models[key] = _load(path, device, options, repack)
         _models[key].users += 1
         return _models[key]
+
+
+def hold(model: MappedModel) -> bool:
+    """Use a model that another thread may release meanwhile; False when it is gone. Release it like one acquired."""
+    with _lock:
+        model.users += model.users > 0
+        return model.users > 0
 
 
 def release(model: MappedModel) -> None:

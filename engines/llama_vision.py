@@ -12,12 +12,13 @@ from edgeserve.errors import Busy, ContextOverflow, EngineFailure
 from edgeserve.messages import ChatRequest
 from engines.llama import LlamaChat
 from engines.llama_answer import Prompt
-from engines.llama_batch import Batch, Slot
+from engines.llama_batch import Batch
 from engines.llama_context import Context
 from engines.llama_model import MappedModel
+from engines.llama_prepare import Prepared
 from engines.llama_projector import Chunk, Projector
+from engines.llama_slot import Slot
 from engines.projector_header import ProjectorShape, read_projector_shape
-from engines.thinking import opened_by
 
 LAST = -1
 """Place of the logits after a picture: the last output of the last call, which has no other (Slot.output)."""
@@ -82,11 +83,10 @@ class LlamaVision(LlamaChat):
             self._projector.free()
             self._projector = None
 
-    def _take(self, model: MappedModel, batch: Batch, request: ChatRequest) -> Prompt:
+    def _take(self, batch: Batch, request: ChatRequest, prepared: Prepared) -> Prompt:
         if not request.images or self._projector is None:
-            return super()._take(model, batch, request)
-        text = self.prompt(model, request, self._marker)
-        chunks = self._projector.cut(text, request.images)
+            return super()._take(batch, request, prepared)
+        chunks = self._projector.cut(prepared.text, request.images)
         tokens = sum(chunk.size for chunk in chunks)
         if tokens >= batch.context.size:
             chunks.free()
@@ -95,7 +95,7 @@ class LlamaVision(LlamaChat):
                 "images, set image_max_tokens, or raise context in models.toml",
                 param="messages",
             )
-        return Prompt(batch.take_empty(), tokens, chunks=chunks, thinks=opened_by(text))
+        return Prompt(batch.take_empty(), tokens, chunks=chunks, thinks=prepared.thinks)
 
     def _feed(self, batch: Batch, prompt: Prompt, cancel: Cancel) -> Iterator[None]:
         """Chunk by chunk, each in a step of the batch; a cancel is heard between them. Only text at the end is left to

@@ -17,7 +17,7 @@ from typing import Any
 
 from edgeserve.engine import Device
 from edgeserve.errors import EngineFailure
-from engines import model_files, pages
+from engines import cores, model_files, pages
 
 PROVIDERS: dict[Device, tuple[str, ...]] = {
     "auto": ("CPUExecutionProvider",),
@@ -37,7 +37,7 @@ SPINS_BRIEFLY = (1, 31)
 
 def default_threads() -> int:
     """Threads of a session: all cores up to four; speech models gain nothing from more."""
-    return min(4, os.cpu_count() or 1)
+    return min(4, cores.usable())
 
 
 def load() -> None:

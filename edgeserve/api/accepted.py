@@ -9,7 +9,7 @@ from typing import Any
 from edgeserve.api.fields import Fields
 
 HINTS = {"user", "metadata", "safety_identifier", "reasoning_effort", "verbosity", "prediction"}
-HINTS |= {"prompt_cache_key", "prompt_cache_retention", "prompt_cache_options"}
+HINTS |= {"prompt_cache_retention", "prompt_cache_options"}
 """Of any value: they tell who asks, or what OpenAI may do to answer sooner."""
 
 ONLY: Mapping[str, tuple[Any, ...]] = MappingProxyType(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from typing import Any
 
 from starlette.requests import Request
 
-from edgeserve.api import failures, image, keep_alive, languages, models, sse, transcripts, voices
+from edgeserve.api import cache_salt, failures, image, keep_alive, languages, models, sse, transcripts, voices
 from edgeserve.api.conversation import read_messages
 from edgeserve.api.fields import Fields, read_json
 from edgeserve.api.limits import Limits
@@ -90,11 +91,12 @@ async def chat_stream(request: Request) -> Call:
 
 def _continued(request: Request, fields: Fields, wanted: ChatRequest, renderer: TextBody) -> Call:
     job = models.choose(request.app.state.pool, None, models.answering_chat(wanted.messages))
+    wanted = dataclasses.replace(wanted, salt=cache_salt.read(request, fields))
     return Call(job, [wanted], renderer, keep_alive.read(fields))
 
 
 async def _chat_request(request: Request, fields: Fields) -> ChatRequest:
-    fields.only(("prompt", "system", "messages", "max_length", keep_alive.FIELD))
+    fields.only(("prompt", "system", "messages", "max_length", keep_alive.FIELD, cache_salt.FIELD))
     tokens = fields.integer("max_length", 1, MAX_TOKENS)
     if fields.has("messages"):
         for name in ("prompt", "system"):
@@ -120,7 +122,7 @@ async def summarize(request: Request) -> Call:
 
 async def _instructed(request: Request, name: str, instruction: str) -> Call:
     fields = await read_json(request)
-    fields.only((name, "max_length", keep_alive.FIELD))
+    fields.only((name, "max_length", keep_alive.FIELD, cache_salt.FIELD))
     tokens = fields.integer("max_length", 1, MAX_TOKENS)
     return _continued(request, fields, _ask(instruction, fields.required_text(name), tokens), TextBody())
 
@@ -135,10 +137,10 @@ async def ocr(request: Request) -> Call:
 
 async def _seen(request: Request, default: str) -> Call:
     form = await read_upload(request, "image")
-    form.fields.only(("prompt", keep_alive.FIELD))
+    form.fields.only(("prompt", keep_alive.FIELD, cache_salt.FIELD))
     picture = await image.checked_image(form.file, _limits(request))
     prompt = form.fields.text("prompt") or default
-    wanted = ChatRequest((Message("user", (picture, TextPart(prompt))),))
+    wanted = ChatRequest((Message("user", (picture, TextPart(prompt))),), salt=cache_salt.read(request, form.fields))
     return Call("vision", [wanted], TextBody(), keep_alive.read(form.fields))
 
 

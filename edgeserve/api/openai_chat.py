@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from starlette.requests import Request
 
 import edgeserve
-from edgeserve.api import accepted, failures, keep_alive, logprobs, models, sampling, sse
+from edgeserve.api import accepted, cache_salt, failures, keep_alive, logprobs, models, sampling, sse
 from edgeserve.api.conversation import read_messages
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
@@ -35,7 +35,15 @@ from edgeserve.messages import (
 
 Logprobs = Sequence[TokenLogprob]
 CHAT = sampling.FIELDS | {"messages", "max_completion_tokens", "top_logprobs"}
-CHAT |= {"response_format", "tools", "tool_choice", "parallel_tool_calls", "functions", "function_call"}
+CHAT |= {
+    cache_salt.FIELD,
+    "response_format",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "functions",
+    "function_call",
+}
 IGNORED = accepted.NAMES
 
 
@@ -60,6 +68,7 @@ async def chat(request: Request) -> Call:
         tools=tools,
         tool_choice=read_choice(fields, tools),
         logprobs=logprobs.read_chat(fields),
+        salt=cache_salt.read(request, fields),
     )
     count = fields.integer("n", 1, limits.max_choices) or 1
     renderer = Completion(models.name(request.app.state.pool, job), fields, ChatShape(), count)

@@ -9,7 +9,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from edgeserve.api import accepted, keep_alive, logprobs, models, sampling
+from edgeserve.api import accepted, cache_salt, keep_alive, logprobs, models, sampling
 from edgeserve.api.fields import Fields, read_json
 from edgeserve.api.limits import Limits
 from edgeserve.api.line import Call
@@ -18,7 +18,7 @@ from edgeserve.api.openai_chat import Completion, Logprobs
 from edgeserve.api.prompts import read_prompts
 from edgeserve.messages import ChatRequest, ReasoningEvent, TokenEvent
 
-COMPLETION = sampling.FIELDS | {"prompt", "echo", "suffix", "best_of"} | accepted.NAMES
+COMPLETION = sampling.FIELDS | {"prompt", "echo", "suffix", "best_of", cache_salt.FIELD} | accepted.NAMES
 DEFAULT_TOKENS = 16
 """OpenAI's."""
 
@@ -39,6 +39,7 @@ async def completions(request: Request) -> Call:
         stop=sampling.read_stop(fields),
         sampling=sampling.read(fields),
         logprobs=logprobs.read_completion(fields),
+        salt=cache_salt.read(request, fields),
     )
     requests = [one for prompt in prompts for one in sampling.choices(dataclasses.replace(base, prompt=prompt), count)]
     shape = TextShape([text for text in echo for _ in range(count)])

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import edgeserve
-from edgeserve.api import keep_alive
+from edgeserve.api import cache_salt, keep_alive
 from edgeserve.audio import encode
 
 MULTIPART = "multipart/form-data"
@@ -38,6 +38,11 @@ def schema(required: str, **properties: dict[str, Any]) -> dict[str, Any]:
 def question(required: str, **properties: dict[str, Any]) -> dict[str, Any]:
     """What an engine answers."""
     return schema(required, **properties, **{keep_alive.FIELD: keep_alive.SCHEMA})
+
+
+def continued(required: str, **properties: dict[str, Any]) -> dict[str, Any]:
+    """What a language model continues."""
+    return question(required, **properties, **{cache_salt.FIELD: cache_salt.SCHEMA})
 
 
 CONVERSATION = {
@@ -107,16 +112,16 @@ TRANSCRIPT_FORMS = {"type": "string", "enum": ["json", "text", "srt", "vtt", "ve
 RISING = number("0 rises by itself where the text is doubtful", 0, 1)
 
 SCHEMAS: dict[str, dict[str, Any]] = {
-    "Chat": question(
+    "Chat": continued(
         "",
         prompt=text("what the user says"),
         system=text("how to answer"),
         messages=CONVERSATION,
         max_length=whole("tokens at most"),
     ),
-    "Soap": question("transcript", transcript=text("of the consultation"), max_length=whole("tokens at most")),
-    "Summarize": question("text", text=text("to be summarized"), max_length=whole("tokens at most")),
-    "Image": question("image", image=file("PNG, JPEG, GIF or BMP"), prompt=text("what to do with it")),
+    "Soap": continued("transcript", transcript=text("of the consultation"), max_length=whole("tokens at most")),
+    "Summarize": continued("text", text=text("to be summarized"), max_length=whole("tokens at most")),
+    "Image": continued("image", image=file("PNG, JPEG, GIF or BMP"), prompt=text("what to do with it")),
     "Recording": question("audio", audio=file(SOUND), language=text("ISO 639-1"), prompt=text("earlier text")),
     "Live": question("", language=text("ISO 639-1"), prompt=text("earlier text")),
     "Samples": {
@@ -125,7 +130,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         "description": "float32 little-endian, 16 kHz, mono; 10 s",
     },
     "Speak": question("text", text=text("to be said"), voice=text("see /v1/tts/voices"), speed=number("", 0.25, 4)),
-    "ChatCompletion": question(
+    "ChatCompletion": continued(
         "messages",
         messages=CONVERSATION,
         max_completion_tokens=whole("tokens of one answer at most"),
@@ -137,7 +142,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         parallel_tool_calls={"type": "boolean", "default": True},
         **SAMPLING,
     ),
-    "Completion": question(
+    "Completion": continued(
         "prompt",
         prompt=PROMPTS,
         echo={"type": "boolean", "description": "repeat the prompt, which must be text; without logprobs"},

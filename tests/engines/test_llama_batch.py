@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 from support.counting import batch_of, decode, prompt, talk
 
-from edgeserve.errors import ContextOverflow, EngineFailure
-from engines.llama_batch import PROMPT_SHARE, WORTH_SAVING, Slot
+from edgeserve.errors import ContextOverflow, EdgeserveError, EngineFailure, InvalidRequest
+from engines.llama_batch import PROMPT_SHARE, WORTH_SAVING
 from engines.llama_context import BATCH
+from engines.llama_slot import Slot
 
 
 def test_a_conversation_goes_on_from_what_it_said() -> None:
@@ -173,3 +176,26 @@ def test_empty_slots_are_taken_first_whatever_little_is_shared(common: int) -> N
     assert len(context.held) == 4
     for seed in range(4):
         assert talk(batch, [*head, *prompt(seed), 7]) == common + 100
+
+
+def raises(error: Exception) -> None:
+    raise error
+
+
+@pytest.mark.parametrize("error", [EngineFailure("code -3"), ValueError("odd"), RecursionError(), MemoryError("much")])
+def test_a_job_that_raises_is_the_error_of_its_own_slot(error: Exception) -> None:
+    batch, _ = batch_of()
+    stream, _ = batch.take(prompt(1))
+    bad = batch.take_empty()
+    bad.job = functools.partial(raises, error)
+    decode(batch, stream)
+    assert isinstance(bad.refused, EdgeserveError)
+    assert stream.tokens == prompt(1)
+    batch.give_back(bad)
+    assert bad.refused is None
+
+
+def test_a_prompt_of_no_token_is_refused() -> None:
+    batch, _ = batch_of()
+    with pytest.raises(InvalidRequest, match="empty"):
+        batch.take([])

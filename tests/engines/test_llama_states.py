@@ -74,11 +74,12 @@ def damage(path: Path, at: int, to: bytes) -> None:
         lambda path: path.write_bytes(path.read_bytes() + b"x"),
         lambda path: damage(path, 0, b"x"),
         lambda path: damage(path, 8, b"xxx"),
-        lambda path: damage(path, 44, b"\xff\xff\xff\xff"),
+        lambda path: damage(path, 40, b"xxx"),
+        lambda path: damage(path, 76, b"\xff\xff\xff\xff"),
         lambda path: damage(path, HEAD.size, b"\x07"),
         lambda path: path.rename(path.with_suffix(".1.part")),
     ],
-    ids=["empty", "short", "long", "magic", "key", "count", "tokens", "part"],
+    ids=["empty", "short", "long", "magic", "key", "salt", "count", "tokens", "part"],
 )
 def test_a_file_that_is_not_whole_is_removed_unseen(tmp_path: Path, harm: Callable[[Path], object]) -> None:
     files(tmp_path).write(state((1, 2, 3)))
@@ -150,6 +151,18 @@ def test_the_key_tells_models_and_settings_apart(tmp_path: Path) -> None:
     path.write_bytes(b"other")
     keys.add(states_key(path, LlamaOptions()))
     assert len(keys) == 4
+
+
+def test_a_file_serves_its_own_salt_and_does_not_name_it(tmp_path: Path) -> None:
+    files(tmp_path).write(SavedState((1, 2, 3), bytearray(b"one"), salt="secret"))
+    files(tmp_path).write(SavedState((1, 2, 3), bytearray(b"two"), salt="other"))
+    again = files(tmp_path)
+    assert again.longest((1, 2, 3)) == (None, 0)
+    for salt, data in (("secret", b"one"), ("other", b"two")):
+        found, length = again.longest((1, 2, 3), salt)
+        assert found is not None
+        assert (length, again.read(found)) == (3, data)
+    assert not any(b"secret" in path.read_bytes() or "secret" in path.name for path in tmp_path.iterdir())
 
 
 @given(some.lists(some.tuples(TOKENS, some.integers(1, 40)), max_size=20), some.booleans(), some.integers(0, 60))

@@ -229,7 +229,7 @@ def test_free_text_is_what_it_would_be_without_a_grammar(
 
     text()
     held = text()
-    monkeypatch.setattr("engines.llama.grammar", lambda *ignored, **too: None)
+    monkeypatch.setattr("engines.llama_prepare.grammar", lambda *ignored, **too: None)
     assert text() == held
     assert held
 

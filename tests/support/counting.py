@@ -7,9 +7,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from edgeserve.errors import EngineFailure
-from engines.llama_batch import Batch, Slot
+from engines.llama_batch import Batch
 from engines.llama_cache import PrefixCache
 from engines.llama_context import BATCH, Item
+from engines.llama_slot import Slot
+from engines.llama_states import StateFiles
 
 
 class CountingContext:
@@ -52,9 +54,9 @@ class CountingContext:
         return len(self.held.get(sequence, ()))
 
     def save(self, sequence: int) -> Any:
-        return bytes(token % 256 for token in self.held[sequence])
+        return bytearray(token % 256 for token in self.held[sequence])
 
-    def restore(self, sequence: int, data: bytes) -> bool:
+    def restore(self, sequence: int, data: bytes | bytearray) -> bool:
         self.clear(sequence)
         if sum(map(len, self.held.values())) + len(data) > self.size:
             return False
@@ -63,11 +65,17 @@ class CountingContext:
 
 
 def batch_of(
-    size: int = 1000, slots: int = 2, limit: int = 1000, *, cuttable: bool = True, whole: bool | None = None
+    size: int = 1000,
+    slots: int = 2,
+    limit: int = 1000,
+    *,
+    cuttable: bool = True,
+    whole: bool | None = None,
+    disk: StateFiles | None = None,
 ) -> tuple[Batch, CountingContext]:
     """``whole``: states serve whole prompts only, mostly because the context cannot cut either."""
     context: Any = CountingContext(size, cuttable=cuttable)
-    return Batch(context, slots, PrefixCache(limit, whole=not cuttable if whole is None else whole)), context
+    return Batch(context, slots, PrefixCache(limit, whole=not cuttable if whole is None else whole, disk=disk)), context
 
 
 def prompt(seed: int, length: int = 100) -> list[int]:
@@ -79,9 +87,9 @@ def decode(batch: Batch, slot: Slot) -> None:
         batch.step()
 
 
-def talk(batch: Batch, tokens: Sequence[int], said: int = 0) -> int:
+def talk(batch: Batch, tokens: Sequence[int], said: int = 0, salt: str = "") -> int:
     """One conversation, alone; how many tokens a cache knew."""
-    slot, known = batch.take(tokens)
+    slot, known = batch.take(tokens, salt)
     for token in range(said):
         decode(batch, slot)
         batch.push(slot, token)

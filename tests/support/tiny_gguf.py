@@ -17,8 +17,9 @@ INNER, STATE, KERNEL, RANK = 128, 16, 4, 8
 Tensors = dict[str, Any]
 
 
-def write_model(path: Path, architecture: str, seed: int = 1) -> Path:
-    """``architecture``: "llama", "gemma3" (five layers of six see a window of 24 tokens) or "mamba" (recurrent)."""
+def write_model(path: Path, architecture: str, seed: int = 1, splitter: str = "default") -> Path:
+    """``architecture``: "llama", "gemma3" (five layers of six see a window of 24 tokens) or "mamba" (recurrent).
+    ``splitter``: how the vocabulary cuts a text into words."""
     import gguf
 
     writer = gguf.GGUFWriter(str(path), architecture)
@@ -34,7 +35,7 @@ def write_model(path: Path, architecture: str, seed: int = 1) -> Path:
     # Small beside what the layers add, so that the next token hangs on all that went before and not on the last alone.
     tensors |= {"token_embd.weight": dice.normal(0, 0.1, (VOCABULARY, WIDTH)), "output_norm.weight": numpy.ones(WIDTH)}
     tensors |= {"output.weight": dice.normal(0, 0.4, (VOCABULARY, WIDTH))}
-    _add_vocabulary(writer)
+    _add_vocabulary(writer, splitter)
     for name, array in tensors.items():
         writer.add_tensor(name, numpy.ascontiguousarray(array, numpy.float32))
     writer.write_header_to_file()
@@ -44,11 +45,11 @@ def write_model(path: Path, architecture: str, seed: int = 1) -> Path:
     return path
 
 
-def _add_vocabulary(writer: Any) -> None:
+def _add_vocabulary(writer: Any, splitter: str) -> None:
     from gguf.constants import TokenType
 
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("default")
+    writer.add_tokenizer_pre(splitter)
     writer.add_token_list(["<end>", *(f"word{number}," for number in range(1, VOCABULARY))])
     writer.add_token_types([TokenType.CONTROL, *[TokenType.NORMAL] * (VOCABULARY - 1)])
     writer.add_token_merges(["w o"])

@@ -1,0 +1,99 @@
+"""The salt of a request: its key and its prompt_cache_key, on every route that chats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+from starlette.requests import Request
+from support.server import Running
+
+from edgeserve.api import cache_salt
+from edgeserve.api.fields import Fields
+from edgeserve.errors import InvalidRequest
+from edgeserve.messages import ChatRequest
+
+
+def salt(key: str = "", name: object = None) -> str:
+    headers = [(b"authorization", key.encode("latin-1"))] if key else []
+    return cache_salt.read(Request({"type": "http", "headers": headers}), Fields({"prompt_cache_key": name}))
+
+
+TEXTS = some.text(some.characters(min_codepoint=32, max_codepoint=255), max_size=12)
+
+
+@given(some.lists(some.tuples(TEXTS, TEXTS), unique=True, max_size=8))
+def test_every_pair_has_a_salt_of_its_own_that_names_neither(pairs: list[tuple[str, str]]) -> None:
+    salts = [salt(*pair) for pair in pairs]
+    assert len(set(salts)) == len(pairs)
+    assert salts == [salt(*pair) for pair in pairs]
+    for (key, name), made in zip(pairs, salts, strict=True):
+        assert (made == "") is (key == name == "")
+        assert len(made) in (0, 64)
+
+
+@pytest.mark.parametrize("name", [3, ["x"], {"a": 1}, True, "x" * 257])
+def test_anything_but_a_short_text_is_refused_by_name(name: object) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        salt("Bearer key", name)
+    assert caught.value.param == "prompt_cache_key"
+
+
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010800000000"
+    "3a7e9b550000000a49444154789c6360000000020001"
+    "48afa4710000000049454e44ae426082"
+)
+TALK = [{"role": "user", "content": "hello"}]
+ROUTES: dict[str, tuple[str, dict[str, Any], dict[str, bytes]]] = {
+    "/v1/chat": ("llm", {"prompt": "hello"}, {}),
+    "/v1/chat/stream": ("llm", {"messages": TALK}, {}),
+    "/v1/chat/soap": ("llm", {"transcript": "hello"}, {}),
+    "/v1/chat/summarize": ("llm", {"text": "hello"}, {}),
+    "/v1/vision/analyze": ("vision", {}, {"image": PNG}),
+    "/v1/vision/ocr": ("vision", {}, {"image": PNG}),
+    "/v1/chat/completions": ("llm", {"messages": TALK}, {}),
+    "/v1/completions": ("llm", {"prompt": ["hello", "again"]}, {}),
+}
+
+
+def ask(client: httpx.Client, path: str, key: str, name: object) -> httpx.Response:
+    _, body, files = ROUTES[path]
+    given = body if name is None else body | {"prompt_cache_key": name}
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    if files:
+        return client.post(path, data=given, files=files, headers=headers)
+    return client.post(path, json=given, headers=headers)
+
+
+@pytest.mark.parametrize("path", ROUTES)
+def test_every_route_that_chats_is_salted(running: Running, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def note(request: object) -> None:
+        assert isinstance(request, ChatRequest)
+        seen.append(request.salt)
+
+    job: Any = ROUTES[path][0]
+    monkeypatch.setattr(running.pool.gates[job], "on_serve", note)
+    for key, name in (("", None), ("one", None), ("two", None), ("one", "a"), ("one", "b"), ("", "a")):
+        seen.clear()
+        assert ask(running.client, path, key, name).status_code == 200
+        assert set(seen) == {salt(f"Bearer {key}" if key else "", name)}
+
+
+@pytest.mark.parametrize("path", ROUTES)
+def test_a_bad_one_is_answered_400(client: httpx.Client, path: str) -> None:
+    answer = ask(client, path, "", "x" * 257)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "prompt_cache_key"
+
+
+def test_the_routes_describe_it(client: httpx.Client) -> None:
+    schemas = client.get("/openapi.json").json()["components"]["schemas"]
+    described = {name for name, one in schemas.items() if "prompt_cache_key" in one.get("properties", {})}
+    assert len(described) >= 5
+    assert all(schemas[name]["properties"]["prompt_cache_key"]["maxLength"] == 256 for name in described)
