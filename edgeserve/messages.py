@@ -26,9 +26,12 @@ class TextPart:
 
 @dataclass(frozen=True, slots=True)
 class ImagePart:
-    """One encoded picture (PNG or JPEG file bytes), already checked for its dimensions."""
+    """One encoded picture (the bytes of a file), already checked. ``param``: the field of the request that holds it,
+    for errors of a decoder; ``pixels``: how many it has."""
 
     data: bytes = field(repr=False)
+    param: str = field(default="image", repr=False, compare=False)
+    pixels: int = field(default=0, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

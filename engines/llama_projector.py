@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from edgeserve.engine import ModelSpec
-from edgeserve.errors import EngineFailure, UnsupportedMedia
+from edgeserve.errors import Busy, EngineFailure, UnsupportedMedia
+from edgeserve.messages import ImagePart
 from engines import pages
-from engines.llama_context import BATCH, Context, default_threads
+from engines.llama_context import BATCH, NO_ROOM, Context, default_threads
 from engines.llama_model import MappedModel
 from engines.llama_options import LlamaOptions
+from engines.llama_picture import decode_at_end
 from engines.llama_runtime import mtmd, why
 
-MARKER = "<__media__>"
-"""What stands for a picture in the prompt (mtmd_default_marker)."""
 TEXT_CHUNK = 0
 """enum mtmd_input_chunk_type."""
+NO_FFMPEG = b"/dev/null"
+"""Folder in which the library looks for ffmpeg and ffprobe. It is none, so that no such program can ever be started."""
 
 
 class Chunk(NamedTuple):
@@ -29,10 +32,11 @@ class Chunk(NamedTuple):
 
 
 class Chunks:
-    """A prompt cut into text and pictures; free it when done."""
+    """A prompt cut into text and pictures. ``free`` it when done; the collector frees a forgotten one."""
 
     def __init__(self) -> None:
         self.handle = mtmd().mtmd_input_chunks_init()
+        self.free = weakref.finalize(self, mtmd().mtmd_input_chunks_free, self.handle)
 
     def __iter__(self) -> Iterator[Chunk]:
         library, count = mtmd(), ctypes.c_size_t()
@@ -43,20 +47,19 @@ class Chunks:
                 tokens = tuple(library.mtmd_input_chunk_get_tokens_text(chunk, ctypes.byref(count))[:size])
             yield Chunk(chunk, size, tokens)
 
-    def free(self) -> None:
-        mtmd().mtmd_input_chunks_free(self.handle)
-
 
 class Projector:
-    """The projector file, read into memory. Raises EngineFailure naming it."""
+    """The projector file, read into memory. ``marker`` stands for a picture in a prompt. Raises EngineFailure naming
+    the file."""
 
-    def __init__(self, model: MappedModel, spec: ModelSpec, options: LlamaOptions) -> None:
+    def __init__(self, model: MappedModel, spec: ModelSpec, options: LlamaOptions, marker: str) -> None:
         library, self._path = mtmd(), spec.files["mmproj"]
         parameters = library.mtmd_context_params_default()
         parameters.use_gpu = spec.device != "cpu" and options.gpu_layers != 0
         parameters.n_threads = spec.threads or default_threads()
         parameters.print_timings = False
         parameters.warmup = False
+        parameters.media_marker = marker.encode()
         if options.image_max_tokens:
             parameters.image_max_tokens = options.image_max_tokens
         if options.image_min_tokens:
@@ -72,19 +75,20 @@ class Projector:
         mtmd().mtmd_free(self._handle)
         pages.trim_heap()
 
-    def cut(self, prompt: str, images: Sequence[bytes]) -> Chunks:
-        """The prompt, each MARKER in it a picture, in chunks. Raises UnsupportedMedia."""
+    def cut(self, prompt: str, images: Sequence[ImagePart]) -> Chunks:
+        """The prompt, each marker in it a picture, in chunks. Any thread. Raises UnsupportedMedia."""
         library, data = mtmd(), prompt.encode()
         bitmaps: list[Any] = []
         chunks = Chunks()
         try:
-            bitmaps += (self._decoded(number, image) for number, image in enumerate(images, start=1))
+            for number, image in enumerate(images, start=1):
+                bitmaps.append(self._decoded(number, image))
             text = library.mtmd_input_text(data, len(data), False, True)
             array = (library.mtmd_bitmap_p_ctypes * len(bitmaps))(*bitmaps)
             code = library.mtmd_tokenize(self._handle, chunks.handle, ctypes.byref(text), array, len(bitmaps))
             if code != 0:
                 text = f"the images cannot be prepared for this model (code {code}){why()}"
-                raise UnsupportedMedia(text, param="image")
+                raise UnsupportedMedia(text, param=images[0].param)
         except UnsupportedMedia:
             chunks.free()
             raise
@@ -93,20 +97,36 @@ class Projector:
                 library.mtmd_bitmap_free(bitmap)
         return chunks
 
-    def _decoded(self, number: int, image: bytes) -> Any:
-        buffer = (ctypes.c_uint8 * len(image)).from_buffer_copy(image)
-        bitmap = mtmd().mtmd_helper_bitmap_init_from_buf(self._handle, buffer, len(image), False)
+    def _decoded(self, number: int, image: ImagePart) -> Any:
+        library, data = mtmd(), image.data
+        buffer = ctypes.cast(ctypes.c_char_p(data), ctypes.POINTER(ctypes.c_uint8))  # the bytes themselves: no copy
+        # The library takes for a video whatever it cannot decode, and asks ffmpeg about it.
+        options = library.mtmd_helper_init_opt_default()
+        options.video_params.ffmpeg_bin_dir = NO_FFMPEG
+        bitmap = library.mtmd_helper_bitmap_init_from_buf(self._handle, buffer, len(data), False, options)
         if not bitmap:
-            raise UnsupportedMedia(f"image {number} cannot be decoded{why()}", param="image")
+            why()  # it tells of ffmpeg, not of the picture
+            text = f"image {number} cannot be decoded: it is damaged, or in a form that the decoder does not know"
+            raise UnsupportedMedia(text, param=image.param)
         return bitmap
 
     def decode(self, context: Context, chunk: Chunk, sequence: int, position: int, *, last: bool) -> int:
-        """Encode a picture and decode its embeddings from ``position`` on; returns the next one. ``last``: the answer
-        follows. Raises EngineFailure."""
-        after = ctypes.c_int32(position)
-        code = mtmd().mtmd_helper_eval_chunk_single(
-            self._handle, context.handle, chunk.handle, position, sequence, BATCH, last, ctypes.byref(after)
-        )
+        """Encode a picture and decode its embeddings from ``position`` on; returns the next one. With ``last`` the
+        logits after it are the only ones of the last call. Raises Busy without room, and EngineFailure; both cost
+        this sequence only."""
+        library, handle, size = mtmd(), self._handle, chunk.size
+        if code := library.mtmd_encode_chunk(handle, chunk.handle):
+            raise EngineFailure(f"{self._path}: llama.cpp ended encoding an image with code {code}{why()}")
+        if last:
+            code = decode_at_end(handle, context, chunk.handle, size, sequence, position)
+        else:
+            embeddings, after = library.mtmd_get_output_embd(handle), ctypes.c_int32()
+            told = library.mtmd_helper_post_decode_callback()
+            code = library.mtmd_helper_decode_image_chunk(
+                handle, context.handle, chunk.handle, embeddings, position, sequence, BATCH, after, told, None
+            )
+        if code == NO_ROOM:
+            raise Busy("the context has no room for an image beside the answers under way", retry_after=5)
         if code != 0:
             raise EngineFailure(f"{self._path}: llama.cpp ended reading an image with code {code}{why()}")
-        return int(after.value)
+        return position + int(library.mtmd_input_chunk_get_n_pos(chunk.handle))

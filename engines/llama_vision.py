@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import secrets
 from collections.abc import Iterator, Mapping
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
@@ -15,12 +16,12 @@ from engines.llama_batch import Batch
 from engines.llama_context import Context
 from engines.llama_model import MappedModel
 from engines.llama_prepare import Prepared
-from engines.llama_projector import MARKER, Chunk, Projector
+from engines.llama_projector import Chunk, Projector
 from engines.llama_slot import Slot
 from engines.projector_header import ProjectorShape, read_projector_shape
 
 LAST = -1
-"""Place of the logits after a picture: of the last call's outputs, the last."""
+"""Place of the logits after a picture: the last output of the last call, which has no other (Slot.output)."""
 DECODED_BYTES = 64 << 20
 """One picture as sent, of the most pixels that are accepted, and resized."""
 
@@ -37,6 +38,7 @@ class LlamaVision(LlamaChat):
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
         self._projector: Projector | None = None
+        self._marker = f"<__media_{secrets.token_hex(16)}__>"  # which no client can write, as it knows it not
 
     def estimate(self) -> Footprint:
         text, projector = super().estimate(), self.spec.files["mmproj"].stat().st_size
@@ -67,7 +69,7 @@ class LlamaVision(LlamaChat):
         super().open()
 
     def _make_context(self, model: MappedModel) -> Context:
-        self._projector = Projector(model, self.spec, self.options)
+        self._projector = Projector(model, self.spec, self.options, self._marker)
         try:
             return super()._make_context(model)
         except EngineFailure:
@@ -86,8 +88,7 @@ class LlamaVision(LlamaChat):
     def _take(self, batch: Batch, request: ChatRequest, prepared: Prepared) -> Prompt:
         if not request.images or self._projector is None:
             return super()._take(batch, request, prepared)
-        images, text = [image.data for image in request.images], prepared.text
-        chunks = self._projector.cut(text, images)
+        chunks = self._projector.cut(prepared.text, request.images)
         tokens = sum(chunk.size for chunk in chunks)
         if tokens >= batch.context.size:
             chunks.free()
@@ -99,14 +100,16 @@ class LlamaVision(LlamaChat):
         return Prompt(batch.take_empty(), tokens, chunks=chunks, thinks=prepared.thinks)
 
     def _feed(self, batch: Batch, prompt: Prompt, cancel: Cancel) -> Iterator[None]:
-        """Chunk by chunk, each in a step of the batch; a cancel is heard between them."""
+        """Chunk by chunk, each in a step of the batch; a cancel is heard between them. Only text at the end is left to
+        the answer."""
         slot, chunks = prompt.slot, list(prompt.chunks or ())
         for number, chunk in enumerate(chunks, start=1):
+            last = number == len(chunks)
             if chunk.tokens is not None:
                 batch.push(slot, *chunk.tokens)
             else:
-                slot.job = functools.partial(self._look, batch, slot, chunk, last=number == len(chunks))
-            while (slot.job or slot.waiting) and number < len(chunks) and not cancel.is_set():
+                slot.job = functools.partial(self._look, batch, slot, chunk, last=last)
+            while (slot.job or (slot.waiting and not last)) and not cancel.is_set():
                 yield
             if slot.refused is not None:
                 raise slot.refused
@@ -121,7 +124,7 @@ class LlamaVision(LlamaChat):
             return
         try:
             slot.position = self._projector.decode(batch.context, chunk, slot.sequence, slot.position, last=last)
-        except EngineFailure as error:
+        except (Busy, EngineFailure) as error:
             slot.refused = error
         else:
             slot.cells += chunk.size

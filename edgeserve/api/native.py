@@ -138,7 +138,7 @@ async def ocr(request: Request) -> Call:
 async def _seen(request: Request, default: str) -> Call:
     form = await read_upload(request, "image")
     form.fields.only(("prompt", keep_alive.FIELD, cache_salt.FIELD))
-    picture = image.check_image(form.file, _limits(request))
+    picture = await image.checked_image(form.file, _limits(request))
     prompt = form.fields.text("prompt") or default
     wanted = ChatRequest((Message("user", (picture, TextPart(prompt))),), salt=cache_salt.read(request, form.fields))
     return Call("vision", [wanted], TextBody(), keep_alive.read(form.fields))

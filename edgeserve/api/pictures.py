@@ -6,14 +6,16 @@ from collections.abc import Mapping
 
 from starlette.requests import Request
 
-from edgeserve.api.image import check_image, from_data_url
+from edgeserve.api.image import checked_image, from_data_url
 from edgeserve.api.limits import HOLD, Limits
 from edgeserve.api.remote import Remote
-from edgeserve.errors import InvalidRequest
+from edgeserve.errors import InvalidRequest, TooLarge
 from edgeserve.messages import ImagePart
 
 ATTACHMENT = "attachment:"
 """Before the name of a part."""
+TOGETHER = 3
+"""Pictures of the most pixels that a request may bring: they are decoded together, three bytes a pixel."""
 
 
 class Pictures:
@@ -23,15 +25,27 @@ class Pictures:
         self._limits: Limits = request.app.state.limits
         self._attached = attached or {}
         self._used: set[str] = set()
+        self._pixels = 0
         self._remote = Remote(self._limits, request.scope[HOLD])
 
     async def read(self, url: str, param: str) -> ImagePart:
         """Checked. Raises InvalidRequest and its kinds, naming ``param``."""
+        picture = await self._read(url, param)
+        self._pixels += picture.pixels
+        if self._pixels > (most := TOGETHER * self._limits.max_image_pixels):
+            raise TooLarge(
+                f"{param}: the images of this request have more than {most / 1e6:.0f} million pixels together: send "
+                "fewer or smaller ones",
+                param=param,
+            )
+        return picture
+
+    async def _read(self, url: str, param: str) -> ImagePart:
         if url.startswith("data:"):
-            return from_data_url(url, self._limits, param)
+            return await from_data_url(url, self._limits, param)
         if url.startswith(ATTACHMENT):
-            return check_image(self._part(url.removeprefix(ATTACHMENT), param), self._limits, param)
-        return check_image(await self._remote.fetch(url, param), self._limits, param)
+            return await checked_image(self._part(url.removeprefix(ATTACHMENT), param), self._limits, param)
+        return await checked_image(await self._remote.fetch(url, param), self._limits, param)
 
     def check_used(self) -> None:
         """Raises InvalidRequest for a part that nothing refers to: most likely a misspelled name."""

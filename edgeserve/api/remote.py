@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from edgeserve.api.limits import Limits
+from edgeserve.api.special_addresses import Address, is_public
 from edgeserve.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -21,21 +22,7 @@ if TYPE_CHECKING:
 PORTS = {"http": 80, "https": 443}
 REDIRECTS = 3
 HEADERS = {"User-Agent": "edgeserve", "Accept": "image/*", "Accept-Encoding": "identity", "Connection": "close"}
-EMBEDDING = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("::ffff:0:0/96"))
-"""Networks whose last 32 bits are an IPv4 address (RFC 6052, RFC 4291)."""
-
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolve = Callable[[str, int], Awaitable[list[str]]]
-
-
-def is_public(address: Address) -> bool:
-    """No loopback, private, link-local, multicast, reserved or unspecified address, nor one that leads to such."""
-    if isinstance(address, ipaddress.IPv6Address):
-        if any(address in network for network in EMBEDDING):
-            return is_public(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
-        if address.sixtofour or address.teredo or address.is_site_local:  # tunnels to an IPv4 address; RFC 3513's own
-            return False
-    return address.is_global and not address.is_multicast and not address.is_reserved
 
 
 async def resolve(host: str, port: int) -> list[str]:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from io import BytesIO
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
+from PIL import Image
+from starlette.requests import Request
+from support.pictures import smallest_gif
 
-GIF = b"GIF89a" + (7).to_bytes(2, "little") * 2 + bytes(50)
+from edgeserve.api.limits import HOLD, Limits
+from edgeserve.api.pictures import Pictures
+from edgeserve.errors import TooLarge
+
+GIF = smallest_gif()
 
 
 def payload(*urls: str) -> dict[str, Any]:
@@ -31,7 +41,10 @@ def test_parts_are_taken_by_name(client: httpx.Client, name: str | None) -> None
     parts = [("payload", (name, body)), ("one", ("1.gif", GIF)), ("two", ("2.gif", GIF + b"abc"))]
     answer = post(client, *parts)
     assert answer.status_code == 200, answer.text
-    assert "3 images of 60 63 60 bytes: what?" in answer.json()["choices"][0]["message"]["content"]
+    assert (
+        f"3 images of {len(GIF)} {len(GIF) + 3} {len(GIF)} bytes: what?"
+        in answer.json()["choices"][0]["message"]["content"]
+    )
 
 
 def test_a_long_conversation_is_no_file(client: httpx.Client) -> None:
@@ -85,6 +98,25 @@ def test_more_pictures_than_the_limit(client: httpx.Client) -> None:
     many = post(client, ("payload", as_json(payload("attachment:p0"))), *files)
     assert many.status_code == 400
     assert "Too many files" in many.json()["error"]["message"]
+
+
+def test_pictures_that_are_too_large_together() -> None:
+    """Each is within the limit of four pixels."""
+    out = BytesIO()
+    Image.new("RGB", (2, 2)).save(out, "PNG")
+    state = SimpleNamespace(limits=Limits(max_image_pixels=4))
+    request = Request({"type": "http", "app": SimpleNamespace(state=state), HOLD: lambda size: None})
+    pictures = Pictures(request, {"one": out.getvalue()})
+
+    async def read(times: int) -> None:
+        for number in range(times):
+            part = await pictures.read("attachment:one", f"part {number}")
+            assert part.pixels == 4
+
+    asyncio.run(read(3))
+    with pytest.raises(TooLarge, match="more than 0 million pixels together") as refused:
+        asyncio.run(read(1))
+    assert refused.value.param == "part 0"
 
 
 def test_a_part_needs_a_form(client: httpx.Client) -> None:
