@@ -6,7 +6,6 @@ escapes by number, so that lengths can be counted and no half of a surrogate pai
 
 from __future__ import annotations
 
-import os.path
 from collections.abc import Iterable
 
 JSON = r"""
@@ -66,13 +65,19 @@ def one_of_texts(rules: Rules, texts: Iterable[str], depth: int = 0) -> str:
         groups.setdefault(one[:1], []).append(one)
     choices = []
     for group in groups.values():
-        head = os.path.commonprefix(group)
+        head = _beginning(min(group), max(group))
         if len(group) == 1:
             choices.append(literal(head))
         else:
             rest = one_of_texts(rules, (one[len(head) :] for one in group), depth + 1)
             choices.append(f"{literal(head)} {rules.add(rest)}")
     return either(*choices)
+
+
+def _beginning(one: str, other: str) -> str:
+    """As much as both begin with."""
+    length = next((at for at, pair in enumerate(zip(one, other, strict=False)) if len({*pair}) > 1), len(one))
+    return one[:length]
 
 
 def repeat(item: str, low: int, high: int | None) -> str:

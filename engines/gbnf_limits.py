@@ -1,8 +1,8 @@
 """What llama.cpp would do to read a grammar, worked out before it does.
 
-Its reader (``llama-grammar.cpp``, 0.3.36 of the bindings) recurses for each group and for each rule that may come first,
-looks into such rules again for each way to them, and writes repeats out. It prints a grammar that it refuses. So a
-grammar that would end its stack, or keep it busy for hours, never gets there.
+Its reader (``llama-grammar.cpp`` in 0.3.36 of the bindings) recurses for each group and for each rule that may come
+first, looks into such rules again for each way to them, and writes repeats out. It prints a grammar that it refuses. So
+a grammar that would end its stack, or keep it busy for hours, must never get there.
 """
 
 from __future__ import annotations

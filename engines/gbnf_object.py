@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from engines.gbnf import Rules, either, literal
 from engines.gbnf_chars import PLAIN, one_of, without
 
-
 MAX_SHARED = 48
 """Characters of a declared name that another key may begin with: each is a rule, and a call of Python's."""
 

@@ -153,7 +153,9 @@ def _both(key: str, one: Any, other: Any, spend: Spend) -> Any:
 
 def _joined(one: Any, other: Any) -> Schema:
     """Both at once. A list grows, instead of lists in lists, where many schemas are merged."""
-    before = one["allOf"] if isinstance(one, dict) and list(one) == ["allOf"] and isinstance(one["allOf"], list) else [one]
+    before = (
+        one["allOf"] if isinstance(one, dict) and list(one) == ["allOf"] and isinstance(one["allOf"], list) else [one]
+    )
     return {"allOf": [*before, other]}
 
 

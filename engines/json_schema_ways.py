@@ -1,7 +1,7 @@
 """How many ways of reading one text a schema leaves open at once.
 
-llama.cpp follows every way that a grammar allows. Where two branches of a union begin alike, and both may hold the union
-again, each level of the answer doubles the ways: twenty brackets are a million, and the process stands still.
+llama.cpp follows every way that a grammar allows. Where two branches of a union begin alike, and both may hold the
+union again, each level of the answer doubles the ways: twenty brackets are a million, and the process stands still.
 """
 
 from __future__ import annotations
