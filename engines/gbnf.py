@@ -58,6 +58,7 @@ def either(*choices: str) -> str:
 def one_of_texts(rules: Rules, texts: Iterable[str], depth: int = 0) -> str:
     """Exactly one of these texts. Equal beginnings are written once: each alternative is held against each token."""
     unique = list(dict.fromkeys(texts))
+    rules.spend(len(unique))
     if len(unique) < FEW or depth == MAX_SPLITS:
         return either(*map(literal, unique))
     groups: dict[str, list[str]] = {}
@@ -90,15 +91,15 @@ def repeat(item: str, low: int, high: int | None) -> str:
 
 
 class Budget:
-    """Steps of work left for one grammar."""
+    """Steps of work spent on one grammar."""
 
     def __init__(self) -> None:
-        self._left = MAX_STEPS
+        self.spent = 0
 
     def spend(self, steps: int) -> None:
         """Raises Unsayable."""
-        self._left -= steps
-        if self._left < 0:
+        self.spent += steps
+        if self.spent > MAX_STEPS:
             raise Unsayable(f"takes more than {MAX_STEPS} steps to convert; use fewer references and combinations")
 
 

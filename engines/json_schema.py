@@ -45,7 +45,7 @@ class SchemaGrammar:
     def convert(self) -> str:
         """The expression of an instance. Raises InvalidRequest naming the part."""
         try:
-            check_values(self._root)
+            self._rules.spend(check_values(self._root) // 16)
             text = self._visit(self._root, frozenset())
             json_schema_ways.check(self._root, self._plain, self._rules.spend)
             return text

@@ -39,8 +39,9 @@ def check(key: str, value: Any) -> None:
         raise Unsayable(f"has uniqueItems {told(value)}; it must be true or false")
 
 
-def check_values(schema: Any) -> None:
-    """Raises Unsayable for what no JSON text can hold: numbers that became infinite, halves of surrogate pairs."""
+def check_values(schema: Any) -> int:
+    """The bytes of a schema's text. Raises Unsayable for what no such text can hold: numbers that became infinite,
+    halves of surrogate pairs."""
     level, nodes = 0, [schema]
     while nodes:
         level += 1
@@ -53,7 +54,7 @@ def check_values(schema: Any) -> None:
             for child in (node.values() if isinstance(node, dict) else node)
         ]
     try:
-        json.dumps(schema, ensure_ascii=False, allow_nan=False).encode()
+        return len(json.dumps(schema, ensure_ascii=False, allow_nan=False).encode())
     except UnicodeEncodeError:
         raise Unsayable("holds half of a character, a surrogate alone") from None
     except ValueError:
