@@ -160,10 +160,12 @@ class Rules:
         if high is not None and (high == 0 or high < low):
             return self.repeat(item, low, high)
         rest = self.repeat(f'( "," ws {item} )', max(0, low - 1), None if high is None else high - 1)
-        return f"{item} {rest}" if low else f"( {item} {rest} )?"
+        # By a name of its own: llama.cpp counts the repeats in a group when the group is optional.
+        return f"{item} {rest}" if low else f"{self.add(f'{item} {rest}')}?"
 
     def text(self, root: str) -> str:
-        """The whole grammar."""
+        """The whole grammar. Rules stand before those that use them: llama.cpp takes fewer repeats of what it meets for
+        the first time."""
         # A rule that was given up before it was defined matches nothing, and nothing refers to it.
         lines = [f"{name} ::= {body or NOTHING}" for name, body in self._bodies.items()]
-        return "\n".join([f"root ::= {root}", *lines]) + JSON
+        return "\n".join([JSON.strip(), *lines, f"root ::= {root}"])

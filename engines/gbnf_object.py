@@ -30,7 +30,7 @@ def body(rules: Rules, members: Sequence[Member], other: str = "", low: int = 0,
         if member.required:
             start, after = opening, rules.add(f"{following} {after}")
         else:
-            start = rules.add(either(opening, start) if start.strip() else f"( {opening} )?")
+            start = rules.add(either(opening, start) if start.strip() else f"{rules.add(opening)}?")
             after = rules.add(f"{following}? {after}")
     return f'"{{" {start} "}}"'
 

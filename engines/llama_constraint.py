@@ -28,9 +28,9 @@ class Constraint:
             text = f"llama.cpp cannot use the grammar of this schema{why()}; write it more simply"
             raise InvalidRequest(text, param=field)
         self._field = field
-        self._size = int(runtime.llama_vocab_n_tokens(vocabulary))
-        self._ids = np.arange(self._size, dtype=np.int32)
-        self._data = np.zeros(self._size, [("id", np.int32), ("logit", np.float32), ("p", np.float32)])
+        self.tokens = int(runtime.llama_vocab_n_tokens(vocabulary))
+        self._ids = np.arange(self.tokens, dtype=np.int32)
+        self._data = np.zeros(self.tokens, [("id", np.int32), ("logit", np.float32), ("p", np.float32)])
 
     def sample(self, chain: Any, context: Any, output: int) -> int:
         """The next token after the one at place ``output`` of the last call; accepted by the grammar and the chain.
@@ -40,10 +40,10 @@ class Constraint:
         import numpy as np
 
         runtime = llama()
-        logits = np.ctypeslib.as_array(runtime.llama_get_logits_ith(context, output), (self._size,))
-        token = self._choice(chain, self._fill(logits, self._size))
+        logits = np.ctypeslib.as_array(runtime.llama_get_logits_ith(context, output), (self.tokens,))
+        token = self._choice(chain, self._fill(logits, self.tokens))
         if not self.allows(token):
-            token = self._choice(chain, self._allowed(logits))
+            token = self._choice(chain, self.allowed(logits))
         self.accept(token)
         runtime.llama_sampler_accept(chain, token)
         return token
@@ -65,17 +65,17 @@ class Constraint:
         import numpy as np
 
         rows = self._data[:count]
-        if count == self._size:
+        if count == self.tokens:
             rows["id"], rows["logit"] = self._ids, logits
         else:
             rows["id"] = np.argpartition(logits, -count)[-count:]
             rows["logit"] = logits[rows["id"]]
         return rows
 
-    def _allowed(self, logits: Any) -> Any:
+    def allowed(self, logits: Any) -> Any:
         """Rows of the likeliest tokens that the grammar allows, and of no others: whatever the chain makes of them, it
         chooses one that can be accepted."""
-        for count in (min(LIKELIEST, self._size), self._size):
+        for count in (min(LIKELIEST, self.tokens), self.tokens):
             if len(rows := self._held(self._fill(logits, count))):
                 return rows
         raise InvalidRequest(

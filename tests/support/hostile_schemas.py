@@ -109,7 +109,13 @@ TAKEN_HOSTILE: dict[str, Any] = {
             {"type": "object", "additionalProperties": SELF},
         ]
     },
-    "1,000 items": lists(1000, thing(a={"type": "string"})),
+    "2,000 items": lists(2000, thing(a={"type": "string"})),
+    "2,000 lists of lists": lists(2000, lists(2000, {"type": "string"})),
+    "2,000 further names": {
+        **thing("a", a={"type": "null"}, b=True),
+        "additionalProperties": {},
+        "maxProperties": 2000,
+    },
     "2,000 characters": {"type": "string", "maxLength": 2000},
     "300 optional names": {"type": "object", "properties": {f"p{index}": True for index in range(300)}},
     "bounds of 15 digits": {"type": "number", "minimum": -999_999_999_999_999, "maximum": 0.123456789012345},
