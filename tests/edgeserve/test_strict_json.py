@@ -28,25 +28,14 @@ def test_what_can_be_read_anywhere_is_read(value: Any, ascii_only: bool) -> None
     assert strict_json.loads(f" {json.dumps(value, ensure_ascii=ascii_only)}\n") == value
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "NaN",
-        "-Infinity",
-        "1e999",
-        '{"a": [-1e400]}',
-        "1" * 400,
-        "-" + "9" * 309,
-        '"\\ud800"',
-        '{"\\udfff": 1}',
-        "{} {}",
-        "",
-        "{",
-    ]
-    + ["[" * 65 + "]" * 65, '{"a":' * 5000 + "1" + "}" * 5000, "[" * 200_000],
-)
+NUMBERS = ["NaN", "-Infinity", "1e999", '{"a": [-1e400]}', "1" * 400, "-" + "9" * 309]
+OTHERS = ['"\\ud800"', '{"\\udfff": 1}', "{} {}", "", "{"]
+DEPTHS = ["[" * 65 + "]" * 65, '{"a":' * 5000 + "1" + "}" * 5000, "[" * 200_000]
+
+
+@pytest.mark.parametrize("text", [*NUMBERS, *OTHERS, *DEPTHS])
 def test_what_some_reader_refuses_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=".") as caught:
+    with pytest.raises(ValueError, match=r".") as caught:
         strict_json.loads(text)
     assert len(str(caught.value)) < 200 or isinstance(caught.value, UnicodeEncodeError)
 

@@ -1,5 +1,7 @@
-"""Requests that made llama.cpp abort, one after the other on a real model: run as a process of its own, which prints one
-line of JSON for each. Arguments: the model's file, then ``named`` or a seed for random settings."""
+"""Requests that made llama.cpp abort, one after the other on a real model, in a process of its own.
+
+It prints one line of JSON for each. Arguments: the model's file, then ``named`` or a seed for random settings.
+"""
 
 from __future__ import annotations
 
