@@ -12,8 +12,9 @@ from typing import Any
 from edgeserve.errors import EdgeserveError, InvalidRequest
 from engines.llama_runtime import llama, why
 
-LIKELIEST = 256
-"""Tokens among which a forbidden choice is made again; what a chain would choose beyond is next to impossible."""
+LIKELIEST = (256, 4096)
+"""Tokens among which a forbidden choice is made again; what a chain would choose beyond is next to impossible. The
+second is for requests whose biases lift forbidden tokens above all others."""
 
 
 class Constraint:
@@ -75,7 +76,7 @@ class Constraint:
     def allowed(self, logits: Any) -> Any:
         """Rows of the likeliest tokens that the grammar allows, and of no others: whatever the chain makes of them, it
         chooses one that can be accepted."""
-        for count in (min(LIKELIEST, self.tokens), self.tokens):
+        for count in (*(one for one in LIKELIEST if one < self.tokens), self.tokens):
             if len(rows := self._held(self._fill(logits, count))):
                 return rows
         raise InvalidRequest(
