@@ -6,6 +6,8 @@ escapes by number, so that lengths can be counted and no half of a surrogate pai
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 JSON = r"""
 value  ::= object | array | string | number | "true" | "false" | "null"
 object ::= "{" ( string ":" ws value ( "," ws string ":" ws value )* )? "}"
@@ -23,6 +25,19 @@ MAX_REPEATS = 2000
 
 MAX_SIZE = 20_000
 """Rules and written-out repeats of one grammar."""
+MAX_TEXT = 500_000
+"""Characters of one grammar."""
+MAX_STEPS = 300_000
+"""Steps of work to make one grammar, of about two microseconds each."""
+
+
+FEW = 8
+"""Texts below that are written out."""
+MAX_SPLITS = 40
+"""Places where texts with one beginning part, one after the other."""
+
+NOTHING = '""'
+"""Text of no length."""
 
 
 class Unsayable(ValueError):
@@ -40,6 +55,32 @@ def either(*choices: str) -> str:
     return unique[0] if len(unique) == 1 else f"( {' | '.join(unique)} )"
 
 
+def one_of_texts(rules: Rules, texts: Iterable[str], depth: int = 0) -> str:
+    """Exactly one of these texts. Equal beginnings are written once: each alternative is held against each token."""
+    unique = list(dict.fromkeys(texts))
+    rules.spend(len(unique))
+    if len(unique) < FEW or depth == MAX_SPLITS:
+        return either(*map(literal, unique))
+    groups: dict[str, list[str]] = {}
+    for one in unique:
+        groups.setdefault(one[:1], []).append(one)
+    choices = []
+    for group in groups.values():
+        head = _beginning(min(group), max(group))
+        if len(group) == 1:
+            choices.append(literal(head))
+        else:
+            rest = one_of_texts(rules, (one[len(head) :] for one in group), depth + 1)
+            choices.append(f"{literal(head)} {rules.add(rest)}")
+    return either(*choices)
+
+
+def _beginning(one: str, other: str) -> str:
+    """As much as both begin with."""
+    length = next((at for at, pair in enumerate(zip(one, other, strict=False)) if len({*pair}) > 1), len(one))
+    return one[:length]
+
+
 def repeat(item: str, low: int, high: int | None) -> str:
     """``item`` from ``low`` to ``high`` times (None: any number of times)."""
     if (low, high) == (0, None):
@@ -49,19 +90,33 @@ def repeat(item: str, low: int, high: int | None) -> str:
     return f"{item}{{{low},{'' if high is None else high}}}"
 
 
-class Rules:
-    """Rules as they are made, equal ones once."""
+class Budget:
+    """Steps of work spent on one grammar."""
 
     def __init__(self) -> None:
+        self.spent = 0
+
+    def spend(self, steps: int) -> None:
+        """Raises Unsayable."""
+        self.spent += steps
+        if self.spent > MAX_STEPS:
+            raise Unsayable(f"takes more than {MAX_STEPS} steps to convert; use fewer references and combinations")
+
+
+class Rules:
+    """Rules as they are made, equal ones once. ``budget`` may be shared with rules that are made on trial."""
+
+    def __init__(self, budget: Budget | None = None) -> None:
+        self.budget = budget or Budget()
         self._bodies: dict[str, str] = {}
         self._names: dict[str, str] = {}
-        self._size = 0
+        self._size = self._text = 0
 
     def add(self, body: str) -> str:
         """The name of a rule with this body. Raises Unsayable."""
         if body not in self._names:
             self._names[body] = self.reserve()
-            self._bodies[self._names[body]] = body
+            self.define(self._names[body], body)
         return self._names[body]
 
     def reserve(self) -> str:
@@ -72,10 +127,19 @@ class Rules:
         return name
 
     def define(self, name: str, body: str) -> None:
+        """Raises Unsayable."""
+        self._text += len(body)
+        if self._text > MAX_TEXT:
+            raise Unsayable(f"makes a grammar of more than {MAX_TEXT} characters; use fewer properties or values")
         self._bodies[name] = body
+
+    def spend(self, steps: int) -> None:
+        """Raises Unsayable."""
+        self.budget.spend(steps)
 
     def count(self, size: int) -> None:
         """Raises Unsayable."""
+        self.spend(min(size, MAX_SIZE))
         self._size += size
         if self._size > MAX_SIZE:
             raise Unsayable(f"makes a grammar of more than {MAX_SIZE} parts; use fewer properties or smaller limits")
@@ -83,7 +147,7 @@ class Rules:
     def repeat(self, item: str, low: int, high: int | None) -> str:
         """``repeat``, or nothing where ``high`` is 0; a ``high`` beyond MAX_REPEATS becomes that. Raises Unsayable."""
         if low > MAX_REPEATS:
-            raise Unsayable(f"asks for at least {low} repeats; up to {MAX_REPEATS} are possible")
+            raise Unsayable(f"asks for too many repeats; up to {MAX_REPEATS} are possible")
         if high is not None and high < low:
             raise Unsayable(f"asks for at least {low} and at most {high} repeats")
         if high is not None:
@@ -96,9 +160,12 @@ class Rules:
         if high is not None and (high == 0 or high < low):
             return self.repeat(item, low, high)
         rest = self.repeat(f'( "," ws {item} )', max(0, low - 1), None if high is None else high - 1)
-        return f"{item} {rest}" if low else f"( {item} {rest} )?"
+        # By a name of its own: llama.cpp counts the repeats in a group when the group is optional.
+        return f"{item} {rest}" if low else f"{self.add(f'{item} {rest}')}?"
 
     def text(self, root: str) -> str:
-        """The whole grammar."""
-        lines = [f"{name} ::= {body}" for name, body in self._bodies.items()]
-        return "\n".join([f"root ::= {root}", *lines]) + JSON
+        """The whole grammar. Rules stand before those that use them: llama.cpp takes fewer repeats of what it meets for
+        the first time."""
+        # A rule that was given up before it was defined matches nothing, and nothing refers to it.
+        lines = [f"{name} ::= {body or NOTHING}" for name, body in self._bodies.items()]
+        return "\n".join([JSON.strip(), *lines, f"root ::= {root}"])

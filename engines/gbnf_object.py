@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from engines.gbnf import Rules, either, literal
 from engines.gbnf_chars import PLAIN, one_of, without
 
+MAX_SHARED = 48
+"""Characters of a declared name that another key may begin with: each is a rule, and a call of Python's."""
+
 
 @dataclass(frozen=True, slots=True)
 class Member:
@@ -27,7 +30,7 @@ def body(rules: Rules, members: Sequence[Member], other: str = "", low: int = 0,
         if member.required:
             start, after = opening, rules.add(f"{following} {after}")
         else:
-            start = rules.add(either(opening, start) if start.strip() else f"( {opening} )?")
+            start = rules.add(either(opening, start) if start.strip() else f"{rules.add(opening)}?")
             after = rules.add(f"{following}? {after}")
     return f'"{{" {start} "}}"'
 
@@ -37,15 +40,16 @@ def other_key(rules: Rules, names: Iterable[str]) -> str:
     return rf'"\"" {_unlike(rules, set(names))} "\""'
 
 
-def _unlike(rules: Rules, names: set[str]) -> str:
+def _unlike(rules: Rules, names: set[str], depth: int = 0) -> str:
     """Text that is none of ``names``: it leaves them at some character, or ends before or goes on after them."""
     first = sorted({name[0] for name in names if name and any(low <= ord(name[0]) <= high for low, high in PLAIN)})
     if not first:
         return "plain+" if "" in names else "plain*"
+    rules.spend(len(names) + len(first))
     choices = [f"{one_of(without(PLAIN, [(ord(char), ord(char)) for char in first]))} plain*"]
-    for char in first:
+    for char in first if depth < MAX_SHARED else ():
         rest = {name[1:] for name in names if name.startswith(char)}
-        choices.append(f"{literal(char)} {_unlike(rules, rest)}")
+        choices.append(f"{literal(char)} {_unlike(rules, rest, depth + 1)}")
     if "" not in names:
         choices.append('""')
     return rules.add(either(*choices))

@@ -7,6 +7,7 @@ borders cannot be said in a grammar and are refused.
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 
@@ -26,22 +27,41 @@ UNPLAIN = without([(0, 0x10FFFF)], PLAIN)
 MAX_SPREAD = 512
 """Lengths times repeats: the places that a grammar may be at together, each looked at for every token."""
 
-COUNTS = re.compile(r"\{(\d+)(,?)(\d*)\}")
+MAX_LIVE = 1100
+"""Places that the grammar of one pattern may be at together."""
+MAX_NESTING = 40
+"""Groups in groups: llama.cpp reads them on its stack, as the reader here does on Python's."""
+
+COUNTS = re.compile(r"\{([0-9]{1,6})(,?)([0-9]{0,6})\}")
 CODE = re.compile(r"x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})")
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a grammar, and how many characters it makes (None: any number)."""
+    """A part of a grammar, and how many characters it makes (None: any number).
+
+    ``places``: characters and repeats of them; ``live``: at how many of these places a text may be at once.
+    """
 
     text: str
     low: int
     high: int | None
+    places: int = 1
+    live: int = 1
+
+    @property
+    def spread(self) -> int | None:
+        """Lengths beyond the first that it may have."""
+        return None if self.high is None else self.high - self.low
 
 
+@functools.lru_cache(maxsize=64)
 def convert(source: str) -> Piece:
     """Raises Unsayable for what a grammar cannot say."""
-    return _Reader(source).whole()
+    piece = _Reader(source).whole()
+    if piece.live > MAX_LIVE:
+        raise Unsayable(f"can be read in {piece.live} ways at once; up to {MAX_LIVE} are possible")
+    return piece
 
 
 class _Reader:
@@ -49,6 +69,7 @@ class _Reader:
         self._source = source
         self._at = 0
         self._repeats = 0
+        self._nesting = 0
 
     def whole(self) -> Piece:
         piece = self._choices(top=True)
@@ -70,12 +91,11 @@ class _Reader:
             branches.append(self._sequence(top=top))
         highs = [one.high for one in branches]
         high = None if None in highs else max(one for one in highs if one is not None)
-        return Piece(either(*(one.text for one in branches)), min(one.low for one in branches), high)
+        places, live = sum(one.places for one in branches), sum(one.live for one in branches)
+        return Piece(either(*(one.text for one in branches)), min(one.low for one in branches), high, places, live)
 
     def _sequence(self, *, top: bool) -> Piece:
-        parts: list[str] = []
-        low, high = 0, 0
-        endless = False
+        pieces: list[Piece] = []
         if top:
             self._takes("^")
         while (char := self._next()) and char not in "|)":
@@ -83,12 +103,8 @@ class _Reader:
                 if self._next() not in ("", "|"):
                     raise Unsayable("has a $ before its end")
                 break
-            piece = self._repeated(self._atom())
-            parts.append(piece.text)
-            low += piece.low
-            endless = endless or piece.high is None
-            high += piece.high or 0
-        return Piece(" ".join(part for part in parts if part) or '""', low, None if endless else high)
+            pieces.append(self._repeated(self._atom()))
+        return _joined(pieces)
 
     def _repeated(self, piece: Piece) -> Piece:
         low, high = self._counts()
@@ -104,7 +120,10 @@ class _Reader:
         if high and piece.high is not None and (piece.high - piece.low) * high > MAX_SPREAD:
             raise Unsayable("repeats too often what may be of many lengths; name a separator or lower the limits")
         most = None if high is None or piece.high is None else piece.high * high
-        return Piece(repeat(f"( {piece.text} )", low, high), piece.low * low, most)
+        places, live = piece.places * max(low, high or 1), piece.live + 1
+        if piece.spread != 0:  # each repeat may have begun at several places
+            live = places if piece.spread is None else min(places, live * (piece.spread + 1) * max(low, high or 1))
+        return Piece(repeat(f"( {piece.text} )", low, high), piece.low * low, most, places, live)
 
     def _counts(self) -> tuple[int, int | None]:
         for sign, counts in {"*": (0, None), "+": (1, None), "?": (0, 1)}.items():
@@ -139,7 +158,11 @@ class _Reader:
             if not name:
                 raise Unsayable(f"looks around or sets flags at character {self._at}, which a grammar cannot do")
             self._at = name.end()
+        self._nesting += 1
+        if self._nesting > MAX_NESTING:
+            raise Unsayable(f"nests groups more than {MAX_NESTING} levels deep")
         piece = self._choices(top=False)
+        self._nesting -= 1
         if not self._takes(")"):
             raise Unsayable("has a ( that is not closed")
         return piece
@@ -184,6 +207,23 @@ class _Reader:
             raise Unsayable("has a [ that is not closed")
         self._at += 1
         return self._escape() if char == "\\" else ([(ord(char), ord(char))], False)
+
+
+def _joined(pieces: list[Piece]) -> Piece:
+    """One after the other. A text may be at places of several pieces once one of them had several lengths."""
+    live, shared, begun = 1, 0, 1
+    endless = False
+    for piece in pieces:
+        if begun == 1 and piece.spread == 0:
+            live = max(live, piece.live)
+        else:
+            shared += piece.places if endless else min(piece.places, piece.live * begun)
+        endless = endless or piece.high is None
+        begun = min(begun * (2 if piece.spread is None else piece.spread + 1), MAX_REPEATS)
+    live = max(live, shared + 1)
+    high = None if endless else sum(piece.high or 0 for piece in pieces)
+    text = " ".join(piece.text for piece in pieces if piece.text) or '""'
+    return Piece(text, sum(piece.low for piece in pieces), high, sum(piece.places for piece in pieces), live)
 
 
 def _set(ranges: Ranges) -> Piece:

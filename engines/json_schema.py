@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
 from edgeserve.errors import InvalidRequest
-from engines import gbnf_number, gbnf_object, gbnf_pattern
-from engines.gbnf import Rules, Unsayable, either, literal
+from engines import gbnf_number, gbnf_object, gbnf_pattern, json_schema_ways
+from engines.gbnf import Rules, Unsayable, either, literal, one_of_texts
 from engines.gbnf_object import Member
 from engines.json_schema_formats import FORMATS
+from engines.json_schema_keywords import check_values, told
 from engines.json_schema_oneof import apart
 from engines.json_schema_parts import OWN, assertions, merge, types, values
 
-MAX_DEPTH = 60
+MAX_DEPTH = 100
+"""Parts within parts, each reference and each union a level of its own: Python's stack must hold them."""
 COMMA = ' "," ws '
+INDEX = re.compile(r"[0-9]{1,9}")
 
 Opened = frozenset[str]
 """References on the way to a part with nothing written in between: to meet one again would never end."""
@@ -36,33 +40,45 @@ class SchemaGrammar:
         self._field = field
         self._names: dict[str, str] = {}
         self._path: list[str] = []
+        self._depth = 0
 
     def convert(self) -> str:
         """The expression of an instance. Raises InvalidRequest naming the part."""
         try:
-            return self._visit(self._root, frozenset())
+            self._rules.spend(check_values(self._root) // 16)
+            text = self._visit(self._root, frozenset())
+            json_schema_ways.check(self._root, self._plain, self._rules.spend)
+            return text
         except Unsayable as error:
-            place = "/".join(self._path)
-            text = f"{self._field}: the schema {f'at {place!r} ' if place else ''}{error}"
+            place = told("/".join(self._path)) if self._path else ""
+            text = f"{self._field}: the schema {f'at {place[1:-1]!r} ' if place else ''}{error}"
             raise InvalidRequest(text, param=self._field) from None
 
     @contextlib.contextmanager
     def _at(self, *names: str) -> Iterator[None]:
         """Where errors are; left as it is by one."""
         self._path += names
-        if len(self._path) > 2 * MAX_DEPTH:
-            raise Unsayable(f"is nested more than {MAX_DEPTH} levels deep")
         yield
         del self._path[-len(names) :]
 
     def _visit(self, schema: Any, opened: Opened) -> str:
         self._rules.count(1)
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise Unsayable(f"is nested more than {MAX_DEPTH} levels deep, references included")
+        try:
+            return self._visited(schema, opened)
+        finally:
+            self._depth -= 1
+
+    def _visited(self, schema: Any, opened: Opened) -> str:
         if schema is True:
             return "value"
         if not isinstance(schema, dict):
             raise Unsayable("allows nothing" if schema is False else "is neither an object nor true")
         if "$id" in schema and self._path:
             raise Unsayable("has an $id of its own, which is supported at the top only")
+        self._rules.spend(len(schema))
         schema = assertions(schema)
         if list(schema) == ["$ref"]:
             return self._reference(schema["$ref"], opened)
@@ -72,39 +88,41 @@ class SchemaGrammar:
             if key in schema:
                 return self._union(schema, key, opened)
         if (listed := values(schema)) is not None:
-            return either(*(literal(_json(one)) for one in listed))
+            return one_of_texts(self._rules, map(_json, listed))
         kinds = types(schema)
         return either(*(self._typed(kind, schema) for kind in kinds)) if kinds else "value"
 
     # References and combinations
 
-    def _reference(self, ref: Any, opened: Opened) -> str:
+    def _reference(self, ref: str, opened: Opened) -> str:
         if ref in opened:
-            raise Unsayable(f"refers to itself ({ref}) with nothing in between")
+            raise Unsayable(f"refers to itself ({told(ref)[1:-1]}) with nothing in between")
         if ref not in self._names:
             target = self._resolve(ref)
             self._names[ref] = self._rules.reserve()
             self._rules.define(self._names[ref], self._visit(target, opened | {ref}))
         return self._names[ref]
 
-    def _resolve(self, ref: Any) -> Any:
-        if not isinstance(ref, str) or not (ref == "#" or ref.startswith("#/")):
-            raise Unsayable(f"refers to {_json(ref)}; only paths inside the schema (#/…) are followed")
+    def _resolve(self, ref: str) -> Any:
+        if not (ref == "#" or ref.startswith("#/")):
+            raise Unsayable(f"refers to {told(ref)}; only paths inside the schema (#/…) are followed")
         target = self._root
+        self._rules.spend(len(ref) // 16)
         for step in ref.split("/")[1:]:
             step = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(target, list) and step.isdecimal() and int(step) < len(target):
+            if isinstance(target, list) and INDEX.fullmatch(step) and int(step) < len(target):
                 target = target[int(step)]
             elif isinstance(target, dict) and step in target:
                 target = target[step]
             else:
-                raise Unsayable(f"refers to {ref}, which is not there")
+                raise Unsayable(f"refers to {told(ref)}, which is not there")
         return target
 
     def _joined(self, schema: dict[str, Any], opened: Opened) -> str:
         """A reference or allOf together with more: merged first. Named, as it may speak of itself."""
         merged = self._plain(schema)
         name = _json(merged)
+        self._rules.spend(len(name) // 16)
         if name in opened:
             raise Unsayable("refers to itself with nothing in between")
         if name not in self._names:
@@ -112,34 +130,37 @@ class SchemaGrammar:
             self._rules.define(self._names[name], self._visit(merged, opened | {name}))
         return self._names[name]
 
-    def _plain(self, schema: Any, followed: Opened = frozenset()) -> dict[str, Any]:
+    def _plain(self, schema: Any, followed: Opened = frozenset(), depth: int = 0) -> dict[str, Any]:
         """The same without $ref and allOf. Raises Unsayable."""
         self._rules.count(1)
+        if depth > MAX_DEPTH:
+            raise Unsayable(f"joins parts more than {MAX_DEPTH} levels deep, references included")
         if not isinstance(schema, dict):
             if schema is True:
                 return {}
             raise Unsayable("joins parts of which one allows nothing")
+        self._rules.spend(len(schema))
         rest = assertions(schema)
         parts = []
         if "$ref" in rest:
             ref = rest.pop("$ref")
             if ref in followed:
-                raise Unsayable(f"refers to itself ({ref}) with nothing in between")
-            parts.append(self._plain(self._resolve(ref), followed | {ref}))
-        parts += [self._plain(part, followed) for part in _list(rest.pop("allOf", []), "allOf")]
-        return merge([rest, *parts]) if parts else rest
+                raise Unsayable(f"refers to itself ({told(ref)[1:-1]}) with nothing in between")
+            parts.append(self._plain(self._resolve(ref), followed | {ref}, depth + 1))
+        parts += [self._plain(part, followed, depth + 1) for part in rest.pop("allOf", [])]
+        return merge([rest, *parts], self._rules.spend) if parts else rest
 
     def _union(self, schema: dict[str, Any], key: str, opened: Opened) -> str:
         rest = {name: value for name, value in schema.items() if name != key}
-        branches = _list(schema[key], key)
+        branches = schema[key]
         if not branches:
             raise Unsayable(f"has an empty {key}")
         if rest:
-            branches = [merge([rest, self._plain(branch)]) for branch in branches]
+            branches = [merge([rest, self._plain(branch)], self._rules.spend) for branch in branches]
         if key == "oneOf":
             plain = [self._plain(branch) for branch in branches]
             for index, one in enumerate(plain):
-                if not all(apart(one, other, self._plain) for other in plain[:index]):
+                if not all(apart(one, other, self._plain, self._rules.spend) for other in plain[:index]):
                     raise Unsayable("has branches of oneOf that may hold together; use anyOf, or tell them by a const")
         choices = []
         for index, branch in enumerate(branches):
@@ -161,14 +182,12 @@ class SchemaGrammar:
 
     def _object(self, schema: dict[str, Any]) -> str:
         declared, more = schema.get("properties", {}), schema.get("additionalProperties")
-        required = _list(schema.get("required", []), "required")
-        if not isinstance(declared, dict) or not all(isinstance(name, str) for name in required):
-            raise Unsayable("has properties that are no object, or required that is no list of names")
+        required = dict.fromkeys(schema.get("required", []))
         if more is None and "properties" not in schema:
             more = True
         unknown = [name for name in required if name not in declared]
         if unknown and more is False:
-            raise Unsayable(f"requires {_json(unknown[0])}, which its additionalProperties does not allow")
+            raise Unsayable(f"requires {told(unknown[0])}, which its additionalProperties does not allow")
         declared = {**declared, **dict.fromkeys(unknown, True if more is None else more)}
         members = []
         for name, part in declared.items():
@@ -176,7 +195,7 @@ class SchemaGrammar:
                 with self._at("properties", name):
                     value = self._rules.add(self._visit(part, frozenset()))
                 members.append(Member(f'{literal(_json(name))} ":" ws {value}', name in required))
-        low, high = _count(schema, "minProperties") or 0, _count(schema, "maxProperties")
+        low, high = _range(schema, "Properties")
         sure = sum(member.required for member in members)
         if more is None or more is False:
             if low > sure or (high is not None and high < len(members)):
@@ -195,7 +214,7 @@ class SchemaGrammar:
     def _number(self, kind: str, schema: dict[str, Any]) -> str:
         if schema.get("multipleOf", 1) != 1:
             raise Unsayable("uses multipleOf, which is supported for 1 only")
-        bounds = {key: _decimal(schema[key], key) for key in OWN["number"][:4] if key in schema}
+        bounds = {key: Decimal(repr(schema[key])) for key in OWN["number"][:4] if key in schema}
         low, high = bounds.get("minimum"), bounds.get("maximum")
         above, below = bounds.get("exclusiveMinimum"), bounds.get("exclusiveMaximum")
         beyond, within = above is not None, below is not None
@@ -208,18 +227,16 @@ class SchemaGrammar:
         return gbnf_number.bounded(low, high, above=beyond, below=within, whole=whole)
 
     def _string(self, schema: dict[str, Any]) -> str:
-        low, high = _count(schema, "minLength") or 0, _count(schema, "maxLength")
-        pattern, form = schema.get("pattern"), FORMATS.get(str(schema.get("format")))
+        low, high = _range(schema, "Length")
+        pattern, form = schema.get("pattern"), FORMATS.get(schema.get("format", ""))
         if pattern is None and form is None:
             return rf'"\"" {self._rules.repeat("char", low, high)} "\""'
         if pattern is not None and form is not None:
             raise Unsayable("has both a pattern and a format; leave one out")
-        if not isinstance(pattern, str | None):
-            raise Unsayable("has a pattern that is not a string")
         try:
             piece = gbnf_pattern.convert(pattern if pattern is not None else str(form))
         except Unsayable as error:
-            raise Unsayable(f"has the pattern {_json(pattern)}, which {error}") from None
+            raise Unsayable(f"has the pattern {told(pattern)}, which {error}") from None
         if piece.low < low or (high is not None and (piece.high is None or piece.high > high)):
             raise Unsayable("has a pattern or format that does not keep to minLength and maxLength; put them into it")
         self._rules.count(len(piece.text) // 8)
@@ -229,11 +246,11 @@ class SchemaGrammar:
         items, more = schema.get("prefixItems", []), schema.get("items")
         if isinstance(more, list):  # as written before 2020
             items, more = more, schema.get("additionalItems")
-        low, high = _count(schema, "minItems") or 0, _count(schema, "maxItems")
+        low, high = _range(schema, "Items")
         if schema.get("uniqueItems") and (high is None or high > 1):
             raise Unsayable("uses uniqueItems, which is not supported")
         heads = []
-        for index, item in enumerate(_list(items, "prefixItems")[:high]):
+        for index, item in enumerate(items[:high]):
             with self._at("prefixItems", str(index)):
                 heads.append(self._visit(item, frozenset()))
         if more is None and not heads:
@@ -256,21 +273,7 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _list(value: Any, key: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise Unsayable(f"has {key} that is no list")
-    return value
-
-
-def _count(schema: dict[str, Any], key: str) -> int | None:
-    value = schema.get(key)
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if value is not None and (not number or value != int(value) or value < 0):
-        raise Unsayable(f"has {key} {_json(value)}; it must be a whole number from 0")
-    return None if value is None else int(value)
-
-
-def _decimal(value: Any, key: str) -> Decimal:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Unsayable(f"has {key} {_json(value)}; it must be a number")
-    return Decimal(repr(value))
+def _range(schema: dict[str, Any], of: str) -> tuple[int, int | None]:
+    """The keywords min… and max… of a count."""
+    high = schema.get(f"max{of}")
+    return int(schema.get(f"min{of}", 0)), None if high is None else int(high)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
 from engines.gbnf import Unsayable
+from engines.json_schema_keywords import check, told
 
 Schema = Mapping[str, Any]
+Spend = Callable[[int], None]
+"""Counts steps of work; raises Unsayable beyond a budget (``gbnf.Rules.spend``)."""
 
 TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 OWN = {
@@ -33,12 +35,18 @@ LOWEST = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties
 
 
 def assertions(schema: Schema) -> dict[str, Any]:
-    """Only what an instance is held to; annotations and unknown keywords say nothing. Raises Unsayable."""
+    """Only what an instance is held to, each of the kind it must be; annotations and unknown keywords say nothing.
+
+    Raises Unsayable.
+    """
     for key in REFUSED:
         unevaluated = key.startswith("unevaluated") and schema.get(key) in (True, False)  # only known ones are said
         if key in schema and schema[key] != {} and not unevaluated:
             raise Unsayable(f"uses {key}, which is not supported")
-    return {key: value for key, value in schema.items() if key in ASSERTING}
+    asserted = {key: value for key, value in schema.items() if key in ASSERTING}
+    for key, value in asserted.items():
+        check(key, value)
+    return asserted
 
 
 def types(schema: Schema) -> list[str]:
@@ -48,8 +56,8 @@ def types(schema: Schema) -> list[str]:
         return next(([kind] for kind, keys in OWN.items() if any(key in schema for key in keys)), [])
     kinds = [given] if isinstance(given, str) else given
     if not isinstance(kinds, list) or not kinds or not all(kind in TYPES for kind in kinds):
-        raise Unsayable(f"has the type {json.dumps(given)}; known are {', '.join(TYPES)}")
-    return [kind for kind in kinds if kind != "integer" or "number" not in kinds]
+        raise Unsayable(f"has the type {told(given)}; known are {', '.join(TYPES)}")
+    return [kind for kind in dict.fromkeys(kinds) if kind != "integer" or "number" not in kinds]
 
 
 def values(schema: Schema) -> list[Any] | None:
@@ -57,7 +65,7 @@ def values(schema: Schema) -> list[Any] | None:
     if "const" not in schema and "enum" not in schema:
         return None
     listed = schema.get("enum", [schema.get("const")])
-    if not isinstance(listed, list) or not listed:
+    if not listed:
         raise Unsayable("has an enum that is not a list of at least one value")
     others = [key for key in schema if key not in ("const", "enum", "type")]
     if others:
@@ -81,30 +89,49 @@ def is_a(value: Any, kind: str) -> bool:
 
 def same(one: Any, other: Any) -> bool:
     """Equal as JSON: 1 and 1.0 are, 1 and true are not."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    return bool(one == other)
+    return one is other or essence(one) == essence(other)
 
 
-def merge(schemas: Iterable[Schema]) -> dict[str, Any]:
+def essence(value: Any) -> Hashable:
+    """Equal for values that are equal as JSON, and no others."""
+    if isinstance(value, list):
+        return ("list", *map(essence, value))
+    if isinstance(value, dict):
+        return ("object", frozenset((name, essence(part)) for name, part in value.items()))
+    return (isinstance(value, bool), value)
+
+
+def size(value: Any) -> int:
+    """Values in a value, itself included."""
+    count, nodes = 0, [value]
+    while nodes:
+        node = nodes.pop()
+        count += 1
+        if isinstance(node, dict | list):
+            nodes += node.values() if isinstance(node, dict) else node
+    return count
+
+
+def merge(schemas: Iterable[Schema], spend: Spend) -> dict[str, Any]:
     """One schema that holds where all of them do. Raises Unsayable where that cannot be written down."""
     parts = list(schemas)
     merged: dict[str, Any] = {}
     for part in parts:
         for key, value in part.items():
-            merged[key] = _both(key, merged[key], value) if key in merged else value
+            merged[key] = _both(key, merged[key], value, spend) if key in merged else value
+    names = merged.get("properties", {}).keys()
     for part in parts:
         closed = part.get("additionalProperties", True) is not True
-        if closed and set(merged.get("properties", ())) - set(part.get("properties", ())):
+        spend(len(names) * closed)
+        if closed and names - part.get("properties", {}).keys():
             raise Unsayable("is joined with additionalProperties that would meet the other's properties")
     return merged
 
 
-def _both(key: str, one: Any, other: Any) -> Any:
+def _both(key: str, one: Any, other: Any, spend: Spend) -> Any:
+    if one is other:
+        return one
+    spend(size(one) + size(other))
     numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (one, other))
     if same(one, other):
         return one
@@ -112,16 +139,24 @@ def _both(key: str, one: Any, other: Any) -> Any:
         return max(one, other)
     if key in LOWEST and numeric:
         return min(one, other)
-    if key == "required" and isinstance(one, list) and isinstance(other, list):
-        return [*one, *(name for name in other if name not in one)]
+    if key == "required":
+        return list(dict.fromkeys((*one, *other)))
     if key == "type":
         return _common_types(types({"type": one}), types({"type": other}))
     if key == "additionalProperties" and True in (one, other):
         return other if one is True else one
-    if key == "properties" and isinstance(one, dict) and isinstance(other, dict):
-        shared = {name: {"allOf": [one[name], other[name]]} for name in one if name in other}
+    if key == "properties":
+        shared = {name: _joined(one[name], other[name]) for name in one if name in other}
         return {**one, **other, **shared}
     raise Unsayable(f"has two meanings of {key} that hold together; write them as one")
+
+
+def _joined(one: Any, other: Any) -> Schema:
+    """Both at once. A list grows, instead of lists in lists, where many schemas are merged."""
+    before = (
+        one["allOf"] if isinstance(one, dict) and list(one) == ["allOf"] and isinstance(one["allOf"], list) else [one]
+    )
+    return {"allOf": [*before, other]}
 
 
 def _common_types(one: list[str], other: list[str]) -> list[str]:

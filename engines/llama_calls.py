@@ -8,14 +8,18 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
+from edgeserve import strict_json
 from edgeserve.messages import ChatEvent, FinishEvent, TokenEvent, Tool, ToolCall, ToolCallEvent
 
 OPENING, CLOSING = "<tool_call>", "</tool_call>"
 
-HEAD = r"\s*(?:<\|python_tag\|>|```(?:json)?)?\s*(?:\[\s*)?"
-JSON_CALL = re.compile(HEAD + r'\{\s*"(?:name|type|function|arguments|parameters)"')
-UNDECIDED = re.compile(r'\s*(?:<[|a-z_]*>?|`{1,3}[json]*)?\s*(?:\[\s*)?(?:\{\s*(?:"[a-z]*)?)?')
+# Possessive (*+, ?+): thousands of blanks would be tried in each way to share them among the parts, for every token.
+HEAD = r"\s*+(?:<\|python_tag\|>|```(?:json)?+)?+\s*+(?:\[\s*+)?+"
+JSON_CALL = re.compile(HEAD + r'\{\s*+"(?:name|type|function|arguments|parameters)"')
+UNDECIDED = re.compile(r'\s*+(?:<[|a-z_]*+>?+|`{1,3}+[json]*+)?+\s*+(?:\[\s*+)?+(?:\{\s*+(?:"[a-z]*+)?+)?+')
 """Texts that may yet become the beginning of such a call."""
+MAX_UNDECIDED = 1000
+"""Characters of such a text; a longer one is text."""
 BETWEEN = re.compile(r"(?:[\s;,\[\]]|<\|python_tag\|>|```(?:json)?)*")
 
 
@@ -73,7 +77,7 @@ class CallReader:
     def _beginning(self, found: list[str | ToolCall]) -> bool:
         if JSON_CALL.match(self._pending):
             self._read = self._to_the_end
-        elif not UNDECIDED.fullmatch(self._pending):
+        elif len(self._pending) > MAX_UNDECIDED or not UNDECIDED.fullmatch(self._pending):
             self._read = self._text
             return True
         return False
@@ -110,13 +114,14 @@ class CallReader:
         return bool(self._pending)
 
     def _calls(self, text: str) -> list[ToolCall]:
-        """The calls that the whole text consists of; none when there is anything else in it."""
+        """The calls that the whole text consists of; none when there is anything else in it, or what strict readers of
+        JSON refuse."""
         calls = []
         at = _skip(text, 0)
         while at < len(text):
             try:
-                value, at = DECODER.raw_decode(text, at)
-            except (ValueError, RecursionError):
+                value, at = strict_json.raw_decode(text, at)
+            except ValueError:
                 return []
             call = _call(value)
             if call is None or call.name not in self._names:
@@ -139,16 +144,9 @@ def _call(value: Any) -> ToolCall | None:
     arguments = value.get("arguments", value.get("parameters", {}))
     if isinstance(arguments, str):
         try:
-            arguments = DECODER.decode(arguments)
-        except (ValueError, RecursionError):
+            arguments = strict_json.loads(arguments)
+        except ValueError:
             return None
     if not isinstance(arguments, dict):
         return None
     return ToolCall(value["name"], json.dumps(arguments, ensure_ascii=False))
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
-DECODER = json.JSONDecoder(parse_constant=_no_constant)

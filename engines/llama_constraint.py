@@ -9,73 +9,98 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from edgeserve.errors import InvalidRequest
+from edgeserve.errors import EdgeserveError, InvalidRequest
 from engines.llama_runtime import llama, why
 
-LIKELIEST = 256
-"""Tokens among which a forbidden choice is made again; what a chain would choose beyond is next to impossible."""
+LIKELIEST = (256, 4096)
+"""Tokens among which a forbidden choice is made again; what a chain would choose beyond is next to impossible. The
+second is for requests whose biases lift forbidden tokens above all others."""
 
 
 class Constraint:
-    """Of one answer; free it when done. ``grammar`` is GBNF."""
+    """Of one answer; free it when done. ``grammar`` is GBNF; ``field`` of the request is blamed for it."""
 
-    def __init__(self, grammar: str, vocabulary: Any) -> None:
+    def __init__(self, grammar: str, vocabulary: Any, field: str = "response_format") -> None:
         import numpy as np
 
         runtime = llama()
         self._sampler = runtime.llama_sampler_init_grammar(vocabulary, grammar.encode(), b"root")
         if not self._sampler:
             text = f"llama.cpp cannot use the grammar of this schema{why()}; write it more simply"
-            raise InvalidRequest(text, param="response_format")
-        self._size = int(runtime.llama_vocab_n_tokens(vocabulary))
-        self._ids = np.arange(self._size, dtype=np.int32)
-        self._data = np.zeros(self._size, [("id", np.int32), ("logit", np.float32), ("p", np.float32)])
+            raise InvalidRequest(text, param=field)
+        self._field = field
+        self.tokens = int(runtime.llama_vocab_n_tokens(vocabulary))
+        self._ids = np.arange(self.tokens, dtype=np.int32)
+        self._data = np.zeros(self.tokens, [("id", np.int32), ("logit", np.float32), ("p", np.float32)])
 
     def sample(self, chain: Any, context: Any, output: int) -> int:
-        """The next token after the one at place ``output`` of the last call; accepted by the grammar and the chain."""
+        """The next token after the one at place ``output`` of the last call; accepted by the grammar and the chain.
+
+        Raises InvalidRequest when the grammar lets no token through: llama.cpp would end the process on the next one.
+        """
         import numpy as np
 
         runtime = llama()
-        logits = np.ctypeslib.as_array(runtime.llama_get_logits_ith(context, output), (self._size,))
-        token = self._choice(chain, self._candidates(logits, self._size))
-        if not self._allowed(self._one(token)):
-            candidates = self._candidates(logits, min(LIKELIEST, self._size))
-            if not self._allowed(candidates):
-                candidates = self._candidates(logits, self._size)
-                self._allowed(candidates)
-            token = self._choice(chain, candidates)
-        runtime.llama_sampler_accept(self._sampler, token)
+        logits = np.ctypeslib.as_array(runtime.llama_get_logits_ith(context, output), (self.tokens,))
+        token = self._choice(chain, self._fill(logits, self.tokens))
+        if not self.allows(token):
+            token = self._choice(chain, self.allowed(logits))
+        self.accept(token)
         runtime.llama_sampler_accept(chain, token)
         return token
+
+    def allows(self, token: int) -> bool:
+        one = self._data[:1].copy()
+        one["id"], one["logit"] = token, 1.0
+        return bool(len(self._held(one)))
+
+    def accept(self, token: int) -> None:
+        """One that it allows: any other would end the process."""
+        llama().llama_sampler_accept(self._sampler, token)
 
     def free(self) -> None:
         llama().llama_sampler_free(self._sampler)
 
-    def _candidates(self, logits: Any, count: int) -> Any:
-        """llama.cpp's array of the ``count`` likeliest tokens."""
+    def _fill(self, logits: Any, count: int) -> Any:
+        """Rows of the ``count`` likeliest tokens."""
         import numpy as np
 
         rows = self._data[:count]
-        if count == self._size:
+        if count == self.tokens:
             rows["id"], rows["logit"] = self._ids, logits
         else:
             rows["id"] = np.argpartition(logits, -count)[-count:]
             rows["logit"] = logits[rows["id"]]
-        return self._array(rows.ctypes.data_as(ctypes.POINTER(llama().llama_token_data)), count)
+        return rows
 
-    def _one(self, token: int) -> Any:
-        return self._array(ctypes.pointer(llama().llama_token_data(token, 1.0, 0.0)), 1)
+    def allowed(self, logits: Any) -> Any:
+        """Rows of the likeliest tokens that the grammar allows, and of no others: whatever the chain makes of them, it
+        chooses one that can be accepted."""
+        for count in (*(one for one in LIKELIEST if one < self.tokens), self.tokens):
+            if len(rows := self._held(self._fill(logits, count))):
+                return rows
+        raise InvalidRequest(
+            "no token of this model goes on with the answer as its schema wants it; use other characters in const, "
+            "enum and patterns",
+            param=self._field,
+        )
 
-    @staticmethod
-    def _array(rows: Any, count: int) -> Any:
-        return llama().llama_token_data_array(rows, count, -1, False)
+    def _held(self, rows: Any) -> Any:
+        """Those that the grammar allows. It sets the logits of the others to minus infinity."""
+        self._applied(self._sampler, rows)
+        return rows[rows["logit"] > float("-inf")]
 
-    @staticmethod
-    def _choice(chain: Any, candidates: Any) -> int:
-        llama().llama_sampler_apply(chain, ctypes.byref(candidates))
+    def _choice(self, chain: Any, rows: Any) -> int:
+        candidates = self._applied(chain, rows)
+        if not 0 <= candidates.selected < candidates.size:
+            raise EdgeserveError("llama.cpp's samplers chose no token: the model's logits are no numbers")
         return int(candidates.data[candidates.selected].id)
 
-    def _allowed(self, candidates: Any) -> bool:
-        """Sets the logits of what the grammar forbids to minus infinity; does it allow any?"""
-        llama().llama_sampler_apply(self._sampler, ctypes.byref(candidates))
-        return any(candidates.data[index].logit > float("-inf") for index in range(candidates.size))
+    @staticmethod
+    def _applied(sampler: Any, rows: Any) -> Any:
+        """llama.cpp's form of ``rows``, valid as long as they are, after a sampler went over it."""
+        runtime = llama()
+        pointer = rows.ctypes.data_as(ctypes.POINTER(runtime.llama_token_data))
+        candidates = runtime.llama_token_data_array(pointer, len(rows), -1, False)
+        runtime.llama_sampler_apply(sampler, ctypes.byref(candidates))
+        return candidates

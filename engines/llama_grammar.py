@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import ChatRequest, Tool, ToolChoice
+from engines import gbnf_limits
 from engines.gbnf import Rules, Unsayable, either, literal
 from engines.gbnf_free import text_unless_object, text_until
 from engines.json_schema import SchemaGrammar
@@ -35,16 +36,32 @@ def grammar(request: ChatRequest, form: CallForm, *, thinks: bool = False) -> st
 
 @functools.lru_cache(maxsize=16)
 def _grammar(schema: str | None, tools: Sequence[Tool], choice: ToolChoice, form: CallForm) -> str:
+    field = "tools" if schema is None else "response_format"
     rules = Rules()
-    answers = []
+    try:
+        return _checked(rules, either(*_answers(rules, schema, tools, choice, form)))
+    except Unsayable as error:
+        raise InvalidRequest(f"{field}: the schema {error}", param=field) from None
+
+
+def _answers(
+    rules: Rules, schema: str | None, tools: Sequence[Tool], choice: ToolChoice, form: CallForm
+) -> Iterator[str]:
+    """An instance of the schema, or calls. Raises Unsayable, and InvalidRequest naming the schema."""
     if schema is not None:
-        answers.append(SchemaGrammar(rules, json.loads(schema), "response_format").convert())
+        yield SchemaGrammar(rules, json.loads(schema), "response_format").convert()
     calls = [_call(rules, tool, index, form) for index, tool in enumerate(tools) if choice.name in (None, tool.name)]
     if calls:
         call = rules.add(f"{literal(form.opening)} {either(*calls)} {literal(form.closing)}")
         several = choice.parallel and choice.name is None
-        answers.append(rules.add(f'{call} ( "\\n" {call} ){{0,{MAX_CALLS - 1}}}') if several else call)
-    return rules.text(either(*answers))
+        yield rules.add(f'{call} ( "\\n" {call} ){{0,{MAX_CALLS - 1}}}') if several else call
+
+
+def _checked(rules: Rules, root: str) -> str:
+    """The whole grammar. Raises Unsayable for one that llama.cpp must not be given."""
+    text = rules.text(root)
+    gbnf_limits.check(text)
+    return text
 
 
 def _call(rules: Rules, tool: Tool, index: int, form: CallForm) -> str:
@@ -77,16 +94,16 @@ def _optional(tools: Sequence[Tool], several: bool, form: CallForm, thinks: bool
         else:
             states = text_until(rules, {OPEN: thoughts})
             rules.define(text, text_unless_object(rules, states, "name", rules.add(f"{rest} {more}")))
+        return _checked(rules, thoughts if thinks else text)
     except Unsayable:
         return None
-    return rules.text(thoughts if thinks else text)
 
 
 def _named(rules: Rules, tool: Tool, form: CallForm, blank: str) -> str:
     """From a tool's name to its arguments, which may be any where a grammar cannot hold to their schema."""
     schema = json.loads(tool.parameters)
     try:
-        SchemaGrammar(Rules(), schema, "").convert()
+        SchemaGrammar(Rules(rules.budget), schema, "").convert()  # a trial, which leaves no rules behind
         arguments = SchemaGrammar(rules, schema, "").convert()
     except InvalidRequest:
         arguments = "object"

@@ -20,7 +20,7 @@ class Logprobs:
         logits = self._context.logits(output).astype(numpy.float64)
         logits -= logits.max()
         logits -= numpy.log(numpy.exp(logits).sum())
-        count = self._alternatives
+        count = min(self._alternatives, len(logits))
         best = numpy.argpartition(logits, -count)[-count:] if count else logits[:0].astype(int)
         ranked = sorted(map(int, best), key=lambda one: (-logits[one], one))
 

@@ -12,11 +12,15 @@ from engines.llama_options import LlamaOptions
 from engines.llama_penalties import Penalties
 from engines.llama_runtime import llama
 
+COLDEST = 1e-6
+"""Temperatures below are greedy: logits divided by them leave the range of a float, and what remains are no numbers."""
+
 
 class Sampler:
     """Biases, penalties, llama.cpp's sampler chain, and a grammar if there is one; free it when done.
 
     Raises InvalidRequest for a bias on a token that does not exist, and for a grammar that llama.cpp cannot use.
+    docs/decisions/0007-what-llama-cpp-aborts-on.md lists what a request could make llama.cpp abort on, and its guards.
     """
 
     def __init__(
@@ -25,12 +29,13 @@ class Sampler:
         runtime = llama()
         self._size = int(runtime.llama_vocab_n_tokens(vocabulary))
         self._penalties = self._made_penalties(request, options)
+        # The grammar first: where it is refused, nothing of llama.cpp's is left behind.
+        held = request.json_object or request.json_schema is not None
+        field = "response_format" if held and not request.tool_choice.required else "tools"
+        self._constraint = None if grammar is None else Constraint(grammar, vocabulary, field)
         self.chain = runtime.llama_sampler_chain_init(runtime.llama_sampler_chain_default_params())
-        if self._penalties is None and request.sampling.logit_bias:
-            runtime.llama_sampler_chain_add(self.chain, self._biases(request.sampling.logit_bias))
         for one in _samplers(request, options):
             runtime.llama_sampler_chain_add(self.chain, one)
-        self._constraint = None if grammar is None else Constraint(grammar, vocabulary)
 
     def sample(self, context: Any, output: int) -> int:
         """The next token after the one at place ``output`` of the last call."""
@@ -59,20 +64,15 @@ class Sampler:
                 raise InvalidRequest(text, param="logit_bias")
         repeat = _or(wanted.repeat_penalty, options.repeat_penalty)
         frequency, presence = wanted.frequency_penalty or 0.0, wanted.presence_penalty or 0.0
-        if repeat == 1 and not frequency and not presence:
+        if repeat == 1 and not frequency and not presence and not wanted.logit_bias:
             return None
         return Penalties(wanted.logit_bias, repeat, frequency, presence)
-
-    def _biases(self, wanted: tuple[tuple[int, float], ...]) -> Any:
-        runtime = llama()
-        biases = (runtime.llama_logit_bias * len(wanted))(*(runtime.llama_logit_bias(*pair) for pair in wanted))
-        return runtime.llama_sampler_init_logit_bias(self._size, len(wanted), biases)
 
 
 def _samplers(request: ChatRequest, options: LlamaOptions) -> list[Any]:
     runtime, wanted = llama(), request.sampling
     temperature = _or(wanted.temperature, options.temperature)
-    if temperature <= 0:
+    if not temperature >= COLDEST:
         return [runtime.llama_sampler_init_greedy()]
     seed = wanted.seed if wanted.seed is not None else secrets.randbits(32)
     return [

@@ -16,12 +16,13 @@ RUNTIMES = {"llama_cpp", "onnxruntime", "onnx_asr", "mlx", "mlx_whisper", "hibar
 HTTP = {"starlette", "uvicorn", "httpx", "openai", "websockets"}
 HEAVY = RUNTIMES | {"av", "numpy", "onnx", "huggingface_hub", "jinja2"}
 
-LEAVES = {"edgeserve.errors", "edgeserve.messages"}
+LEAVES = {"edgeserve.errors", "edgeserve.messages", "edgeserve.strict_json"}
 CONTRACT = LEAVES | {"edgeserve.engine", "edgeserve.settings"}
 
 ARROWS: dict[str, set[str]] = {
     "edgeserve.errors": set(),
     "edgeserve.sound": set(),
+    "edgeserve.strict_json": set(),
     "edgeserve.messages": {"edgeserve.sound"},
     "edgeserve.logs": set(),
     "edgeserve.engine": {"edgeserve.messages"},

@@ -16,6 +16,13 @@ ROLES: dict[str, Role] = {
     "tool": "tool",
 }
 
+MESSAGE = {"role", "content", "name", "tool_calls", "tool_call_id"}
+ANSWERED = {"refusal", "annotations", "reasoning_content", "audio", "function_call"}
+"""Fields of answers, which clients send back as they got them."""
+EMPTY = {"refusal", "audio", "function_call"}
+"""Those that must say nothing: no model here makes them."""
+DETAILS = ("auto", "low", "high")
+
 
 async def read_messages(fields: Fields, limits: Limits, pictures: Pictures) -> tuple[Message, ...]:
     """The field ``messages``. Raises InvalidRequest and its kinds, naming the part."""
@@ -36,7 +43,13 @@ def _images(fields: Fields) -> int:
 
 
 async def _message(fields: Fields, pictures: Pictures) -> Message:
+    fields.only(MESSAGE | ANSWERED)
     role = fields.required_text("role")
+    for name in EMPTY:
+        if fields.raw(name):
+            raise fields.error(name, "is not supported by this server; leave it out")
+    fields.text("name")
+    fields.text("reasoning_content")
     if role not in ROLES:
         raise fields.error("role", f"must be one of {', '.join(ROLES)}, not {role!r}")
     answered = fields.required_text("tool_call_id") if role == "tool" else ""
@@ -62,10 +75,15 @@ async def _parts(fields: Fields, pictures: Pictures, *, optional: bool) -> tuple
 async def _part(fields: Fields, pictures: Pictures) -> TextPart | ImagePart:
     kind = fields.required_text("type")
     if kind == "text":
+        fields.only({"type", "text"})
         return TextPart(fields.text("text") or "")
     if kind == "image_url":
         address = fields.object("image_url")
         if address is None:
             raise fields.error("image_url", "is required")
+        fields.only({"type", "image_url"})
+        address.only({"url", "detail"})
+        if address.raw("detail") not in (None, *DETAILS):
+            raise address.error("detail", f"must be one of {', '.join(DETAILS)}")
         return await pictures.read(address.required_text("url"), fields.full("image_url"))
     raise fields.error("type", f"must be text or image_url, not {kind!r}")

@@ -93,6 +93,7 @@ JSON_FORM = {
     "type": "object",
     "properties": {
         "type": {"type": "string", "enum": ["text", "json_object", "json_schema"]},
+        "schema": {"type": "object", "description": "beside json_object: holds the answer to it"},
         "json_schema": schema("name schema", name=text("of the schema"), schema={"type": "object"}),
     },
 }

@@ -10,6 +10,10 @@ from edgeserve.api.fields import Fields
 from edgeserve.messages import ChatRequest, Sampling
 
 MAX_TOKENS = 1_000_000
+MAX_STOP = 500
+"""Characters of a text that ends an answer: each token is held against all its beginnings."""
+MAX_BIASES = 1024
+"""They are added anew for each token of the answer. OpenAI takes 300."""
 TOKEN_ID = re.compile(r"[0-9]{1,9}")
 FIELDS = {"model", "stream", "stream_options", "n", "seed", "stop", "temperature", "top_p", "top_k", "min_p"}
 FIELDS |= {"repeat_penalty", "presence_penalty", "frequency_penalty", "logit_bias", "max_tokens", "logprobs"}
@@ -17,7 +21,10 @@ FIELDS |= {keep_alive.FIELD}
 
 
 def read_stop(fields: Fields) -> tuple[str, ...]:
-    return tuple(one for one in fields.texts("stop", 4) if one)
+    stops = fields.texts("stop", 4)
+    if (longest := max(map(len, stops), default=0)) > MAX_STOP:
+        raise fields.error("stop", f"has {longest} characters; the limit is {MAX_STOP}")
+    return tuple(one for one in stops if one)
 
 
 def read(fields: Fields) -> Sampling:
@@ -40,6 +47,8 @@ def _logit_bias(fields: Fields) -> tuple[tuple[int, float], ...]:
         return ()
     if not isinstance(given, dict) or not all(TOKEN_ID.fullmatch(token) for token in given):
         raise fields.error("logit_bias", "must be an object of token ids and numbers")
+    if len(given) > MAX_BIASES:
+        raise fields.error("logit_bias", f"has {len(given)} entries; the limit is {MAX_BIASES}")
     biases = Fields(given, "logit_bias.")
     return tuple((int(token), biases.number(token, -100, 100) or 0.0) for token in given)
 

@@ -7,6 +7,7 @@ import re
 import secrets
 from typing import Any
 
+from edgeserve import strict_json
 from edgeserve.api.fields import Fields
 from edgeserve.errors import NotSupported
 from edgeserve.messages import Message, Tool, ToolCall, ToolChoice
@@ -46,6 +47,7 @@ def _allowed(fields: Fields) -> Fields | None:
     if not isinstance(choice, dict) or choice.get("type") != "allowed_tools":
         return None
     outer = Fields(choice, "tool_choice.")
+    outer.only({"type", "allowed_tools"})
     if (inner := outer.object("allowed_tools")) is None:
         raise outer.error("allowed_tools", "is required")
     inner.only({"mode", "tools"})
@@ -54,11 +56,16 @@ def _allowed(fields: Fields) -> Fields | None:
 
 def _named(fields: Fields) -> str:
     """The name in ``{"type": "function", "function": {"name"}}``; empty where there is none."""
+    fields.only({"type", "function"})
     function = fields.object("function")
-    return function.required_text("name") if function else ""
+    if function is None:
+        return ""
+    function.only({"name"})
+    return function.required_text("name")
 
 
 def _tool(fields: Fields) -> Tool:
+    fields.only({"type", "function"})
     kind = fields.required_text("type")
     function = fields.object("function")
     if kind != "function":
@@ -84,8 +91,11 @@ def _name(function: Fields) -> str:
 
 
 def schema_text(fields: Fields, name: str) -> str:
-    """A JSON schema as text. Raises InvalidRequest for one that is too long."""
-    text = json.dumps(fields.raw(name), ensure_ascii=False, separators=(",", ":"))
+    """A JSON schema as text. Raises InvalidRequest for one that is too long, or whose numbers are."""
+    try:
+        text = json.dumps(fields.raw(name), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except ValueError:  # 1e999 was read as infinite
+        raise fields.error(name, "holds a number beyond the range of a float") from None
     if len(text) > MAX_SCHEMA_CHARS:
         raise fields.error(name, f"has {len(text)} characters; the limit of a schema is {MAX_SCHEMA_CHARS}")
     return text
@@ -122,17 +132,27 @@ def read_calls(fields: Fields) -> tuple[ToolCall, ...]:
 
 
 def _call(fields: Fields) -> ToolCall:
+    fields.only({"id", "type", "function", "index"})  # the last is of streams, whose pieces clients send back
     function = fields.object("function")
+    if fields.text("type", "function") != "function":
+        raise fields.error("type", "must be function")
     if function is None:
         raise fields.error("function", "is required")
+    function.only({"name", "arguments"})
     text = function.text("arguments") or "{}"
     try:
-        arguments = json.loads(text)
-    except (ValueError, RecursionError):
-        arguments = None
+        arguments = strict_json.loads(text)
+    except ValueError as error:
+        raise function.error("arguments", f"must be the text of a JSON object: {_short(error)}") from None
     if not isinstance(arguments, dict):
         raise function.error("arguments", "must be the text of a JSON object")
     return ToolCall(_name(function), text, fields.required_text("id"))
+
+
+def _short(error: ValueError) -> str:
+    if isinstance(error, UnicodeEncodeError):
+        return "it holds half of a character, a surrogate alone"
+    return str(error)
 
 
 def check_results(fields: Fields, messages: tuple[Message, ...]) -> None:

@@ -207,10 +207,10 @@ def test_what_may_be_said_freely_and_what_not(
     end = llama().llama_vocab_eos(engine._model.vocabulary)
     try:
         for token in [*engine._model.tokenize(text, add_special=False), end]:
-            if not constraint._allowed(constraint._one(token)):
+            if not constraint.allows(token):
                 assert engine._model.piece(token).decode() == refused
                 return
-            llama().llama_sampler_accept(constraint._sampler, token)
+            constraint.accept(token)
         assert refused is None
     finally:
         constraint.free()

@@ -1,0 +1,66 @@
+"""JSON texts as strict readers take them: what passes can be read by any of them, and written as UTF-8."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+MAX_DEPTH = 64
+"""Objects and lists in each other."""
+MAX_DIGITS = 308
+"""Of a whole number: one with more is beyond the range of a float, in which many readers keep numbers."""
+
+
+def loads(text: str) -> Any:
+    """The value of a text. Raises ValueError for NaN, numbers beyond the range of a float, half surrogate pairs, and
+    depths beyond MAX_DEPTH, too."""
+    value, end = raw_decode(text, len(text) - len(text.lstrip(BLANKS)))
+    if text[end:].strip(BLANKS):
+        raise ValueError(f"text after the value, at character {end + 1}")
+    return value
+
+
+def raw_decode(text: str, at: int) -> tuple[Any, int]:
+    """The value that begins at this place, and where it ends. Raises ValueError."""
+    try:
+        value, end = DECODER.raw_decode(text, at)
+        if depth(value) > MAX_DEPTH:
+            raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
+        json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError:
+        raise ValueError(f"nested more than {MAX_DEPTH} levels deep") from None
+    return value, end
+
+
+def depth(value: Any) -> int:
+    """Levels of objects and lists, counted to one beyond MAX_DEPTH."""
+    level, nodes = 0, [value]
+    while level <= MAX_DEPTH:
+        nodes = [node for node in nodes if isinstance(node, dict | list)]
+        if not nodes:
+            break
+        level += 1
+        nodes = [child for node in nodes for child in (node.values() if isinstance(node, dict) else node)]
+    return level
+
+
+def _constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:24]} is beyond the range of a float")
+    return value
+
+
+def _int(text: str) -> int:
+    if len(text.lstrip("-")) > MAX_DIGITS:
+        raise ValueError(f"{text[:24]}… is beyond the range of a float")
+    return int(text)
+
+
+BLANKS = " \t\n\r"
+DECODER = json.JSONDecoder(parse_constant=_constant, parse_float=_float, parse_int=_int)

@@ -1,0 +1,106 @@
+"""Fields of messages, of their parts and of calls in them: those of OpenAI's, and no others."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+
+from edgeserve.api.conversation import read_messages
+from edgeserve.api.fields import Fields
+from edgeserve.api.limits import HOLD, Limits
+from edgeserve.api.pictures import Pictures
+from edgeserve.api.tools import read_choice, read_tools
+from edgeserve.errors import InvalidRequest
+from edgeserve.messages import Message, Tool
+
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+TOOL = {"type": "function", "function": {"name": "f"}}
+
+
+@pytest.fixture(scope="module")
+def pictures() -> Pictures:
+    app = SimpleNamespace(state=SimpleNamespace(limits=Limits()))
+    return Pictures(Request({"type": "http", "app": app, HOLD: None}))
+
+
+def read(pictures: Pictures, *messages: dict[str, Any]) -> tuple[Message, ...]:
+    return asyncio.run(read_messages(Fields({"messages": list(messages)}), Limits(), pictures))
+
+
+def test_an_answer_may_be_sent_back_as_it_came(pictures: Pictures) -> None:
+    said = {"role": "assistant", "content": "Hi", "refusal": None, "annotations": [], "audio": None}
+    said |= {"function_call": None, "tool_calls": None, "reasoning_content": "I greet."}
+    streamed = {"role": "assistant", "content": None, "tool_calls": [{**CALL, "index": 0}]}
+    result = {"role": "tool", "tool_call_id": "c", "name": "f", "content": [{"type": "text", "text": "x"}]}
+    asked = {"role": "user", "name": "Ann", "content": "Hi"}
+    assert [one.text for one in read(pictures, asked, said, streamed, result)] == ["Hi", "Hi", "", "x"]
+
+
+def part(**fields: Any) -> dict[str, Any]:
+    return {"role": "user", "content": [{"type": "text", "text": "x", **fields}]}
+
+
+def picture(**fields: Any) -> dict[str, Any]:
+    return {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:", **fields}}]}
+
+
+def called(call: dict[str, Any]) -> dict[str, Any]:
+    return {"role": "assistant", "tool_calls": [call]}
+
+
+def arguments(text: str) -> dict[str, Any]:
+    return called({**CALL, "function": {"name": "f", "arguments": text}})
+
+
+@pytest.mark.parametrize(
+    ("message", "param"),
+    [
+        ({"role": "user", "content": "x", "contents": "y"}, "contents"),
+        ({"role": "user", "content": "x", "images": []}, "images"),
+        ({"role": "user", "content": "x", "name": 3}, "name"),
+        ({"role": "assistant", "content": "x", "refusal": "no"}, "refusal"),
+        ({"role": "assistant", "content": "x", "audio": {"id": "a"}}, "audio"),
+        (part(cache_control={}), "content[0].cache_control"),
+        (picture(details="low"), "content[0].image_url.details"),
+        (picture(detail="most"), "content[0].image_url.detail"),
+        (called({**CALL, "name": "f"}), "tool_calls[0].name"),
+        (called({**CALL, "type": "custom"}), "tool_calls[0].type"),
+        (called({**CALL, "function": {"name": "f", "parameters": {}}}), "tool_calls[0].function.parameters"),
+        *(
+            (arguments(text), "tool_calls[0].function.arguments")
+            for text in ("[]", "x", '{"a": 1e999}', '{"a": NaN}', '{"a": "\\ud800"}', '{"\\udc00": 1}')
+        ),
+        (arguments('{"a":' * 200 + "1" + "}" * 200), "tool_calls[0].function.arguments"),
+        (arguments('{"a":' * 90_000), "tool_calls[0].function.arguments"),
+        (called({**CALL, "function": {"name": "\ud800", "arguments": "{}"}}), "tool_calls[0].function.name"),
+    ],
+)
+def test_what_nobody_reads_is_refused_by_name(pictures: Pictures, message: dict[str, Any], param: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        read(pictures, message)
+    assert caught.value.param == f"messages[0].{param}"
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"tools": [{**TOOL, "strict": True}]}, "tools[0].strict"),
+        ({"tools": [{"type": "function", "function": {"name": "f", "args": {}}}]}, "tools[0].function.args"),
+        ({"tools": [{**TOOL, "function": {"name": "f", "parameters": {"a": 1e999}}}]}, "tools[0].function.parameters"),
+        ({"tool_choice": {**TOOL, "name": "f"}}, "tool_choice.name"),
+        ({"tool_choice": {"type": "function", "function": {"name": "f", "x": 1}}}, "tool_choice.function.x"),
+        (
+            {"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [TOOL]}, "x": 1}},
+            "tool_choice.x",
+        ),
+    ],
+)
+def test_so_it_is_in_tools_and_their_choice(body: dict[str, Any], param: str) -> None:
+    fields = Fields(body)
+    with pytest.raises(InvalidRequest) as caught:
+        read_choice(fields, read_tools(fields) or (Tool("f"),))
+    assert caught.value.param == param

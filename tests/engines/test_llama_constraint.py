@@ -1,0 +1,143 @@
+"""A grammar beside a sampler: what it lets through and what not, and that no request makes llama.cpp abort."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.contract import ask
+from support.hostile_schemas import TAKEN_HOSTILE
+from support.schemas import SHAPES
+
+from edgeserve.engine import ModelSpec
+from edgeserve.errors import InvalidRequest
+from edgeserve.messages import Sampling
+from engines import gbnf_limits
+from engines.gbnf import JSON, Unsayable
+from engines.llama import LlamaChat
+from engines.llama_constraint import Constraint
+from engines.llama_grammar import grammar
+from engines.llama_sampler import Sampler
+from engines.llama_tools import CallForm
+
+Pulled = Callable[[str], Mapping[str, Path]]
+TESTS = Path(__file__).parent.parent
+
+pytestmark = pytest.mark.models
+
+
+@pytest.fixture(scope="module")
+def engine(pulled: Pulled) -> Iterator[LlamaChat]:
+    files = {"model": pulled("smollm2-135m-instruct")["model"]}
+    engine = LlamaChat(ModelSpec("llm", "smollm2", "x", files, threads=1, options={"context": 64}))
+    engine.open()
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+def vocabulary(engine: LlamaChat) -> Any:
+    assert engine._model is not None
+    return engine._model.vocabulary
+
+
+def hostile(pulled: Pulled, what: str) -> list[list[Any]]:
+    model = pulled("smollm2-135m-instruct")["model"]
+    paths = os.pathsep.join([str(TESTS.parent), str(TESTS)])
+    ran = subprocess.run(
+        [sys.executable, "-m", "support.hostile_sampling", str(model), what],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    return [json.loads(line) for line in ran.stdout.splitlines()]
+
+
+def test_no_named_request_ends_the_process(pulled: Pulled) -> None:
+    ends = {name: (end, told) for name, end, told in hostile(pulled, "named")}
+    for name, (end, told) in ends.items():
+        assert end in ("stop", "length", "InvalidRequest"), name
+        if name.startswith(("temperature", "biased")):
+            assert end in ("stop", "length"), name
+        elif end == "InvalidRequest":
+            assert told == "response_format"
+    for temperature in ("1e-40", "5e-324"):  # as greedy as zero
+        assert ends[f"temperature {temperature}, free"] == ends["temperature 1e-07, free"]
+
+
+def test_no_random_request_ends_the_process(pulled: Pulled) -> None:
+    assert len(hostile(pulled, "7")) == 20
+
+
+@pytest.mark.parametrize("name", [*SHAPES, *TAKEN_HOSTILE])
+def test_llama_cpp_reads_what_we_write(vocabulary: Any, name: str) -> None:
+    schema = SHAPES.get(name, TAKEN_HOSTILE.get(name))
+    text = grammar(ask("Hi", json_schema=json.dumps(schema)), CallForm())
+    assert text is not None
+    Constraint(text, vocabulary).free()
+
+
+@pytest.mark.parametrize(
+    ("rule", "taken"),
+    [
+        ('"a"{0,2000}', True),
+        ('"a"{0,2001}', False),
+        ('( "," ws value ){0,600}', True),
+        ('( "," ws r1 r2 r3 ){0,999}', False),
+        ('( ( "a"{0,50} )? ){0,30}', True),
+        ('( ( "a"{0,50} )? ){0,60}', False),
+        ("r0", False),
+        ('"a"? r0', False),
+        ('( "x" | "" ) "y"+ [^a-z"]*', True),
+        ('""?', False),
+    ],
+)
+def test_our_limits_are_those_of_llama_cpp(vocabulary: Any, rule: str, taken: bool) -> None:
+    text = f'root ::= r0\nr0 ::= {rule}\nr1 ::= "1"\nr2 ::= "2"\nr3 ::= "3"{JSON}'
+    try:
+        gbnf_limits.check(text)
+        assert taken
+    except Unsayable:
+        assert not taken
+    if rule == '"a"{0,2001}':  # of this llama.cpp makes any number
+        return
+    if taken:
+        Constraint(text, vocabulary).free()
+    else:
+        with pytest.raises(InvalidRequest, match="write it more simply"):
+            Constraint(text, vocabulary)
+
+
+def test_what_the_model_has_no_token_for_is_an_error_before_it_is_accepted(vocabulary: Any) -> None:
+    import numpy as np
+
+    constraint = Constraint(r"root ::= [\U000F0000]", vocabulary, "tools")
+    for token in range(constraint.tokens):
+        if constraint.allows(token):
+            break
+    else:
+        with pytest.raises(InvalidRequest, match="no token of this model") as caught:
+            constraint.allowed(np.zeros(constraint.tokens, np.float32))
+        assert caught.value.param == "tools"
+    constraint.free()
+
+
+def test_a_refused_grammar_leaves_nothing_behind(vocabulary: Any, engine: LlamaChat, monkeypatch: Any) -> None:
+    """A chain made before would never be freed."""
+    made: list[Any] = []
+    from engines.llama_runtime import llama
+
+    monkeypatch.setattr(llama(), "llama_sampler_chain_init", lambda *given: made.append(given))
+    request = ask("Hi", sampling=Sampling(temperature=0.0), json_object=True)
+    with pytest.raises(InvalidRequest):
+        Sampler(request, engine.options, vocabulary, "root ::= gone")
+    assert not made

@@ -1,0 +1,155 @@
+"""Schemas that try to hurt: wrong kinds of values, depths, doublings; and a strategy that makes more of them."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from hypothesis import strategies as st
+from support.schemas import SHAPES, thing
+
+from engines.json_schema_parts import JOINING, OWN, REFUSED
+
+Schema = dict[str, Any]
+SELF: Schema = {"$ref": "#"}
+
+
+def chain(count: int, key: str = "$ref") -> Schema:
+    """References, or unions, of which each leads to the next."""
+    parts = {f"a{index}": _link(key, f"#/$defs/a{index + 1}") for index in range(count)}
+    return {"$ref": "#/$defs/a0", "$defs": {**parts, f"a{count}": {"const": 1}}}
+
+
+def _link(key: str, ref: str) -> Schema:
+    return {"$ref": ref} if key == "$ref" else {key: [{"$ref": ref}, {"$ref": ref, "title": "again"}]}
+
+
+def doubled(count: int) -> Schema:
+    """Each part may begin with the next in two ways."""
+
+    def part(index: int) -> Schema:
+        following = {"$ref": f"#/$defs/a{index + 1}"}
+        return {"anyOf": [{"anyOf": [following]}, following, {"const": index}]}
+
+    parts = {f"a{index}": part(index) for index in range(count)}
+    return {"$ref": "#/$defs/a0", "$defs": {**parts, f"a{count}": {"const": 1}}}
+
+
+def lists(most: int, items: Any) -> Schema:
+    return {"type": "array", "maxItems": most, "items": items}
+
+
+def alike(count: int) -> Schema:
+    """Lists in lists, each of two kinds that begin alike."""
+    parts = {
+        f"a{index}": {"anyOf": [lists(most, {"$ref": f"#/$defs/a{index + 1}"}) for most in (5, 6)]}
+        for index in range(count)
+    }
+    return {"$ref": "#/$defs/a0", "$defs": {**parts, f"a{count}": {"const": 1}}}
+
+
+def spread(depth: int) -> str:
+    return "(" * depth + "a?" + "){0,2}" * depth
+
+
+REFUSED_HOSTILE: dict[str, Any] = {
+    "reference that is an object": {"$ref": {}},
+    "reference that is a list": {"anyOf": [{"$ref": [1]}]},
+    "infinite length": {"type": "string", "minLength": 1e999},
+    "infinite const": {"const": 1e999},
+    "no list of names in oneOf": {"oneOf": [{"required": None}, {"required": ["a"], "type": "object"}]},
+    "names that are lists": {"type": "object", "required": [["a"]]},
+    "600 references": chain(600),
+    "600 joined references": {"allOf": [chain(600)], **chain(600)},
+    "references doubled in allOf": chain(60, "allOf"),
+    "unions doubled": doubled(40),
+    "brackets that double": {"anyOf": [lists(5, SELF), lists(6, SELF)]},
+    "objects that double": {"anyOf": [thing(left=SELF, op={"const": sign}) for sign in "+-"]},
+    "lists alike": alike(30),
+    "2,000 nested groups": {"type": "string", "pattern": "(" * 2000 + "a" + ")" * 2000},
+    "a repeat of 5,000 digits": {"type": "string", "pattern": "a{" + "9" * 5000 + "}"},
+    "lengths that multiply": {"type": "string", "pattern": "|".join(f"{spread(9)}{end}" for end in range(100))},
+    "patterns alike": {"anyOf": [{"type": "string", "pattern": f"^(a{{1,2}}){{1,100}}{end}$"} for end in range(200)]},
+    "half a character": {"const": "\ud800"},
+    "half a character as a name": {"type": "object", "properties": {"\udfff": True}},
+    "half a character in a pattern": {"type": "string", "pattern": r"\ud800"},
+    "no number": {"type": "number", "minimum": float("nan")},
+    "a count of 400 digits": {"type": "array", "minItems": 10**400},
+    "a type in a list in a list": {"type": [["string"]]},
+    "many meanings": {"allOf": [{"properties": {"x": {"maximum": most}}} for most in range(1500)]},
+    "700 branches": {"oneOf": [thing(**{f"p{index}": {"enum": [index]}}) for index in range(700)]},
+    "nested 300 levels": {"const": None},
+    "a format that is a list": {"type": "string", "format": []},
+    "items that are a number": {"type": "array", "items": 3},
+}
+deep: Any = {"type": "array"}
+for _ in range(300):
+    deep = {"type": "array", "items": deep}
+REFUSED_HOSTILE["nested 300 levels"] = deep
+
+TAKEN_HOSTILE: dict[str, Any] = {
+    "a long name": {"type": "object", "properties": {"a" * 5000: True}, "additionalProperties": True},
+    "names that begin with each other": {
+        "properties": {"a" * size: True for size in range(1, 200)},
+        "additionalProperties": {},
+    },
+    "6,000 values": {"enum": [f"v{index}" for index in range(6000)]},
+    "disjoint values": {"oneOf": [{"enum": list(range(4000))}, {"enum": list(range(4000, 8000))}]},
+    "90 references": chain(90),
+    "told apart by const": {
+        "anyOf": [thing(kind={"const": kind}, left=SELF, right=SELF) for kind in ("add", "multiply")]
+    },
+    "told apart by name": {
+        "anyOf": [thing(left=SELF, op={"const": "+"}), thing(operand=SELF), thing(value={"type": "number"})]
+    },
+    "any JSON": {
+        "anyOf": [
+            {"type": "string"},
+            {"type": "array", "items": SELF},
+            {"type": "object", "additionalProperties": SELF},
+        ]
+    },
+    "2,000 items": lists(2000, thing(a={"type": "string"})),
+    "2,000 lists of lists": lists(2000, lists(2000, {"type": "string"})),
+    "2,000 further names": {
+        **thing("a", a={"type": "null"}, b=True),
+        "additionalProperties": {},
+        "maxProperties": 2000,
+    },
+    "2,000 characters": {"type": "string", "maxLength": 2000},
+    "300 optional names": {"type": "object", "properties": {f"p{index}": True for index in range(300)}},
+    "bounds of 15 digits": {"type": "number", "minimum": -999_999_999_999_999, "maximum": 0.123456789012345},
+}
+
+KEYWORDS = [*JOINING, *REFUSED, *(key for keys in OWN.values() for key in keys), "$id", "$defs"]
+NUMBERS = [0, -1, 1.5, 1e999, float("nan"), 10**400, 1e300]
+TEXTS = ["", "a", "#", "#/$defs/a", "\ud800", "(" * 300, "date", "object", "^a*$", r"\u0000", "a{3,2}"]
+OTHERS = [None, True, False, [], {}, [[]], [{}], [None], {"": None}, ["a", 1], ["string", "null"]]
+ODD = st.sampled_from([*NUMBERS, *TEXTS, *OTHERS])
+values = st.recursive(
+    ODD | st.text(max_size=5) | st.floats() | st.integers(),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(KEYWORDS) | st.text(max_size=2), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+
+
+@st.composite
+def schemas(draw: st.DrawFn) -> Any:
+    """A schema that was right before some of its parts were replaced, or one of keywords with any values."""
+    if draw(st.booleans()):
+        return draw(st.dictionaries(st.sampled_from(KEYWORDS), values, max_size=5))
+    schema = copy.deepcopy(draw(st.sampled_from([*SHAPES.values()])))
+    for _ in range(draw(st.integers(1, 3))):
+        node: Any = schema
+        while isinstance(node, dict | list) and node:
+            key = draw(st.sampled_from(sorted(node) if isinstance(node, dict) else range(len(node))))
+            if not isinstance(node[key], dict | list) or draw(st.integers(0, 3)) == 0:
+                node[draw(st.sampled_from(KEYWORDS)) if isinstance(node, dict) and draw(st.booleans()) else key] = draw(
+                    values
+                )
+                break
+            node = node[key]
+    return schema
