@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import functools
 import logging
 import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple
 from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
 
 from edgeserve import app, logs
-from edgeserve.config import Config
+from edgeserve.config import Config, ServerSettings
+from edgeserve.connections import (
+    ACCEPTED_AT_ONCE,
+    LOOK_SECONDS,
+    Connections,
+    Patience,
+    most,
+    raise_descriptors,
+)
 from edgeserve.engine import Job
 from edgeserve.errors import ConfigError, EdgeserveError
 from edgeserve.live.window import FRAME_BYTES, MAX_PUSH_BYTES
 from edgeserve.pool import Pool
+from edgeserve.protocol import HttpConnection
 from edgeserve.store import Store
 
 log = logging.getLogger("edgeserve.server")
@@ -27,8 +39,9 @@ log = logging.getLogger("edgeserve.server")
 LAST_WORDS_SECONDS = 5.0
 """What streams get after the drain time to tell their clients that they were cut."""
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-MAX_CONNECTIONS = 512
-"""Open connections beyond which new ones are answered 503 at once."""
+NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+BACKLOG = 1024
+"""Connections that the system keeps until they are accepted."""
 
 
 def serve(
@@ -44,7 +57,9 @@ def serve(
         log.warning("listening on %s without api_key: whoever reaches this machine can use it", config.server.host)
     listener = listen(config.server.host, config.server.port)
     preload = [job for job, settings in config.engines.items() if settings.preload]
-    server = Server(app.build(config, pool), pool, config.server.drain_seconds, preload)
+    connections = Connections(most(config.server.max_connections, raise_descriptors()))
+    patience = Patience(write=config.server.write_timeout)
+    server = Server(app.build(config, pool), pool, config.server.drain_seconds, preload, connections, patience)
     server.on_ready = lambda: on_ready(address(listener))
     with contextlib.closing(listener):
         asyncio.run(server.serve(sockets=[listener]))
@@ -74,28 +89,40 @@ def address(listener: socket.socket) -> str:
 
 def websocket(**connection: Any) -> asyncio.Protocol:
     """The protocol of one connection. A server that nobody opens a WebSocket to does not carry its library."""
-    from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+    from edgeserve.socket_protocol import SocketConnection
 
-    return WebSocketsSansIOProtocol(**connection)
+    return SocketConnection(**connection)
 
 
 class Server(uvicorn.Server):
     """Uvicorn whose shutdown drains the pool, and which ends with exit code 0 when it was asked to end."""
 
-    def __init__(self, application: Starlette, pool: Pool, drain_seconds: float, preload: Sequence[Job] = ()) -> None:
+    def __init__(
+        self,
+        application: Starlette,
+        pool: Pool,
+        drain_seconds: float,
+        preload: Sequence[Job] = (),
+        connections: Connections | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        self.connections = connections or Connections(ServerSettings().max_connections)
+        patience = patience or Patience()
+        shared = {"connections": self.connections, "patience": patience}
+        self._look_seconds = min(LOOK_SECONDS, *(seconds / 4 for seconds in astuple(patience)))
         super().__init__(
             uvicorn.Config(
                 application,
                 loop="asyncio",
-                http="h11",
-                ws="edgeserve.server:websocket",
+                http=functools.partial(HttpConnection, **shared),  # type: ignore[arg-type]  # it makes the protocol
+                ws=functools.partial(websocket, **shared),  # type: ignore[arg-type]
                 ws_max_size=MAX_PUSH_BYTES + FRAME_BYTES,
                 ws_per_message_deflate=False,
                 lifespan="on",
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                limit_concurrency=MAX_CONNECTIONS,
+                backlog=ACCEPTED_AT_ONCE,
                 timeout_graceful_shutdown=int(drain_seconds + LAST_WORDS_SECONDS),
             )
         )
@@ -113,14 +140,34 @@ class Server(uvicorn.Server):
             await self._pool.stop()
             raise
         await super().startup(sockets)
+        for one in sockets or ():
+            one.listen(BACKLOG)  # asyncio accepts as many at once as it was told; the system may keep more
+        asyncio.get_running_loop().set_exception_handler(self._on_failure)
+        self._looking = asyncio.create_task(self._look())
         if self.started:
             self.on_ready()
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(self._look_seconds)
+            self.connections.look()
+            logs.tell_repeated()
+
+    def _on_failure(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """One line where a connection cannot be accepted. asyncio tries again in a second, and would log each attempt
+        with its traceback."""
+        error = context.get("exception")
+        if isinstance(error, OSError) and error.errno in NO_RESOURCES:
+            log.warning("a connection cannot be accepted: %s; %d are open", error.strerror, len(self.connections))
+        else:
+            loop.default_exception_handler(context)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Streams under way may end; those that need longer than the drain time are told that they were cut."""
         drain = asyncio.create_task(self._pool.drain(self._drain_seconds))
         await super().shutdown(sockets)
         await drain
+        self._looking.cancel()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -17,6 +17,7 @@ from support.memory import POLICY, FakeProbe
 
 from edgeserve import app
 from edgeserve.config import Config, EngineSettings, ResidencySettings, ServerSettings
+from edgeserve.connections import Connections, Patience
 from edgeserve.engine import JOBS, Job
 from edgeserve.gate import Gate
 from edgeserve.memory.governor import Governor, make_governor
@@ -68,10 +69,17 @@ class Running:
 
 
 @contextlib.contextmanager
-def serving(pool: Pool, *, drain_seconds: float = 5.0, **server: Any) -> Iterator[Running]:
+def serving(
+    pool: Pool,
+    *,
+    drain_seconds: float = 5.0,
+    connections: Connections | None = None,
+    patience: Patience | None = None,
+    **server: Any,
+) -> Iterator[Running]:
     listener = listen("127.0.0.1", 0)
     built = build(pool, drain_seconds=drain_seconds, **server)
-    running = Server(built, pool, drain_seconds)
+    running = Server(built, pool, drain_seconds, connections=connections, patience=patience)
     ready = threading.Event()
     running.on_ready = ready.set
     thread = threading.Thread(target=running.run, args=([listener],))
