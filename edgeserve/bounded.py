@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import select
 import socket
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ WRITE_BYTES = 64 << 10
 """Unsent bytes beyond which whoever writes waits: in our buffer, and the same again in the system's."""
 STALLED_SECONDS = 5.0
 """A reader that takes nothing for this long gives its place to a new connection where places are short."""
+HANGUP = getattr(select, "POLLRDHUP", None)
 NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 
 
@@ -107,6 +109,15 @@ class Bounded(asyncio.BufferedProtocol):
     if TYPE_CHECKING:
 
         def data_received(self, data: bytes) -> None: ...
+
+    def has_gone(self) -> bool:
+        """Whether the client has gone, seen without reading; a transport whose reading is paused cannot tell."""
+        link = self.transport.get_extra_info("socket")
+        if link is None or HANGUP is None:
+            return False
+        poll = select.poll()
+        poll.register(link.fileno(), HANGUP)
+        return bool(poll.poll(0))
 
     def check_reader(self, now: float) -> None:
         """Cut the connection whose reader takes nothing; its request hears that the client has gone."""

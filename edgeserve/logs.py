@@ -64,6 +64,10 @@ class Folding(logging.Filter):
             seen[1] += 1
             return seen[1] <= self._limit
 
+    def kinds(self) -> tuple[Kind, ...]:
+        """Those that are counted now."""
+        return tuple(self._seen)
+
     def repeated(self) -> list[logging.LogRecord]:
         """One record for each kind whose time is over and of which some were left out."""
         with self._lock:
@@ -81,9 +85,9 @@ class Folding(logging.Filter):
 
 
 class FoldingHandler(logging.StreamHandler[TextIO]):
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, folding: Folding | None = None) -> None:
         super().__init__(stream)
-        self.folding = Folding()
+        self.folding = folding or Folding()
         self.addFilter(self.folding)
         self.addFilter(_add_request_id)
 

@@ -55,6 +55,8 @@ class HttpConnection(Bounded, H11Protocol):
             return
         if self._lingering is not None and now >= self._lingering:
             self.transport.abort()
+        elif self.flow.read_paused and not self._awaits_head and self.has_gone():
+            self.transport.abort()  # else its work would go on: it sent more than its request before it left
         elif self._closed or not self._awaits_head or now - self._since < self.patience.head:
             return
         elif self._has_part:
@@ -101,7 +103,7 @@ class HttpConnection(Bounded, H11Protocol):
         self.admitted.replace(self, self.transport.get_protocol())
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(400, InvalidRequest("this is no valid HTTP/1.1 request"))
+        self._refuse(400, InvalidRequest("this is no valid HTTP request"))
 
     def on_response_complete(self) -> None:
         self._proven, self._since = True, self.admitted.clock()

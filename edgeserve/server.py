@@ -106,7 +106,7 @@ class Server(uvicorn.Server):
         connections: Connections | None = None,
         patience: Patience | None = None,
     ) -> None:
-        self.connections = connections or Connections(ServerSettings().max_connections)
+        self.connections = Connections(ServerSettings().max_connections) if connections is None else connections
         patience = patience or Patience()
         shared = {"connections": self.connections, "patience": patience}
         self._look_seconds = min(LOOK_SECONDS, *(seconds / 4 for seconds in astuple(patience)))

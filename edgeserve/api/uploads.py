@@ -38,21 +38,36 @@ class _Parser(MultiPartParser):
 
     spool_max_size = sys.maxsize
 
+    def __init__(self, request: Request, **sizes: Any) -> None:
+        super().__init__(request.headers, self._whole(request), **sizes)
+        self._ended = False
+
+    def on_end(self) -> None:
+        self._ended = True
+
+    async def _whole(self, request: Request) -> AsyncGenerator[bytes, None]:
+        async with contextlib.aclosing(_pieces(request)) as pieces:
+            async for piece in pieces:
+                yield piece
+        if not self._ended:  # raised here, the parser closes the files that it has begun
+            raise MultiPartException("it ends before its last boundary")
+
 
 @contextlib.asynccontextmanager
 async def _parsed(request: Request, max_files: int = MAX_FILES, max_part_size: int = 1 << 20) -> AsyncIterator[Any]:
     if not is_form(request):
         raise InvalidRequest(f"the body must be {MULTIPART}")
     sizes: Any = {"max_files": max_files, "max_fields": MAX_FIELDS, "max_part_size": max_part_size}
-    async with contextlib.aclosing(_pieces(request)) as pieces:
-        try:
-            form = await _Parser(request.headers, pieces, **sizes).parse()
-        except MultiPartException as error:
-            raise InvalidRequest(f"the body cannot be read: {error.message}") from error
-        try:
-            yield form
-        finally:
-            await form.close()
+    parser = _Parser(request, **sizes)
+    try:
+        async with contextlib.aclosing(parser.stream):
+            form = await parser.parse()
+    except MultiPartException as error:
+        raise InvalidRequest(f"the body cannot be read: {error.message}") from error
+    try:
+        yield form
+    finally:
+        await form.close()
 
 
 async def _pieces(request: Request) -> AsyncGenerator[bytes, None]:

@@ -64,8 +64,8 @@ def build(
 class Running:
     """A served pool: its ``url``, an HTTP ``client``, and the ``server`` itself."""
 
-    def __init__(self, url: str, pool: Pool, app: Starlette, client: httpx.Client) -> None:
-        self.url, self.pool, self.app, self.client = url, pool, app, client
+    def __init__(self, url: str, pool: Pool, app: Starlette, client: httpx.Client, server: Server) -> None:
+        self.url, self.pool, self.app, self.client, self.server = url, pool, app, client, server
 
 
 @contextlib.contextmanager
@@ -87,7 +87,7 @@ def serving(
     try:
         assert ready.wait(10)
         with httpx.Client(base_url=address(listener), timeout=30) as client:
-            yield Running(str(client.base_url), pool, built, client)
+            yield Running(str(client.base_url), pool, built, client, running)
     finally:
         running.should_exit = True
         thread.join(30)
