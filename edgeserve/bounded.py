@@ -16,8 +16,8 @@ from edgeserve.connections import Connections, Patience
 
 log = logging.getLogger("edgeserve.connections")
 
-READ_BYTES = 8 << 10
-"""Bytes read at once where each costs work (heads, chunks, frames): a hostile read takes some 10 ms."""
+READ_BYTES = 4 << 10
+"""Bytes read at once where each costs work (heads, chunks, frames): the most hostile take 10 ms."""
 WIDE_READ_BYTES = 64 << 10
 """The same for a body of known length, which is taken as it is."""
 WRITE_BYTES = 64 << 10

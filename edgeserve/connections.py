@@ -20,7 +20,7 @@ DESCRIPTORS = 8192
 """Open files that the process asks the system for. Each of them costs the kernel memory only once it is used."""
 RESERVED = 192
 """Descriptors kept for everything but connections: model files, remote pictures, devices, connections just accepted."""
-ACCEPTED_AT_ONCE = 32
+ACCEPTED_AT_ONCE = 16
 """Connections accepted in one turn of the event loop. They are counted, and surplus ones closed, in the next turn."""
 LOOK_SECONDS = 1.0
 NETWORK = 64
@@ -110,10 +110,17 @@ class Connections:
 
     def _make_room(self, client: str) -> bool:
         now = self.clock()
-        idle = [(since, one) for one, owner in self._open.items() if owner == client and (since := one.idle(now))]
-        if not idle:
+        found: tuple[tuple[int, float], Connection] | None = None
+        for one, owner in self._open.items():
+            if owner != client or (waits := one.idle(now)) is None:
+                continue
+            if found is None or waits < found[0]:
+                found = waits, one
+            if not waits[0]:
+                break  # the oldest of those that go first: a flood of them must not cost a search each
+        if found is None:
             return False
-        _, one = min(idle, key=lambda pair: pair[0])
+        one = found[1]
         log.debug("a connection of %s was closed: it was idle, and another needs its place", client)
         self.remove(one)
         one.cut()

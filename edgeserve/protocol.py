@@ -17,6 +17,8 @@ from edgeserve.errors import Busy, EdgeserveError, InvalidRequest, RequestTimeou
 
 BODY_PAUSE_SECONDS = 1.0
 """A body of which nothing came for this long gives its place to a new connection where places are short."""
+FREE_FRAMING, MOST_FRAMING = 32 << 10, 1.25
+"""Bytes that a chunked body may come with beyond 1.25 times its size: chunks of 24 bytes or more are always taken."""
 
 
 class HttpConnection(Bounded, H11Protocol):
@@ -27,6 +29,7 @@ class HttpConnection(Bounded, H11Protocol):
         self._since = self.admitted.clock()
         self._proven = self._closed = False
         self._lingering: float | None = None
+        self._framing = 0.0
 
     # How the connection stands
 
@@ -84,10 +87,26 @@ class HttpConnection(Bounded, H11Protocol):
         if not (self._awaits_head and self._has_part):  # a head's deadline counts from its first byte
             self._since = self.admitted.clock()
         if self._lingering is None:
+            before = self._held
             super().data_received(data)
+            self._weigh(len(data), self._held - before)
         else:
             self.conn.receive_data(data)
             self._discard()
+
+    @property
+    def _held(self) -> int:
+        """Bytes of the body that the application has not taken yet."""
+        return 0 if self.cycle is None else len(self.cycle.body)
+
+    def _weigh(self, sent: int, body: int) -> None:
+        """Refuse a body whose framing outweighs it: each chunk costs the same work, whatever it holds."""
+        if self._closed or self.wide or self.conn.their_state is not h11.SEND_BODY:
+            self._framing = 0.0
+            return
+        self._framing = max(0.0, self._framing + sent - MOST_FRAMING * body)
+        if self._framing > FREE_FRAMING:
+            self._refuse(400, InvalidRequest("the chunks of the body are too small: send some kilobytes in each"))
 
     # Uvicorn calls these
 

@@ -14,13 +14,15 @@ from edgeserve.errors import InvalidRequest
 
 MAX_FRAGMENTS = 1024
 """Frames that one message may come in; empty ones cost memory and count towards no size."""
+CONTROL_FRAMES, CONTROL_RATE = 100, 10
+"""Pings and pongs that a client may send at once, and each second from then on; each costs as much as a message."""
 
 
 class SocketConnection(Bounded, WebSocketsSansIOProtocol):
     """While a client does not read what is written, the server reads nothing of it: pongs go to readers only."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._full = False
+        self._full, self._controls = False, 0
         self._since = self.admitted.clock()
         super().connection_made(self.bound(transport))  # type: ignore[arg-type]
 
@@ -55,14 +57,40 @@ class SocketConnection(Bounded, WebSocketsSansIOProtocol):
         message = await super().receive()
         if self._full:  # Uvicorn has just begun to read again
             self.transport.pause_reading()
+        await asyncio.sleep(0)  # a queue that is not empty gives nobody else a turn
         return message
 
     def handle_cont(self, event: Any) -> None:
         if len(self.frames) >= MAX_FRAGMENTS:
-            self.conn.fail(1009, f"a message in more than {MAX_FRAGMENTS} frames")
-            self.handle_parser_exception()
-            return
-        super().handle_cont(event)
+            self._fail(1009, f"a message in more than {MAX_FRAGMENTS} frames")
+        else:
+            super().handle_cont(event)
+
+    def handle_ping(self) -> None:
+        if self._may_control():
+            super().handle_ping()
+
+    def handle_pong(self, event: Any) -> None:
+        if self._may_control():
+            super().handle_pong(event)
+
+    def _may_control(self) -> bool:
+        self._controls += 1
+        allowed = CONTROL_FRAMES + CONTROL_RATE * (self.admitted.clock() - self._since)
+        if self._controls > allowed and not self.close_sent:
+            self._fail(1008, f"more than {CONTROL_RATE} pings and pongs a second")
+        return not self.close_sent
+
+    def _fail(self, code: int, reason: str) -> None:
+        self.conn.fail(code, reason)
+        self.handle_parser_exception()
+
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        if message["type"] == "websocket.accept" and not self.handshake_complete:
+            self.handshake_complete = self.disconnected = (
+                True  # it left; Uvicorn would take the next message for a mistake of ours
+            )
 
     def _refuse(self, why: str) -> None:
         """The handshake cannot be read; Uvicorn would leave the connection open and say nothing."""

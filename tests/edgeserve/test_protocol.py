@@ -257,14 +257,28 @@ def test_reads_are_small_where_they_cost_work(usual: Running, monkeypatch: pytes
         feed(self, data)
 
     monkeypatch.setattr(HttpConnection, "data_received", noted)
-    chunks = b"1\r\n \r\n" * 50_000
+    chunks = b"20\r\n" + b" " * 32 + b"\r\n"
     with dialled(usual) as link:
-        link.sendall(CHAT + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"13\r\n" + HELLO + b"\r\n0\r\n\r\n")
+        link.sendall(
+            CHAT + b"Transfer-Encoding: chunked\r\n\r\n" + chunks * 20_000 + b"13\r\n" + HELLO + b"\r\n0\r\n\r\n"
+        )
         assert read_answer(link)[0] == 200
     assert max(sizes) <= READ_BYTES
     sizes.clear()
     assert usual.client.post("/v1/chat", content=b" " * 4_000_000 + HELLO).status_code == 200
     assert READ_BYTES < max(sizes) <= WIDE_READ_BYTES
+
+
+@pytest.mark.parametrize("chunk", [b"1\r\n \r\n", b"00001\r\n \r\n", b"8;" + b"x" * 999 + b"\r\n" + bytes(8) + b"\r\n"])
+def test_a_body_that_is_all_framing_is_refused(usual: Running, chunk: bytes) -> None:
+    with dialled(usual) as link:
+        link.sendall(CHAT + b"Transfer-Encoding: chunked\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            for _ in range(400_000 // len(chunk)):
+                link.sendall(chunk)
+        status, told = refusal(read_all(link))
+    assert status == 400
+    assert "the chunks of the body are too small" in told["message"]
 
 
 def test_silent_connections_shut_nobody_out() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import logging
 import os
 import socket
 import struct
@@ -17,7 +18,7 @@ from edgeserve.bounded import READ_BYTES, WRITE_BYTES
 from edgeserve.connections import Patience
 from edgeserve.socket_protocol import MAX_FRAGMENTS
 
-PING, TEXT, BINARY, CONT = 9, 1, 2, 0
+PING, PONG, TEXT, BINARY, CONT = 9, 10, 1, 2, 0
 
 
 @pytest.fixture(scope="module")
@@ -61,12 +62,44 @@ def test_pings_whose_pongs_are_not_read_fill_no_memory(live: Running, size: int)
     until(lambda: len(live.app.state.sessions) == 0)
 
 
-def test_a_socket_that_reads_nothing_is_cut(live: Running) -> None:
-    with opened(live, timeout=5, receive_bytes=4096) as link:
+def test_answers_that_are_not_read_fill_no_memory_and_end_it(live: Running) -> None:
+    waiting = [0]
+
+    def ended() -> bool:
+        waiting.extend(one.transport.get_write_buffer_size() for one in list(live.server.server_state.connections))
+        return len(live.app.state.sessions) == 0
+
+    with opened(live, timeout=1, receive_bytes=4096) as link:
         with contextlib.suppress(TimeoutError, ConnectionError):
-            for _ in range(5000):
-                link.sendall(frame(PING, bytes(125)) * 1000)
-        until(lambda: len(live.app.state.sessions) == 0)
+            link.sendall(frame(TEXT, b"no command") * 10_000)
+        until(ended)
+        assert WRITE_BYTES < max(waiting) <= WRITE_BYTES + 2 * READ_BYTES
+
+
+@pytest.mark.parametrize("opcode", [PING, PONG])
+def test_a_flood_of_pings_ends_the_connection(live: Running, opcode: int) -> None:
+    with opened(live) as link:
+        with contextlib.suppress(ConnectionError):
+            link.sendall(frame(opcode, b"x") * 1000)
+        assert struct.pack("!H", 1008) in read_all(link)
+    until(lambda: len(live.app.state.sessions) == 0)
+
+
+def test_some_pings_are_answered(live: Running) -> None:
+    with opened(live) as link:
+        link.sendall(frame(PING, b"mine") * 50)
+        told = b""
+        while told.count(b"mine") < 50:
+            told += link.recv(4096)
+
+
+def test_who_leaves_during_the_handshake_is_no_error(live: Running, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(30):
+        with dialled(live) as link:
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            link.sendall(handshake())
+    until(lambda: len(live.app.state.sessions) == 0 and not live.server.server_state.tasks)
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 def test_a_message_in_endless_empty_frames_is_refused(live: Running) -> None:
