@@ -129,6 +129,8 @@ def build_pool(config: Config, store: Store) -> Pool:
 def _limits(server: ServerSettings) -> Limits:
     return Limits(
         max_body_bytes=server.max_body_mb * MB,
+        max_json_bytes=server.max_json_mb * MB,
+        body_seconds=server.body_timeout,
         max_text_chars=server.max_text_chars,
         max_audio_seconds=server.max_audio_seconds,
         remote_images=server.remote_images,

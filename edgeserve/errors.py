@@ -10,6 +10,7 @@ EdgeserveError
 ├── Forbidden                 a browser page of another site asks
 ├── NotFound                  no such route or session
 │   └── ModelNotFound         no model of this name is served
+├── RequestTimeout            the client did not send in time; the text says what was awaited
 ├── NotConfigured             the engine is not listed in models.toml
 ├── Busy                      the queue is full; ``retry_after`` says when to come back
 ├── ShuttingDown              the server is draining
@@ -88,6 +89,10 @@ class NotFound(EdgeserveError):
 
 class ModelNotFound(NotFound):
     code = "model_not_found"
+
+
+class RequestTimeout(EdgeserveError):
+    code = "request_timeout"
 
 
 class NotConfigured(EdgeserveError):

@@ -6,10 +6,16 @@ import contextvars
 import json
 import logging
 import sys
+import threading
 import time
+from collections.abc import Callable
+from typing import TextIO
 
 request_id: contextvars.ContextVar[str] = contextvars.ContextVar("request_id", default="-")
 """Id of the request being served; "-" outside of one. The gate carries it over to the engine's worker thread."""
+
+
+Kind = tuple[str, int, str, type[BaseException] | None]
 
 
 class PlainFormatter(logging.Formatter):
@@ -33,6 +39,71 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
+class Folding(logging.Filter):
+    """Lets ``limit`` warnings or errors of one kind through in ``seconds``, and counts the others.
+
+    A kind is a logger, a text before its values are filled in, and the type of an exception. Clock in seconds.
+    """
+
+    def __init__(
+        self, limit: int = 10, seconds: float = 60.0, clock: Callable[[], float] = time.monotonic, most: int = 256
+    ) -> None:
+        super().__init__()
+        self._limit, self._seconds, self._clock, self._most = limit, seconds, clock, most
+        self._seen: dict[Kind, list[float]] = {}
+        self._lock = threading.Lock()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.WARNING or hasattr(record, "folded"):
+            return True
+        kind = (record.name, record.levelno, str(record.msg), record.exc_info[0] if record.exc_info else None)
+        with self._lock:
+            if len(self._seen) >= self._most and kind not in self._seen:
+                return True
+            seen = self._seen.setdefault(kind, [self._clock(), 0])
+            seen[1] += 1
+            return seen[1] <= self._limit
+
+    def kinds(self) -> tuple[Kind, ...]:
+        """Those that are counted now."""
+        return tuple(self._seen)
+
+    def repeated(self) -> list[logging.LogRecord]:
+        """One record for each kind whose time is over and of which some were left out."""
+        with self._lock:
+            due = {kind: seen for kind, seen in self._seen.items() if self._clock() - seen[0] >= self._seconds}
+            for kind in due:
+                del self._seen[kind]
+        return [self._record(kind, int(count) - self._limit) for kind, (_, count) in due.items() if count > self._limit]
+
+    def _record(self, kind: Kind, count: int) -> logging.LogRecord:
+        name, level, text, _ = kind
+        told = f"repeated {count:,} more times in the last {self._seconds:g} s: {text}"
+        record = logging.LogRecord(name, level, "", 0, told, None, None)
+        record.folded = True
+        return record
+
+
+class FoldingHandler(logging.StreamHandler[TextIO]):
+    def __init__(self, stream: TextIO, folding: Folding | None = None) -> None:
+        super().__init__(stream)
+        self.folding = folding or Folding()
+        self.addFilter(self.folding)
+        self.addFilter(_add_request_id)
+
+    def tell(self) -> None:
+        """Write how often the lines that were left out came."""
+        for record in self.folding.repeated():
+            self.handle(record)
+
+
+def tell_repeated() -> None:
+    """Called once a second by the process that serves."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, FoldingHandler):
+            handler.tell()
+
+
 def _add_request_id(record: logging.LogRecord) -> bool:
     record.request_id = request_id.get()
     return True
@@ -40,9 +111,8 @@ def _add_request_id(record: logging.LogRecord) -> bool:
 
 def configure(level: str, *, as_json: bool = False) -> None:
     """Send all log lines at ``level`` and above to stderr. Called once, by the process that serves."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = FoldingHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if as_json else PlainFormatter())
-    handler.addFilter(_add_request_id)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import functools
 import logging
 import os
 import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import astuple
 from types import FrameType
 from typing import Any
 
@@ -17,12 +20,21 @@ import uvicorn
 from starlette.applications import Starlette
 
 from edgeserve import app, logs
-from edgeserve.config import Config
+from edgeserve.config import Config, ServerSettings
+from edgeserve.connections import (
+    ACCEPTED_AT_ONCE,
+    LOOK_SECONDS,
+    Connections,
+    Patience,
+    most,
+    raise_descriptors,
+)
 from edgeserve.engine import Job
 from edgeserve.errors import ConfigError, EdgeserveError, ShuttingDown
 from edgeserve.hangup import has_terminal
 from edgeserve.live.window import FRAME_BYTES, MAX_PUSH_BYTES
 from edgeserve.pool import Pool
+from edgeserve.protocol import HttpConnection
 from edgeserve.store import Store
 
 log = logging.getLogger("edgeserve.server")
@@ -32,8 +44,9 @@ LAST_WORDS_SECONDS = 5.0
 HURRY_SECONDS = 1.0
 """What they get after a second Ctrl-C, before their connections are dropped."""
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-MAX_CONNECTIONS = 512
-"""Open connections beyond which new ones are answered 503 at once."""
+NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+BACKLOG = 1024
+"""Connections that the system keeps until they are accepted."""
 
 
 def serve(config: Config, store: Store, on_ready: Callable[[str], None] = lambda address: None) -> int:
@@ -47,7 +60,9 @@ def serve(config: Config, store: Store, on_ready: Callable[[str], None] = lambda
         log.warning("listening on %s without api_key: whoever reaches this machine can use it", config.server.host)
     listener = listen(config.server.host, config.server.port)
     preload = [job for job, settings in config.engines.items() if settings.preload]
-    server = Server(app.build(config, pool), pool, config.server.drain_seconds, preload)
+    connections = Connections(most(config.server.max_connections, raise_descriptors()))
+    patience = Patience(write=config.server.write_timeout)
+    server = Server(app.build(config, pool), pool, config.server.drain_seconds, preload, connections, patience)
     server.on_ready = lambda: on_ready(address(listener))
     with contextlib.closing(listener):
         asyncio.run(server.serve(sockets=[listener]))
@@ -79,28 +94,40 @@ def address(listener: socket.socket) -> str:
 
 def websocket(**connection: Any) -> asyncio.Protocol:
     """The protocol of one connection. A server that nobody opens a WebSocket to does not carry its library."""
-    from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+    from edgeserve.socket_protocol import SocketConnection
 
-    return WebSocketsSansIOProtocol(**connection)
+    return SocketConnection(**connection)
 
 
 class Server(uvicorn.Server):
     """Uvicorn whose shutdown drains the pool, and which ends with exit code 0 when it was asked to end."""
 
-    def __init__(self, application: Starlette, pool: Pool, drain_seconds: float, preload: Sequence[Job] = ()) -> None:
+    def __init__(
+        self,
+        application: Starlette,
+        pool: Pool,
+        drain_seconds: float,
+        preload: Sequence[Job] = (),
+        connections: Connections | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        self.connections = Connections(ServerSettings().max_connections) if connections is None else connections
+        patience = patience or Patience()
+        shared = {"connections": self.connections, "patience": patience}
+        self._look_seconds = min(LOOK_SECONDS, *(seconds / 4 for seconds in astuple(patience)))
         super().__init__(
             uvicorn.Config(
                 application,
                 loop="asyncio",
-                http="h11",
-                ws="edgeserve.server:websocket",
+                http=functools.partial(HttpConnection, **shared),  # type: ignore[arg-type]  # it makes the protocol
+                ws=functools.partial(websocket, **shared),  # type: ignore[arg-type]
                 ws_max_size=MAX_PUSH_BYTES + FRAME_BYTES,
                 ws_per_message_deflate=False,
                 lifespan="on",
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                limit_concurrency=MAX_CONNECTIONS,
+                backlog=ACCEPTED_AT_ONCE,
                 timeout_graceful_shutdown=int(drain_seconds + LAST_WORDS_SECONDS),
             )
         )
@@ -109,6 +136,7 @@ class Server(uvicorn.Server):
         self._drain_seconds = drain_seconds
         self._preload = preload
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._looking: asyncio.Task[None] | None = None
         self._terminal = self._hurried = False
         self.told: int = signal.SIGTERM
         """The signal that ended the server."""
@@ -127,17 +155,38 @@ class Server(uvicorn.Server):
             return
         try:
             await super().startup(sockets)
+            for one in sockets or ():
+                one.listen(BACKLOG)  # asyncio accepts as many at once as it was told; the system may keep more
         except OSError as error:  # another server began to listen while models were mapped
             await self.lifespan.shutdown()
             raise ConfigError(f"cannot listen: {error.strerror}; choose another with --port, or 0") from None
+        asyncio.get_running_loop().set_exception_handler(self._on_failure)
+        self._looking = asyncio.create_task(self._look())
         if self.started:
             self.on_ready()
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(self._look_seconds)
+            self.connections.look()
+            logs.tell_repeated()
+
+    def _on_failure(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """One line where a connection cannot be accepted. asyncio tries again in a second, and would log each attempt
+        with its traceback."""
+        error = context.get("exception")
+        if isinstance(error, OSError) and error.errno in NO_RESOURCES:
+            log.warning("a connection cannot be accepted: %s; %d are open", error.strerror, len(self.connections))
+        else:
+            loop.default_exception_handler(context)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Streams under way may end; those that need longer than the drain time are told that they were cut."""
         drain = asyncio.create_task(self._pool.drain(self._drain_seconds))
         await super().shutdown(sockets)
         await drain
+        if self._looking is not None:
+            self._looking.cancel()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """The first signal drains, Ctrl-C meanwhile cuts the answers under way, and one more kills the process."""

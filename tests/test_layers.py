@@ -25,6 +25,11 @@ ARROWS: dict[str, set[str]] = {
     "edgeserve.strict_json": set(),
     "edgeserve.messages": {"edgeserve.sound"},
     "edgeserve.logs": set(),
+    "edgeserve.connections": set(),
+    "edgeserve.request_head": set(),
+    "edgeserve.bounded": {"edgeserve.connections"},
+    "edgeserve.protocol": LEAVES | {"edgeserve.bounded", "edgeserve", "edgeserve.api"},
+    "edgeserve.socket_protocol": LEAVES | {"edgeserve.bounded", "edgeserve", "edgeserve.api"},
     "edgeserve.engine": {"edgeserve.messages"},
     "edgeserve.settings": {"edgeserve.errors"},
     "edgeserve.config": CONTRACT | {"edgeserve.memory.policy"},
@@ -80,7 +85,7 @@ ARROWS: dict[str, set[str]] = {
     "edgeserve.live": LEAVES | {"edgeserve.live", "edgeserve.pool"},
     "edgeserve.api": CONTRACT
     | {"edgeserve", "edgeserve.api", "edgeserve.audio", "edgeserve.pool", "edgeserve.live", "edgeserve.logs"}
-    | {"edgeserve.lease", "edgeserve.mailbox"},
+    | {"edgeserve.lease", "edgeserve.mailbox", "edgeserve.connections"},
     "engines": CONTRACT | {"engines"},
 }
 """What each room may import of ours. Rooms that stand above all others (app, server, cli, doctor) are not listed."""

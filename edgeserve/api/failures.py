@@ -23,6 +23,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         errors.NotFound.code: 404,
         errors.ModelNotFound.code: 404,
         errors.SlowReader.code: 408,
+        errors.RequestTimeout.code: 408,
         errors.TooLarge.code: 413,
         errors.UnsupportedMedia.code: 415,
         errors.Cancelled.code: 499,

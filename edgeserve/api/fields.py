@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import re
 from collections.abc import Collection
@@ -9,21 +11,58 @@ from typing import Any
 
 from starlette.requests import Request
 
-from edgeserve.errors import InvalidRequest
+from edgeserve.api.limits import MB, Limits
+from edgeserve.errors import InvalidRequest, TooLarge
 
 MAX_DEPTH = 64
+MAX_VALUES = 1 << 17
+"""Values in one JSON text: some 25 MB once read, whatever they are, and 20 ms of reading."""
+MAX_DIGITS = 400
+"""Of a whole number; the largest float has 309. Python reads n digits in n² steps."""
+AT_ONCE = 64 << 10
+"""Bytes that are read on the event loop; more are read beside it."""
+JSON_HINT = (
+    "send pictures as files of a form (docs/api.md, Pictures) and sound as a file, or raise max_json_mb in models.toml"
+)
 HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 async def read_json(request: Request) -> Fields:
-    """The body as an object. Raises InvalidRequest."""
-    return read_object(await request.body())
+    """The body as an object. Raises InvalidRequest, and TooLarge beyond ``max_json_bytes``."""
+    limits: Limits = request.app.state.limits
+    return await read_large(await read_bytes(request, limits.max_json_bytes, JSON_HINT))
+
+
+async def read_bytes(request: Request, limit: int, hint: str) -> bytes:
+    """The body, of at most ``limit`` bytes. Raises TooLarge; ``hint`` says what to do."""
+    declared = request.headers.get("content-length", "0")
+    size = int(declared) if declared.isdecimal() else 0
+    parts = []
+    if size <= limit:
+        size = 0
+        async with contextlib.aclosing(request.stream()) as stream:
+            async for part in stream:
+                size += len(part)
+                if size > limit:
+                    break
+                parts.append(part)
+    if size > limit:
+        raise TooLarge(
+            f"the body has at least {size / MB:.1f} MB; the limit of this route is {limit / MB:.1f} MB: {hint}"
+        )
+    return b"".join(parts)
+
+
+async def read_large(data: bytes, name: str = "the body") -> Fields:
+    """``read_object``, beside the event loop where it takes long."""
+    return await asyncio.to_thread(read_object, data, name) if len(data) > AT_ONCE else read_object(data, name)
 
 
 def read_object(data: bytes, name: str = "the body") -> Fields:
     """Raises InvalidRequest, calling the data by this name."""
+    _check_size(data, name)
     try:
-        value = json.loads(data.decode("utf-8"), parse_constant=_no_constant)
+        value = json.loads(data.decode("utf-8"), parse_constant=_no_constant, parse_int=_integer)
     except UnicodeDecodeError:
         raise InvalidRequest(f"{name} is not UTF-8 text") from None
     except RecursionError:
@@ -32,7 +71,7 @@ def read_object(data: bytes, name: str = "the body") -> Fields:
         raise InvalidRequest(
             f"{name} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"
         ) from None
-    except ValueError as error:  # Python's own limit on the digits of a whole number
+    except ValueError as error:
         raise InvalidRequest(f"{name} holds a number that is too long: {error}") from None
     if not isinstance(value, dict):
         raise InvalidRequest(f"{name} must be a JSON object, not {_kind(value)}")
@@ -41,6 +80,26 @@ def read_object(data: bytes, name: str = "the body") -> Fields:
     if HALF_PAIR.search(data):
         _check_pairs(value, name)
     return Fields(value)
+
+
+def _check_size(data: bytes, name: str) -> None:
+    """Count values before any is made: each takes 16 to 230 bytes of memory, and may take two of the text."""
+    if _marks(data) <= MAX_VALUES:
+        return
+    plain = data.replace(rb"\\", b"").replace(rb"\"", b"")  # every quote that is left begins or ends a string
+    if plain.count(b'"') > 4 * MAX_VALUES or _marks(b"".join(plain.split(b'"')[::2])) > MAX_VALUES:
+        raise InvalidRequest(f"{name} holds more than {MAX_VALUES:,} values; send fewer at a time")
+
+
+def _marks(data: bytes) -> int:
+    """Commas and opening brackets: a JSON text has at most one value more."""
+    return data.count(b",") + data.count(b"[") + data.count(b"{")
+
+
+def _integer(text: str) -> int:
+    if len(text) > MAX_DIGITS:
+        raise ValueError(f"{len(text)} digits; the limit is {MAX_DIGITS}")
+    return int(text)
 
 
 def _check_pairs(value: Any, name: str) -> None:

@@ -10,11 +10,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from edgeserve.api import keep_alive, languages
-from edgeserve.api.fields import Fields, read_json
+from edgeserve.api.fields import AT_ONCE, Fields, read_bytes, read_object
 from edgeserve.errors import InvalidRequest
 from edgeserve.live.ear import Options
 from edgeserve.live.session import Session, Step
 from edgeserve.live.sessions import DEFAULT, Sessions
+from edgeserve.live.window import MAX_PUSH_BYTES, MAX_PUSH_SECONDS
 from edgeserve.pool import Pool
 
 HEADER = "X-Session-Id"
@@ -23,7 +24,8 @@ PROMPT_CHARS = 4096
 
 
 async def start(request: Request) -> Response:
-    fields = await read_json(request) if await request.body() else Fields({})
+    data = await read_bytes(request, AT_ONCE, "a live transcription takes only language, prompt and keep_alive")
+    fields = read_object(data) if data else Fields({})
     pool: Pool = request.app.state.pool
     options = read_options(fields, pool)
     expect(pool)
@@ -34,7 +36,8 @@ async def start(request: Request) -> Response:
 
 async def push(request: Request) -> Response:
     sessions: Sessions = request.app.state.sessions
-    name, data = _named(request), await request.body()
+    text = f"push at most {MAX_PUSH_SECONDS:g} s of samples at once"
+    name, data = _named(request), await read_bytes(request, 2 * MAX_PUSH_BYTES, text)
     expect(request.app.state.pool)
     with sessions.using(name) as session:
         await session.push(data)

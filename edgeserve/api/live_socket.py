@@ -17,8 +17,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from edgeserve.api import failures, live
-from edgeserve.api.fields import Fields, read_object
-from edgeserve.errors import Busy, EdgeserveError, InvalidRequest, NotFound
+from edgeserve.api.fields import AT_ONCE, Fields, read_object
+from edgeserve.errors import Busy, EdgeserveError, InvalidRequest, NotFound, TooLarge
 from edgeserve.live.ear import Options
 from edgeserve.live.session import PATIENCE_SECONDS, Session
 from edgeserve.live.sessions import Sessions
@@ -46,6 +46,14 @@ async def endpoint(socket: WebSocket) -> None:
         await socket.send_denial_response(failures.respond(error))
         return
     await conversation.run()
+
+
+def _read_frame(text: str) -> Fields:
+    """A command is small, so it is read on the event loop."""
+    data = text.encode()
+    if len(data) > AT_ONCE:
+        raise TooLarge(f"a text frame has {len(data)} bytes; the limit is {AT_ONCE}: send sound in binary frames")
+    return read_object(data, "a text frame")
 
 
 class Conversation:
@@ -88,7 +96,7 @@ class Conversation:
             if (data := message.get("bytes")) is not None:
                 await self._push(data)
             else:
-                await self._command(read_object(message["text"].encode(), "a text frame"))
+                await self._command(_read_frame(message["text"]))
         except NotFound:
             self._news.set()  # it has expired; whoever tells the news says so
         except EdgeserveError as error:

@@ -138,7 +138,8 @@ def routes() -> list[BaseRoute]:
 def middleware(limits: Limits) -> list[Middleware]:
     """Outermost first."""
     door = Middleware(KeyRequired, key=limits.api_key) if limits.api_key else Middleware(SameSite)
-    return [Middleware(RequestId), door, Middleware(BodyLimit, limit=limits.max_body_bytes)]
+    body = Middleware(BodyLimit, limit=limits.max_body_bytes, patience=limits.body_seconds)
+    return [Middleware(RequestId), door, body]
 
 
 def exception_handlers() -> dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]]:

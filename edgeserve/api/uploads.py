@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
-from edgeserve.api.fields import Fields, read_json, read_object
-from edgeserve.api.limits import Limits
-from edgeserve.errors import InvalidRequest
+from edgeserve.api.fields import JSON_HINT, Fields, read_json, read_large
+from edgeserve.api.limits import MB, Limits
+from edgeserve.errors import InvalidRequest, TooLarge
 
 MAX_FIELDS = 64
+MAX_FILES = 8
+PIECE_BYTES = 16 << 10
 MULTIPART = "multipart/form-data"
 PAYLOAD = "payload"
 """The part that holds the JSON."""
@@ -28,12 +33,50 @@ class Form:
     fields: Fields
 
 
+class _Parser(MultiPartParser):
+    """Keeps files in memory: all that is sent is counted there already, and a box may have nowhere else to put it."""
+
+    spool_max_size = sys.maxsize
+
+    def __init__(self, request: Request, **sizes: Any) -> None:
+        super().__init__(request.headers, self._whole(request), **sizes)
+        self._ended = False
+
+    def on_end(self) -> None:
+        self._ended = True
+
+    async def _whole(self, request: Request) -> AsyncGenerator[bytes, None]:
+        async with contextlib.aclosing(_pieces(request)) as pieces:
+            async for piece in pieces:
+                yield piece
+        if not self._ended:  # raised here, the parser closes the files that it has begun
+            raise MultiPartException("it ends before its last boundary")
+
+
 @contextlib.asynccontextmanager
-async def _parsed(request: Request, max_files: int = MAX_FIELDS, max_part_size: int = 1 << 20) -> AsyncIterator[Any]:
+async def _parsed(request: Request, max_files: int = MAX_FILES, max_part_size: int = 1 << 20) -> AsyncIterator[Any]:
     if not is_form(request):
         raise InvalidRequest(f"the body must be {MULTIPART}")
-    async with request.form(max_files=max_files, max_fields=MAX_FIELDS, max_part_size=max_part_size) as form:
+    sizes: Any = {"max_files": max_files, "max_fields": MAX_FIELDS, "max_part_size": max_part_size}
+    parser = _Parser(request, **sizes)
+    try:
+        async with contextlib.aclosing(parser.stream):
+            form = await parser.parse()
+    except MultiPartException as error:
+        raise InvalidRequest(f"the body cannot be read: {error.message}") from error
+    try:
         yield form
+    finally:
+        await form.close()
+
+
+async def _pieces(request: Request) -> AsyncGenerator[bytes, None]:
+    """The body in pieces that are parsed in a millisecond or two; other requests have their turn after each."""
+    async with contextlib.aclosing(request.stream()) as stream:
+        async for part in stream:
+            for start in range(0, len(part), PIECE_BYTES):
+                yield part[start : start + PIECE_BYTES]
+                await asyncio.sleep(0)
 
 
 def is_form(request: Request) -> bool:
@@ -55,7 +98,11 @@ async def read_body(request: Request) -> tuple[Fields, Mapping[str, bytes]]:
             parts[name] = await value.read() if isinstance(value, UploadFile) else value.encode()
     if PAYLOAD not in parts:
         raise InvalidRequest(f"{PAYLOAD} is required: the part that holds the request as JSON", param=PAYLOAD)
-    return read_object(parts.pop(PAYLOAD)), parts
+    payload = parts.pop(PAYLOAD)
+    if len(payload) > limits.max_json_bytes:
+        size, most = len(payload) / MB, limits.max_json_bytes / MB
+        raise TooLarge(f"{PAYLOAD} has {size:.1f} MB; the limit is {most:.0f} MB: {JSON_HINT}", param=PAYLOAD)
+    return await read_large(payload), parts
 
 
 async def read_upload(request: Request, name: str) -> Form:

@@ -17,6 +17,7 @@ from support.memory import POLICY, FakeProbe
 
 from edgeserve import app
 from edgeserve.config import Config, EngineSettings, ResidencySettings, ServerSettings
+from edgeserve.connections import Connections, Patience
 from edgeserve.engine import JOBS, Job
 from edgeserve.gate import Gate
 from edgeserve.memory.governor import Governor, make_governor
@@ -63,15 +64,22 @@ def build(
 class Running:
     """A served pool: its ``url``, an HTTP ``client``, and the ``server`` itself."""
 
-    def __init__(self, url: str, pool: Pool, app: Starlette, client: httpx.Client) -> None:
-        self.url, self.pool, self.app, self.client = url, pool, app, client
+    def __init__(self, url: str, pool: Pool, app: Starlette, client: httpx.Client, server: Server) -> None:
+        self.url, self.pool, self.app, self.client, self.server = url, pool, app, client, server
 
 
 @contextlib.contextmanager
-def serving(pool: Pool, *, drain_seconds: float = 5.0, **server: Any) -> Iterator[Running]:
+def serving(
+    pool: Pool,
+    *,
+    drain_seconds: float = 5.0,
+    connections: Connections | None = None,
+    patience: Patience | None = None,
+    **server: Any,
+) -> Iterator[Running]:
     listener = listen("127.0.0.1", 0)
     built = build(pool, drain_seconds=drain_seconds, **server)
-    running = Server(built, pool, drain_seconds)
+    running = Server(built, pool, drain_seconds, connections=connections, patience=patience)
     ready = threading.Event()
     running.on_ready = ready.set
     thread = threading.Thread(target=running.run, args=([listener],))
@@ -79,7 +87,7 @@ def serving(pool: Pool, *, drain_seconds: float = 5.0, **server: Any) -> Iterato
     try:
         assert ready.wait(10)
         with httpx.Client(base_url=address(listener), timeout=30) as client:
-            yield Running(str(client.base_url), pool, built, client)
+            yield Running(str(client.base_url), pool, built, client, running)
     finally:
         running.should_exit = True
         thread.join(30)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from edgeserve.api.limits import LARGEST_AT_ONCE, BodyLimit
+from edgeserve.api.bodies import LARGEST_AT_ONCE
+from edgeserve.api.limits import BodyLimit
 from edgeserve.errors import Busy, TooLarge
 
 LIMIT = 100

@@ -1,0 +1,142 @@
+"""The memory of all bodies together, and the time that each may take to come.
+
+When memory is short, the slowest of the bodies that still come is refused, so that who stalls shuts nobody else out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from starlette.types import Message, Receive
+
+from edgeserve.connections import client_of
+from edgeserve.errors import Busy, RequestTimeout, TooLarge
+
+MB = 1 << 20
+LARGEST_AT_ONCE = 4
+"""Bodies of the largest size that may be in memory together."""
+SMALL = 64 << 10
+SMALL_SHARE = 1 / 512
+"""Bytes of each request that count towards no common limit, and at most this share of the largest body: a small request
+is never refused for lack of memory, and the number of connections bounds them all."""
+SLOWEST = 1024
+"""Bytes a second that a body must come with on average, beyond the first ``patience`` seconds."""
+
+
+class Body:
+    """One request's body, and what is fetched for it. ``waited``: seconds for which its client was waited for."""
+
+    def __init__(self, bodies: Bodies, client: str) -> None:
+        self.client = client
+        self.size = 0
+        self.whole = self.cut = False
+        self._bodies = bodies
+        self._waited = 0.0
+        self._waits_since: float | None = None
+        self._timer: asyncio.Timeout | None = None
+
+    @property
+    def shared(self) -> int:
+        """Bytes that count towards the common limit."""
+        return 0 if self.cut else max(0, self.size - self._bodies.small)
+
+    def waited(self) -> float:
+        now = self._bodies.clock()
+        return self._waited + (0.0 if self._waits_since is None else now - self._waits_since)
+
+    def rate(self) -> float:
+        """Bytes a second while the server waited."""
+        return self.size / max(self.waited(), 0.001)
+
+    def hold(self, size: int) -> None:
+        """Count bytes that are kept for the request. Raises TooLarge and Busy."""
+        self._bodies.add(self, size)
+
+    async def next(self, receive: Receive) -> Message:
+        """The next message, counted. Raises TooLarge, Busy and RequestTimeout."""
+        if self.whole:
+            return await receive()  # nothing but the client's leaving can come
+        message = await self._in_time(receive)
+        self.whole = message["type"] != "http.request" or not message.get("more_body", False)
+        self.hold(len(message.get("body", b"")))
+        return message
+
+    async def _in_time(self, receive: Receive) -> Message:
+        if self.cut:
+            raise self._bodies.short()
+        patience = self._bodies.patience
+        left = min(patience, patience + self.size / SLOWEST - self._waited)
+        self._waits_since = self._bodies.clock()
+        try:
+            async with asyncio.timeout(left) as self._timer:
+                return await receive()
+        except TimeoutError:
+            if self.cut:
+                raise self._bodies.short() from None
+            text = f"the request's body did not come in time: {self.size} bytes in {self.waited():.0f} s, and no end"
+            raise RequestTimeout(
+                f"{text}; send at least {SLOWEST} bytes a second without a pause of {patience:g} s, or raise "
+                "body_timeout in models.toml"
+            ) from None
+        finally:
+            self._waited, self._waits_since, self._timer = self.waited(), None, None
+
+    def refuse(self) -> None:
+        """Let the request end with Busy as soon as it reads, or now where it waits."""
+        self.cut = True
+        if self._timer is not None:
+            self._timer.reschedule(asyncio.get_running_loop().time())
+
+
+class Bodies:
+    """Belongs to the event loop. ``limit``: bytes of one body; ``patience``: seconds that a client may send nothing."""
+
+    def __init__(self, limit: int, patience: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.limit, self.patience, self.clock = limit, patience, clock
+        self.small = min(SMALL, int(limit * SMALL_SHARE))
+        self._open: set[Body] = set()
+
+    def open(self, client: str = "") -> Body:
+        """Of the client at this address."""
+        body = Body(self, client_of(client))
+        self._open.add(body)
+        return body
+
+    def close(self, body: Body) -> None:
+        self._open.discard(body)
+
+    def add(self, body: Body, size: int) -> None:
+        """Raises TooLarge for the body alone, Busy where this is the slowest of all that come and memory is short."""
+        body.size += size
+        if body.size > self.limit:
+            raise self.too_large(body.size)
+        if not body.shared:
+            return
+        while sum(one.shared for one in self._open) > LARGEST_AT_ONCE * self.limit:
+            victim = self._slowest(body)
+            if victim is body:
+                raise self.short()
+            victim.refuse()
+
+    def _slowest(self, asking: Body) -> Body:
+        """The slowest of the bodies that still come, of the client that holds most: it pays for its own haste."""
+        held: Counter[str] = Counter()
+        for one in self._open:
+            held[one.client] += one.shared
+        coming = [one for one in self._open if one is asking or not (one.whole or one.cut)]
+        return min(coming, key=lambda one: (-held[one.client], one.rate()))
+
+    def short(self) -> Busy:
+        most = LARGEST_AT_ONCE * self.limit / MB
+        text = f"the requests being served hold {most:.0f} MB of bodies, the limit, and this is the slowest of them"
+        return Busy(f"{text}; try again when some are done", retry_after=2)
+
+    def too_large(self, size: int) -> TooLarge:
+        more = "at least " if size <= self.limit + MB else ""
+        return TooLarge(
+            f"the body (with what is fetched for it) has {more}{size / MB:.1f} MB; the limit is "
+            f"{self.limit // MB} MB: send less, or raise max_body_mb in models.toml"
+        )

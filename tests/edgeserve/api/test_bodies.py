@@ -1,0 +1,153 @@
+"""Bodies that come slowly, and whose turn it is to go when memory is short."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.gates import Clock
+
+from edgeserve.api.bodies import LARGEST_AT_ONCE, SLOWEST, SMALL, Bodies, Body
+from edgeserve.errors import Busy, RequestTimeout, TooLarge
+
+MB = 1 << 20
+
+
+def part(size: int, *, more: bool = True) -> Callable[[], Awaitable[Any]]:
+    async def receive() -> Any:
+        return {"type": "http.request", "body": bytes(size), "more_body": more}
+
+    return receive
+
+
+async def never() -> Any:
+    await asyncio.Event().wait()
+
+
+def test_small_bodies_are_admitted_whatever_the_large_ones_take() -> None:
+    async def run() -> None:
+        bodies = Bodies(32 * MB, 20)
+        for _ in range(LARGEST_AT_ONCE):
+            await bodies.open().next(part(32 * MB, more=False))
+        for _ in range(100):
+            await bodies.open().next(part(SMALL, more=False))
+        for _ in range(LARGEST_AT_ONCE):
+            await bodies.open().next(part(SMALL, more=False))
+
+    asyncio.run(run())
+
+
+def test_stalled_uploads_are_cut_for_one_that_comes() -> None:
+    async def run() -> None:
+        bodies = Bodies(32 * MB, 20)
+        stalled = [bodies.open() for _ in range(LARGEST_AT_ONCE)]
+        for one in stalled:
+            await one.next(part(31 * MB))
+        waiting = [asyncio.create_task(one.next(never)) for one in stalled]
+        await asyncio.sleep(0)
+        quick = bodies.open()
+        for _ in range(32):
+            await quick.next(part(MB))
+        refused, _ = await asyncio.wait(waiting, timeout=1)
+        assert len(refused) == 1
+        with pytest.raises(Busy, match="try again when some are done"):
+            refused.pop().result()
+        for task in waiting:
+            task.cancel()
+
+    asyncio.run(run())
+
+
+def test_the_client_that_holds_most_pays_for_it() -> None:
+    async def run() -> None:
+        clock = Clock()
+        bodies = Bodies(32 * MB, 20, clock)
+        greedy = [bodies.open("10.0.0.1") for _ in range(LARGEST_AT_ONCE)]
+        slow = bodies.open("10.0.0.2")
+        await slow.next(part(2 * MB))
+        clock.now += 10  # its client is slow; the others' is quick
+        for one in greedy:
+            await one.next(part(30 * MB))
+        await slow.next(part(7 * MB))
+        assert not slow.cut
+        assert sum(one.cut for one in greedy) == 1
+
+    asyncio.run(run())
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 40), st.booleans()), max_size=60))
+def test_the_limit_holds_whatever_comes(parts: list[tuple[int, int, bool]]) -> None:
+    async def run() -> None:
+        bodies = Bodies(100, 20)
+        known: dict[int, Body] = {}
+        for number, size, more in parts:
+            one = known.setdefault(number, bodies.open(f"10.0.0.{number % 3}"))
+            if one.whole:
+                continue
+            try:
+                await one.next(part(size, more=more))
+            except (Busy, TooLarge):
+                bodies.close(known.pop(number))
+            assert sum(one.shared for one in known.values()) <= LARGEST_AT_ONCE * 100
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("size", [0, 5000])
+def test_a_pause_ends_a_body(size: int) -> None:
+    async def run() -> None:
+        body = Bodies(MB, 0.05).open()
+        await body.next(part(size))
+        with pytest.raises(RequestTimeout, match=f"did not come in time: {size} bytes in 0 s, and no end"):
+            await body.next(never)
+
+    asyncio.run(run())
+
+
+def test_a_body_that_trickles_ends() -> None:
+    async def run() -> None:
+        clock = Clock()
+        body = Bodies(MB, 20, clock).open()
+
+        async def late() -> Any:
+            clock.now += 15
+            return {"type": "http.request", "body": b"x", "more_body": True}
+
+        for _ in range(2):
+            await body.next(late)
+        with pytest.raises(RequestTimeout, match=f"at least {SLOWEST} bytes a second"):
+            await asyncio.wait_for(body.next(never), 5)
+
+    asyncio.run(run())
+
+
+def test_a_slow_body_of_enough_bytes_a_second_may_take_long() -> None:
+    async def run() -> None:
+        clock = Clock()
+        body = Bodies(MB, 20, clock).open()
+
+        async def steady() -> Any:
+            clock.now += 1
+            return {"type": "http.request", "body": bytes(SLOWEST), "more_body": True}
+
+        for _ in range(500):
+            await body.next(steady)
+
+    asyncio.run(run())
+
+
+def test_only_bodies_have_a_deadline() -> None:
+    """Afterwards a request waits for its answer, however long that takes."""
+
+    async def run() -> None:
+        body = Bodies(MB, 0.01).open()
+        await body.next(part(1, more=False))
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(body.next(never), 0.1)
+
+    asyncio.run(run())

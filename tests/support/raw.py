@@ -1,0 +1,63 @@
+"""A client of plain sockets: it sends what no HTTP library would, or nothing, and reads when it likes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+from support.server import Running
+
+
+@contextlib.contextmanager
+def dialled(running: Running, *, timeout: float = 10.0, receive_bytes: int = 0) -> Iterator[socket.socket]:
+    """A connection; ``receive_bytes`` is the client's own buffer, where it shall be small."""
+    host, _, port = running.url.removeprefix("http://").rstrip("/").partition(":")
+    with socket.socket() as link:
+        if receive_bytes:
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        link.settimeout(timeout)
+        link.connect((host, int(port)))
+        yield link
+
+
+def read_all(link: socket.socket) -> bytes:
+    """All that comes until the server closes; an end by reset is an end."""
+    data = b""
+    with contextlib.suppress(ConnectionResetError):
+        while part := link.recv(1 << 16):
+            data += part
+    return data
+
+
+def ask(running: Running, request: bytes) -> bytes:
+    with dialled(running) as link:
+        link.sendall(request)
+        return read_all(link)
+
+
+def read_answer(link: socket.socket) -> tuple[int, Any]:
+    """Status and JSON of one answer; what comes after it stays unread."""
+    with link.makefile("rb", buffering=0) as file:
+        status = int(file.readline().split()[1])
+        length = 0
+        while (line := file.readline()) not in (b"\r\n", b""):
+            name, _, value = line.partition(b":")
+            length = int(value) if name.lower() == b"content-length" else length
+        data = b""
+        while len(data) < length:
+            data += file.read(length - len(data))
+    return status, json.loads(data)
+
+
+def refusal(data: bytes) -> tuple[int, Any]:
+    """Status and error of a whole answer."""
+    head, _, body = data.partition(b"\r\n\r\n")
+    return int(head.split()[1]), json.loads(body)["error"]
+
+
+def alive(running: Running) -> bool:
+    """Whether somebody else is served, at once."""
+    return running.client.get("/v1/health", timeout=5).status_code == 200
