@@ -47,6 +47,8 @@ class ServerSettings:
     max_audio_seconds: float = key(7200.0, env="MAX_AUDIO_SECONDS", low=1)
     live_sessions: int = key(16, env="LIVE_SESSIONS", low=1)
     live_idle_seconds: float = key(60.0, env="LIVE_IDLE_SECONDS", low=1)
+    allowed_hosts: tuple[str, ...] = key(())
+    cors_origins: tuple[str, ...] = key(())
     remote_images: bool = key(False, env="REMOTE_IMAGES")
     remote_image_hosts: tuple[str, ...] = key(())
     models_dir: str = key("", env="MODELS_DIR")
@@ -123,8 +125,11 @@ def load(environ: Mapping[str, str], *, path: Path | None = None, flags: Mapping
     reader = _Reader(environ, given, where, path.read_text(encoding="utf-8") if path else "")
     reader.known("", document, SECTIONS)
     engines = {job: reader.engine(job, document.get(job)) for job in ALL_JOBS if job in document}
+    server = reader.section(ServerSettings, "server", document.get("server", {}))
+    if not server.api_key.isprintable() or " " in server.api_key:
+        raise ConfigError(f"{where}: [server] api_key, or its variable: expected visible characters without spaces")
     return Config(
-        server=reader.section(ServerSettings, "server", document.get("server", {})),
+        server=server,
         residency=reader.section(ResidencySettings, "residency", document.get("residency", {})),
         memory=reader.table("memory", document.get("memory", {})),
         engines=reader.overrides(engines if path else dict(STARTER)),
@@ -221,7 +226,7 @@ class _Reader:
 
     def _given(self, variable: str) -> Any:
         """A flag, else its variable; None when neither is given."""
-        return self.flags.get(variable, self.environ.get(ENV_PREFIX + variable))
+        return self.flags.get(variable, self.environ.get(ENV_PREFIX + variable) or None)
 
     def _values(self, kind: type[Any], section: str, table: Mapping[str, Any]) -> dict[str, Any]:
         hints = get_type_hints(kind)
@@ -233,7 +238,7 @@ class _Reader:
             variable = one.metadata["env"]
             if variable and variable in self.flags:
                 place, value = f"--{variable.lower().replace('_', '-')}", self.flags[variable]
-            elif variable and ENV_PREFIX + variable in self.environ:
+            elif variable and self.environ.get(ENV_PREFIX + variable):  # empty, as Compose passes it on: not given
                 place = ENV_PREFIX + variable
                 value = _from_text(place, self.environ[place], expected)
             elif one.name in table:

@@ -14,7 +14,8 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 
-from edgeserve import app, logs
+from edgeserve import app, exposure, logs
+from edgeserve.api.auth import is_loopback
 from edgeserve.config import Config
 from edgeserve.engine import Job
 from edgeserve.errors import ConfigError, EdgeserveError
@@ -26,29 +27,46 @@ log = logging.getLogger("edgeserve.server")
 
 LAST_WORDS_SECONDS = 5.0
 """What streams get after the drain time to tell their clients that they were cut."""
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 MAX_CONNECTIONS = 512
 """Open connections beyond which new ones are answered 503 at once."""
 
 
 def serve(
-    config: Config, store: Store, environ: Mapping[str, str], on_ready: Callable[[str], None] = lambda address: None
+    config: Config,
+    store: Store,
+    environ: Mapping[str, str],
+    on_ready: Callable[[str], None] = lambda address: None,
+    *,
+    insecure: bool = False,
 ) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code. ``on_ready`` gets the address once requests are taken.
 
-    Raises ConfigError when the address cannot be bound, and whatever building and mapping the engines raises.
+    ``insecure``: other machines may come in without a key. Raises ConfigError when they could and must not, and when
+    the address cannot be bound; and whatever building and mapping the engines raises.
     """
     logs.configure(config.server.log_level, as_json=config.server.log_json)
+    for line in exposure.warnings(config):
+        log.warning("%s", line)
     pool = app.build_pool(config, store, environ)
-    if config.server.host not in LOOPBACK and not config.server.api_key:
-        log.warning("listening on %s without api_key: whoever reaches this machine can use it", config.server.host)
-    listener = listen(config.server.host, config.server.port)
-    preload = [job for job, settings in config.engines.items() if settings.preload]
-    server = Server(app.build(config, pool), pool, config.server.drain_seconds, preload)
-    server.on_ready = lambda: on_ready(address(listener))
-    with contextlib.closing(listener):
+    with contextlib.closing(listen(config.server.host, config.server.port)) as listener:
+        check_open(config, listener.getsockname()[0], insecure=insecure)
+        preload = [job for job, settings in config.engines.items() if settings.preload]
+        server = Server(app.build(config, pool), pool, config.server.drain_seconds, preload)
+        server.on_ready = lambda: on_ready(address(listener))
         asyncio.run(server.serve(sockets=[listener]))
     return 0 if server.started else 1
+
+
+def check_open(config: Config, bound: str, *, insecure: bool) -> None:
+    """Raises ConfigError where other machines reach the server, no key is asked for, and nobody said ``insecure``."""
+    if config.server.api_key or is_loopback(bound):
+        return
+    if not insecure:
+        raise ConfigError(
+            f"listening on {bound} without a key would let whoever reaches this machine use it: set EDGESERVE_API_KEY "
+            f"(or api_key under [server] in models.toml), or say with --insecure that it is wanted"
+        )
+    log.warning("listening on %s without api_key: whoever reaches this machine can use it", bound)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -95,6 +113,7 @@ class Server(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                proxy_headers=False,  # or whoever asks could say in X-Forwarded-For who it is
                 limit_concurrency=MAX_CONNECTIONS,
                 timeout_graceful_shutdown=int(drain_seconds + LAST_WORDS_SECONDS),
             )

@@ -9,15 +9,27 @@ from typing import Any
 
 from starlette.requests import Request
 
-from edgeserve.errors import InvalidRequest
+from edgeserve.errors import InvalidRequest, UnsupportedMedia
 
 MAX_DEPTH = 64
+JSON = re.compile(r"application/(?:[a-z0-9.+-]+\+)?json")
 HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 async def read_json(request: Request) -> Fields:
-    """The body as an object. Raises InvalidRequest."""
+    """The body as an object. Raises InvalidRequest and UnsupportedMedia."""
+    check_media(request)
     return read_object(await request.body())
+
+
+def check_media(request: Request) -> None:
+    """A browser must say that it sends JSON, which a page of another site cannot without asking. Raises
+    UnsupportedMedia."""
+    given = request.headers.get("content-type", "")
+    if JSON.fullmatch(given.partition(";")[0].strip().lower()):
+        return
+    if any(name == "origin" or name.startswith("sec-fetch-") for name in request.headers):
+        raise UnsupportedMedia(f"the body must be sent with Content-Type: application/json, not {given[:200]!r}")
 
 
 def read_object(data: bytes, name: str = "the body") -> Fields:

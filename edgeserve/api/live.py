@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from edgeserve.api import keep_alive, languages
+from edgeserve.api.auth import client_of
 from edgeserve.api.fields import Fields, read_json
 from edgeserve.errors import InvalidRequest
 from edgeserve.live.ear import Options
@@ -20,6 +22,8 @@ from edgeserve.pool import Pool
 HEADER = "X-Session-Id"
 FIELDS = ("language", "prompt", keep_alive.FIELD)
 PROMPT_CHARS = 4096
+OF_PROXIES = ("Forwarded", "X-Forwarded-For", "X-Real-IP")
+"""Headers that say who asks, which nobody can trust; but who sends one is not the client itself."""
 
 
 async def start(request: Request) -> Response:
@@ -28,22 +32,21 @@ async def start(request: Request) -> Response:
     options = read_options(fields, pool)
     expect(pool)
     sessions: Sessions = request.app.state.sessions
-    session = sessions.start(options)
+    session = sessions.start(options, client_of(request.scope))
     return JSONResponse(started(session, sessions))
 
 
 async def push(request: Request) -> Response:
-    sessions: Sessions = request.app.state.sessions
     name, data = _named(request), await request.body()
     expect(request.app.state.pool)
-    with sessions.using(name) as session:
+    with _using(request, name) as session:
         await session.push(data)
         return JSONResponse(told(session, session.step()))
 
 
 async def flush(request: Request) -> Response:
     sessions: Sessions = request.app.state.sessions
-    with sessions.using(_named(request)) as session:
+    with _using(request, _named(request)) as session:
         last = flushed(session, await session.flush())
         sessions.end(session)
         return JSONResponse(last)
@@ -51,7 +54,7 @@ async def flush(request: Request) -> Response:
 
 async def delete(request: Request) -> Response:
     sessions: Sessions = request.app.state.sessions
-    with sessions.using(request.path_params["session"]) as session:
+    with _using(request, request.path_params["session"]) as session:
         sessions.end(session)
         return JSONResponse({"session": session.name, "status": "deleted"})
 
@@ -90,3 +93,11 @@ def _named(request: Request) -> str:
     if len(names) > 1:
         raise InvalidRequest(f"the header {HEADER} and the query name different sessions; give one", param="session")
     return names.pop() if names else DEFAULT
+
+
+def _using(request: Request, name: str) -> AbstractContextManager[Session]:
+    sessions: Sessions = request.app.state.sessions
+    if name == DEFAULT and any(one in request.headers for one in OF_PROXIES):
+        text = "is required behind a proxy, where all clients have one address: start one with POST"
+        raise InvalidRequest(f"session {text} /v1/transcribe/stream", param="session")
+    return sessions.using(name, client_of(request.scope))

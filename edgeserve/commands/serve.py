@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import edgeserve
 from edgeserve.commands import Call
 from edgeserve.config import Config
+from edgeserve.exposure import shown
 
 RECORDING = "hello.wav"
 
@@ -21,14 +22,14 @@ def serve(call: Call) -> int:
     def on_ready(address: str) -> None:
         print("\n".join(greeting(config, address)), flush=True)
 
-    return server.serve(config, call.store(config), call.environ, on_ready)
+    return server.serve(config, call.store(config), call.environ, on_ready, insecure=call.args.insecure)
 
 
 def greeting(config: Config, address: str) -> Iterator[str]:
     """The address, what is served with which model, and commands to try, in an order that works when pasted."""
     yield f"edgeserve {edgeserve.__version__} serves on {address} (Ctrl-C stops it)"
     for job, settings in config.engines.items():
-        yield f"  {job:7} {settings.model}"
+        yield f"  {job:7} {shown(settings.model)}"
     if not config.engines:
         yield f"  no engine: {config.source} lists none"
         return

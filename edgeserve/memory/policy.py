@@ -73,7 +73,7 @@ def read_policy(table: Mapping[str, object], environ: Mapping[str, str], source:
         values[name] = _checked(f"{source}: [memory] {name}", value, fields[name])
     for name, one in fields.items():
         variable = f"EDGESERVE_{one.metadata['env']}"
-        if variable in environ:
+        if environ.get(variable):  # empty: not given
             values[name] = _checked(variable, _parsed(variable, environ[variable], one), one)
     policy = MemoryPolicy(**values)
     if not policy.moderate_percent <= policy.high_percent <= policy.critical_percent:
