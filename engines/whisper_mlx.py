@@ -19,6 +19,7 @@ from engines import mlx_memory, model_files, pages, whisper_files, whisper_langu
 from engines.asr_families import windows
 from engines.sound import Source
 from engines.whisper import ENGLISH_ONLY
+from engines.whisper_decode import GREEDY
 
 TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 PROMPT_RESET_TEMPERATURE = 0.5
@@ -174,7 +175,7 @@ class MlxSpeechToText:
                 return transcribe(
                     samples,
                     path_or_hf_repo="",  # of the model that is lent
-                    temperature=request.temperature or TEMPERATURES,
+                    temperature=_temperatures(request.temperature),
                     initial_prompt=carried.replace("<|", "< |") or None,  # tiktoken refuses text that spells a token
                     word_timestamps=request.word_timestamps,
                     language=language,
@@ -184,6 +185,13 @@ class MlxSpeechToText:
                 raise
             except Exception as error:
                 raise EngineFailure(f"mlx-whisper failed while transcribing: {error}") from error
+
+
+def _temperatures(wanted: float) -> float | tuple[float, ...]:
+    """At 0 one after the other, until the text is good; MLX divides by all others."""
+    if wanted == 0:
+        return TEMPERATURES
+    return wanted if wanted >= GREEDY else 0.0
 
 
 def _event(found: Any, start: float, end: float) -> SegmentEvent:

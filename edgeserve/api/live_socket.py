@@ -40,7 +40,7 @@ async def plain(request: Request) -> Response:
 async def endpoint(socket: WebSocket) -> None:
     state: State = socket.app.state
     try:
-        options = live.read_options(Fields(dict(socket.query_params)), state.pool)
+        options = live.read_options(Fields(dict(socket.query_params), written=True), state.pool)
         live.expect(state.pool)
         conversation = Conversation(socket, state.sessions, options)
     except EdgeserveError as error:
