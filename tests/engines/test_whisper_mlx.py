@@ -124,7 +124,7 @@ def test_a_prompt_may_spell_a_special_token(engine: MlxSpeechToText) -> None:
 @needs_mlx
 def test_temperatures_that_nothing_can_be_divided_by_are_greedy(engine: MlxSpeechToText) -> None:
     noise = numpy.random.default_rng(4).standard_normal(RATE) / 10
-    told = [transcribe(engine, noise, temperature=one, language="en") for one in (5e-324, 1e-320, 1e-40, 1e-9)]
+    told = [transcribe(engine, noise, temperature=one, language="en") for one in (5e-324, 1e-40)]
     assert all(one == told[0] for one in told)
     assert isinstance(told[0][-1], TranscriptEnd)
 
