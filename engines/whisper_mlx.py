@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import math
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -194,6 +195,11 @@ def _temperatures(wanted: float) -> float | tuple[float, ...]:
     return wanted if wanted >= GREEDY else 0.0
 
 
+def _figure(value: Any) -> float:
+    """0 for one that mlx-whisper could not make out, which JSON could not write."""
+    return float(value) if math.isfinite(value) else 0.0
+
+
 def _event(found: Any, start: float, end: float) -> SegmentEvent:
     """A segment of a window that lies between these seconds."""
     words = found.get("words", ())
@@ -203,9 +209,9 @@ def _event(found: Any, start: float, end: float) -> SegmentEvent:
         text=found["text"],
         tokens=tuple(found["tokens"]),
         temperature=float(found["temperature"]),
-        avg_logprob=float(found["avg_logprob"]),
-        compression_ratio=float(found["compression_ratio"]),
-        no_speech_prob=float(found["no_speech_prob"]),
+        avg_logprob=_figure(found["avg_logprob"]),
+        compression_ratio=_figure(found["compression_ratio"]),
+        no_speech_prob=_figure(found["no_speech_prob"]),
         words=tuple(
             Word(min(start + float(one["start"]), end), min(start + float(one["end"]), end), one["word"])
             for one in words
