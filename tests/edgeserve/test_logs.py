@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.server import Running, fake_pool, serving
+from support.server import Running, fake_pool, serving, until
 
 from edgeserve.logs import CONTINUED, JsonFormatter, PlainFormatter
 
@@ -86,6 +86,7 @@ def test_a_path_forges_no_line(served: tuple[Running, dict[str, Any]]) -> None:
     running.app.state.sessions.using = None
     answer = running.client.delete("/v1/transcribe/stream/" + quote(FORGED.replace("/", "")))
     assert answer.status_code == 500
+    until(lambda: streams["json"].getvalue().count("\n") == 5)  # the last comes behind its answer
     plain, whole = streams["plain"].getvalue(), streams["json"].getvalue()
     lines = [line for line in plain.splitlines() if not line.startswith(CONTINUED)]
     assert len(lines) == 5, "one for each request, and one that begins a traceback"
