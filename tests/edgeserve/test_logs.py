@@ -78,6 +78,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Running, dict[str,
         logger.removeHandler(handler)
 
 
+@pytest.mark.unforeseen
 def test_a_path_forges_no_line(served: tuple[Running, dict[str, Any]]) -> None:
     running, streams = served
     running.client.get("/" + quote(FORGED))

@@ -309,6 +309,7 @@ def test_listed_pages_read_answers_and_errors(open_server: Running) -> None:
     assert "access-control-allow-origin" not in client.get("/", headers={"Origin": "https://far.example"}).headers
 
 
+@pytest.mark.unforeseen
 def test_what_nobody_foresaw_can_be_read_by_listed_pages() -> None:
     with serving(fake_pool(["llm"]), cors_origins=("https://app.example.org",)) as running:
         running.app.state.pool = None
