@@ -7,14 +7,16 @@ import contextlib
 import dataclasses
 import importlib
 import logging
+import socket
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
 
-from edgeserve import catalog, catalog_entry
+from edgeserve import catalog, catalog_entry, exposure
 from edgeserve.api.limits import Limits
+from edgeserve.api.origin import Rules, read_host
 from edgeserve.api.routes import exception_handlers, middleware, routes
 from edgeserve.config import Config, EngineSettings, ServerSettings, chains
 from edgeserve.engine import Engine, Job, ModelSpec
@@ -46,12 +48,13 @@ def specs(config: Config, store: Store) -> Iterator[ModelSpec]:
         if lacking := store.needed(settings.model):
             log.warning("%s runs only with %s: %s", stored.name, packages(lacking), command(lacking))
         if stored.job != job and not (job in OF_PLAIN and stored.job == "llm"):
-            raise ConfigError(
-                f"{config.source}: [{job}] model = {settings.model!r} is made for {stored.job}, not {job}"
-            )
+            shown = exposure.shown(settings.model)
+            raise ConfigError(f"{config.source}: [{job}] model = {shown!r} is made for {stored.job}, not {job}")
         files = {**stored.files, **_projector(job, settings)}
         if job == "vision" and "mmproj" not in files:
-            raise ConfigError(f'{config.source}: [vision] {settings.model!r} needs its projector: mmproj = "…"')
+            raise ConfigError(
+                f'{config.source}: [vision] {exposure.shown(settings.model)!r} needs its projector: mmproj = "…"'
+            )
         yield ModelSpec(
             job=job,
             name=stored.name,
@@ -139,8 +142,25 @@ def _limits(server: ServerSettings) -> Limits:
     )
 
 
+def _rules(config: Config) -> Rules:
+    """Raises ConfigError."""
+    try:
+        return Rules((*own_names(socket.gethostname()), *config.server.allowed_hosts), config.server.cors_origins)
+    except ValueError as error:
+        raise ConfigError(f"{config.source}: [server] {error}") from None
+
+
+def own_names(host: str) -> set[str]:
+    """A machine's name, with and without its domain; none where it is not fit for a URL."""
+    site = read_host(host)
+    return {site.name, site.name.partition(".")[0]} if site and not site.is_address else set()
+
+
 def build(config: Config, pool: Pool) -> Starlette:
-    """The application; its lifespan runs the governor and the monitor, and closes all engines at the end."""
+    """The application; its lifespan runs the governor and the monitor, and closes all engines at the end.
+
+    Raises ConfigError.
+    """
     limits, residency = _limits(config.server), config.residency
     idle = IdlePolicy(residency.warm_after, residency.idle_timeout, residency.check_interval)
     sessions = Sessions(
@@ -165,7 +185,7 @@ def build(config: Config, pool: Pool) -> Starlette:
 
     application = Starlette(
         routes=routes(),
-        middleware=middleware(limits),
+        middleware=middleware(limits, _rules(config)),
         exception_handlers=exception_handlers(),
         lifespan=lifespan,
     )

@@ -129,6 +129,11 @@ def _serve(commands: Any) -> None:
     parser.add_argument("--device", choices=DEVICES, help="where to compute (auto)")
     parser.add_argument("--idle-timeout", type=float, metavar="SECONDS", help="idle time before an engine closes (300)")
     parser.add_argument("--preload", metavar="ENGINES", help='engines to load at startup: a comma list, or "all"')
+    parser.add_argument(
+        "--insecure",
+        action="store_true",
+        help="serve other machines without a key: whoever reaches this one can use it",
+    )
     parser.add_argument("--log-json", action="store_true", default=None, help="log one JSON object a line")
 
 

@@ -46,6 +46,8 @@ class ServerSettings:
     max_audio_seconds: float = key(7200.0, env="MAX_AUDIO_SECONDS", low=1)
     live_sessions: int = key(16, env="LIVE_SESSIONS", low=1)
     live_idle_seconds: float = key(60.0, env="LIVE_IDLE_SECONDS", low=1)
+    allowed_hosts: tuple[str, ...] = key(())
+    cors_origins: tuple[str, ...] = key(())
     remote_images: bool = key(False, env="REMOTE_IMAGES")
     remote_image_hosts: tuple[str, ...] = key(())
     models_dir: str = key("", env="MODELS_DIR")
@@ -137,6 +139,9 @@ def load(environ: Mapping[str, str], *, path: Path | None = None, flags: Mapping
             raise ConfigError(f"{source.label(name)} must be a table, not {shorten(table)}")
     engines = {job: _engine(reader, job, document[job]) for job in ALL_JOBS if job in document}
     server = ServerSettings(**reader.read(ServerSettings, "server", document.get("server", {})))
+    if not server.api_key.isprintable() or " " in server.api_key:
+        label = source.label("server", "api_key")
+        raise ConfigError(f"{label}, or its variable: expected visible characters without spaces")
     return Config(
         server=server,
         residency=ResidencySettings(**reader.read(ResidencySettings, "residency", document.get("residency", {}))),

@@ -5,9 +5,9 @@ EdgeserveError
 │   ├── ContextOverflow       the prompt does not fit in the model's context
 │   ├── UnsupportedMedia      audio or image in a form that cannot be read
 │   ├── TooLarge              a body, an image or an audio beyond the limit
-│   └── NotSupported          a documented feature that this version does not have
+│   └── NotSupported          it asks for what this server, or this model, does not have
 ├── Unauthorized              no key or a wrong one
-├── Forbidden                 a browser page of another site asks
+├── Forbidden                 a browser page of another site asks, or asks by a foreign name
 ├── NotFound                  no such route or session
 │   └── ModelNotFound         no model of this name is served
 ├── RequestTimeout            the client did not send in time; the text says what was awaited

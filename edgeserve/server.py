@@ -19,7 +19,8 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 
-from edgeserve import app, logs
+from edgeserve import app, exposure, logs
+from edgeserve.api.auth import is_loopback
 from edgeserve.config import Config, ServerSettings
 from edgeserve.connections import (
     ACCEPTED_AT_ONCE,
@@ -43,30 +44,44 @@ LAST_WORDS_SECONDS = 5.0
 """What streams get after the drain time to tell their clients that they were cut."""
 HURRY_SECONDS = 1.0
 """What they get after a second Ctrl-C, before their connections are dropped."""
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 BACKLOG = 1024
 """Connections that the system keeps until they are accepted."""
 
 
-def serve(config: Config, store: Store, on_ready: Callable[[str], None] = lambda address: None) -> int:
+def serve(
+    config: Config, store: Store, on_ready: Callable[[str], None] = lambda address: None, *, insecure: bool = False
+) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code. ``on_ready`` gets the address once requests are taken.
 
-    Raises ConfigError when the address cannot be bound, and whatever building and mapping the engines raises.
+    ``insecure``: other machines may come in without a key. Raises ConfigError when they could and must not, and when
+    the address cannot be bound; and whatever building and mapping the engines raises.
     """
     logs.configure(config.server.log_level, as_json=config.server.log_json)
+    for line in exposure.warnings(config):
+        log.warning("%s", line)
     pool = app.build_pool(config, store)
-    if config.server.host not in LOOPBACK and not config.server.api_key:
-        log.warning("listening on %s without api_key: whoever reaches this machine can use it", config.server.host)
-    listener = listen(config.server.host, config.server.port)
-    preload = [job for job, settings in config.engines.items() if settings.preload]
     connections = Connections(most(config.server.max_connections, raise_descriptors()))
     patience = Patience(write=config.server.write_timeout)
-    server = Server(app.build(config, pool), pool, config.server.drain_seconds, preload, connections, patience)
-    server.on_ready = lambda: on_ready(address(listener))
-    with contextlib.closing(listener):
+    with contextlib.closing(listen(config.server.host, config.server.port)) as listener:
+        check_open(config, listener.getsockname()[0], insecure=insecure)
+        preload = [job for job, settings in config.engines.items() if settings.preload]
+        server = Server(app.build(config, pool), pool, config.server.drain_seconds, preload, connections, patience)
+        server.on_ready = lambda: on_ready(address(listener))
         asyncio.run(server.serve(sockets=[listener]))
     return 0 if server.started else 128 + server.told
+
+
+def check_open(config: Config, bound: str, *, insecure: bool) -> None:
+    """Raises ConfigError where other machines reach the server, no key is asked for, and nobody said ``insecure``."""
+    if config.server.api_key or is_loopback(bound):
+        return
+    if not insecure:
+        raise ConfigError(
+            f"listening on {bound} without a key would let whoever reaches this machine use it: set EDGESERVE_API_KEY "
+            f"(or api_key under [server] in models.toml), or say with --insecure that it is wanted"
+        )
+    log.warning("listening on %s without api_key: whoever reaches this machine can use it", bound)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -127,6 +142,7 @@ class Server(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                proxy_headers=False,  # or whoever asks could say in X-Forwarded-For who it is
                 backlog=ACCEPTED_AT_ONCE,
                 timeout_graceful_shutdown=int(drain_seconds + LAST_WORDS_SECONDS),
             )

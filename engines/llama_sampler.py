@@ -20,7 +20,7 @@ class Sampler:
     """Biases, penalties, llama.cpp's sampler chain, and a grammar if there is one; free it when done.
 
     Raises InvalidRequest for a bias on a token that does not exist, and for a grammar that llama.cpp cannot use.
-    docs/decisions/0007-what-llama-cpp-aborts-on.md lists what a request could make llama.cpp abort on, and its guards.
+    docs/decisions/0011-what-llama-cpp-aborts-on.md lists what a request could make llama.cpp abort on, and its guards.
     """
 
     def __init__(

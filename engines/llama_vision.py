@@ -33,8 +33,6 @@ class LlamaVision(LlamaChat):
     shared with the chat engine when both name the same file.
     """
 
-    _marker = MARKER
-
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
         self._projector: Projector | None = None

@@ -14,6 +14,8 @@ from engines import ort
 from engines.whisper_text import Vocabulary, constrain
 
 MAX_POSITIONS = 448
+GREEDY = 1e-4
+"""Temperatures below choose the likeliest token anyway, and dividing by the smallest overflows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ class Graphs:
 def decode(
     graphs: Graphs, audio: dict[str, Any], prompt: Sequence[int], words: Vocabulary, temperature: float, cancel: Cancel
 ) -> Decoded:
-    """Greedy at temperature 0, else sampled with a fixed seed. Raises Cancelled within one token."""
+    """Greedy at temperatures near 0, else sampled with a fixed seed. Raises Cancelled within one token."""
     import numpy
 
     random = numpy.random.default_rng(0)
@@ -121,7 +123,7 @@ def decode(
         if cancel.is_set():
             raise Cancelled
         constrain(row, said, words)
-        token = int(row.argmax()) if temperature == 0 else _draw(row, temperature, random)
+        token = int(row.argmax()) if temperature < GREEDY else _draw(row, temperature, random)
         total += float(row[token] - _log_sum(row))
         if token == words.end:
             break

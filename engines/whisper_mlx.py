@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import math
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -19,6 +20,7 @@ from engines import mlx_memory, model_files, pages, whisper_files, whisper_langu
 from engines.asr_families import windows
 from engines.sound import Source
 from engines.whisper import ENGLISH_ONLY
+from engines.whisper_decode import GREEDY
 
 TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 PROMPT_RESET_TEMPERATURE = 0.5
@@ -174,7 +176,7 @@ class MlxSpeechToText:
                 return transcribe(
                     samples,
                     path_or_hf_repo="",  # of the model that is lent
-                    temperature=request.temperature or TEMPERATURES,
+                    temperature=_temperatures(request.temperature),
                     initial_prompt=carried.replace("<|", "< |") or None,  # tiktoken refuses text that spells a token
                     word_timestamps=request.word_timestamps,
                     language=language,
@@ -186,6 +188,18 @@ class MlxSpeechToText:
                 raise EngineFailure(f"mlx-whisper failed while transcribing: {error}") from error
 
 
+def _temperatures(wanted: float) -> float | tuple[float, ...]:
+    """At 0 one after the other, until the text is good; MLX divides by all others."""
+    if wanted == 0:
+        return TEMPERATURES
+    return wanted if wanted >= GREEDY else 0.0
+
+
+def _figure(value: Any) -> float:
+    """0 for one that mlx-whisper could not make out, which JSON could not write."""
+    return float(value) if math.isfinite(value) else 0.0
+
+
 def _event(found: Any, start: float, end: float) -> SegmentEvent:
     """A segment of a window that lies between these seconds."""
     words = found.get("words", ())
@@ -195,9 +209,9 @@ def _event(found: Any, start: float, end: float) -> SegmentEvent:
         text=found["text"],
         tokens=tuple(found["tokens"]),
         temperature=float(found["temperature"]),
-        avg_logprob=float(found["avg_logprob"]),
-        compression_ratio=float(found["compression_ratio"]),
-        no_speech_prob=float(found["no_speech_prob"]),
+        avg_logprob=_figure(found["avg_logprob"]),
+        compression_ratio=_figure(found["compression_ratio"]),
+        no_speech_prob=_figure(found["no_speech_prob"]),
         words=tuple(
             Word(min(start + float(one["start"]), end), min(start + float(one["end"]), end), one["word"])
             for one in words

@@ -1,18 +1,22 @@
-"""Who may ask: whoever has the key, where there is one; else whoever reaches the server, but not from another site."""
+"""Who may ask: whoever has the key, where there is one; else any program that reaches the server, and its own pages."""
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import ipaddress
-from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from edgeserve.api import failures
+from edgeserve.api.origin import Rules
 from edgeserve.errors import EdgeserveError, Forbidden, Unauthorized
+from edgeserve.live.sessions import Client
 
 OPEN = ("/v1/health",)
 ASKED = ("http", "websocket")
+KEY = "edgeserve.key"
+"""In a request's scope: which key it came with, in a form that tells nothing of the key."""
 
 
 class KeyRequired:
@@ -21,6 +25,7 @@ class KeyRequired:
     def __init__(self, app: ASGIApp, key: str) -> None:
         self._app = app
         self._key = key.encode()
+        self._name = hashlib.sha256(self._key).hexdigest()[:16]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ASKED and scope["path"] not in OPEN:
@@ -29,49 +34,38 @@ class KeyRequired:
                 text = "no key or a wrong one; send Authorization: Bearer <key>"
                 await _refuse(Unauthorized(text), scope, receive, send)
                 return
+            scope[KEY] = self._name
         await self._app(scope, receive, send)
 
 
 class SameSite:
-    """Stands where no key is asked for. Browsers let any page open a WebSocket to any server, and tell only in
-    ``Origin`` whose page it is: it must be this server's own. Clients that are no browsers send none."""
+    """Stands where no key is asked for. The server answers to names of its own only, and obeys no foreign page."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, rules: Rules) -> None:
         self._app = app
+        self._rules = rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket":
-            headers = dict(scope["headers"])
-            origin, host = (headers.get(name, b"").decode("latin-1") for name in (b"origin", b"host"))
-            if origin and not same_site(origin, host, local=_is_loopback((scope.get("server") or ("",))[0])):
-                text = f"a page of {origin[:200]} may not use this server; set api_key in models.toml, and send it"
-                await _refuse(Forbidden(text), scope, receive, send)
-                return
+        if scope["type"] in ASKED and (why := self._rules.refusal(scope)):
+            await _refuse(Forbidden(why), scope, receive, send)
+            return
         await self._app(scope, receive, send)
 
 
-def same_site(origin: str, host: str, *, local: bool) -> bool:
-    """Whether a page of this origin was served under this ``Host``. On a ``local`` connection the host must be a name
-    of this machine, too: any other name may have been made to point here by whoever owns it (DNS rebinding)."""
+def client_of(scope: Scope) -> Client:
+    """Who asks. All addresses of this machine's own count as one, and an IPv4 address in IPv6's form as itself."""
+    host = (scope.get("client") or ("",))[0]
+    return Client(scope.get(KEY, ""), "loopback" if is_loopback(host) else host.removeprefix("::ffff:"))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the address."""
     try:
-        page, here = urlsplit(origin), urlsplit(f"//{host}")
-        same = (page.hostname, page.port or _port(page.scheme)) == (here.hostname, here.port or _port(page.scheme))
+        address = ipaddress.ip_address(host)
     except ValueError:
         return False
-    return same and page.hostname is not None and (not local or _is_loopback(page.hostname))
-
-
-def _port(scheme: str) -> int:
-    return 443 if scheme == "https" else 80
-
-
-def _is_loopback(name: str) -> bool:
-    if name == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
 
 
 async def _refuse(error: EdgeserveError, scope: Scope, receive: Receive, send: Send) -> None:

@@ -18,6 +18,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
     {
         errors.InvalidRequest.code: 400,
         errors.ContextOverflow.code: 400,
+        errors.NotSupported.code: 400,
         errors.Unauthorized.code: 401,
         errors.Forbidden.code: 403,
         errors.NotFound.code: 404,
@@ -30,7 +31,6 @@ STATUS: Mapping[str, int] = MappingProxyType(
         errors.EdgeserveError.code: 500,
         errors.EngineFailure.code: 500,
         errors.ConfigError.code: 500,
-        errors.NotSupported.code: 501,
         errors.NotConfigured.code: 503,
         errors.Busy.code: 503,
         errors.ShuttingDown.code: 503,
@@ -49,16 +49,25 @@ STATUS: Mapping[str, int] = MappingProxyType(
 INTERNAL = EdgeserveError("an internal error; the server's log tells more under this answer's X-Request-Id")
 
 
+MAX_MESSAGE, MAX_PARAM = 4000, 400
+"""Characters. Both may hold what the client sent."""
+
+
 def body(error: EdgeserveError) -> dict[str, Any]:
-    """The error as every dialect writes it."""
+    """The error as every dialect writes it; whatever it holds can be written."""
     return {
         "error": {
-            "message": error.message,
+            "message": _writable(error.message, MAX_MESSAGE),
             "type": _type(STATUS[error.code]),
             "code": error.code,
-            "param": error.param,
+            "param": error.param and _writable(error.param, MAX_PARAM),
         }
     }
+
+
+def _writable(text: str, limit: int) -> str:
+    cut = text if len(text) <= limit else f"{text[:limit]}…"
+    return cut.encode(errors="backslashreplace").decode()
 
 
 def respond(error: EdgeserveError) -> JSONResponse:
@@ -74,7 +83,7 @@ def _type(status: int) -> str:
     """OpenAI's word for a class of errors."""
     if status == 401:
         return "authentication_error"
-    if status < 500 or status == 501:
+    if status < 500:
         return "invalid_request_error"
     return "server_error"
 

@@ -1,4 +1,4 @@
-"""Typed reading of a JSON object; every mistake names its field."""
+"""Typed reading of a JSON object, a form or a query; every mistake names its field."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from starlette.requests import Request
 
 from edgeserve.api.limits import MB, Limits
-from edgeserve.errors import InvalidRequest, TooLarge
+from edgeserve.errors import InvalidRequest, TooLarge, UnsupportedMedia
 
 MAX_DEPTH = 64
 MAX_VALUES = 1 << 17
@@ -24,11 +24,21 @@ AT_ONCE = 64 << 10
 JSON_HINT = (
     "send pictures as files of a form (docs/api.md, Pictures) and sound as a file, or raise max_json_mb in models.toml"
 )
+JSON = re.compile(r"application/(?:[a-z0-9.+-]+\+)?json")
+NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+WHOLE = re.compile(r"[-+]?[0-9]+")
+FLAGS = {"true": True, "1": True, "false": False, "0": False}
+LONGEST_NUMBER = 64
+"""Characters of a number that is written as text."""
+SMALLEST = 2.0**-126
+"""The smallest normal float32, which engines compute with: what is nearer to zero is zero to them, or worse."""
 HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
+HALF = re.compile("[\ud800-\udfff]")
 
 
 async def read_json(request: Request) -> Fields:
-    """The body as an object. Raises InvalidRequest, and TooLarge beyond ``max_json_bytes``."""
+    """The body as an object. Raises InvalidRequest, UnsupportedMedia, and TooLarge beyond ``max_json_bytes``."""
+    check_media(request)
     limits: Limits = request.app.state.limits
     return await read_large(await read_bytes(request, limits.max_json_bytes, JSON_HINT))
 
@@ -58,6 +68,16 @@ async def read_large(data: bytes, name: str = "the body") -> Fields:
     return await asyncio.to_thread(read_object, data, name) if len(data) > AT_ONCE else read_object(data, name)
 
 
+def check_media(request: Request) -> None:
+    """A browser must say that it sends JSON, which a page of another site cannot without asking. Raises
+    UnsupportedMedia."""
+    given = request.headers.get("content-type", "")
+    if JSON.fullmatch(given.partition(";")[0].strip().lower()):
+        return
+    if any(name == "origin" or name.startswith("sec-fetch-") for name in request.headers):
+        raise UnsupportedMedia(f"the body must be sent with Content-Type: application/json, not {given[:200]!r}")
+
+
 def read_object(data: bytes, name: str = "the body") -> Fields:
     """Raises InvalidRequest, calling the data by this name."""
     _check_size(data, name)
@@ -74,7 +94,7 @@ def read_object(data: bytes, name: str = "the body") -> Fields:
     except ValueError as error:
         raise InvalidRequest(f"{name} holds a number that is too long: {error}") from None
     if not isinstance(value, dict):
-        raise InvalidRequest(f"{name} must be a JSON object, not {_kind(value)}")
+        raise InvalidRequest(f"{name} must be a JSON object, not {kind(value)}")
     if _depth(value) > MAX_DEPTH:
         raise InvalidRequest(f"{name} is nested more than {MAX_DEPTH} levels deep")
     if HALF_PAIR.search(data):
@@ -103,12 +123,29 @@ def _integer(text: str) -> int:
 
 
 def _check_pairs(value: Any, name: str) -> None:
-    """JSON can write half of a surrogate pair, which no UTF-8 answer or tokenizer can hold."""
+    """JSON can write half of a surrogate pair, which no UTF-8 answer or tokenizer can hold. Raises InvalidRequest."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        half = error.object[error.start]
-        raise InvalidRequest(f"{name} holds \\u{ord(half):04x} alone, which is half of a character") from None
+        half, field = error.object[error.start], _halved(value)
+        text = f"{field or name} holds \\u{ord(half):04x} alone, which is half of a character"
+        raise InvalidRequest(text, param=field or None) from None
+
+
+def _halved(value: Any, field: str = "") -> str | None:
+    """The first field that holds half of a pair, or a name that does; empty for the object itself; None: there is
+    none."""
+    parts: Iterable[tuple[str, Any]] = ()
+    if isinstance(value, dict):
+        if any(map(HALF.search, value)):
+            return field
+        parts = ((f"{field}.{key}" if field else key, one) for key, one in value.items())
+    elif isinstance(value, list):
+        parts = ((f"{field}[{index}]", one) for index, one in enumerate(value))
+    elif isinstance(value, str) and HALF.search(value):
+        return field
+    found = (_halved(one, name) for name, one in parts)
+    return next((one for one in found if one is not None), None)
 
 
 def _no_constant(name: str) -> float:
@@ -129,11 +166,12 @@ def _depth(value: Any) -> int:
 
 
 class Fields:
-    """``path`` prefixes names in errors: "messages[0]."."""
+    """``path`` prefixes names in errors: "messages[0].". ``written``: numbers and flags are text, as in forms."""
 
-    def __init__(self, values: dict[str, Any], path: str = "") -> None:
+    def __init__(self, values: dict[str, Any], path: str = "", *, written: bool = False) -> None:
         self._values = values
         self._path = path
+        self._written = written
 
     def has(self, name: str) -> bool:
         return self._values.get(name) is not None
@@ -153,7 +191,7 @@ class Fields:
         if value is None:
             return default
         if not isinstance(value, str):
-            raise self.error(name, f"must be a string, not {_kind(value)}")
+            raise self.error(name, f"must be a string, not {kind(value)}")
         if limit is not None and len(value) > limit:
             raise self.error(name, f"has {len(value)} characters; the limit is {limit}")
         return value
@@ -165,35 +203,48 @@ class Fields:
         return value
 
     def number(self, name: str, low: float, high: float) -> float | None:
-        value = self._values.get(name)
+        """Between the bounds, which are finite, and never nearer to zero than engines can tell from zero."""
+        value = self._number(name, low, high)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self.error(name, f"must be a number, not {_kind(value)}")
-        if not low <= value <= high:
-            raise self.error(name, f"must lie between {low:g} and {high:g}, not {_figure(value)}")
-        return float(value)
+        return float(value) if abs(value) >= SMALLEST else 0.0
 
     def integer(self, name: str, low: int, high: int) -> int | None:
-        value = self.number(name, low, high)
+        value = self._number(name, low, high)
         if value is not None and value != int(value):
             raise self.error(name, f"must be a whole number, not {value:g}")
-        return None if value is None else int(self._values[name])
+        return None if value is None else int(value)
+
+    def _number(self, name: str, low: float, high: float) -> int | float | None:
+        given = self._values.get(name)
+        if given is None:
+            return None
+        value = read_number(given) if self._written and isinstance(given, str) else given
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.error(name, f"must be a number, not {self._told(given)}")
+        if not low <= value <= high:
+            raise self.error(name, f"must lie between {low:g} and {high:g}, not {_figure(value)}")
+        return value
 
     def flag(self, name: str) -> bool:
         value = self._values.get(name)
         if value is None:
             return False
+        if self._written:
+            value = FLAGS.get(value, value) if isinstance(value, str) else value
         if not isinstance(value, bool):
-            raise self.error(name, f"must be true or false, not {_kind(value)}")
+            raise self.error(name, f"must be true or false, not {self._told(value)}")
         return value
+
+    def _told(self, value: Any) -> str:
+        return repr(clipped(value, 40)) if self._written and isinstance(value, str) else kind(value)
 
     def object(self, name: str) -> Fields | None:
         value = self._values.get(name)
         if value is None:
             return None
         if not isinstance(value, dict):
-            raise self.error(name, f"must be an object, not {_kind(value)}")
+            raise self.error(name, f"must be an object, not {kind(value)}")
         return Fields(value, f"{self._path}{name}.")
 
     def objects(self, name: str) -> list[Fields]:
@@ -203,7 +254,7 @@ class Fields:
             raise self.error(name, "must be a list of at least one object")
         for index, item in enumerate(value):
             if not isinstance(item, dict):
-                raise self.error(f"{name}[{index}]", f"must be an object, not {_kind(item)}")
+                raise self.error(f"{name}[{index}]", f"must be an object, not {kind(item)}")
         return [Fields(item, f"{self._path}{name}[{index}].") for index, item in enumerate(value)]
 
     def texts(self, name: str, limit: int) -> tuple[str, ...]:
@@ -213,7 +264,7 @@ class Fields:
             return ()
         items = [value] if isinstance(value, str) else value
         if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
-            raise self.error(name, f"must be a string or a list of strings, not {_kind(value)}")
+            raise self.error(name, f"must be a string or a list of strings, not {kind(value)}")
         if len(items) > limit:
             raise self.error(name, f"has {len(items)} entries; the limit is {limit}")
         return tuple(items)
@@ -227,7 +278,16 @@ class Fields:
         return InvalidRequest(f"{field} {text}", param=field)
 
 
-def _kind(value: Any) -> str:
+def read_number(text: str) -> int | float | None:
+    """A number written in ASCII, as JSON would write it or nearly; None for anything else."""
+    text = text.strip(" \t\r\n")
+    if len(text) > LONGEST_NUMBER or not NUMBER.fullmatch(text):
+        return None
+    return int(text) if WHOLE.fullmatch(text) else float(text)
+
+
+def kind(value: Any) -> str:
+    """What was found in place of what was expected."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return f"the number {_figure(value)}"
     names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
@@ -235,6 +295,11 @@ def _kind(value: Any) -> str:
 
 
 def _figure(value: float) -> str:
-    """As many digits as are worth reading."""
-    text = str(value)
-    return text if len(text) <= 24 else f"{text[:21]}…"
+    """As many digits as are worth reading; Python refuses to write more than 4,300."""
+    if isinstance(value, int) and value.bit_length() > 4096:
+        return f"{'-' * (value < 0)}1e{value.bit_length() * 3 // 10}"
+    return clipped(str(value), 24)
+
+
+def clipped(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 3]}…"

@@ -6,7 +6,7 @@ import math
 import re
 from typing import Any
 
-from edgeserve.api.fields import Fields
+from edgeserve.api.fields import Fields, clipped, kind
 
 FIELD = "keep_alive"
 SCHEMA: dict[str, Any] = {
@@ -19,7 +19,7 @@ LONGEST = 366 * 86400
 """Seconds; more is taken for this."""
 UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 NUMBER = r"\d{1,12}(?:\.\d{1,12})?"
-DURATION = re.compile(rf"([-+]?)((?:{NUMBER}(?:ms|s|m|h)){{1,4}}|{NUMBER})")
+DURATION = re.compile(rf"([-+]?)((?:{NUMBER}(?:ms|s|m|h)){{1,4}}|{NUMBER})", re.ASCII)
 
 
 def read(fields: Fields) -> float | None:
@@ -40,7 +40,7 @@ def read(fields: Fields) -> float | None:
 def _seconds(value: Any) -> float | None:
     """None for what is neither a number nor a duration."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return value
+        return value if value == value else None  # NaN; math.isnan takes no number beyond floats
     match = DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
         return None
@@ -50,5 +50,4 @@ def _seconds(value: Any) -> float | None:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:39]}…"
+    return repr(clipped(value, 40)) if isinstance(value, str) else kind(value)

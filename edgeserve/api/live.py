@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from edgeserve.api import keep_alive, languages
-from edgeserve.api.fields import AT_ONCE, Fields, read_bytes, read_object
+from edgeserve.api.auth import client_of
+from edgeserve.api.fields import AT_ONCE, Fields, check_media, read_bytes, read_object
 from edgeserve.errors import InvalidRequest
 from edgeserve.live.ear import Options
 from edgeserve.live.session import Session, Step
@@ -21,32 +23,35 @@ from edgeserve.pool import Pool
 HEADER = "X-Session-Id"
 FIELDS = ("language", "prompt", keep_alive.FIELD)
 PROMPT_CHARS = 4096
+OF_PROXIES = ("Forwarded", "X-Forwarded-For", "X-Real-IP")
+"""Headers that say who asks, which nobody can trust; but who sends one is not the client itself."""
 
 
 async def start(request: Request) -> Response:
     data = await read_bytes(request, AT_ONCE, "a live transcription takes only language, prompt and keep_alive")
+    if data:
+        check_media(request)
     fields = read_object(data) if data else Fields({})
     pool: Pool = request.app.state.pool
     options = read_options(fields, pool)
     expect(pool)
     sessions: Sessions = request.app.state.sessions
-    session = sessions.start(options)
+    session = sessions.start(options, client_of(request.scope))
     return JSONResponse(started(session, sessions))
 
 
 async def push(request: Request) -> Response:
-    sessions: Sessions = request.app.state.sessions
     text = f"push at most {MAX_PUSH_SECONDS:g} s of samples at once"
     name, data = _named(request), await read_bytes(request, 2 * MAX_PUSH_BYTES, text)
     expect(request.app.state.pool)
-    with sessions.using(name) as session:
+    with _using(request, name) as session:
         await session.push(data)
         return JSONResponse(told(session, session.step()))
 
 
 async def flush(request: Request) -> Response:
     sessions: Sessions = request.app.state.sessions
-    with sessions.using(_named(request)) as session:
+    with _using(request, _named(request)) as session:
         last = flushed(session, await session.flush())
         sessions.end(session)
         return JSONResponse(last)
@@ -54,7 +59,7 @@ async def flush(request: Request) -> Response:
 
 async def delete(request: Request) -> Response:
     sessions: Sessions = request.app.state.sessions
-    with sessions.using(request.path_params["session"]) as session:
+    with _using(request, request.path_params["session"]) as session:
         sessions.end(session)
         return JSONResponse({"session": session.name, "status": "deleted"})
 
@@ -93,3 +98,11 @@ def _named(request: Request) -> str:
     if len(names) > 1:
         raise InvalidRequest(f"the header {HEADER} and the query name different sessions; give one", param="session")
     return names.pop() if names else DEFAULT
+
+
+def _using(request: Request, name: str) -> AbstractContextManager[Session]:
+    sessions: Sessions = request.app.state.sessions
+    if name == DEFAULT and any(one in request.headers for one in OF_PROXIES):
+        text = "is required behind a proxy, where all clients have one address: start one with POST"
+        raise InvalidRequest(f"session {text} /v1/transcribe/stream", param="session")
+    return sessions.using(name, client_of(request.scope))

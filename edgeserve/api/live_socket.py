@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from edgeserve.api import failures, live
+from edgeserve.api.auth import client_of
 from edgeserve.api.fields import AT_ONCE, Fields, read_object
 from edgeserve.errors import Busy, EdgeserveError, InvalidRequest, NotFound, TooLarge
 from edgeserve.live.ear import Options
@@ -39,7 +40,7 @@ async def plain(request: Request) -> Response:
 async def endpoint(socket: WebSocket) -> None:
     state: State = socket.app.state
     try:
-        options = live.read_options(Fields(dict(socket.query_params)), state.pool)
+        options = live.read_options(Fields(dict(socket.query_params), written=True), state.pool)
         live.expect(state.pool)
         conversation = Conversation(socket, state.sessions, options)
     except EdgeserveError as error:
@@ -62,12 +63,13 @@ class Conversation:
     def __init__(self, socket: WebSocket, sessions: Sessions, options: Options) -> None:
         self._socket = socket
         self._sessions = sessions
+        self._client = client_of(socket.scope)
         self._news = asyncio.Event()
         self._session = self._begin(options)
         self._behind = False
 
     def _begin(self, options: Options) -> Session:
-        session = self._sessions.start(options)
+        session = self._sessions.start(options, self._client)
         session.on_news = self._news.set
         return session
 
@@ -105,7 +107,7 @@ class Conversation:
     async def _push(self, data: bytes) -> None:
         """Sound for which there is no room in time is left out, and told of once until there is room again."""
         try:
-            with self._sessions.using(self._session.name) as session:
+            with self._sessions.using(self._session.name, self._client) as session:
                 await session.push(data, 0.0 if self._behind else PATIENCE_SECONDS)
         except Busy:
             told, self._behind = self._behind, True
@@ -123,7 +125,7 @@ class Conversation:
             return
         fields.only(("type",))
         if kind == "flush":
-            with self._sessions.using(self._session.name) as session:
+            with self._sessions.using(self._session.name, self._client) as session:
                 last = live.flushed(session, await session.flush())
             self._renew(session.options)
             await self._tell("flushed", last)

@@ -42,7 +42,7 @@ async def _written_down(request: Request, known: set[str], *, translate: bool) -
         audio=await asyncio.to_thread(check_audio, form.file, limits.max_audio_seconds, "file"),
         language=language,
         prompt=fields.text("prompt"),
-        temperature=uploads.number(fields, "temperature", 0.0, 1.0, 0.0),
+        temperature=fields.number("temperature", 0, 1) or 0.0,
         word_timestamps=isinstance(renderer, transcripts.Verbose) and "word" in renderer.granularities,
         translate=translate,
     )
@@ -57,7 +57,7 @@ def _renderer(fields: Fields, translate: bool) -> transcripts.Transcript:
     if name not in transcripts.FORMS and name != "verbose_json":
         known = ", ".join([*transcripts.FORMS, "verbose_json"])
         raise fields.error("response_format", f"must be one of {known}, not {name!r}")
-    if uploads.flag(fields, "stream"):
+    if fields.flag("stream"):
         if name not in ("json", "text"):
             raise fields.error("response_format", f"must be json or text where stream is true, not {name!r}")
         return transcripts.Streamed()

@@ -21,7 +21,7 @@ from edgeserve.api.pictures import Pictures
 from edgeserve.api.response_format import read_format
 from edgeserve.api.tools import body, read_choice, read_tools
 from edgeserve.api.uploads import read_body
-from edgeserve.errors import EdgeserveError, NotSupported
+from edgeserve.errors import EdgeserveError
 from edgeserve.messages import (
     ChatRequest,
     Event,
@@ -51,7 +51,6 @@ async def chat(request: Request) -> Call:
     fields, attached = await read_body(request)
     fields.only(CHAT | IGNORED)
     accepted.check(fields)
-    _later(fields, ("functions", "function_call"))
     limits: Limits = request.app.state.limits
     messages = await read_messages(fields, limits, Pictures(request, attached))
     job = models.choose(request.app.state.pool, fields.text("model"), models.answering_chat(messages))
@@ -73,12 +72,6 @@ async def chat(request: Request) -> Call:
     count = fields.integer("n", 1, limits.max_choices) or 1
     renderer = Completion(models.name(request.app.state.pool, job), fields, ChatShape(), count)
     return Call(job, sampling.choices(base, count), renderer, keep_alive.read(fields), apart=fields.has("seed"))
-
-
-def _later(fields: Fields, names: Sequence[str]) -> None:
-    for name in names:
-        if fields.has(name) and fields.raw(name) not in ([], "none"):
-            raise NotSupported(f"{name} is not supported by this version", param=name)
 
 
 class ChatShape:

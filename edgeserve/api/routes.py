@@ -28,8 +28,10 @@ from edgeserve.api import (
     voices,
 )
 from edgeserve.api.auth import KeyRequired, SameSite
+from edgeserve.api.cors import Cors, Preflight
 from edgeserve.api.limits import BodyLimit, Limits
 from edgeserve.api.line import answering
+from edgeserve.api.origin import Rules
 from edgeserve.api.request_id import RequestId
 from edgeserve.engine import Job
 from edgeserve.errors import EdgeserveError
@@ -135,11 +137,12 @@ def routes() -> list[BaseRoute]:
     ]
 
 
-def middleware(limits: Limits) -> list[Middleware]:
+def middleware(limits: Limits, rules: Rules) -> list[Middleware]:
     """Outermost first."""
-    door = Middleware(KeyRequired, key=limits.api_key) if limits.api_key else Middleware(SameSite)
+    door = Middleware(KeyRequired, key=limits.api_key) if limits.api_key else Middleware(SameSite, rules=rules)
+    pages = (Middleware(Cors, rules=rules), Middleware(Preflight, rules=rules)) if rules.pages else ()
     body = Middleware(BodyLimit, limit=limits.max_body_bytes, patience=limits.body_seconds)
-    return [Middleware(RequestId), door, body]
+    return [*pages[:1], Middleware(RequestId), *pages[1:], door, body]
 
 
 def exception_handlers() -> dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]]:

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
@@ -21,6 +22,8 @@ MAX_FIELDS = 64
 MAX_FILES = 8
 PIECE_BYTES = 16 << 10
 MULTIPART = "multipart/form-data"
+CHARSETS = (b"utf-8", b"utf8", b"us-ascii")
+"""Any other codec of Python's would do: punycode takes minutes for a megabyte, unicode_escape makes half characters."""
 PAYLOAD = "payload"
 """The part that holds the JSON."""
 
@@ -57,6 +60,9 @@ class _Parser(MultiPartParser):
 async def _parsed(request: Request, max_files: int = MAX_FILES, max_part_size: int = 1 << 20) -> AsyncIterator[Any]:
     if not is_form(request):
         raise InvalidRequest(f"the body must be {MULTIPART}")
+    charset = parse_options_header(request.headers["content-type"])[1].get(b"charset", b"utf-8")
+    if charset.lower() not in CHARSETS:
+        raise InvalidRequest(f"a form's text must be UTF-8 (RFC 7578), not {charset.decode('latin-1')[:40]!r}")
     sizes: Any = {"max_files": max_files, "max_fields": MAX_FIELDS, "max_part_size": max_part_size}
     parser = _Parser(request, **sizes)
     try:
@@ -118,7 +124,7 @@ async def read_upload(request: Request, name: str) -> Form:
                 lists.setdefault(key.removesuffix("[]"), []).append(value)
             else:
                 values[key] = value
-        return Form(await upload.read(), Fields(values | lists))
+        return Form(await upload.read(), Fields(values | lists, written=True))
 
 
 def _the_file(form: Any, name: str) -> UploadFile:
@@ -132,21 +138,3 @@ def _the_file(form: Any, name: str) -> UploadFile:
     if len(files) > 1:
         raise InvalidRequest(f"{name} holds {len(files)} files; send one at a time", param=name)
     return files[0][1]
-
-
-def number(fields: Fields, name: str, low: float, high: float, default: float) -> float:
-    """A text field that holds a number."""
-    text = fields.text(name)
-    if text is None:
-        return default
-    try:
-        return Fields({name: float(text)}).number(name, low, high) or 0.0
-    except ValueError:
-        raise fields.error(name, f"must be a number, not {text!r}") from None
-
-
-def flag(fields: Fields, name: str) -> bool:
-    text = fields.text(name, "false")
-    if text not in ("true", "false", "1", "0"):
-        raise fields.error(name, f"must be true or false, not {text!r}")
-    return text in ("true", "1")

@@ -11,6 +11,7 @@ import edgeserve
 from edgeserve import streams
 from edgeserve.commands import Call
 from edgeserve.config import Config
+from edgeserve.exposure import shown
 
 RECORDING = "hello.wav"
 
@@ -25,14 +26,14 @@ def serve(call: Call) -> int:
             print("\n".join(greeting(config, address)), flush=True)
         streams.finish()
 
-    return server.serve(config, call.store(config), on_ready)
+    return server.serve(config, call.store(config), on_ready, insecure=call.args.insecure)
 
 
 def greeting(config: Config, address: str) -> Iterator[str]:
     """The address, what is served with which model, and commands to try, in an order that works when pasted."""
     yield f"edgeserve {edgeserve.__version__} serves on {address} (Ctrl-C stops it)"
     for job, settings in config.engines.items():
-        yield f"  {job:7} {settings.model}"
+        yield f"  {job:7} {shown(settings.model)}"
     if not config.engines:
         yield f"  no engine: {config.source} lists none"
         return

@@ -1,4 +1,4 @@
-"""All live sessions: so many at most, and those that nobody uses any more end by themselves."""
+"""All live sessions: so many at most, each its client's own; those that nobody uses any more end by themselves."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from edgeserve.errors import Busy, NotFound
 from edgeserve.live.ear import Ear, Options
@@ -16,11 +17,27 @@ from edgeserve.live.session import Session
 log = logging.getLogger("edgeserve.live")
 
 DEFAULT = "default"
-"""The session of clients that name none; it begins with its first push."""
+"""The session of a client that names none; it begins with its first push."""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Who asks: by which key, empty where none is asked for, and from which address."""
+
+    key: str = ""
+    address: str = ""
+
+    @property
+    def owner(self) -> Client:
+        """Who owns the sessions that this client starts: whoever has its key, else whoever asks from its address."""
+        return Client(self.key) if self.key else self
 
 
 class Sessions:
-    """Belongs to the event loop. Clock in seconds."""
+    """Belongs to the event loop. Clock in seconds.
+
+    A session is found under its name and by its owner only; the one without a name by the same client only.
+    """
 
     def __init__(
         self,
@@ -36,13 +53,13 @@ class Sessions:
         self._limit = limit
         self._max_seconds = max_seconds
         self._clock = clock
-        self._open: dict[str, Session] = {}
+        self._open: dict[tuple[str, Client], Session] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def start(self, options: Options, name: str = "") -> Session:
+    def start(self, options: Options, client: Client, name: str = "") -> Session:
         """Raises Busy when all places are taken."""
         self.expire()
         if len(self._open) >= self._limit:
@@ -51,24 +68,28 @@ class Sessions:
             )
             text += f" to end after {self.idle_seconds:g} s without use, or raise live_sessions in models.toml"
             raise Busy(text, retry_after=max(1.0, self._next_end()))
-        name = name or f"live_{secrets.token_hex(8)}"
+        name = name or f"live_{secrets.token_hex(16)}"
         session = Session(name, self._ear, options, self._max_seconds, self._speakers)
         session.last_used = self._clock()
-        self._open[session.name] = session
+        self._open[_place(name, client)] = session
         self._watch()
         return session
 
     @contextlib.contextmanager
-    def using(self, name: str) -> Iterator[Session]:
-        """The session of this name, which does not expire meanwhile. Raises NotFound, or Busy for the default one."""
+    def using(self, name: str, client: Client) -> Iterator[Session]:
+        """The client's session of this name, which does not expire meanwhile.
+
+        Raises NotFound, also for the session of another; or Busy for the default one.
+        """
         self.expire()
-        if name == DEFAULT and name not in self._open:
-            self.start(Options(), DEFAULT)
-        if name not in self._open:
+        place = _place(name, client)
+        if name == DEFAULT and place not in self._open:
+            self.start(Options(), client, DEFAULT)
+        if place not in self._open:
             text = f"there is no live transcription {name[:80]!r}: it was flushed or deleted, or not used for"
             text += f" {self.idle_seconds:g} s; start one with POST /v1/transcribe/stream"
             raise NotFound(text, param="session")
-        session = self._open[name]
+        session = self._open[place]
         session.users += 1
         try:
             yield session
@@ -78,8 +99,7 @@ class Sessions:
 
     def end(self, session: Session) -> None:
         """Idempotent."""
-        if self._open.get(session.name) is session:
-            del self._open[session.name]
+        self._open = {place: one for place, one in self._open.items() if one is not session}
         session.close()
 
     def expire(self) -> None:
@@ -113,3 +133,7 @@ class Sessions:
         self._timer = None
         self.expire()
         self._watch()
+
+
+def _place(name: str, client: Client) -> tuple[str, Client]:
+    return name, client if name == DEFAULT else client.owner

@@ -134,3 +134,23 @@ def test_a_mistake_in_a_variable_names_it(environ: dict[str, str], told: str) ->
 
 def test_the_key_does_not_show_in_representations() -> None:
     assert "sesame" not in repr(config.load({"EDGESERVE_API_KEY": "sesame"}))
+
+
+@pytest.mark.parametrize("variable", ["API_KEY", "PORT", "HOST", "LOG_JSON", "MODELS_DIR", "LLM", "DEVICE", "PRELOAD"])
+def test_an_empty_variable_is_none(tmp_path: Path, variable: str) -> None:
+    path = write(tmp_path, '[server]\napi_key = "sesame"\nport = 7\nmodels_dir = "m"\n[llm]\nmodel = "a"\n')
+    assert config.load({f"EDGESERVE_{variable}": ""}, path=path) == config.load({}, path=path)
+    assert config.load({f"EDGESERVE_{variable}": ""}, path=path).server.api_key == "sesame"
+
+
+def test_names_and_pages_are_listed(tmp_path: Path) -> None:
+    path = write(tmp_path, '[server]\nallowed_hosts = ["box.lan"]\ncors_origins = "https://app.example.org"\n')
+    read = config.load({}, path=path).server
+    assert (read.allowed_hosts, read.cors_origins) == (("box.lan",), ("https://app.example.org",))
+
+
+@pytest.mark.parametrize("value", [" ", "sesame ", "open sesame", "sesame\n", "\x1b[0m", "\udcff", "\u00a0"])
+def test_a_key_that_no_client_can_send_is_refused_and_not_told(value: str) -> None:
+    with pytest.raises(ConfigError, match="visible characters without spaces") as caught:
+        config.load({"EDGESERVE_API_KEY": value})
+    assert "sesame" not in str(caught.value)

@@ -1,72 +1,97 @@
-"""Log lines that repeat are counted."""
+"""No client writes a log line of its own, or anything into one that a terminal obeys."""
 
 from __future__ import annotations
 
 import io
+import json
 import logging
+import unicodedata
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.gates import Clock
+from support.server import Running, fake_pool, serving, until
 
-from edgeserve.logs import Folding, FoldingHandler, PlainFormatter
+from edgeserve.logs import CONTINUED, JsonFormatter, PlainFormatter
 
-
-def handler(clock: Clock, stream: io.StringIO, most: int = 256) -> FoldingHandler:
-    made = FoldingHandler(stream, Folding(3, 60, clock, most))
-    made.setFormatter(PlainFormatter())
-    return made
+ANY = st.text(st.characters() | st.sampled_from("\n\r\x1b\x9b\x85\x00\x7f\u2028\u2029\u202e\u2066\u200f\ud800\udfff\\"))
+FORGED = "x\n12:00:00 INFO    edgeserve.access [-] GET /admin 200 1 ms\x1b[2J\x9b31m\r\u2028\u202e"
 
 
-def record(text: str, *values: object, level: int = logging.WARNING, name: str = "edgeserve.x") -> logging.LogRecord:
-    return logging.LogRecord(name, level, "", 0, text, values, None)
+def written(formatter: logging.Formatter, text: str, error: Exception | None = None) -> str:
+    exc_info = (type(error), error, error.__traceback__) if error else None
+    record = logging.LogRecord("edgeserve.access", logging.INFO, "", 1, "%s %s", ("GET", text), exc_info)
+    record.request_id = "req_1"
+    return formatter.format(record)
 
 
-def test_repeated_warnings_are_counted_and_told_once() -> None:
-    clock, stream = Clock(), io.StringIO()
-    one = handler(clock, stream)
-    for number in range(1237):
-        one.handle(record("%d are open", number))
-    one.handle(record("another thing"))
-    assert len(stream.getvalue().splitlines()) == 4
-    one.tell()
-    assert len(stream.getvalue().splitlines()) == 4, "its time is not over"
-    clock.now += 60
-    one.tell()
-    one.tell()
-    (last,) = stream.getvalue().splitlines()[4:]
-    assert last.endswith("edgeserve.x [-] repeated 1,234 more times in the last 60 s: %d are open")
-    one.handle(record("%d are open", 7))
-    assert stream.getvalue().endswith("7 are open\n")
+def is_visible(line: str) -> bool:
+    """Whether no character of the line controls, formats, separates lines or is half of one."""
+    return not any(unicodedata.category(one) in ("Cc", "Zl", "Zp", "Cs") or one in "\u202e\u2066\u200f" for one in line)
 
 
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 50)), max_size=80))
-def test_nothing_is_lost_uncounted(events: list[tuple[str, int]]) -> None:
-    clock, stream = Clock(), io.StringIO()
-    one = handler(clock, stream)
-    for text, seconds in events:
-        clock.now += seconds
-        one.handle(record(text))
-        one.tell()
-    clock.now += 60
-    one.tell()
-    lines = stream.getvalue().splitlines()
-    told = sum(int(line.split("repeated ")[1].split()[0]) if "repeated" in line else 1 for line in lines)
-    assert told == len(events)
+@given(ANY)
+def test_a_message_is_one_visible_line(text: str) -> None:
+    assert is_visible(written(PlainFormatter(), text))
+    line = written(JsonFormatter(), text)
+    assert is_visible(line)
+    assert json.loads(line)["message"] == f"GET {text}"
 
 
-def test_access_lines_are_never_left_out() -> None:
-    clock, stream = Clock(), io.StringIO()
-    one = handler(clock, stream)
-    for _ in range(100):
-        one.handle(record("%s %s", "GET", "/", level=logging.INFO))
-    assert len(stream.getvalue().splitlines()) == 100
+@given(ANY)
+def test_the_lines_of_a_traceback_are_none_of_their_own(text: str) -> None:
+    try:
+        raise ValueError(text)
+    except ValueError as error:
+        plain, whole = written(PlainFormatter(), "x", error), written(JsonFormatter(), "x", error)
+    first, *more = plain.split("\n")
+    assert first.endswith("GET x")
+    assert more
+    assert all(line.startswith(CONTINUED) and is_visible(line) for line in more)
+    assert is_visible(whole)
+    assert text in json.loads(whole)["exception"]
 
 
-def test_kinds_without_end_take_no_memory() -> None:
-    clock, stream = Clock(), io.StringIO()
-    one = handler(clock, stream, most=5)
-    for number in range(100):
-        one.handle(record(f"kind {number}"))
-    assert len(one.folding.kinds()) == 5
-    assert len(stream.getvalue().splitlines()) == 100
+def test_what_is_visible_stays_as_it_is() -> None:
+    text = "näh 語 \U0001f600 C:\\new\\table"
+    assert written(PlainFormatter(), text).endswith(f"GET {text}")
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Running, dict[str, io.StringIO]]]:
+    streams = {"plain": io.StringIO(), "json": io.StringIO()}
+    logger = logging.getLogger("edgeserve.access")
+    handlers = []
+    for name, formatter in (("plain", PlainFormatter()), ("json", JsonFormatter())):
+        handler = logging.StreamHandler(streams[name])
+        handler.setFormatter(formatter)
+        handler.addFilter(lambda record: setattr(record, "request_id", "req") is None)
+        handlers.append(handler)
+        logger.addHandler(handler)
+    monkeypatch.setattr(logger, "level", logging.INFO)
+    with serving(fake_pool(["llm"])) as running:
+        yield running, streams
+    for handler in handlers:
+        logger.removeHandler(handler)
+
+
+@pytest.mark.unforeseen
+def test_a_path_forges_no_line(served: tuple[Running, dict[str, Any]]) -> None:
+    running, streams = served
+    running.client.get("/" + quote(FORGED))
+    running.client.post("/v1/transcribe/push?" + quote(FORGED), content=b"")
+    running.client.get("/v1/models/" + quote(FORGED), headers={"X-Request-Id": "req\x1b[2J"})
+    running.app.state.sessions.using = None
+    answer = running.client.delete("/v1/transcribe/stream/" + quote(FORGED.replace("/", "")))
+    assert answer.status_code == 500
+    until(lambda: streams["json"].getvalue().count("\n") == 5)  # the last comes behind its answer
+    plain, whole = streams["plain"].getvalue(), streams["json"].getvalue()
+    lines = [line for line in plain.splitlines() if not line.startswith(CONTINUED)]
+    assert len(lines) == 5, "one for each request, and one that begins a traceback"
+    assert all(" edgeserve.access [req] " in line for line in lines)
+    assert sum("GET /admin" in line or "GET admin" in line for line in lines) == 4, "within lines that begin otherwise"
+    assert all(is_visible(line) for line in plain.split("\n"))
+    assert [json.loads(line)["level"] for line in whole.splitlines()] == ["info", "info", "info", "error", "info"]

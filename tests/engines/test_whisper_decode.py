@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,18 @@ def test_sampling_varies_with_the_temperature_and_repeats_itself(pair: Pair) -> 
     warm = pair.decoded(prompt, 0.8)
     assert warm == pair.decoded(prompt, 0.8)
     assert warm.tokens != pair.decoded(prompt).tokens
+
+
+@pytest.mark.parametrize("temperature", [5e-324, 1e-320, 1e-300, 1e-40, 1e-38, 1e-9, 9e-5])
+def test_temperatures_that_nothing_can_be_divided_by_are_greedy(pair: Pair, temperature: float) -> None:
+    prompt = pair.words.prompt("en", (), 1)
+    with warnings.catch_warnings(action="error"):
+        assert pair.decoded(prompt, temperature).tokens == pair.decoded(prompt).tokens
+
+
+@pytest.mark.parametrize("temperature", [1e-4, 1e-3])
+def test_the_smallest_that_are_sampled_are_numbers(pair: Pair, temperature: float) -> None:
+    assert numpy.isfinite(pair.decoded(pair.words.prompt("en", (), 1), temperature).avg_logprob)
 
 
 def test_cancel_is_asked_before_each_token(pair: Pair) -> None:

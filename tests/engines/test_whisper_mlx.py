@@ -122,6 +122,14 @@ def test_a_prompt_may_spell_a_special_token(engine: MlxSpeechToText) -> None:
 
 
 @needs_mlx
+def test_temperatures_that_nothing_can_be_divided_by_are_greedy(engine: MlxSpeechToText) -> None:
+    noise = numpy.random.default_rng(4).standard_normal(RATE) / 10
+    told = [transcribe(engine, noise, temperature=one, language="en") for one in (5e-324, 1e-40)]
+    assert [one.tokens for one in told[0][:-1]] == [one.tokens for one in told[1][:-1]], told
+    assert all(numpy.isfinite(one.avg_logprob) for one in told[0][:-1]), told
+
+
+@needs_mlx
 def test_no_audio_is_an_empty_transcript(engine: MlxSpeechToText) -> None:
     assert transcribe(engine, []) == [TranscriptEnd("en", 0.0)]
 

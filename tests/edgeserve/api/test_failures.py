@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from openai import OpenAI
 from support.server import Running, fake_pool, serving
 
 from edgeserve import errors
+from edgeserve.api import failures
 from edgeserve.api.failures import STATUS
 
 CLASSES = {
@@ -57,10 +59,48 @@ def test_every_error_has_its_class(served: tuple[Running, OpenAI], kind: type[er
     assert type(error) is (openai.InternalServerError if status >= 500 else CLASSES[status])
     assert (error.code, error.param) == (kind.code, "messages")
     expected = "authentication_error" if status == 401 else "server_error"
-    assert error.type == ("invalid_request_error" if status in (400, 403, 404, 408, 413, 415, 501) else expected)
+    assert error.type == ("invalid_request_error" if status in (400, 403, 404, 408, 413, 415) else expected)
     assert error.response.headers["retry-after"] == "3"
     assert error.request_id
 
 
 def test_every_error_has_a_status() -> None:
     assert {kind.code for kind in KINDS} | {errors.Cancelled.code} == set(STATUS)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        (
+            "/v1/chat/completions",
+            {"messages": [{"role": "user", "content": "a"}], "functions": [{"name": "f"}]},
+            "functions",
+        ),
+        (
+            "/v1/chat/completions",
+            {"messages": [{"role": "user", "content": "a"}], "function_call": "auto"},
+            "function_call",
+        ),
+        (
+            "/v1/chat/completions",
+            {"messages": [{"role": "user", "content": "a"}], "tools": [{"type": "web_search"}]},
+            "tools[0].type",
+        ),
+        ("/v1/completions", {"prompt": "a", "suffix": "b"}, "suffix"),
+    ],
+)
+def test_what_is_not_here_is_the_clients_mistake_and_not_tried_again(
+    served: tuple[Running, OpenAI], path: str, body: dict[str, Any], param: str
+) -> None:
+    answer = served[0].client.post(path, json=body)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
+    assert 501 not in STATUS.values()
+
+
+@pytest.mark.parametrize("text", ["x" * 10**6, "\ud800", "a\udfff" * 9999, "\x00\x1b"])
+def test_whatever_an_error_holds_it_can_be_written(text: str) -> None:
+    answer = failures.respond(errors.InvalidRequest(text, param=text))
+    assert len(answer.body) < 50_000
+    told = json.loads(bytes(answer.body))["error"]
+    assert told["message"][:1] in (text[:1], "\\")
+    assert len(told["param"]) <= len(told["message"])

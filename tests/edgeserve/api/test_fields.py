@@ -1,158 +1,145 @@
-"""JSON that costs more than it weighs."""
+"""The one reader of numbers and flags, for JSON and for text."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
-import time
-import tracemalloc
 from typing import Any
 
-import httpx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from support.server import Running, fake_pool, serving
 
-from edgeserve.api import fields
-from edgeserve.api.fields import AT_ONCE, MAX_DIGITS, MAX_VALUES, read_object
+from edgeserve.api.fields import SMALLEST, Fields, read_number, read_object
 from edgeserve.errors import InvalidRequest
 
-MB = 1 << 20
-MANY = MAX_VALUES + 2
-BOMBS = {
-    "numbers": b'{"a": [' + b"1," * MANY + b"1]}",
-    "lists": b'{"a": [' + b"[]," * MANY + b"[]]}",
-    "objects": b'{"a": [' + b"{}," * MANY + b"{}]}",
-    "strings": b'{"a": [' + b'"",' * MANY + b'""]}',
-    "keys": b"{" + b",".join(b'"%d":0' % number for number in range(MANY)) + b"}",
-    "one key": b"{" + b'"a":0,' * MANY + b'"a":0}',
-    "depth": b'{"a":' + b"[" * MANY,
-    "quotes": b'{"a":' + b'"",' * (3 * MANY),
-    "escapes": b'{"a": [' + rb'"\\\"",' * MANY + b'""]}',
-    "spread": b'{"a": [' + b"1 , " * MANY + b"1]}",
-}
+ANY = st.one_of(
+    st.floats(),
+    st.integers(),
+    st.integers(-(10**400), 10**400),
+    st.booleans(),
+    st.none(),
+    st.text(),
+    st.lists(st.integers()),
+)
+BOUNDS = st.tuples(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1)).map(sorted)
 
 
-@pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
-def test_a_bomb_is_refused_before_it_is_read(bomb: bytes) -> None:
-    tracemalloc.start()
-    try:
-        with pytest.raises(InvalidRequest, match="holds more than 131,072 values; send fewer at a time"):
-            read_object(bomb)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 16 * MB + 4 * len(bomb)
+@given(ANY, BOUNDS)
+def test_a_number_is_within_its_bounds_and_one_that_float32_knows(value: Any, bounds: list[int]) -> None:
+    low, high = bounds
+    for kind in ("number", "integer"):
+        try:
+            found = getattr(Fields({"x": value}), kind)("x", low, high)
+        except InvalidRequest as error:
+            told = error
+            assert told.param == "x"
+            assert len(told.message) < 200
+            continue
+        if value is None:
+            assert found is None
+        else:
+            assert not isinstance(value, bool)
+            assert low <= value <= high
+            assert found == 0 or abs(found) >= SMALLEST
+            assert found == value or abs(value) < SMALLEST or abs(value) > 2**53
 
 
-TEXTS = st.text('a,"\\[{:]}', max_size=9)
-VALUES = st.recursive(
-    st.none() | st.integers() | TEXTS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
-    max_leaves=20,
+@pytest.mark.parametrize("value", [10**5000, -(10**5000), 10**400], ids=["5000", "-5000", "400"])
+def test_a_number_that_python_does_not_write(value: int) -> None:
+    for written in (False, True):
+        fields = Fields({"x": value}, written=written)
+        with pytest.raises(InvalidRequest, match="must lie between 0 and 1, not "):
+            fields.number("x", 0, 1)
+        with pytest.raises(InvalidRequest, match="must lie between 0 and 1, not "):
+            fields.integer("x", 0, 1)
+        with pytest.raises(InvalidRequest, match="must be a string, not the number "):
+            fields.text("x")
+
+
+@given(st.one_of(st.floats(allow_nan=False, allow_infinity=False).map(repr), st.integers(-(2**62), 2**62).map(str)))
+def test_what_python_writes_is_read_back(text: str) -> None:
+    assert read_number(text) == json.loads(text)
+
+
+@given(st.text("0123456789+-.eE_ \nnaif１٣x½", max_size=80))
+def test_text_is_a_number_where_json_and_python_agree_or_nearly(text: str) -> None:
+    found = read_number(text)
+    if found is None:
+        return
+    assert text.isascii()
+    assert "_" not in text
+    assert found == (int(text) if isinstance(found, int) else float(text))
+    assert isinstance(found, int) is text.strip().lstrip("+-").isdigit()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nan",
+        "inf",
+        "-Infinity",
+        "1_0",
+        "１",
+        "٣",
+        "",
+        " ",
+        "1e",
+        ".",
+        "+",
+        "0x1",
+        "1 2",
+        "\u00a01",
+        "1\x00",
+        "9" * 65,
+        "½",
+    ],
+)
+def test_what_is_no_number_in_a_form(text: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"^temperature must be a number, not '") as caught:
+        Fields({"temperature": text}, written=True).number("temperature", 0, 1)
+    assert caught.value.param == "temperature"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("0.5", 0.5), (" 1\n", 1.0), ("1e-320", 0.0), ("1e-40", 0.0), ("-0", 0.0), ("+.5", 0.5), ("1.", 1.0)],
+)
+def test_numbers_in_a_form(text: str, value: float) -> None:
+    assert Fields({"x": text}, written=True).number("x", 0, 1) == value
+
+
+def test_a_form_may_say_more_than_a_float_holds() -> None:
+    assert Fields({"x": str(2**63 - 1)}, written=True).integer("x", 0, 2**63 - 1) == 2**63 - 1
+    for text in ("1e999", "-1e999", "9" * 64):
+        with pytest.raises(InvalidRequest, match="must lie between"):
+            Fields({"x": text}, written=True).number("x", -100, 100)
+
+
+@pytest.mark.parametrize(("value", "written", "flag"), [(True, False, True), ("true", True, True), ("0", True, False)])
+def test_flags(value: Any, written: bool, flag: bool) -> None:
+    assert Fields({"x": value}, written=written).flag("x") is flag
+
+
+@pytest.mark.parametrize(("value", "written"), [("true", False), (1, False), ("yes", True), ("True", True), ("", True)])
+def test_what_is_no_flag(value: Any, written: bool) -> None:
+    with pytest.raises(InvalidRequest, match="x must be true or false"):
+        Fields({"x": value}, written=written).flag("x")
+
+
+HALVES = st.text(st.sampled_from("a\ud800\udbff\udc00\udfff"), max_size=4)
+TREES = st.recursive(
+    HALVES, lambda one: st.lists(one, max_size=3) | st.dictionaries(HALVES, one, max_size=3), max_leaves=8
 )
 
 
-def count(value: Any) -> int:
-    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return 1 + sum(map(count, children))
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.dictionaries(TEXTS, VALUES, max_size=5), st.booleans())
-def test_only_values_are_counted_and_all_of_them(value: dict[str, Any], ascii_only: bool) -> None:
-    """However many commas its strings hold: as many values as allowed are read, and one more is refused."""
-    data = json.dumps(value, ensure_ascii=ascii_only).encode()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fields, "MAX_VALUES", 2 * count(value))
-        read_object(data)
-        patch.setattr(fields, "MAX_VALUES", count(value) - 2)
-        with pytest.raises(InvalidRequest, match="values; send fewer"):
-            read_object(data) if count(value) > 1 else read_object(BOMBS["depth"])
-
-
-def test_long_texts_full_of_punctuation_are_read() -> None:
-    text = ',[{:"\\' * 500_000
-    assert read_object(json.dumps({"prompt": text}).encode()).text("prompt") == text
-
-
-def test_pictures_of_megabytes_are_read() -> None:
-    body = {"messages": [{"content": "data:image/png;base64," + "A" * (3 * MB)} for _ in range(4)]}
-    assert read_object(json.dumps(body).encode()).has("messages")
-
-
-@pytest.mark.parametrize("digits", [MAX_DIGITS + 1, 4300, 100_000])
-def test_long_numbers_are_refused_at_once(digits: int) -> None:
-    data = b'{"a": [' + b",".join([b"9" * digits] * (4 * MB // digits)) + b"]}"
-    begun = time.perf_counter()
-    with pytest.raises(InvalidRequest, match=f"a number that is too long: {digits} digits; the limit is 400"):
-        read_object(data)
-    assert time.perf_counter() - begun < 1
-    assert read_object(b'{"a": -%s}' % (b"9" * 300)).raw("a") < 0
-
-
-def test_a_large_body_is_read_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    threads: list[bool] = []
-
-    def noted(data: bytes, name: str) -> Any:
-        threads.append(threading.current_thread() is threading.main_thread())
-        return read_object(data, name)
-
-    monkeypatch.setattr(fields, "read_object", noted)
-    for size in (10, AT_ONCE):
-        asyncio.run(fields.read_large(json.dumps({"a": "x" * size}).encode()))
-    assert threads == [True, False]
-
-
-@pytest.fixture(scope="module")
-def small() -> Any:
-    with serving(fake_pool(["llm", "asr"]), max_json_mb=1) as running:
-        yield running
-
-
-@pytest.mark.parametrize("path", ["/v1/chat", "/v1/chat/completions", "/v1/embeddings", "/memory/preload"])
-@pytest.mark.parametrize("declared", [True, False])
-def test_json_has_a_limit_of_its_own(small: Running, path: str, declared: bool) -> None:
-    body = b" " * MB + b"{}"
-    content: Any = body if declared else (body[at : at + 99_999] for at in range(0, len(body), 99_999))
-    answer = small.client.post(path, content=content)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
-    assert "the limit of this route is 1.0 MB" in answer.json()["error"]["message"]
-    assert "max_json_mb" in answer.json()["error"]["message"]
-
-
-def test_uploads_may_be_larger(small: Running) -> None:
-    upload = small.client.post("/v1/transcribe/file", files={"audio": bytes(3 * MB)})
-    assert upload.status_code == 415
-    payload = json.dumps({"prompt": "x" * MB + "x"})
-    answer = small.client.post("/v1/chat/completions", files={"payload": (None, payload), "a": b"1"})
-    assert (answer.status_code, answer.json()["error"]["param"]) == (413, "payload")
-
-
-@pytest.mark.parametrize("path", ["/v1/transcribe/stream", "/v1/transcribe/push"])
-def test_live_requests_are_small(small: Running, path: str) -> None:
-    answer = small.client.post(path, content=bytes(8 * MB))
-    assert answer.status_code == 413
-
-
-def test_somebody_else_is_served_meanwhile(small: Running) -> None:
-    """A body of half a million values used to hold the event loop for a second, and one of 31 MB for seven."""
-    stop = threading.Event()
-
-    def bomb() -> None:
-        with httpx.Client(base_url=small.url) as client:
-            while not stop.is_set():
-                assert client.post("/v1/chat", content=BOMBS["objects"]).status_code == 400
-
-    attackers = [threading.Thread(target=bomb) for _ in range(2)]
-    for one in attackers:
-        one.start()
+@given(st.dictionaries(HALVES, TREES, max_size=4))
+def test_what_is_read_can_be_written(tree: dict[str, Any]) -> None:
+    written = json.dumps(tree).encode()
     try:
-        for _ in range(20):
-            assert small.client.get("/v1/health", timeout=2).status_code == 200
-    finally:
-        stop.set()
-        for one in attackers:
-            one.join()
+        json.dumps(json.loads(written), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        with pytest.raises(InvalidRequest, match="half of a character") as caught:
+            read_object(written)
+        (caught.value.message + (caught.value.param or "")).encode()
+    else:
+        read_object(written)

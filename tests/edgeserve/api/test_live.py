@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
-from support.server import Running, fake_pool, serving, until
+from support.server import Running, build, fake_pool, serving, until
 from support.sound import silence, speech
 from support.sounds import FORMS, encoded, melody
 
@@ -194,3 +195,49 @@ def test_a_failing_engine_is_told_and_the_session_goes_on(live: Running) -> None
     assert error(answers[-1], 500)["code"] == "engine_failure"
     del engine.transcribe
     assert flush(live.client)["transcript"] == "1 2"
+
+
+def test_two_clients_that_name_no_session_do_not_hear_each_other() -> None:
+    async def run() -> None:
+        pool = fake_pool(["asr"])
+        app = build(pool)
+        await pool.start()
+
+        def client(address: str) -> httpx.AsyncClient:
+            transport = httpx.ASGITransport(app, client=(address, 1))
+            return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1/v1/transcribe")
+
+        async with client("192.0.2.7") as ada, client("192.0.2.8") as bob, client("::ffff:192.0.2.7") as also_ada:
+            assert (await ada.post("/push", content=speech(2))).json()["session"] == "default"
+            assert (await bob.post("/flush")).json()["transcript"] == ""
+            named = (await ada.post("/stream")).json()["session"]
+            for answer in (
+                await bob.post("/push", content=speech(1), headers={"X-Session-Id": named}),
+                await bob.post(f"/flush?session={named}"),
+                await bob.delete(f"/stream/{named}"),
+            ):
+                assert error(answer, 404)["param"] == "session"
+            assert (await also_ada.delete(f"/stream/{named}")).status_code == 200
+            assert (await also_ada.post("/flush")).json()["transcript"] == "1 2"
+        app.state.sessions.close()
+        await pool.stop()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("header", ["X-Forwarded-For", "X-Real-IP", "Forwarded"])
+def test_who_comes_through_a_proxy_names_the_session(live: Running, header: str) -> None:
+    client, through = live.client, {header: "192.0.2.9"}
+    push(client, speech(2))
+    for answer in (
+        client.post("/v1/transcribe/push", content=b"", headers=through),
+        client.post("/v1/transcribe/push", content=b"", headers=through | {"X-Session-Id": "default"}),
+        client.post("/v1/transcribe/flush", headers=through),
+        client.delete("/v1/transcribe/stream/default", headers=through),
+    ):
+        told = error(answer, 400)
+        assert (told["param"], told["message"].startswith("session is required behind a proxy")) == ("session", True)
+    named = client.post("/v1/transcribe/stream", headers=through).json()["session"]
+    client.post("/v1/transcribe/push", content=speech(1), headers=through | {"X-Session-Id": named})
+    assert client.post(f"/v1/transcribe/flush?session={named}", headers=through).json()["transcript"] == "1"
+    assert flush(client)["transcript"] == "1 2", "nobody becomes another by a header"

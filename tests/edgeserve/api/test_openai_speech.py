@@ -150,12 +150,14 @@ def test_what_the_engine_refuses_has_the_name_that_the_client_wrote(path: str, f
         assert answer.json()["error"]["param"] == field
 
 
-def test_a_codec_that_is_not_there_keeps_its_status(monkeypatch: pytest.MonkeyPatch, client: httpx.Client) -> None:
+def test_a_codec_that_is_not_there_is_told_of_by_its_field(
+    monkeypatch: pytest.MonkeyPatch, client: httpx.Client
+) -> None:
     """The first bytes are made before the headers go out."""
     missing = Form("audio/ogg", partial(Encoded, Codec("ogg", "nonesuch")))
     monkeypatch.setattr(openai_speech, "FORMS", {"opus": missing})
     answer = client.post("/v1/audio/speech", json={"input": "hello", "response_format": "opus"})
-    assert answer.status_code == 501
+    assert answer.status_code == 400
     assert answer.json()["error"]["param"] == "response_format"
 
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import re
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.sound import speech
 
 from edgeserve.errors import Busy, NotFound
 from edgeserve.live.ear import Options
-from edgeserve.live.sessions import DEFAULT, Sessions
+from edgeserve.live.sessions import DEFAULT, Client, Sessions
+
+ME = Client(address="192.0.2.7")
 
 
 class Clock:
@@ -29,15 +35,15 @@ def test_one_too_many_is_refused_with_numbers() -> None:
     async def run() -> None:
         clock = Clock()
         sessions = made(clock)
-        first = sessions.start(Options())
+        first = sessions.start(Options(), ME)
         clock.now += 20
-        sessions.start(Options())
+        sessions.start(Options(), ME)
         with pytest.raises(Busy, match=r"2 live transcriptions are open.*60 s.*live_sessions") as refused:
-            sessions.start(Options())
+            sessions.start(Options(), ME)
         assert refused.value.retry_after == 40
         sessions.end(first)
         sessions.end(first)
-        assert sessions.start(Options()).name != first.name
+        assert sessions.start(Options(), ME).name != first.name
         sessions.close()
         assert len(sessions) == 0
 
@@ -48,14 +54,14 @@ def test_idle_sessions_make_room_and_their_names_are_gone() -> None:
     async def run() -> None:
         clock = Clock()
         sessions = made(clock)
-        old = sessions.start(Options())
+        old = sessions.start(Options(), ME)
         clock.now += 59
-        with sessions.using(old.name) as used:
+        with sessions.using(old.name, ME) as used:
             clock.now += 500
             sessions.expire()
             assert not used.closed, "a session in use is not idle"
         clock.now += 60
-        with pytest.raises(NotFound, match="not used for 60 s"), sessions.using(old.name):
+        with pytest.raises(NotFound, match="not used for 60 s"), sessions.using(old.name, ME):
             pass
         assert old.closed
         sessions.close()
@@ -66,12 +72,12 @@ def test_idle_sessions_make_room_and_their_names_are_gone() -> None:
 def test_the_default_session_begins_with_its_first_use() -> None:
     async def run() -> None:
         sessions = made(Clock(), limit=1)
-        with sessions.using(DEFAULT) as one:
+        with sessions.using(DEFAULT, ME) as one:
             await one.push(speech(0.3))
-        with sessions.using(DEFAULT) as two:
+        with sessions.using(DEFAULT, ME) as two:
             assert two is one
         with pytest.raises(Busy):
-            sessions.start(Options())
+            sessions.start(Options(), ME)
         sessions.close()
 
     asyncio.run(run())
@@ -82,10 +88,52 @@ def test_sound_is_freed_though_nobody_asks() -> None:
         clock = Clock()
         sessions = made(clock, idle_seconds=0.01)
         ended = asyncio.Event()
-        sessions.start(Options()).on_news = ended.set
+        sessions.start(Options(), ME).on_news = ended.set
         clock.now += 1
         async with asyncio.timeout(5):
             await ended.wait()
         assert len(sessions) == 0
+
+    asyncio.run(run())
+
+
+CLIENTS = st.builds(Client, st.sampled_from(["", "a", "b"]), st.sampled_from(["loopback", "192.0.2.7", "192.0.2.8"]))
+
+
+@given(CLIENTS, CLIENTS)
+def test_the_session_without_a_name_is_its_clients_own(one: Client, other: Client) -> None:
+    async def run() -> None:
+        sessions = made(Clock())
+        with sessions.using(DEFAULT, one) as mine, sessions.using(DEFAULT, other) as theirs:
+            assert (mine is theirs) is (one == other)
+            sessions.end(theirs)
+            assert mine.closed is (one == other)
+        sessions.close()
+
+    asyncio.run(run())
+
+
+@given(CLIENTS, CLIENTS)
+def test_a_named_session_is_of_whoever_has_its_key_or_without_one_its_address(one: Client, other: Client) -> None:
+    async def run() -> None:
+        sessions = made(Clock())
+        session = sessions.start(Options(), one)
+        allowed = one.key == other.key and (bool(one.key) or one.address == other.address)
+        with pytest.raises(NotFound) if not allowed else contextlib.nullcontext(), sessions.using(session.name, other):
+            pass
+        with sessions.using(session.name, one) as same:
+            assert same is session
+        sessions.close()
+
+    asyncio.run(run())
+
+
+def test_names_cannot_be_guessed() -> None:
+    async def run() -> None:
+        sessions = made(Clock(), limit=64)
+        names = {sessions.start(Options(), ME).name for _ in range(64)}
+        assert len(names) == 64
+        assert all(re.fullmatch(r"live_[0-9a-f]{32}", name) for name in names)
+        sessions.close()
 
     asyncio.run(run())
