@@ -87,9 +87,12 @@ class HttpConnection(Bounded, H11Protocol):
         if not (self._awaits_head and self._has_part):  # a head's deadline counts from its first byte
             self._since = self.admitted.clock()
         if self._lingering is None:
-            before = self._held
+            cycle, before = self.cycle, self._held
             super().data_received(data)
-            self._weigh(len(data), self._held - before)
+            if self.cycle is cycle:
+                self._weigh(len(data), self._held - before)
+            else:
+                self._framing = 0.0  # another request has begun
         else:
             self.conn.receive_data(data)
             self._discard()

@@ -179,6 +179,17 @@ def test_after_an_early_answer_a_body_that_ends_leaves_the_connection(short: Run
             assert read_answer(link)[0] == 200
 
 
+def test_what_nobody_took_of_a_body_does_not_count_against_the_next(short: Running) -> None:
+    lost = b"POST /no/such HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 60000\r\n\r\n" + bytes(60000)
+    with dialled(short) as link:
+        for _ in range(20):
+            link.sendall(lost)
+            assert read_answer(link)[0] == 404
+            link.sendall(CHAT + b"Transfer-Encoding: chunked\r\n\r\n")
+            link.sendall(b"13\r\n" + HELLO + b"\r\n0\r\n\r\n")
+            assert read_answer(link)[0] == 200
+
+
 def test_requests_in_a_row_are_answered_in_their_order(usual: Running) -> None:
     with dialled(usual) as link:
         body = CHAT + b"Content-Length: %d\r\n\r\n" % len(HELLO) + HELLO
