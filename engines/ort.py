@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import gc
 import importlib
-import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
