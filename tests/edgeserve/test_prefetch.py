@@ -187,7 +187,7 @@ def test_nobody_without_the_key_starts_it() -> None:
 def send_head(running: Running, path: str) -> socket.socket:
     host, port = running.url.rstrip("/").removeprefix("http://").split(":")
     connection = socket.create_connection((host, int(port)), timeout=10)
-    connection.sendall(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n".encode())
+    connection.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n".encode())
     return connection
 
 

@@ -22,7 +22,7 @@ from edgeserve.connections import Connections, Patience
 from edgeserve.protocol import HttpConnection
 
 SHORT = Patience(head=0.4, write=0.4, linger=0.4)
-HEALTH = b"GET /v1/health HTTP/1.1\r\nHost: box\r\n\r\n"
+HEALTH = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 CHAT = b"POST /v1/chat HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 HELLO = b'{"prompt": "hello"}'
 
@@ -78,7 +78,7 @@ def test_a_body_that_does_not_come_is_answered_408(short: Running, framing: byte
     assert "body_timeout" in told["message"]
 
 
-SMUGGLED = b"0\r\n\r\nGET /openapi.json HTTP/1.1\r\nHost: box\r\n\r\n"
+SMUGGLED = b"0\r\n\r\nGET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @few

@@ -68,7 +68,7 @@ def test_openai_streams_tell_a_failure_and_end() -> None:
 def test_a_client_that_goes_away_while_it_sends_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "edgeserve.access"), serving(fake_pool(["llm"])) as running:
         with connected(running) as client:
-            client.sendall(b"POST /v1/chat HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+            client.sendall(b"POST /v1/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
         until(lambda: "POST /v1/chat 499" in caplog.text)
         assert "unforeseen" not in caplog.text
         assert running.client.post("/v1/chat", json={"prompt": "on"}).json() == {"text": "on"}
@@ -79,7 +79,7 @@ def test_a_reader_that_stops_reading_holds_neither_memory_nor_the_engine() -> No
     with serving(fake_pool(["tts"])) as running, connected(running) as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
         body = json.dumps({"input": "one. " * 3000, "response_format": "pcm"}).encode()
-        slow.sendall(b"POST /v1/audio/speech HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n")
+        slow.sendall(b"POST /v1/audio/speech HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
         slow.sendall(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
         gate = running.pool.gates["tts"]
         until(lambda: gate._loop.stuck)
@@ -99,7 +99,7 @@ def test_a_client_that_leaves_the_queue_frees_its_place() -> None:
         engine: Any = gate.engine
         engine._work = lambda: go.wait(10)
         body = b'{"prompt": "word"}'
-        head = b"POST /v1/chat HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        head = b"POST /v1/chat HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
         clients = [held.enter_context(connected(running)) for _ in range(2)]
         for number, client in enumerate(clients):
             client.sendall(head % len(body) + body)
