@@ -145,7 +145,7 @@ def test_numbers_in_forms(served: Running, place: tuple[str, str, str], text: st
 
 @pytest.mark.parametrize("place", JSON_FIELDS, ids=lambda place: f"{place[0]}-{place[2]}")
 def test_what_is_no_number_is_refused_by_name(served: Running, place: tuple[str, str, str]) -> None:
-    for written in ("true", "false", "[1]", '{"a": 1}', '"x"', "1e999", "-1e999", "1" + "0" * 400):
+    for written in ("true", "false", "[1]", '{"a": 1}', '"x"', "1e999", "-1e999", "1" + "0" * 380):
         answer = post(served, *place, written)
         if place[2] == "keep_alive" and written.strip("-").startswith("1"):
             assert answer.status_code == 200, "more than a year is a year"
