@@ -61,7 +61,7 @@ def test_what_is_visible_stays_as_it_is() -> None:
 
 
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Running, dict[str, io.StringIO]]]:
+def served() -> Iterator[tuple[Running, dict[str, io.StringIO]]]:
     streams = {"plain": io.StringIO(), "json": io.StringIO()}
     logger = logging.getLogger("edgeserve.access")
     handlers = []
@@ -71,9 +71,11 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Running, dict[str,
         handler.addFilter(lambda record: setattr(record, "request_id", "req") is None)
         handlers.append(handler)
         logger.addHandler(handler)
-    monkeypatch.setattr(logger, "level", logging.INFO)
+    level = logger.level
+    logger.setLevel(logging.INFO)  # by its setter, which forgets what the logger remembers of its levels
     with serving(fake_pool(["llm"])) as running:
         yield running, streams
+    logger.setLevel(level)
     for handler in handlers:
         logger.removeHandler(handler)
 

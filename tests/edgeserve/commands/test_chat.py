@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from benchmarks.mmproj import picture
 from support import fake_cli
 from support.commands import run, told, typist
 from support.gates import CountingGovernor
@@ -39,14 +39,14 @@ def test_an_empty_prompt_is_refused(settings: Path, capsys: pytest.CaptureFixtur
 
 
 def test_vision_answers_about_the_picture(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    head = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", 8, 8)
-    (settings / "a.png").write_bytes(head)
+    data = picture("red", 8)
+    (settings / "a.png").write_bytes(data)
     assert run("vision", "a.png", "what is this") == 0
-    assert capsys.readouterr().out == f"1 images of {len(head)} bytes: what is this\n"
+    assert capsys.readouterr().out == f"1 images of {len(data)} bytes: what is this\n"
 
 
 def test_vision_that_does_not_fit_ends_with_1(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (settings / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", 8, 8))
+    (settings / "a.png").write_bytes(picture("red", 8))
     refusing = CountingGovernor(refuse=DoesNotFit("71% of the memory; at most 70%"))
     assert run("vision", "a.png", governor=refusing) == 1
     assert capsys.readouterr() == ("", "[ERROR] 71% of the memory; at most 70%\n")
