@@ -99,7 +99,7 @@ def test_a_client_that_leaves_the_queue_frees_its_place() -> None:
         engine: Any = gate.engine
         engine._work = lambda: go.wait(10)
         body = b'{"prompt": "word"}'
-        head = b"POST /v1/chat HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        head = b"POST /v1/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
         clients = [held.enter_context(connected(running)) for _ in range(2)]
         for number, client in enumerate(clients):
             client.sendall(head % len(body) + body)
