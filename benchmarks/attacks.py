@@ -115,13 +115,14 @@ class Attackers:
         return await self.post(CHAT, {"messages": [{"role": "user", "content": "word " * 1_200_000}]})
 
     async def small_pieces(self) -> str:
-        body = b'{"messages": [' + b"[]," * 8_000_000 + b"[]]}"
+        body = b'{"messages": [' + b"[]," * 5_000_000 + b"[]]}"
         return await self.post(CHAT, body)
 
     async def stalled_upload(self) -> str:
         head = b"POST /v1/transcribe/file HTTP/1.1\r\nHost: localhost\r\nContent-Length: 30000000\r\n"
         async with self.connected() as (reader, writer):
-            writer.write(head + b"Content-Type: multipart/form-data; boundary=x\r\n\r\n--x\r\n" + bytes(1 << 20))
+            writer.write(head + b"Content-Type: multipart/form-data; boundary=x\r\n\r\n--x\r\nContent-Disposition: ")
+            writer.write(b'form-data; name="audio"; filename="a"\r\n\r\n' + bytes(1 << 20))
             return await status(reader)
 
     async def silent(self) -> str:

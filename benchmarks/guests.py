@@ -1,6 +1,6 @@
 """Eight well-behaved clients of one server: three chat, two listen to speech, two transcribe, one talks live.
 
-Each asks again as soon as its answer is whole. A refusal with Retry-After is counted and tried again, as client
+Each asks again some seconds after its answer is whole. A refusal with Retry-After is counted and tried again, as client
 libraries do.
 """
 
@@ -18,6 +18,8 @@ from typing import Any
 from benchmarks import live, streams
 
 KINDS: Mapping[str, int] = {"chat": 3, "speech": 2, "transcription": 2, "live": 1}
+PAUSES: Mapping[str, float] = {"chat": 6.0, "speech": 6.0, "transcription": 8.0, "live": 2.0}
+"""Seconds between two questions of one guest."""
 PARTS = {"first": "to the first part", "gap": "between two parts", "whole": "to the end"}
 TEXT = "The morning was bright and cold. Nobody had yet been out. The heron stood beside the water and waited. "
 PATIENCE = 120.0
@@ -67,6 +69,7 @@ class Guests:
             try:
                 async with asyncio.timeout(PATIENCE):
                     await ask(f"guest {number}, question {turn}", seen)
+                await asyncio.sleep(PAUSES[kind])
             except Refused as refused:
                 seen.refused[kind] += 1
                 await asyncio.sleep(refused.seconds)

@@ -32,6 +32,8 @@ SETTLE = 75.0
 RETURNED_MB = 30.0
 """What may be more than before: caches of the allocator, and what each engine keeps."""
 ALONE, ATTACKED = "alone", "attacked"
+DRAWN = {"chat": "gap", "speech": "first", "transcription": "whole", "live": "whole"}
+"""The part that each kind of guest waits for."""
 
 
 def measure(server: ServerProcess, seconds: float) -> tuple[dict[str, Seen], Record, Mapping[str, Mapping[str, int]]]:
@@ -111,7 +113,7 @@ def draw(seen: Mapping[str, Seen], record: Record) -> None:
     figure, (gaps, memory) = pyplot.subplots(2, 1, figsize=(8, 6.4), height_ratios=(3, 2))
     labels, places = [], []
     for number, kind in enumerate(guests.KINDS):
-        part = "gap" if seen[ALONE].times[kind, "gap"] else "whole"
+        part = DRAWN[kind]
         for shift, (name, colour) in enumerate(((ALONE, "#4878a8"), (ATTACKED, "#c0504d"))):
             values = sorted(seen[name].times[kind, part])
             gaps.boxplot(
@@ -122,7 +124,7 @@ def draw(seen: Mapping[str, Seen], record: Record) -> None:
         places.append(number * 3 + 0.5)
     gaps.set_yticks(places, labels)
     gaps.set_xscale("log")
-    gaps.set_xlabel("seconds (box: half of all; whiskers: 1% and 99%); blue alone, red while others attack")
+    gaps.set_xlabel("seconds: half of all, and 1% to 99%; blue alone, red while others attack")
     gaps.invert_yaxis()
     memory.plot([one.at for one in record.samples], [one.memory.pss for one in record.samples], color="#333333")
     for name, colour in ((ALONE, "#4878a8"), (ATTACKED, "#c0504d")):
@@ -141,7 +143,7 @@ def page(seen: Mapping[str, Seen], record: Record, answers: Mapping[str, Mapping
         [
             f"Eight guests of one server ({model}, whisper-tiny.en, hibari): three chat, two listen to speech, two "
             "transcribe, one talks live. They stay alone first, then as long beside attackers of every kind below, "
-            "on the same two cores.",
+            "on the same two cores. Guests pause between two questions, so that the box has time to spare.",
             report.table(header, guest_rows(seen)),
             report.table(["answers (refused and tried again)", "alone", "attacked"], count_rows(seen)),
             report.table(
