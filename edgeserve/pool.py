@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import cast
 
+from edgeserve.aside import Aside
 from edgeserve.engine import Job, ModelSpec, Prefetchable, Rung, SpeechToText, TextToSpeech
 from edgeserve.errors import NotConfigured, ShuttingDown
 from edgeserve.gate import Gate
@@ -43,6 +44,7 @@ class Pool:
         self._chains = chains
         self.gates: Mapping[Job, Gate] = MappingProxyType({gate.job: gate for gate in gates})
         self.governor = governor
+        self._moves = Aside("moves of engines", threads=2)
         self.deliveries = Deliveries()
         governor.count(lambda: self.deliveries.held)
         self.configured: Mapping[Job, ModelSpec] = MappingProxyType(
@@ -97,7 +99,7 @@ class Pool:
     async def evict(self, job: Job, to: Rung = Rung.COLD) -> bool:
         """Ask an engine down; False when a lease or its work holds it."""
         gate = self._gate(job)
-        return await asyncio.to_thread(self._evict, gate, to)
+        return await self._moves.run(self._evict, gate, to)
 
     def _evict(self, gate: Gate, to: Rung) -> bool:
         self.governor.step_down(gate, to, "requested")

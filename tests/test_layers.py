@@ -63,6 +63,7 @@ ARROWS: dict[str, set[str]] = {
     "edgeserve.audio": LEAVES | {"edgeserve.audio"},
     "edgeserve.work": LEAVES,
     "edgeserve.worker": set(),
+    "edgeserve.aside": LEAVES,
     "edgeserve.queue": {"edgeserve.work"},
     "edgeserve.loop": CONTRACT | {"edgeserve.work"},
     "edgeserve.mailbox": LEAVES | {"edgeserve.work"},
@@ -81,11 +82,11 @@ ARROWS: dict[str, set[str]] = {
     "edgeserve.monitor": CONTRACT | {"edgeserve.memory", "edgeserve.gate"},
     "edgeserve.pool": CONTRACT
     | {"edgeserve.memory", "edgeserve.gate", "edgeserve.lease", "edgeserve.mailbox", "edgeserve.monitor"}
-    | {"edgeserve.work", "edgeserve.prefetch"},
-    "edgeserve.live": LEAVES | {"edgeserve.live", "edgeserve.pool"},
+    | {"edgeserve.work", "edgeserve.prefetch", "edgeserve.aside"},
+    "edgeserve.live": LEAVES | {"edgeserve.live", "edgeserve.pool", "edgeserve.connections"},
     "edgeserve.api": CONTRACT
     | {"edgeserve", "edgeserve.api", "edgeserve.audio", "edgeserve.pool", "edgeserve.live", "edgeserve.logs"}
-    | {"edgeserve.lease", "edgeserve.mailbox", "edgeserve.connections"},
+    | {"edgeserve.lease", "edgeserve.mailbox", "edgeserve.connections", "edgeserve.aside"},
     "engines": CONTRACT | {"engines"},
 }
 """What each room may import of ours. Rooms that stand above all others (app, server, cli, doctor) are not listed."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -10,11 +9,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from edgeserve.api.fields import Fields, read_json
+from edgeserve.aside import Aside
 from edgeserve.engine import ALL_JOBS, Job
 from edgeserve.errors import Busy, NotFound
 from edgeserve.pool import Pool
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+READS = Aside("reports on memory", threads=1)
+"""One at a time: each holds the interpreter for some milliseconds, defragmenting for more."""
 
 
 def reading(name: str) -> Endpoint:
@@ -23,7 +25,7 @@ def reading(name: str) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         pool: Pool = request.app.state.pool
         report: Callable[[], Any] = getattr(pool.governor, name)
-        return JSONResponse(await asyncio.to_thread(report))
+        return JSONResponse(await READS.run(report))
 
     return endpoint
 
@@ -47,7 +49,7 @@ async def preload(request: Request) -> Response:
         jobs += [_named(pool, one) for one in fields.objects("models")]
     if not jobs:
         raise fields.error("engines", f"is required: a list of {', '.join(ALL_JOBS)}")
-    done = await pool.preload(jobs)
+    done = await pool.preload(dict.fromkeys(jobs))  # each once, however often it is named
     return JSONResponse({"results": {f"{job}:{pool.configured[job].name}": hot for job, hot in done.items()}})
 
 

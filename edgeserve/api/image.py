@@ -3,13 +3,13 @@ fail on them, or take more memory and time than their dimensions promise."""
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from types import ModuleType
 
 from edgeserve.api import bmp, gif, jpeg, png
 from edgeserve.api.image_file import Damaged
 from edgeserve.api.limits import Limits
+from edgeserve.aside import Aside
 from edgeserve.errors import InvalidRequest, TooLarge, UnsupportedMedia
 from edgeserve.messages import ImagePart
 
@@ -17,13 +17,14 @@ FORMS: dict[bytes, ModuleType] = {png.SIGNATURE: png, jpeg.SOI: jpeg, b"GIF": gi
 """By the first bytes of a file."""
 MEMORY = 8
 """Bytes a pixel that a picture of the most pixels may take while it is decoded: a PNG of 8-bit RGBA."""
+CHECKS = Aside("checks of pictures", threads=2)
 MAX_RATIO = 200
 """Of the longer side to the shorter: Qwen2-VL refuses more, and projectors for smaller pictures round a side to 0."""
 
 
 async def checked_image(data: bytes, limits: Limits, param: str = "image") -> ImagePart:
     """As ``check_image``, beside the event loop: inflating the largest takes half a second."""
-    return await asyncio.to_thread(check_image, data, limits, param)
+    return await CHECKS.run(check_image, data, limits, param)
 
 
 def check_image(data: bytes, limits: Limits, param: str = "image") -> ImagePart:
@@ -60,7 +61,7 @@ def _check_size(width: int, height: int, memory: float, limits: Limits, param: s
 
 async def from_data_url(url: str, limits: Limits, param: str) -> ImagePart:
     """The picture in it. Raises InvalidRequest, and what ``check_image`` does."""
-    return await asyncio.to_thread(_from_data_url, url, limits, param)
+    return await CHECKS.run(_from_data_url, url, limits, param)
 
 
 def _from_data_url(url: str, limits: Limits, param: str) -> ImagePart:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import json
 from typing import Any
@@ -15,9 +14,9 @@ from edgeserve.api.fields import Fields, read_json
 from edgeserve.api.limits import Limits
 from edgeserve.api.line import Call
 from edgeserve.api.pictures import Pictures
+from edgeserve.api.recording import checked_audio
 from edgeserve.api.speech import WavBody
 from edgeserve.api.uploads import read_upload
-from edgeserve.audio.clip import check_audio
 from edgeserve.errors import EdgeserveError
 from edgeserve.messages import (
     ChatRequest,
@@ -149,7 +148,7 @@ async def transcribe(request: Request) -> Call:
     form.fields.only(("language", "prompt", keep_alive.FIELD))
     seconds = keep_alive.read(form.fields)
     language = languages.choose(request.app.state.pool.languages(), form.fields.text("language"))
-    audio = await asyncio.to_thread(check_audio, form.file, _limits(request).max_audio_seconds)
+    audio = await checked_audio(form.file, _limits(request))
     wanted = TranscribeRequest(audio, language, form.fields.text("prompt"))
     return Call("asr", [wanted], transcripts.Native(), seconds)
 

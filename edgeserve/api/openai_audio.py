@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from starlette.requests import Request
 
 from edgeserve.api import keep_alive, languages, models, transcripts, uploads
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.line import Call
-from edgeserve.audio.clip import check_audio
+from edgeserve.api.recording import checked_audio
 from edgeserve.messages import TranscribeRequest
 from edgeserve.pool import Pool
 
@@ -39,7 +37,7 @@ async def _written_down(request: Request, known: set[str], *, translate: bool) -
     seconds = keep_alive.read(fields)
     limits: Limits = request.app.state.limits
     wanted = TranscribeRequest(
-        audio=await asyncio.to_thread(check_audio, form.file, limits.max_audio_seconds, "file"),
+        audio=await checked_audio(form.file, limits, "file"),
         language=language,
         prompt=fields.text("prompt"),
         temperature=fields.number("temperature", 0, 1) or 0.0,

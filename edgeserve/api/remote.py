@@ -7,6 +7,7 @@ address found is checked, and the connection goes to the very address that was c
 from __future__ import annotations
 
 import asyncio
+import functools
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable
@@ -14,21 +15,37 @@ from typing import TYPE_CHECKING
 
 from edgeserve.api.limits import Limits
 from edgeserve.api.special_addresses import Address, is_public
+from edgeserve.aside import Aside
 from edgeserve.errors import InvalidRequest
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
 
 PORTS = {"http": 80, "https": 443}
 REDIRECTS = 3
 HEADERS = {"User-Agent": "edgeserve", "Accept": "image/*", "Accept-Encoding": "identity", "Connection": "close"}
+LONGEST = 8 << 10
+"""Characters of an address."""
+LOOK_UPS = Aside("look-ups of names", threads=4)
+"""Whoever owns a name may have each look-up take as long as the system waits, half a minute and more."""
+CERTIFICATES = Aside("certificates", threads=1)
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 
 
 async def resolve(host: str, port: int) -> list[str]:
     """Its addresses as the system knows them. Raises OSError and UnicodeError."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    found = await LOOK_UPS.run(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(one[4][0]) for one in found))
+
+
+@functools.cache
+def certificates() -> ssl.SSLContext:
+    """Made once: reading all certificates takes tens of milliseconds."""
+    import httpx
+
+    return httpx.create_ssl_context(trust_env=False)
 
 
 class Remote:
@@ -55,12 +72,18 @@ class Remote:
         if not self._limits.remote_images:
             text = "this server fetches no addresses: send a data: URL, or set remote_images = true in models.toml"
             raise InvalidRequest(f"{param}: {text}", param=param)
+        if len(url) > LONGEST:
+            raise InvalidRequest(f"{param}: an address has at most {LONGEST} characters", param=param)
         import httpx
 
         seconds = self._limits.remote_seconds
+        trusted = await CERTIFICATES.run(certificates)
         self._deadline = self._deadline or asyncio.get_running_loop().time() + seconds
         try:
-            async with asyncio.timeout_at(self._deadline), httpx.AsyncHTTPTransport(trust_env=False) as transport:
+            async with (
+                asyncio.timeout_at(self._deadline),
+                httpx.AsyncHTTPTransport(verify=trusted, trust_env=False) as transport,
+            ):
                 return await self._follow(transport, self._checked(url))
         except TimeoutError:
             raise InvalidRequest(f"{param}: not fetched within {seconds:g} seconds", param=param) from None

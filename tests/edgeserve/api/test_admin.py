@@ -74,3 +74,12 @@ def test_the_context_that_there_is_is_told(monkeypatch: pytest.MonkeyPatch) -> N
         assert told() == {"llm": None, "asr": None}
         running.client.post("/memory/preload", json={"engines": ["llm", "asr"]}).raise_for_status()
         assert told() == {"llm": 2048, "asr": None}
+
+
+def test_an_engine_that_is_named_many_times_is_loaded_once(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, loads = running.pool.gates["asr"], []
+    load = gate.preload_in_turn
+    monkeypatch.setattr(gate, "preload_in_turn", lambda: loads.append(1) or load())
+    answer = running.client.post("/memory/preload", json={"models": [{"model_type": "asr"}] * 20_000})
+    assert answer.json() == {"results": {"asr:fake-asr": True}}
+    assert len(loads) == 1

@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
+import socket
 import ssl
 import subprocess
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import certifi
+import httpx
 import pytest
 from support.http_files import serving_files
 from support.pictures import smallest_gif
-from support.server import fake_pool, serving
+from support.server import fake_pool, serving, until
 
 from edgeserve.api.limits import Limits
-from edgeserve.api.remote import Remote
+from edgeserve.api.remote import Remote, certificates
 from edgeserve.errors import InvalidRequest, TooLarge
 
 BYTES = b"GIF89a" + bytes(range(200))
@@ -270,6 +274,7 @@ def test_an_encrypted_address_is_asked_by_name_at_the_address_checked(
             with pytest.raises(InvalidRequest, match="CERTIFICATE_VERIFY_FAILED"):
                 await Remote(limits, lambda size: None, resolve=once, public=bool).fetch(urls[0], "image_url")
             monkeypatch.setattr(certifi, "where", lambda: str(pem))
+            certificates.cache_clear()
             fetcher = Remote(limits, lambda size: None, resolve=once, public=bool)
             assert await fetcher.fetch(urls[0], "image_url") == BYTES
             with pytest.raises(InvalidRequest, match=r"not valid for .other\.test"):
@@ -306,3 +311,40 @@ def test_a_server_fetches_only_where_it_is_told_to() -> None:
             assert "the limit is 1 MB" in large.text
             files.data["/x.gif"] = b"<html>"
             assert running.client.post("/v1/chat/completions", json=asking).status_code == 415
+
+
+def test_names_that_nobody_resolves_delay_no_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever owns a domain may let its look-ups take half a minute each."""
+    ended, hanging, found = threading.Event(), [], socket.getaddrinfo
+
+    def look_up(host: Any, *rest: Any, **named: Any) -> Any:
+        if host == "slow.example":
+            hanging.append(host)
+            ended.wait(20)
+        return found(host, *rest, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    asked = {
+        "messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://slow.example/"}}]}]
+    }
+    with serving(fake_pool(), remote_images=True) as running, ThreadPoolExecutor(40) as threads:
+        try:
+            asking = [
+                threads.submit(httpx.post, f"{running.url}/v1/chat/completions", json=asked, timeout=30)
+                for _ in range(40)
+            ]
+            until(lambda: len(hanging) >= 4)
+            began = time.monotonic()
+            large = {"prompt": "word " * 20_000}
+            assert running.client.post("/v1/chat", json=large, timeout=10).status_code in (200, 400)
+            assert running.client.get("/memory/stats", timeout=10).status_code == 200
+            assert running.client.post("/v1/audio/speech", json={"input": "Hi."}, timeout=10).status_code == 200
+            assert time.monotonic() - began < 5
+        finally:
+            ended.set()
+        assert {one.result().status_code for one in asking} <= {400}
+
+
+def test_an_address_of_megabytes_is_refused_by_its_length() -> None:
+    with pytest.raises(InvalidRequest, match="at most 8192 characters"):
+        asyncio.run(Remote(OPEN, lambda size: None).fetch("http://" + "a" * 5_000_000, "image_url"))

@@ -1,0 +1,71 @@
+"""Threads for one kind of slow work: what waits there delays no other kind, and not the end of the process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, ParamSpec, TypeVar
+
+from edgeserve.errors import Busy
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Task = tuple[Future[Any], Callable[[], Any]]
+
+
+class Aside:
+    """At most ``threads`` of them, which end when nothing waits. Raises Busy where ``most`` pieces of work wait."""
+
+    def __init__(self, name: str, threads: int, most: int = 64) -> None:
+        self._name, self._threads, self._most = name, threads, most
+        self._lock = threading.Lock()
+        self._waiting: deque[Task] = deque()
+        self._running = 0
+
+    async def run(self, work: Callable[P, T], *values: P.args, **named: P.kwargs) -> T:
+        """What ``work`` returns or raises. Cancelled while it waits, it never begins; later, it ends unheard."""
+        call = functools.partial(contextvars.copy_context().run, work, *values, **named)
+        return await asyncio.wrap_future(self._put(call))
+
+    def _put(self, call: Callable[[], T]) -> Future[T]:
+        future: Future[T] = Future()
+        with self._lock:
+            if self._running < self._threads:
+                self._running += 1
+                # A daemon: a look-up that hangs must not hold the process back as it ends.
+                threading.Thread(
+                    target=self._work, args=[(future, call)], name=f"edgeserve {self._name}", daemon=True
+                ).start()
+                return future
+            self._waiting = deque(one for one in self._waiting if not one[0].cancelled())
+            if len(self._waiting) >= self._most:
+                text = f"{len(self._waiting)} requests wait for {self._name}, which is the limit; try again soon"
+                raise Busy(text, retry_after=2)
+            self._waiting.append((future, call))
+        return future
+
+    def _next(self) -> Task | None:
+        with self._lock:
+            if self._waiting:
+                return self._waiting.popleft()
+            self._running -= 1
+            return None
+
+    def _work(self, task: Task | None) -> None:
+        while task is not None:
+            _do(*task)
+            task = None  # a thread that waits for the lock keeps no body
+            task = self._next()
+
+
+def _do(future: Future[Any], call: Callable[[], Any]) -> None:
+    if future.set_running_or_notify_cancel():
+        try:
+            future.set_result(call())
+        except BaseException as error:  # the one who asked gets it
+            future.set_exception(error)
