@@ -47,7 +47,7 @@ async def read_bytes(request: Request, limit: int, hint: str) -> bytes:
     """The body, of at most ``limit`` bytes. Raises TooLarge; ``hint`` says what to do."""
     declared = request.headers.get("content-length", "0")
     size = int(declared) if declared.isdecimal() else 0
-    parts = []
+    data = bytearray()  # a list of the parts would take twenty times as much where each holds two bytes
     if size <= limit:
         size = 0
         async with contextlib.aclosing(request.stream()) as stream:
@@ -55,12 +55,12 @@ async def read_bytes(request: Request, limit: int, hint: str) -> bytes:
                 size += len(part)
                 if size > limit:
                     break
-                parts.append(part)
+                data += part
     if size > limit:
         raise TooLarge(
             f"the body has at least {size / MB:.1f} MB; the limit of this route is {limit / MB:.1f} MB: {hint}"
         )
-    return b"".join(parts)
+    return bytes(data)
 
 
 async def read_large(data: bytes, name: str = "the body") -> Fields:
@@ -80,7 +80,7 @@ def check_media(request: Request) -> None:
 
 def read_object(data: bytes, name: str = "the body") -> Fields:
     """Raises InvalidRequest, calling the data by this name."""
-    _check_size(data, name)
+    check_size(data, name)
     try:
         value = json.loads(data.decode("utf-8"), parse_constant=_no_constant, parse_int=_integer)
     except UnicodeDecodeError:
@@ -102,13 +102,13 @@ def read_object(data: bytes, name: str = "the body") -> Fields:
     return Fields(value)
 
 
-def _check_size(data: bytes, name: str) -> None:
+def check_size(data: bytes, name: str, param: str | None = None) -> None:
     """Count values before any is made: each takes 16 to 230 bytes of memory, and may take two of the text."""
     if _marks(data) <= MAX_VALUES:
         return
     plain = data.replace(rb"\\", b"").replace(rb"\"", b"")  # every quote that is left begins or ends a string
     if plain.count(b'"') > 4 * MAX_VALUES or _marks(b"".join(plain.split(b'"')[::2])) > MAX_VALUES:
-        raise InvalidRequest(f"{name} holds more than {MAX_VALUES:,} values; send fewer at a time")
+        raise InvalidRequest(f"{name} holds more than {MAX_VALUES:,} values; send fewer at a time", param=param)
 
 
 def _marks(data: bytes) -> int:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
 from edgeserve import strict_json
-from edgeserve.api.fields import Fields
+from edgeserve.api.fields import Fields, check_size
 from edgeserve.errors import NotSupported
 from edgeserve.messages import Message, Tool, ToolCall, ToolChoice
 
@@ -141,6 +142,7 @@ def _call(fields: Fields) -> ToolCall:
     function.only({"name", "arguments"})
     text = function.text("arguments") or "{}"
     try:
+        check_size(text.encode(), function.full("arguments"), function.full("arguments"))
         arguments = strict_json.loads(text)
     except ValueError as error:
         raise function.error("arguments", f"must be the text of a JSON object: {_short(error)}") from None
@@ -155,7 +157,7 @@ def _short(error: ValueError) -> str:
     return str(error)
 
 
-def check_results(fields: Fields, messages: tuple[Message, ...]) -> None:
+def check_results(fields: Fields, messages: Sequence[Message]) -> None:
     """Every result must answer a call made before it. Raises InvalidRequest."""
     known: set[str] = set()
     for index, message in enumerate(messages):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from starlette.requests import Request
+from support.turns import longest_turn
 
 from edgeserve.api.conversation import read_messages
 from edgeserve.api.fields import Fields
@@ -104,3 +106,31 @@ def test_so_it_is_in_tools_and_their_choice(body: dict[str, Any], param: str) ->
     with pytest.raises(InvalidRequest) as caught:
         read_choice(fields, read_tools(fields) or (Tool("f"),))
     assert caught.value.param == param
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    ['{"a":[' + "[]," * 200_000 + "[]]}", '{"a":[' + "1," * 200_000 + "1]}", "{" + '"a":{},' * 200_000 + '"a":1}'],
+)
+def test_arguments_of_many_values_are_refused_before_they_are_read(pictures: Pictures, bomb: str) -> None:
+    """Commas within a string are no values of the body: those of its arguments are counted where they are read."""
+    call = {**CALL, "function": {"name": "f", "arguments": bomb}}
+    with pytest.raises(InvalidRequest, match="more than 131,072 values") as refused:
+        read(pictures, {"role": "assistant", "tool_calls": [call]})
+    assert refused.value.param == "messages[0].tool_calls[0].function.arguments"
+
+
+MANY = 30_000
+LARGE = {"name": "f", "arguments": json.dumps({"a": "x" * MANY})}
+SAID = {
+    "messages": [{"role": "user", "content": "x"}] * MANY,
+    "parts": [{"role": "user", "content": [{"type": "text", "text": "x"}] * MANY}],
+    "calls": [{"role": "assistant", "tool_calls": [CALL] * (MANY // 3)}],
+    "arguments": [{"role": "assistant", "tool_calls": [{**CALL, "function": LARGE}]}] * 100,
+}
+
+
+@pytest.mark.parametrize("said", SAID.values(), ids=SAID)
+def test_a_long_conversation_is_read_beside_the_event_loop(pictures: Pictures, said: list[dict[str, Any]]) -> None:
+    work = read_messages(Fields({"messages": said}), Limits(), pictures)
+    assert asyncio.run(longest_turn(work)) < 0.02

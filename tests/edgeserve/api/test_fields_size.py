@@ -13,6 +13,7 @@ import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from starlette.requests import Request
 from support.server import Running, fake_pool, serving
 
 from edgeserve.api import fields
@@ -156,3 +157,22 @@ def test_somebody_else_is_served_meanwhile(small: Running) -> None:
         stop.set()
         for one in attackers:
             one.join()
+
+
+def test_a_body_of_many_parts_takes_no_more_than_its_size() -> None:
+    count = 100_000
+    sent = iter(range(count))
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"ab", "more_body": next(sent) < count - 1}
+
+    async def read() -> bytes:
+        scope = {"type": "http", "method": "POST", "headers": []}
+        return await fields.read_bytes(Request(scope, receive), MB, "")
+
+    tracemalloc.start()
+    try:
+        assert len(asyncio.run(read())) == 2 * count
+        assert tracemalloc.get_traced_memory()[1] < 10 * count, "each part was kept as an object"
+    finally:
+        tracemalloc.stop()
