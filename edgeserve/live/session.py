@@ -8,14 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from edgeserve.errors import Busy, NotFound, TooLarge
 from edgeserve.live.agreement import Agreement
 from edgeserve.live.ear import Ear, Options
-from edgeserve.live.window import LEAD_SECONDS, MAX_PUSH_BYTES, MAX_PUSH_SECONDS, MAX_SECONDS, Window, check
-from edgeserve.messages import Pcm, TranscribeRequest
+from edgeserve.live.window import (
+    LEAD_SECONDS,
+    MAX_PUSH_BYTES,
+    MAX_PUSH_SECONDS,
+    MAX_SECONDS,
+    SAMPLE_BYTES,
+    Window,
+    check,
+    check_samples,
+)
+from edgeserve.messages import INPUT_SAMPLE_RATE, Pcm, TranscribeRequest
 
 STEP_SECONDS, LONGEST_STEP_SECONDS = 1.0, 5.0
 """New sound that makes another hypothesis worth while: the first of an utterance, or where the engine is quick enough;
@@ -31,6 +40,8 @@ PAUSE_SECONDS = 0.8
 """Without speech: the end of an utterance. What is not confirmed becomes final. Not longer than a step."""
 SENTENCE_SECONDS, ANYWHERE_SECONDS, LONGEST_SECONDS = 8.0, 15.0, MAX_SECONDS - MAX_PUSH_SECONDS
 """Windows longer than these are cut behind a confirmed sentence, behind any confirmed word, and without regard."""
+PIECE_BYTES = INPUT_SAMPLE_RATE // 2 * SAMPLE_BYTES
+"""Bytes of a push that are looked at before others have their turn: 2 ms of work."""
 PROMPT_CHARS = 200
 PATIENCE_SECONDS = 10.0
 """How long a push waits for room: a WebSocket that is not read meanwhile answers no pings, and is cut after 20 s."""
@@ -45,6 +56,10 @@ class Step:
     is_final: bool
     transcript: str
     partial: str
+
+
+def _pieces(data: bytes) -> Iterator[bytes]:
+    return (data[start : start + PIECE_BYTES] for start in range(0, len(data), PIECE_BYTES))
 
 
 class Session:
@@ -71,7 +86,7 @@ class Session:
         self._told = self._settled = 0
         self._ended = False
         self._task: asyncio.Task[None] | None = None
-        self._hearing = asyncio.Lock()
+        self._hearing, self._taking = asyncio.Lock(), asyncio.Lock()
 
     @property
     def duration(self) -> float:
@@ -90,19 +105,31 @@ class Session:
         listening raised; the data has not been taken in then.
         """
         check(data)
+        for piece in _pieces(data):
+            check_samples(piece)
+            await asyncio.sleep(0)
         if self.duration + len(data) / MAX_PUSH_BYTES * MAX_PUSH_SECONDS > self._max_seconds:
             text = f"the session is {self.duration:.0f} s long; the limit is {self._max_seconds:.0f} s"
             raise TooLarge(f"{text}: flush it and start another, or raise max_audio_seconds in models.toml")
         self._raise_failure()
-        while len(data) > self._window.room:
-            done, _ = await asyncio.wait([self._listening()], timeout=patience)
-            self._raise_failure()
-            if not done:
-                text = f"{self._window.seconds:.0f} s of sound wait to be heard, and the engine is behind; this was not"
-                raise Busy(f"{text} taken in: send it again, slower, or fewer sessions at once", retry_after=2)
-        self._window.append(data)
+        async with self._taking:
+            while len(data) > self._window.room:
+                done, _ = await asyncio.wait([self._listening()], timeout=patience)
+                self._raise_failure()
+                if not done:
+                    text = f"{self._window.seconds:.0f} s of sound wait to be heard, and the engine is behind; this was"
+                    raise Busy(f"{text} not taken in: send it again, slower, or fewer sessions at once", retry_after=2)
+            await self._take(data)
         if self._is_due():
             self._listening()
+
+    async def _take(self, data: bytes) -> None:
+        """Append the sound in pieces of a few milliseconds' work. Raises NotFound where the session ends meanwhile."""
+        for piece in _pieces(data):
+            self._window.append(piece)
+            await asyncio.sleep(0)
+            if self.closed:
+                raise NotFound("the session has ended")
 
     def step(self) -> Step:
         """What became certain since the last step. Raises what listening raised, once."""

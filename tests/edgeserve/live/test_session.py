@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from support.sound import SECOND, silence, speech
+from support.turns import longest_turn
 
 from edgeserve.errors import Busy, EngineFailure, InvalidRequest, NotFound, TooLarge
 from edgeserve.live.ear import Options, Question
@@ -322,5 +323,40 @@ def test_limits_and_ends() -> None:
         for gone in (one.push(speech(0.5)), one.flush()):
             with pytest.raises(NotFound):
                 await gone
+
+    asyncio.run(run())
+
+
+def test_a_large_push_leaves_the_event_loop_to_others() -> None:
+    async def run() -> None:
+        one = session(FakeEar())
+        assert await longest_turn(one.push(speech(10))) < 0.01
+        assert one.duration == 10
+
+    asyncio.run(run())
+
+
+def test_pushes_at_once_are_not_mixed() -> None:
+    async def run() -> None:
+        ear = FakeEar()
+        one = session(ear)
+        await asyncio.gather(one.push(speech(3, 0.2)), one.push(speech(3, 0.4)), one.push(speech(3, 0.6)))
+        await one.flush()
+        sound = memoryview(b"".join(ear.requests[-1].audio.pieces())).cast("f").tolist()
+        loudest = [round(max(sound[at : at + 8000]), 1) for at in range(0, 9 * 16000, 8000)]
+        assert loudest == [0.2] * 6 + [0.4] * 6 + [0.6] * 6
+
+    asyncio.run(run())
+
+
+def test_a_session_that_ends_while_sound_is_taken_in_says_so() -> None:
+    async def run() -> None:
+        one = session(FakeEar())
+        pushing = asyncio.create_task(one.push(speech(10)))
+        for _ in range(25):
+            await asyncio.sleep(0)
+        one.close()
+        with pytest.raises(NotFound):
+            await pushing
 
     asyncio.run(run())

@@ -9,7 +9,7 @@ import random
 import pytest
 
 from edgeserve.errors import InvalidRequest, TooLarge, UnsupportedMedia
-from edgeserve.live.window import MAX_PUSH_BYTES, Window, check
+from edgeserve.live.window import MAX_PUSH_BYTES, Window, check, check_samples
 
 DICE = random.Random(5)
 
@@ -77,9 +77,14 @@ def test_dropping_forgets_what_lies_before() -> None:
 )
 def test_what_is_not_samples_is_refused(data: bytes, kind: type[InvalidRequest], text: str) -> None:
     with pytest.raises(kind, match=text):
-        check(data)
+        checked(data)
 
 
 def test_samples_are_taken() -> None:
-    check(b"")
-    check(noise(1, 0.3))
+    checked(b"")
+    checked(noise(1, 0.3))
+
+
+def checked(data: bytes) -> None:
+    check(data)
+    check_samples(data)
