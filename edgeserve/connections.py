@@ -23,6 +23,8 @@ RESERVED = 192
 ACCEPTED_AT_ONCE = 16
 """Connections accepted in one turn of the event loop. They are counted, and surplus ones closed, in the next turn."""
 LOOK_SECONDS = 1.0
+LOOPBACK = "loopback"
+"""All addresses of this machine's own, of which any program on it may take any."""
 NETWORK = 64
 """Bits of an IPv6 address that one client holds all of (RFC 6177)."""
 
@@ -128,15 +130,16 @@ class Connections:
 
 
 def client_of(peer: str) -> str:
-    """The client that an address stands for. An IPv6 client has a whole network to itself."""
+    """The client that an address stands for. An IPv6 client has a whole network to itself, this machine 127.0.0.0/8."""
     try:
         address = ipaddress.ip_address(peer.partition("%")[0])
     except ValueError:
         return peer
+    address = getattr(address, "ipv4_mapped", None) or address
+    if address.is_loopback:
+        return LOOPBACK
     if isinstance(address, ipaddress.IPv4Address):
         return str(address)
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
     return str(ipaddress.ip_network((address, NETWORK), strict=False))
 
 

@@ -1,4 +1,4 @@
-"""All live sessions: so many at most, each its client's own; those that nobody uses any more end by themselves."""
+"""All live sessions: so many at most, half of them for one client; those that nobody uses end by themselves."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from edgeserve.connections import client_of
 from edgeserve.errors import Busy, NotFound
 from edgeserve.live.ear import Ear, Options
 from edgeserve.live.session import Session
@@ -36,7 +37,8 @@ class Client:
 class Sessions:
     """Belongs to the event loop. Clock in seconds.
 
-    A session is found under its name and by its owner only; the one without a name by the same client only.
+    A session is found under its name and by its owner only; the one without a name by the same client only. At most
+    ``limit`` are open, and half of them from one address.
     """
 
     def __init__(
@@ -50,30 +52,36 @@ class Sessions:
     ) -> None:
         self.idle_seconds = idle_seconds
         self._ear = ear
-        self._limit = limit
+        self._limit, self._share = limit, max(1, limit // 2)
         self._max_seconds = max_seconds
         self._clock = clock
         self._open: dict[tuple[str, Client], Session] = {}
+        self._clients: dict[Session, Client] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._open)
 
     def start(self, options: Options, client: Client, name: str = "") -> Session:
-        """Raises Busy when all places are taken."""
+        """Raises Busy when all places are taken, or all that one client may take."""
         self.expire()
-        if len(self._open) >= self._limit:
-            text = (
-                f"{len(self._open)} live transcriptions are open, which is the limit: flush or delete one, wait for one"
-            )
-            text += f" to end after {self.idle_seconds:g} s without use, or raise live_sessions in models.toml"
-            raise Busy(text, retry_after=max(1.0, self._next_end()))
+        here = client_of(client.address)
+        own = sum(client_of(owner.address) == here for owner in self._clients.values())
+        if own >= self._share or len(self._open) >= self._limit:
+            raise self._full(own)
         name = name or f"live_{secrets.token_hex(16)}"
         session = Session(name, self._ear, options, self._max_seconds, self._speakers)
         session.last_used = self._clock()
         self._open[_place(name, client)] = session
+        self._clients[session] = client
         self._watch()
         return session
+
+    def _full(self, own: int) -> Busy:
+        whose, most = ("of yours ", "the limit for one client") if own >= self._share else ("", "the limit")
+        text = f"{own if whose else len(self._open)} live transcriptions {whose}are open, which is {most}: flush or"
+        text += f" delete one, wait for one to end after {self.idle_seconds:g} s without use, or raise live_sessions in"
+        return Busy(f"{text} models.toml", retry_after=max(1.0, self._next_end()))
 
     @contextlib.contextmanager
     def using(self, name: str, client: Client) -> Iterator[Session]:
@@ -100,6 +108,7 @@ class Sessions:
     def end(self, session: Session) -> None:
         """Idempotent."""
         self._open = {place: one for place, one in self._open.items() if one is not session}
+        self._clients.pop(session, None)
         session.close()
 
     def expire(self) -> None:

@@ -113,7 +113,10 @@ def test_all_are_looked_at() -> None:
 @pytest.mark.parametrize(
     ("peer", "client"),
     [
-        ("127.0.0.1", "127.0.0.1"),
+        ("127.0.0.1", "loopback"),
+        ("127.44.0.9", "loopback"),  # a program on this machine has 16 million addresses
+        ("::1", "loopback"),
+        ("::ffff:127.0.0.2", "loopback"),
         ("::ffff:10.1.2.3", "10.1.2.3"),
         ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"),
         ("2001:db8:1:2:ffff::", "2001:db8:1:2::/64"),

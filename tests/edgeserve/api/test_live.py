@@ -21,7 +21,7 @@ def error(answer: httpx.Response, status: int) -> Any:
 
 @pytest.fixture
 def live() -> Iterator[Running]:
-    with serving(fake_pool(["asr"]), live_sessions=8) as running:
+    with serving(fake_pool(["asr"]), live_sessions=16) as running:
         yield running
 
 
@@ -102,7 +102,7 @@ def test_eight_at_once_do_not_mix(live: Running) -> None:
 def test_one_too_many_is_busy_and_a_deleted_one_makes_room(live: Running) -> None:
     names = [begin(live.client) for _ in range(8)]
     refused = live.client.post("/v1/transcribe/stream")
-    assert "8 live transcriptions are open" in error(refused, 503)["message"]
+    assert "8 live transcriptions of yours are open" in error(refused, 503)["message"]
     assert 1 <= int(refused.headers["retry-after"]) <= 60
     assert error(live.client.post("/v1/transcribe/push", content=speech(1)), 503)["code"] == "queue_full"
     assert live.client.delete(f"/v1/transcribe/stream/{names[0]}").json() == {"session": names[0], "status": "deleted"}

@@ -22,7 +22,7 @@ PATH = "/v1/transcribe/live"
 
 @pytest.fixture
 def live() -> Iterator[Running]:
-    with serving(fake_pool(["asr"]), live_sessions=2) as running:
+    with serving(fake_pool(["asr"]), live_sessions=4) as running:
         yield running
 
 
@@ -193,7 +193,7 @@ def test_refusals_are_http_answers(live: Running) -> None:
         assert len(other.app.state.sessions) == 1
     with dial(live), dial(live):
         status, told_ = refused(live)
-        assert (status, "2 live transcriptions are open" in told_["message"]) == (503, True)
+        assert (status, "2 live transcriptions of yours are open" in told_["message"]) == (503, True)
     with serving(fake_pool(["llm"])) as other:
         assert refused(other)[1]["code"] == "engine_not_configured"
 

@@ -17,6 +17,7 @@ from edgeserve.live.ear import Options
 from edgeserve.live.sessions import DEFAULT, Client, Sessions
 
 ME = Client(address="192.0.2.7")
+OTHER = Client(address="192.0.2.8")
 
 
 class Clock:
@@ -37,15 +38,44 @@ def test_one_too_many_is_refused_with_numbers() -> None:
         sessions = made(clock)
         first = sessions.start(Options(), ME)
         clock.now += 20
-        sessions.start(Options(), ME)
+        sessions.start(Options(), OTHER)
         with pytest.raises(Busy, match=r"2 live transcriptions are open.*60 s.*live_sessions") as refused:
-            sessions.start(Options(), ME)
+            sessions.start(Options(), Client(address="192.0.2.9"))
         assert refused.value.retry_after == 40
         sessions.end(first)
         sessions.end(first)
         assert sessions.start(Options(), ME).name != first.name
         sessions.close()
         assert len(sessions) == 0
+
+    asyncio.run(run())
+
+
+ADDRESSES = st.one_of(
+    st.just(["192.0.2.7"]),
+    st.just(["2001:db8:1:2::1", "2001:db8:1:2::2", "2001:db8:1:2:ffff::"]),
+    st.just(["192.0.2.7", "::ffff:192.0.2.7"]),
+    st.just(["loopback"]),
+)
+
+
+@given(ADDRESSES, st.integers(2, 20), st.lists(st.booleans(), min_size=1, max_size=4))
+def test_one_client_leaves_half_of_the_places_to_others(addresses: list[str], limit: int, keys: list[bool]) -> None:
+    """However it spells its address, and with a key or without."""
+
+    async def run() -> None:
+        sessions = made(Clock(), limit=limit)
+        greedy = [Client("k" * key, address) for key in keys for address in addresses]
+        for number in range(limit // 2):
+            taken = sessions.start(Options(), greedy[number % len(greedy)])
+        with pytest.raises(Busy, match=rf"{limit // 2} live transcriptions of yours are open.*one client"):
+            sessions.start(Options(), greedy[-1])
+        with pytest.raises(Busy), sessions.using(DEFAULT, greedy[0]):
+            pass
+        assert sessions.start(Options(), OTHER)
+        sessions.end(taken)
+        assert sessions.start(Options(), greedy[0])
+        sessions.close()
 
     asyncio.run(run())
 
@@ -103,7 +133,7 @@ CLIENTS = st.builds(Client, st.sampled_from(["", "a", "b"]), st.sampled_from(["l
 @given(CLIENTS, CLIENTS)
 def test_the_session_without_a_name_is_its_clients_own(one: Client, other: Client) -> None:
     async def run() -> None:
-        sessions = made(Clock())
+        sessions = made(Clock(), limit=4)
         with sessions.using(DEFAULT, one) as mine, sessions.using(DEFAULT, other) as theirs:
             assert (mine is theirs) is (one == other)
             sessions.end(theirs)
@@ -130,7 +160,7 @@ def test_a_named_session_is_of_whoever_has_its_key_or_without_one_its_address(on
 
 def test_names_cannot_be_guessed() -> None:
     async def run() -> None:
-        sessions = made(Clock(), limit=64)
+        sessions = made(Clock(), limit=128)
         names = {sessions.start(Options(), ME).name for _ in range(64)}
         assert len(names) == 64
         assert all(re.fullmatch(r"live_[0-9a-f]{32}", name) for name in names)
