@@ -25,8 +25,14 @@ CONTROL = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb]"
 )
 """Control characters, those of line and paragraph, of direction and of no width, and halves of a pair."""
+LONGEST = 4096
+"""Characters of a line: a path may have 16,000 of them, and a field megabytes."""
 CONTINUED = "  | "
 """Before each further line of a traceback, so that none looks like a record of its own."""
+
+
+def shortened(text: str, longest: int = LONGEST) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def escaped(text: str) -> str:
@@ -41,11 +47,11 @@ class PlainFormatter(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)-7s %(name)s [%(request_id)s] %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
-        return escaped(super().formatMessage(record))
+        return escaped(shortened(super().formatMessage(record)))
 
     def formatException(self, ei: Any) -> str:  # noqa: N802
         lines = super().formatException(ei).split("\n")
-        return "\n".join(CONTINUED + escaped(line) for line in lines)
+        return "\n".join(CONTINUED + escaped(shortened(line)) for line in lines)
 
 
 class JsonFormatter(logging.Formatter):
@@ -55,7 +61,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "request_id": getattr(record, "request_id", "-"),
-            "message": record.getMessage(),
+            "message": shortened(record.getMessage()),
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)

@@ -87,6 +87,8 @@ class SocketConnection(Bounded, WebSocketsSansIOProtocol):
 
     async def send(self, message: Any) -> None:
         await super().send(message)
+        if self.initial_response is not None and self.close_sent:
+            self.handshake_complete = True  # refused; Uvicorn would log an error, as if nothing had been answered
         if message["type"] == "websocket.accept" and not self.handshake_complete:
             self.handshake_complete = self.disconnected = (
                 True  # it left; Uvicorn would take the next message for a mistake of ours

@@ -21,6 +21,8 @@ log = logging.getLogger("edgeserve.access")
 HEADER = "X-Request-Id"
 BEGINNINGS = ("http.response.start", "websocket.accept", "websocket.http.response.start")
 ACCEPTED = 101
+PATH_CHARS = 200
+"""Of a path in the log: a flood of requests must not write a flood of text."""
 SANE = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
 
@@ -34,7 +36,7 @@ class RequestId:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        method = scope.get("method", "WebSocket")
+        method, path = scope.get("method", "WebSocket"), logs.shortened(scope["path"], PATH_CHARS)
         given = dict(scope["headers"]).get(HEADER.lower().encode(), b"")
         name = given.decode() if SANE.fullmatch(given) else f"req_{secrets.token_hex(8)}"
         token = logs.request_id.set(name)
@@ -51,7 +53,7 @@ class RequestId:
             await self._app(scope, receive, named)
         except Exception:
             # Here rather than in Starlette's own handler, which stands outside and does not know the id.
-            log.exception("%s %s failed in an unforeseen way", method, scope["path"])
+            log.exception("%s %s failed in an unforeseen way", method, path)
             if status == ACCEPTED:
                 await send({"type": "websocket.close", "code": 1011})
             elif not status:
@@ -59,5 +61,5 @@ class RequestId:
         finally:
             milliseconds = 1000 * (time.perf_counter() - started)
             # The path only: a query may carry what does not belong into a log.
-            log.info("%s %s %d %.0f ms", method, scope["path"], status or 500, milliseconds)
+            log.info("%s %s %d %.0f ms", method, path, status or 500, milliseconds)
             logs.request_id.reset(token)

@@ -97,3 +97,19 @@ def test_a_path_forges_no_line(served: tuple[Running, dict[str, Any]]) -> None:
     assert sum("GET /admin" in line or "GET admin" in line for line in lines) == 4, "within lines that begin otherwise"
     assert all(is_visible(line) for line in plain.split("\n"))
     assert [json.loads(line)["level"] for line in whole.splitlines()] == ["info", "info", "info", "error", "info"]
+
+
+@pytest.mark.parametrize("path", ["a" * 8000, "%01" * 5000, "%e2%80%8b" * 1700])
+def test_a_flood_of_long_paths_writes_little(served: tuple[Running, dict[str, Any]], path: str) -> None:
+    running, streams = served
+    for _ in range(10):
+        running.client.get("/" + path)
+        running.client.get("/v1/models/" + path)
+    until(lambda: streams["json"].getvalue().count("\n") == 20)
+    for stream in streams.values():
+        assert max(map(len, stream.getvalue().splitlines())) < 2000
+
+
+@pytest.mark.parametrize("formatter", [PlainFormatter(), JsonFormatter()])
+def test_a_message_of_megabytes_is_cut(formatter: logging.Formatter) -> None:
+    assert len(written(formatter, "x" * 5_000_000)) < 5000

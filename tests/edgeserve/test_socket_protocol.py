@@ -142,3 +142,12 @@ def test_a_handshake_with_two_framings_is_refused(live: Running) -> None:
     with dialled(live) as link:
         link.sendall(handshake("Content-Length: 4", "Transfer-Encoding: chunked"))
         assert refusal(read_all(link))[0] == 400
+
+
+@pytest.mark.parametrize("line", ["Origin: http://elsewhere.example", "Sec-Fetch-Site: cross-site"])
+def test_a_refused_handshake_is_no_error_in_the_log(live: Running, caplog: pytest.LogCaptureFixture, line: str) -> None:
+    with dialled(live) as link:
+        link.sendall(handshake(line))
+        assert refusal(read_all(link))[0] == 403
+    assert alive(live)
+    assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
