@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
 import time
@@ -18,7 +19,7 @@ from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.line import Call
 from edgeserve.api.pictures import Pictures
-from edgeserve.api.response_format import read_format
+from edgeserve.api.response_format import ResponseFormat, read_format
 from edgeserve.api.tools import body, read_choice, read_tools
 from edgeserve.api.uploads import read_body
 from edgeserve.errors import EdgeserveError
@@ -29,6 +30,7 @@ from edgeserve.messages import (
     ReasoningEvent,
     TokenEvent,
     TokenLogprob,
+    Tool,
     ToolCall,
     ToolCallEvent,
 )
@@ -54,7 +56,7 @@ async def chat(request: Request) -> Call:
     limits: Limits = request.app.state.limits
     messages = await read_messages(fields, limits, Pictures(request, attached))
     job = models.choose(request.app.state.pool, fields.text("model"), models.answering_chat(messages))
-    form, tools = read_format(fields), read_tools(fields)
+    form, tools = await asyncio.to_thread(_read_form, fields)  # beside the event loop: schemas may have megabytes
     older = fields.integer("max_tokens", 1, sampling.MAX_TOKENS)
     tokens = fields.integer("max_completion_tokens", 1, sampling.MAX_TOKENS) or older
     base = ChatRequest(
@@ -72,6 +74,11 @@ async def chat(request: Request) -> Call:
     count = fields.integer("n", 1, limits.max_choices) or 1
     renderer = Completion(models.name(request.app.state.pool, job), fields, ChatShape(), count)
     return Call(job, sampling.choices(base, count), renderer, keep_alive.read(fields), apart=fields.has("seed"))
+
+
+def _read_form(fields: Fields) -> tuple[ResponseFormat, tuple[Tool, ...]]:
+    """The form that the answer must have, and the tools that it may call."""
+    return read_format(fields), read_tools(fields)
 
 
 class ChatShape:
