@@ -199,7 +199,10 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Streams under way may end; those that need longer than the drain time are told that they were cut."""
         drain = asyncio.create_task(self._pool.drain(self._drain_seconds))
+        # Before Uvicorn cancels what is left, with a traceback for each client that does not read or send on.
+        last = asyncio.get_running_loop().call_later(self._drain_seconds + LAST_WORDS_SECONDS - 1, self._drop)
         await super().shutdown(sockets)
+        last.cancel()
         await drain
         if self._looking is not None:
             self._looking.cancel()

@@ -120,3 +120,21 @@ def test_the_command_refuses_in_one_line(host: str, tmp_path: Path) -> None:
     assert ended.stdout == ""
     (line,) = ended.stderr.splitlines()
     assert line.startswith("[ERROR] listening on 0.0.0.0 without a key")
+
+
+def test_clients_that_neither_read_nor_send_on_end_a_drain_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(server, "LAST_WORDS_SECONDS", 2.0)
+    line = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    body = b"POST /v1/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999\r\n\r\n{"
+    with contextlib.ExitStack() as held:
+        with serving(fake_pool(["llm"]), drain_seconds=0.1) as running:
+            deaf, slow = (held.enter_context(dialled(running, receive_bytes=4096)) for _ in range(2))
+            slow.sendall(body)
+            deaf.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while deaf.send(line * 50):
+                    pass
+            assert alive(running)
+        assert not [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
