@@ -274,8 +274,11 @@ class SpeechToText(Engine, Protocol):
         small file; works on every rung, any thread. Raises EngineFailure where that is damaged."""
         ...
 
-    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
-        """Segments as they become certain, then one TranscriptEnd. Requires hot."""
+    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]:
+        """Segments as they become certain, then one TranscriptEnd. Requires hot.
+
+        None where a while was worked without an event: others may have their turn.
+        """
         ...
 
 
@@ -284,6 +287,9 @@ class TextToSpeech(Engine, Protocol):
         """Names of the voices, the default first. Reads at most a small file; works on every rung, any thread."""
         ...
 
-    def speak(self, request: SpeakRequest, cancel: Cancel) -> Iterator[AudioEvent]:
-        """Events in order, each as soon as its sound is ready: some for a sentence, at least one. Requires hot."""
+    def speak(self, request: SpeakRequest, cancel: Cancel) -> Iterator[AudioEvent | None]:
+        """Events in order, each as soon as its sound is ready: some for a sentence, at least one. Requires hot.
+
+        None where a while was worked without an event: others may have their turn.
+        """
         ...

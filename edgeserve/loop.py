@@ -166,7 +166,8 @@ class Serial:
         # Closed here, or an answer that is cut would live on in its error, and free what it holds too late.
         with contextlib.closing(getattr(self._engine, METHODS[type(request)])(request, cancel)) as events:
             for event in events:
-                yield event
+                if event is not None:
+                    yield event
                 yield None
 
     def step(self) -> None:

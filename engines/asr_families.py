@@ -50,8 +50,9 @@ class OnnxAsrModel:
         self._model = model.with_timestamps()
         self._split = split
 
-    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
-        """A segment for each stretch. Raises InvalidRequest for a translation, a prompt, a temperature."""
+    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]:
+        """A segment for each stretch, None for one without words. Raises InvalidRequest for a translation, a prompt, a
+        temperature."""
         refuse(request)
         source = Source(request.audio, cancel)
         for stretch in self._split(source):
@@ -61,6 +62,8 @@ class OnnxAsrModel:
             if result.text.strip():
                 start, length = stretch.start / INPUT_SAMPLE_RATE, len(stretch.samples) / INPUT_SAMPLE_RATE
                 yield segment(result, start, start + length, request.word_timestamps)
+            else:
+                yield None
         if not cancel.is_set():
             yield TranscriptEnd(request.language or "en", source.seconds)
 

@@ -23,7 +23,7 @@ from engines.whisper_text import Vocabulary
 
 
 class Model(Protocol):
-    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]: ...
+    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]: ...
 
 
 SESSIONS_BYTES, VAD_BYTES, REST_BYTES = 4 << 20, 3 << 19, 12 << 20
@@ -163,7 +163,7 @@ class OnnxSpeechToText:
         vocabulary = self._shape().get("vocabulary_size")
         return whisper_languages.codes(vocabulary) if isinstance(vocabulary, int) else ()
 
-    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
+    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]:
         if self._model is None or not self._hot:
             raise EngineFailure(f"{self.spec.name} is {self.rung.name.lower()}, not hot")
         try:

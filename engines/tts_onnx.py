@@ -73,7 +73,8 @@ class Family(Protocol):
         ...
 
     def pieces(self, text: str, voice: str, limit: int) -> Iterator[str]:
-        """Strings of at most ``limit`` phonemes, each of one sentence, in order; unspeakable text yields none."""
+        """Strings of at most ``limit`` phonemes, each of one sentence, in order. An empty one stands for a part of the
+        text, of bounded length, that says nothing: the caller looks at a cancel behind each."""
         ...
 
     def say(self, piece: str, voice: str, speed: float) -> Iterator[Any]:
@@ -231,8 +232,11 @@ class OnnxTextToSpeech:
         default = str(self.spec.options.get("voice") or names[0])
         return (default, *(name for name in names if name != default))
 
-    def speak(self, request: SpeakRequest, cancel: Cancel) -> Iterator[AudioEvent]:
-        """Slow speech is cut into shorter pieces, so that each takes no longer and no more memory than at speed 1."""
+    def speak(self, request: SpeakRequest, cancel: Cancel) -> Iterator[AudioEvent | None]:
+        """Slow speech is cut into shorter pieces, so that each takes no longer and no more memory than at speed 1.
+
+        None stands for a part of the text that says nothing.
+        """
         voice, family = self._checked(request)
         pace = min(max(request.speed, PACES[0]), PACES[1])
         spoken = False
@@ -250,8 +254,8 @@ class OnnxTextToSpeech:
         said = _said(read, say, limit, cancel)
         with contextlib.closing(said):
             for pcm in _growing(itertools.takewhile(lambda _: not cancel.is_set(), said)):
-                spoken = True
-                yield AudioEvent(pcm, family.sample_rate)
+                spoken = spoken or bool(pcm)
+                yield AudioEvent(pcm, family.sample_rate) if pcm else None
         if not spoken and not cancel.is_set():
             raise InvalidRequest("the text holds nothing that can be spoken", param="text")
 
@@ -271,7 +275,7 @@ class OnnxTextToSpeech:
 def _said(
     read: Callable[[], str | None], say: Callable[[str], Iterator[Any]], limit: int, cancel: Cancel
 ) -> Generator[Any | None, None, None]:
-    """The samples of each piece that ``read`` gives, and None at its end.
+    """The samples of each piece that ``read`` gives, and None at its end; nothing but None for an empty piece.
 
     A thread reads one piece ahead, computes it beside the samples of this one, and ends with the last. It computes
     ahead only where both pieces together are no longer than one may be: two take no more memory than one.
@@ -280,10 +284,10 @@ def _said(
         piece, samples = read(), None
         reading = thread.submit(read)
         while piece is not None and not cancel.is_set():
-            samples = samples or say(piece)
+            samples = samples or (say(piece) if piece else iter(()))
             following = reading.result()
             coming = None
-            if following is not None and len(piece) + len(following) <= limit and not cancel.is_set():
+            if following and len(piece) + len(following) <= limit and not cancel.is_set():
                 coming = thread.submit(say, following)
             reading = thread.submit(read)
             yield from samples
@@ -293,11 +297,16 @@ def _said(
 
 def _growing(samples: Iterable[Any | None]) -> Iterator[bytes]:
     """The first samples alone, then always twice as much as before, and what is left at the end of a piece: sound
-    begins soon, and the events stay few."""
-    held, wanted = bytearray(), 1
+    begins soon, and the events stay few. Nothing but b"" for a piece without samples."""
+    held, wanted, silent = bytearray(), 1, True
     for some in samples:
         if some is not None:
             held += _pcm16(some)
+            silent = False
+        elif silent:
+            yield b""
+        else:
+            silent = True
         if held and (some is None or len(held) >= wanted):
             wanted = min(max(wanted, 2 * len(held)), LONGEST)
             yield bytes(held)

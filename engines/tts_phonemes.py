@@ -141,14 +141,12 @@ class Phonemizer:
         self._phonemize = _assemble(assets, tagger, lexicon, british)
 
     def pieces(self, text: str, limit: int) -> Iterator[str]:
-        """Phonemes in pieces of at most ``limit``, sentence after sentence; a text without anything to say yields none.
+        """Phonemes in pieces of at most ``limit``, sentence after sentence; an empty one for each part without any.
 
         Raises InvalidRequest for what the phonemizer cannot read.
         """
         for part in tts_text.parts(text, tts_normal.spoken):
-            for piece in tts_text.cut(self._read(part), limit):
-                if any(char.isalpha() for char in piece):  # punctuation alone has a rhythm, but says nothing
-                    yield piece
+            yield from tts_text.sounding(self._read(part) if part else "", limit)
 
     def ids(self, phonemes: str) -> list[int]:
         """Kokoro's ids, between the pads that its family expects."""

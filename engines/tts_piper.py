@@ -119,9 +119,7 @@ class Piper:
     def pieces(self, text: str, voice: str, limit: int) -> Iterator[str]:
         english = _english(self._settings.language)
         for part in tts_text.parts(tts_normal.unmarked(text), _words if english else str):
-            for piece in tts_text.cut(self._phonemes(part), limit):
-                if any(char.isalpha() for char in piece):
-                    yield piece
+            yield from tts_text.sounding(self._phonemes(part) if part else "", limit)
 
     def say(self, piece: str, voice: str, speed: float) -> Iterator[Any]:
         import numpy

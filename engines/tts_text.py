@@ -17,13 +17,14 @@ _LONG_WORD = re.compile(r"\S{40}(?=\S)")
 
 
 def parts(text: str, read: Callable[[str], str]) -> Iterator[str]:
-    """Sentence by sentence what ``read`` makes of it, in parts of bounded length.
+    """Sentence by sentence what ``read`` makes of it, in parts of bounded length; an empty one where that is nothing.
 
     A sentence without an end is cut before it is read as well.
     """
     for sentence in tts_sentences.sentences(text):
         for part in cut(sentence, MAX_SENTENCE):
-            yield from speakable(read(part))
+            words = read(part)
+            yield from speakable(words) if words.strip() else ("",)
 
 
 def speakable(text: str) -> Iterator[str]:
@@ -46,6 +47,16 @@ def cut(text: str, limit: int) -> Iterator[str]:
         start += at
     if piece := text[start:].strip():
         yield piece
+
+
+def sounding(phonemes: str, limit: int) -> Iterator[str]:
+    """Pieces of at most ``limit`` phonemes, or an empty one where all of them say nothing.
+
+    Reading 1,000 characters takes up to a second, so their reader must hear of each.
+    """
+    # Punctuation alone has a rhythm, but says nothing.
+    pieces = [piece for piece in cut(phonemes, limit) if any(char.isalpha() for char in piece)]
+    return iter(pieces or [""])
 
 
 def _word_end(head: str, left: int, limit: int) -> int:

@@ -46,15 +46,15 @@ class Whisper:
         self._bands = bands
         self._split = split
 
-    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
-        """Segments window by window, then the end. Raises InvalidRequest for a language the model lacks, and for a
-        translation by one that knows English only."""
+    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]:
+        """Segments window by window, None for a window without any, then the end. Raises InvalidRequest for a language
+        the model lacks, and for a translation by one that knows English only."""
         try:
             yield from self._transcribe(request, cancel)
         except Cancelled:
             return
 
-    def _transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
+    def _transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]:
         language = self._language(request.language)
         if request.translate and not self._words.languages:
             raise InvalidRequest(ENGLISH_ONLY, param="model")
@@ -72,6 +72,7 @@ class Whisper:
             best = self._best(audio, prompt, request.temperature, cancel)
             if best.no_speech_prob > NO_SPEECH_LIMIT and best.avg_logprob < LOGPROB_LIMIT:
                 at += size
+                yield None
                 continue
             segments, moved = self._segments(best, at, size)
             told = segments
@@ -80,6 +81,8 @@ class Whisper:
             for segment in widened(told, sound, until):
                 until = segment.end
                 yield placed(segment, sound, with_words=request.word_timestamps)
+            if not told:
+                yield None
             carried += [token for segment in segments for token in segment.tokens]
             if best.temperature > PROMPT_RESET_TEMPERATURE:
                 carried = []

@@ -106,9 +106,9 @@ class MlxSpeechToText:
         vocabulary = self._dimensions().get("n_vocab")
         return whisper_languages.codes(vocabulary) if isinstance(vocabulary, int) else ()
 
-    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
-        """Segments window by window, then the end. Raises InvalidRequest for a language the model lacks, and
-        for a translation by one that knows English only."""
+    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]:
+        """Segments window by window, None for a window without any, then the end. Raises InvalidRequest for a language
+        the model lacks, and for a translation by one that knows English only."""
         if self._model is None:
             raise EngineFailure(f"{self.spec.name} is {self.rung.name.lower()}, not hot")
         language = self._language(request.language)
@@ -121,7 +121,8 @@ class MlxSpeechToText:
                 language = found["language"]
                 start, length = stretch.start / INPUT_SAMPLE_RATE, len(stretch.samples) / INPUT_SAMPLE_RATE
                 segments = [_event(one, start, start + length) for one in found["segments"] if one["text"].strip()]
-                yield from (one for one in segments if one.start < one.end)
+                told = [one for one in segments if one.start < one.end]
+                yield from told or (None,)
                 surprising = any(one.temperature > PROMPT_RESET_TEMPERATURE for one in segments[-1:])
                 carried = "" if surprising else (carried + found["text"])[-PROMPT_CHARACTERS:]
             if not cancel.is_set():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from support.contract import ask
 from support.gates import CountingGovernor, Held, Mailbox, fake_spec, run
 
-from edgeserve.engine import Rung
+from edgeserve.engine import Cancel, Rung
 from edgeserve.errors import (
     Busy,
     Cancelled,
@@ -24,8 +25,10 @@ from edgeserve.errors import (
     ShuttingDown,
 )
 from edgeserve.gate import Gate
-from edgeserve.messages import EmbedRequest, FinishEvent, SpeakRequest, TokenEvent
+from edgeserve.loop import Loop
+from edgeserve.messages import AudioEvent, EmbedRequest, FinishEvent, SpeakRequest, TokenEvent
 from edgeserve.work import Work
+from engines.fake import FakeTextToSpeech
 from engines.fake_chat import FakeBatchChat, FakeChat
 
 Make = Callable[..., Gate]
@@ -341,3 +344,22 @@ def test_a_failure_at_rest_closes_the_engine_and_the_next_request_opens_it(gates
     assert closed.wait(10)
     assert run(gate, ask("two"))[1] is None
     assert gate.rung is Rung.HOT
+
+
+class Mumbler(FakeTextToSpeech):
+    """Works without an event for each full stop."""
+
+    def speak(self, request: SpeakRequest, cancel: Cancel) -> Iterator[AudioEvent | None]:
+        for char in request.text:
+            yield None if char == "." else AudioEvent(char.encode(), 24_000)
+
+
+def test_work_without_an_event_gives_others_their_turn() -> None:
+    """Of an engine that makes one answer at a time, too: a text that says nothing kept it for minutes."""
+    loop, boxes = Loop(Mumbler(fake_spec("tts")), lambda: None), (Mailbox(), Mailbox())
+    for text, box in zip(("." * 1_000, "ab"), boxes, strict=True):
+        loop.begin(box.work(SpeakRequest(text)), 0.0, contextlib.ExitStack())
+    ended = [one for _ in range(3) for one in loop.turn()]
+    assert [(one.run.work.request, one.error) for one in ended] == [(SpeakRequest("ab"), None)]
+    assert boxes[0].items.empty()  # nothing but events is told
+    assert boxes[1].items.qsize() == 2

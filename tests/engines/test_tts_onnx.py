@@ -289,3 +289,44 @@ def test_events_grow_over_a_text_and_end_with_its_pieces() -> None:
     block = numpy.zeros(12_000, numpy.float32)
     lengths = [len(pcm) / 24_000 for pcm in tts_onnx._growing([block] * 5 + [None] + [block] * 3 + [None])]
     assert lengths == [1, 2, 2, 3]
+
+
+def test_a_piece_that_says_nothing_makes_no_sound() -> None:
+    pieces, block = iter(["", "a", "", ""]), numpy.zeros(10, numpy.float32)
+    said = tts_onnx._said(lambda: next(pieces, None), lambda piece: iter([block]), 200, threading.Event())
+    assert [len(pcm) for pcm in tts_onnx._growing(said)] == [0, 20, 0, 0]
+
+
+class Silent:
+    """A voice whose text says nothing, however long it is."""
+
+    sample_rate, max_phonemes = 24_000, 200
+
+    def __init__(self) -> None:
+        self.read = 0
+
+    @staticmethod
+    def voices(spec: ModelSpec) -> list[str]:
+        return ["heart"]
+
+    @staticmethod
+    def parts(voice: str) -> list[str]:
+        return [voice]
+
+    def pieces(self, text: str, voice: str, limit: int) -> Iterator[str]:
+        for _ in text:
+            self.read += 1
+            yield ""
+
+
+def test_a_cancel_is_heard_within_a_text_that_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "m").write_bytes(b"")
+    engine, voice, cancel = OnnxTextToSpeech(spec_of(tmp_path / "m")), Silent(), threading.Event()
+    engine._voice, engine._hot = voice, True  # type: ignore[assignment]
+    events = engine.speak(SpeakRequest("." * 10_000), cancel)
+    assert next(events) is None  # others may have their turn
+    cancel.set()
+    assert list(events) == []
+    assert voice.read <= 4
+    with pytest.raises(InvalidRequest, match="nothing that can be spoken"):
+        list(engine.speak(SpeakRequest("." * 50), threading.Event()))

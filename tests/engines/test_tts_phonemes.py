@@ -174,7 +174,13 @@ def test_pieces_keep_the_limit_and_the_order(phonemizers: Phonemizers, limit: in
 
 @pytest.mark.parametrize("text", ["", " \n ", "...", "🙂🙂🙂", "?!", "\u200d"])
 def test_text_without_words_yields_nothing(phonemizers: Phonemizers, text: str) -> None:
-    assert list(phonemizers[False].pieces(text, 200)) == []
+    assert not any(phonemizers[False].pieces(text, 200))
+
+
+@pytest.mark.parametrize("text", ["/" * 5_000, "? " * 500, "`\n" * 500, "." * 5_000, "\u0301" * 5_000])
+def test_text_without_words_is_read_part_by_part(phonemizers: Phonemizers, text: str) -> None:
+    """Its reader hears of each part, and may stop there: 262,144 slashes took four minutes."""
+    assert len(list(phonemizers[False].pieces(text, 200))) >= len(text) // 1_000
 
 
 def test_what_the_phonemizer_cannot_read_is_shown(phonemizers: Phonemizers, monkeypatch: pytest.MonkeyPatch) -> None:

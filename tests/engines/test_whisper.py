@@ -58,7 +58,8 @@ class Script:
 
 def transcribe(engine: OnnxSpeechToText, seconds: float, **settings: Any) -> list[Any]:
     noise = numpy.random.default_rng(0).standard_normal(int(seconds * SECOND)).astype("<f4")
-    return list(engine.transcribe(TranscribeRequest(Pcm((0.1 * noise).tobytes()), **settings), threading.Event()))
+    request = TranscribeRequest(Pcm((0.1 * noise).tobytes()), **settings)
+    return [event for event in engine.transcribe(request, threading.Event()) if event is not None]
 
 
 def times(events: list[Any]) -> list[tuple[float, float]]:

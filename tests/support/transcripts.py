@@ -13,7 +13,7 @@ def transcribe(engine: Any, samples: Any, **settings: Any) -> list[Any]:
     import numpy
 
     request = TranscribeRequest(Pcm(numpy.asarray(samples, "<f4").tobytes()), **settings)
-    return list(engine.transcribe(request, threading.Event()))
+    return [event for event in engine.transcribe(request, threading.Event()) if event is not None]
 
 
 class CancelAfter:
