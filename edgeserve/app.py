@@ -146,8 +146,8 @@ def _rules(config: Config) -> Rules:
     """Raises ConfigError."""
     try:
         return Rules((*own_names(socket.gethostname()), *config.server.allowed_hosts), config.server.cors_origins)
-    except ValueError as error:
-        raise ConfigError(f"{config.source}: [server] {error}") from None
+    except ConfigError as error:
+        raise config.written.located("server", error) if config.written.name else error from None
 
 
 def own_names(host: str) -> set[str]:

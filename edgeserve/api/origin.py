@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from starlette.types import Scope
 
+from edgeserve.errors import ConfigError
+
 NAME = r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?"
 HOST = re.compile(rf"(?:(?P<name>{NAME})\.?|\[(?P<address>[0-9a-f:.]+)\])(?::(?P<port>[0-9]{{1,5}}))?")
 ORIGIN = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<host>.*)", re.DOTALL)
@@ -80,7 +82,7 @@ def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 class Rules:
     """``hosts``: names of this machine beside the usual ones; ``pages``: origins that may do what a program may.
 
-    Raises ValueError for one that is no name, or no origin.
+    Raises ConfigError, whose ``param`` is the key, for one that is no name, or no origin.
     """
 
     def __init__(self, hosts: Iterable[str] = (), pages: Iterable[str] = ()) -> None:
@@ -125,16 +127,16 @@ def _is_own(origin: str, here: Site) -> bool:
 def _host(text: str) -> str:
     site = read_host(text)
     if site is None or site.port is not None:
-        raise ValueError(f'allowed_hosts = {text!r}: expected the name of a host without a port, such as "box.lan"')
+        expected = 'the name of a host without a port, such as "box.lan"'
+        raise ConfigError(f"[server] allowed_hosts = {text!r}: expected {expected}", param="allowed_hosts")
     return site.name
 
 
 def _page(text: str) -> Page:
     page = read_origin(text.lower())
     if page is None:
-        raise ValueError(
-            f'cors_origins = {text!r}: expected scheme and host of a page, such as "https://app.example.org"'
-        )
+        expected = 'scheme and host of a page without a path, such as "https://app.example.org"'
+        raise ConfigError(f"[server] cors_origins = {text!r}: expected {expected}", param="cors_origins")
     return page
 
 

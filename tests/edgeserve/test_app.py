@@ -116,3 +116,18 @@ def test_a_mistake_that_only_the_engine_sees_names_its_line(gguf: Path, tmp_path
     settings = dataclasses.replace(settings, engines={"llm": settings.engines["llm"]})
     with pytest.raises(ConfigError, match=r"models\.toml, line 5: \[llm\] kv_type = .*needs flash attention"):
         app.build_pool(settings, Store(tmp_path / "models"))
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ('allowed_hosts = ["box.lan:8080"]', "line 3: .* 'box.lan:8080': expected the name of a"),
+        ('cors_origins = ["https://a.example/"]', "line 3: .* 'https://a.example/': expected scheme and host"),
+    ],
+)
+def test_a_name_or_page_that_is_none_names_its_line(tmp_path: Path, written: str, expected: str) -> None:
+    path = tmp_path / "models.toml"
+    path.write_text(f"[server]\nport = 0\n{written}\n")
+    settings = load({}, path=path)
+    with pytest.raises(ConfigError, match=rf"models\.toml, {expected}"):
+        app.build(settings, app.build_pool(settings, Store(tmp_path / "models")))

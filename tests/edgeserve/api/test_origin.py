@@ -19,6 +19,7 @@ from support.sounds import FORMS, encoded, melody
 from edgeserve.api.origin import Page, Rules, Site, read_host, read_origin
 from edgeserve.api.routes import ENTRIES
 from edgeserve.app import own_names
+from edgeserve.errors import ConfigError
 
 RULES = Rules(["box", "ai.example.org"], ["https://app.example.org", "tauri://localhost", "http://10.0.0.5:3000"])
 FOREIGN = (
@@ -218,7 +219,7 @@ def test_only_an_origin_of_that_very_host_is_its_own(origin: str, host: str) -> 
     ],
 )
 def test_what_cannot_be_listed(hosts: list[str], pages: list[str], told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ConfigError, match=told):
         Rules(hosts, pages)
 
 
