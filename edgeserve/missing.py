@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from edgeserve import catalog, needs
 from edgeserve.config import Config
 from edgeserve.engine import Job
-from edgeserve.errors import ModelMissing, StoreError
+from edgeserve.errors import ModelDamaged, ModelMissing, StoreError
 from edgeserve.store import Store, StoredModel
 
 
@@ -23,13 +23,22 @@ def find_all(config: Config, store: Store) -> Mapping[Job, StoredModel]:
             if catalog.knows(settings.model):
                 gone[catalog.find(settings.model).name] = error
             else:
-                unusable.append(error)
-        except StoreError as error:
+                unusable.append(_placed(config, job, error))
+        except ModelDamaged as error:
             unusable.append(error)
+        except StoreError as error:
+            unusable.append(_placed(config, job, error))
     if gone or unusable:
         lacking = [need for settings in config.engines.values() for need in store.needed(settings.model)]
         raise _error(gone, unusable, lacking, config)
     return found
+
+
+def _placed(config: Config, job: Job, error: StoreError) -> StoreError:
+    """The error about a name, with the line of models.toml that holds the name; a flag or a variable has no line."""
+    if not config.written.name or config.engines[job].model not in config.written.text:
+        return error
+    return type(error)(f"{config.written.label(job, 'model')}: {error.message}", param=error.param)
 
 
 def _error(

@@ -96,9 +96,9 @@ def listen(host: str, port: int) -> socket.socket:
     except (OSError, UnicodeError) as error:  # a host that is no name is a matter of encoding
         listener.close()
         reason = error.strerror if isinstance(error, OSError) else "this is no name of a host"
-        raise ConfigError(
-            f"cannot listen on {host} port {port}: {reason}; choose another with --port, or 0 for a free one"
-        ) from None
+        is_host = isinstance(error, (UnicodeError, socket.gaierror)) or error.errno == errno.EADDRNOTAVAIL
+        other = "an address of this machine with --host" if is_host else "another with --port, or 0 for a free one"
+        raise ConfigError(f"cannot listen on {host} port {port}: {reason}; choose {other}") from None
     return listener
 
 

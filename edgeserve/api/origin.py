@@ -114,8 +114,8 @@ class Rules:
             return None
         page = f"a page of {origins[0][:200]!r}" if origins else "a page of another site"
         return (
-            f"{page} may not use this server: add its origin to cors_origins under [server] in models.toml, or set "
-            "api_key for programs that are no pages"
+            f"{page} may not use this server without a key: add its origin to cors_origins under [server] in "
+            "models.toml, and restart the server"
         )
 
 

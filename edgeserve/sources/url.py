@@ -66,7 +66,7 @@ def _download(source: UrlSource, part: Path, mark: Path, report: Report) -> None
             os.truncate(part, have)
         elif (chunk or not length) and (wrong := beginning.objection(part.stem, chunk)):
             kind = answer.headers.get("Content-Type") or "of no declared type"
-            raise SourceUnavailable(f"{source} {wrong} ({kind})")
+            raise SourceUnavailable(f"{source} {wrong} (sent as {kind})")
         else:  # before the mark: old bytes must never go under the name of a new file
             part.unlink(missing_ok=True)
         same = answer.headers.get("ETag") or answer.headers.get("Last-Modified")

@@ -66,8 +66,18 @@ def test_one_model_keeps_its_own_words(models: dict[str, str]) -> None:
 def test_damage_and_names_that_mean_nothing_are_told_beside_what_is_missing(models: dict[str, str]) -> None:
     (Path(models["EDGESERVE_MODELS_DIR"]) / "hibari" / "manifest.json").write_text("")
     told = str(error(configured(llm="no-such-model", asr="whisper", tts="hibari"), models))
-    assert told.startswith("not on this device: whisper-tiny.en; `edgeserve pull whisper-tiny.en`; no model is called ")
+    assert told.startswith("not on this device: whisper-tiny.en; `edgeserve pull whisper-tiny.en`; models.toml, line 2: ")
+    assert "[llm] model: no model is called 'no-such-model'" in told
     assert "manifest.json is damaged: it is empty; `edgeserve pull hibari` mends it" in told
+
+
+def test_a_name_that_means_nothing_has_its_line(models: dict[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text('[server]\n[tts]\nmodel = "no-such-voice"\n')
+    told = str(error(load({}, path=path), models))
+    assert told.startswith(f"{path}, line 3: [tts] model: no model is called 'no-such-voice'")
+    told = str(error(load({}, path=path, flags={"TTS_MODEL": "nor-this"}), models))
+    assert told.startswith("no model is called 'nor-this'")
 
 
 def test_all_that_is_here_is_found(models: dict[str, str]) -> None:
