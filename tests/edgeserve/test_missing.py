@@ -66,8 +66,8 @@ def test_one_model_keeps_its_own_words(models: dict[str, str]) -> None:
 def test_damage_and_names_that_mean_nothing_are_told_beside_what_is_missing(models: dict[str, str]) -> None:
     (Path(models["EDGESERVE_MODELS_DIR"]) / "hibari" / "manifest.json").write_text("")
     told = str(error(configured(llm="no-such-model", asr="whisper", tts="hibari"), models))
-    assert told.startswith("not on this device: whisper-tiny.en; `edgeserve pull whisper-tiny.en`; models.toml, line 2: ")
-    assert "[llm] model: no model is called 'no-such-model'" in told
+    assert told.startswith("not on this device: whisper-tiny.en; `edgeserve pull whisper-tiny.en`; models.toml, ")
+    assert "models.toml, line 2: [llm] model: no model is called 'no-such-model'" in told
     assert "manifest.json is damaged: it is empty; `edgeserve pull hibari` mends it" in told
 
 
