@@ -37,7 +37,7 @@ def greeting(config: Config, address: str) -> Iterator[str]:
     if not config.engines:
         yield f"  no engine: {config.source} lists none"
         return
-    yield "Try:"
+    yield "Try, with the key in EDGESERVE_API_KEY:" if config.server.api_key else "Try:"
     yield from (f"  {command}" for command in examples(config, address))
 
 

@@ -29,6 +29,7 @@ def test_greeting_shows_only_what_is_configured(settings: Path) -> None:
     assert "/v1/chat" not in text
     assert "recording.wav" in text
     assert '-H "Authorization: Bearer $EDGESERVE_API_KEY"' in text
+    assert "Try, with the key in EDGESERVE_API_KEY:" in text
     assert "secret" not in text
     (settings / "models.toml").write_text("")
     assert "models.toml lists none" in "\n".join(greeting(load({}), "http://127.0.0.1:1"))
