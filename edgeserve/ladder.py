@@ -19,6 +19,9 @@ from edgeserve.memory.governor import Governor, Reservation
 
 log = logging.getLogger("edgeserve.gate")
 
+LOOK_AGAIN = 0.1
+"""Seconds between two looks whether another thread has opened an engine."""
+
 
 class Ladder:
     """``pinned``: never moved down by the monitor or for another engine. Clock in seconds."""
@@ -122,9 +125,17 @@ class Ladder:
             return not self._leases and self._engine_lock.acquire(blocking=False)
 
     def map(self) -> None:
-        """Cold → warm on the calling thread: nothing stays resident, so nothing is reserved. Raises EngineFailure."""
-        with self._engine_lock:
-            self._climb(Rung.WARM)
+        """Cold → warm on the calling thread: nothing stays resident, so nothing is reserved. Raises EngineFailure.
+
+        Where another thread opens the engine meanwhile that is enough: a worker keeps the lock as long as it has work,
+        and an answer may wait for its reader.
+        """
+        while self.rung is Rung.COLD:
+            if self._engine_lock.acquire(timeout=LOOK_AGAIN):
+                try:
+                    self._climb(Rung.WARM)
+                finally:
+                    self._engine_lock.release()
 
     def _reserve(self, cancel: Cancel | None = None) -> Reservation:
         with self._asking():

@@ -27,8 +27,9 @@ UNPLAIN = without([(0, 0x10FFFF)], PLAIN)
 MAX_SPREAD = 512
 """Lengths times repeats: the places that a grammar may be at together, each looked at for every token."""
 
-MAX_LIVE = 1100
-"""Places that the grammar of one pattern may be at together."""
+MAX_LIVE = 500
+"""Places that the grammar of one pattern may be at together: each token takes time with
+their square, a second for one of 80 characters at 1,000 places."""
 MAX_NESTING = 40
 """Groups in groups: llama.cpp reads them on its stack, as the reader here does on Python's."""
 

@@ -13,6 +13,7 @@ from edgeserve.messages import ChatEvent, ChatRequest, EmbeddingEvent, EmbedRequ
 from engines import llama_model
 from engines.llama_answer import Prompt, answer
 from engines.llama_batch import Batch
+from engines.llama_beside import Beside
 from engines.llama_calls import with_calls
 from engines.llama_embed import embed
 from engines.llama_ladder import LlamaLadder
@@ -108,13 +109,18 @@ class LlamaChat(LlamaLadder):
         """What was taken is given back however this ends."""
         model, batch = self._hot()
         limit = min(request.max_tokens or self.options.max_new_tokens, self.options.max_new_tokens)
+        beside = Beside(lambda: batch.busy)
         with contextlib.ExitStack() as taken, self._explained(batch.context.size):
-            sampler = Sampler(request, self.options, model.vocabulary, prepared.rules)
-            taken.callback(sampler.free)
-            prompt = self._take(batch, request, prepared)
+            if llama_model.hold(model):  # for work that goes on when the answer was left
+                taken.callback(beside.then, functools.partial(llama_model.release, model))
+            make = functools.partial(Sampler, request, self.options, model.vocabulary, prepared.rules)
+            sampler = (yield from beside.run(make, Sampler.free)) if prepared.rules else make()
+            taken.callback(beside.then, sampler.free)
+            prompt = yield from self._take(batch, request, prepared, beside)
+            beside.slots = 1
             taken.callback(self._done, batch, prompt)
             yield from self._feed(batch, prompt, cancel)
-            events = answer(batch, prompt, request, sampler, limit, cancel)
+            events = answer(batch, prompt, request, sampler, limit, cancel, beside)
             several = request.tool_choice.parallel
             yield from with_calls(events, request.tools, several=several) if request.tools else events
 
@@ -142,8 +148,11 @@ class LlamaChat(LlamaLadder):
         if self._batch is not None:
             yield from self._batch.rest()
 
-    def _take(self, batch: Batch, request: ChatRequest, prepared: Prepared) -> Prompt:
-        """The prompt in a slot of the batch."""
+    def _take(
+        self, batch: Batch, request: ChatRequest, prepared: Prepared, beside: Beside
+    ) -> Generator[None, None, Prompt]:
+        """The prompt in a slot of the batch; None for each step that must be waited for."""
+        yield from ()
         slot, cached = batch.take(prepared.tokens, request.salt)
         return Prompt(slot, len(prepared.tokens), cached, thinks=prepared.thinks)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from edgeserve.engine import Cancel
 from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, FinishReason
 from engines.llama_batch import Batch
+from engines.llama_beside import Beside
 from engines.llama_logprobs import Logprobs
 from engines.llama_sampler import Sampler
 from engines.llama_slot import Slot
@@ -31,7 +33,13 @@ class Prompt:
 
 
 def answer(
-    batch: Batch, prompt: Prompt, request: ChatRequest, sampler: Sampler, limit: int, cancel: Cancel
+    batch: Batch,
+    prompt: Prompt,
+    request: ChatRequest,
+    sampler: Sampler,
+    limit: int,
+    cancel: Cancel,
+    beside: Beside,
 ) -> Iterator[ChatEvent | None]:
     """Events of at most ``limit`` tokens; None each time that the batch must take a step first. A cancelled answer ends
     without a FinishEvent."""
@@ -46,12 +54,17 @@ def answer(
         if slot.output is None:
             yield None
             continue
-        token = sampler.sample(context.handle, slot.output)
+        logits: Any = context.logits(slot.output) if sampler.held or logprobs is not None else None
+        if sampler.held:
+            logits = logits.copy()  # the next step overwrites them
+            token = yield from beside.run(functools.partial(sampler.sample_held, logits))
+        else:
+            token = sampler.sample(context.handle, slot.output)
         said += 1
         ended = model.ends(token)
         if not ended:
             if logprobs is not None:
-                teller.note(logprobs.of(token, slot.output))
+                teller.note(logprobs.of(token, logits))
             yield from teller.feed(stream.feed(model.piece(token)))
         if ended or stream.stopped or said >= limit or slot.cells >= context.size:
             break

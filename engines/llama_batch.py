@@ -33,6 +33,11 @@ class Batch:
         self._keeper = Keeper(context, self._slots, saved)
         self._uses = 0
 
+    @property
+    def busy(self) -> int:
+        """Answers under way."""
+        return sum(slot.busy for slot in self._slots)
+
     def take(self, tokens: Sequence[int], salt: str = "") -> tuple[Slot, int]:
         """A slot for a prompt of these tokens, which are then pending but for those that a cache knows; their count.
         Only caches of the same ``salt`` know any.

@@ -28,25 +28,22 @@ class Constraint:
         if not self._sampler:
             text = f"llama.cpp cannot use the grammar of this schema{why()}; write it more simply"
             raise InvalidRequest(text, param=field)
+        self._spelling = Spelling(vocabulary)
         self._field = field
         self.tokens = int(runtime.llama_vocab_n_tokens(vocabulary))
         self._ids = np.arange(self.tokens, dtype=np.int32)
         self._data = np.zeros(self.tokens, [("id", np.int32), ("logit", np.float32), ("p", np.float32)])
 
-    def sample(self, chain: Any, context: Any, output: int) -> int:
-        """The next token after the one at place ``output`` of the last call; accepted by the grammar and the chain.
+    def sample(self, chain: Any, logits: Any) -> int:
+        """The next token by these logits; accepted by the grammar and the chain.
 
         Raises InvalidRequest when the grammar lets no token through: llama.cpp would end the process on the next one.
         """
-        import numpy as np
-
-        runtime = llama()
-        logits = np.ctypeslib.as_array(runtime.llama_get_logits_ith(context, output), (self.tokens,))
         token = self._choice(chain, self._fill(logits, self.tokens))
         if not self.allows(token):
             token = self._choice(chain, self.allowed(logits))
         self.accept(token)
-        runtime.llama_sampler_accept(chain, token)
+        llama().llama_sampler_accept(chain, token)
         return token
 
     def allows(self, token: int) -> bool:
@@ -55,8 +52,13 @@ class Constraint:
         return bool(len(self._held(one)))
 
     def accept(self, token: int) -> None:
-        """One that it allows: any other would end the process."""
-        llama().llama_sampler_accept(self._sampler, token)
+        """One that it allows: any other would end the process.
+
+        It is accepted character by character. llama.cpp follows each place that the grammar may be at through a whole
+        token before it joins equal ones: measured, 80 equal characters took 11 s in a schema that is taken.
+        """
+        for one in self._spelling(token):
+            llama().llama_sampler_accept(self._sampler, one)
 
     def free(self) -> None:
         llama().llama_sampler_free(self._sampler)
@@ -104,3 +106,36 @@ class Constraint:
         candidates = runtime.llama_token_data_array(pointer, len(rows), -1, False)
         runtime.llama_sampler_apply(sampler, ctypes.byref(candidates))
         return candidates
+
+
+class Spelling:
+    """The tokens of a token's characters, one after the other; itself where the vocabulary lacks some of them."""
+
+    def __init__(self, vocabulary: Any) -> None:
+        self._vocabulary = vocabulary
+        self._of: dict[str, list[int]] = {}
+
+    def __call__(self, token: int) -> list[int]:
+        if llama().llama_vocab_is_eog(self._vocabulary, token):
+            return [token]
+        try:
+            text = self._piece(token).decode()
+        except UnicodeDecodeError:  # part of a character
+            return [token]
+        spelled = [self._of.get(one) or self._tokens(one) for one in text] if len(text) > 1 else []
+        return [token] if not all(spelled) else [one for tokens in spelled for one in tokens] or [token]
+
+    def _tokens(self, character: str) -> list[int]:
+        """Empty where they say anything else, such as a space before."""
+        runtime, data = llama(), character.encode()
+        found = (runtime.llama_token * 8)()
+        count = int(runtime.llama_tokenize(self._vocabulary, data, len(data), found, len(found), False, False))
+        tokens = list(found[: max(0, count)])
+        self._of[character] = tokens if b"".join(map(self._piece, tokens)) == data else []
+        return self._of[character]
+
+    def _piece(self, token: int) -> bytes:
+        """As the grammar reads it: special tokens have their text."""
+        buffer = ctypes.create_string_buffer(512)
+        length = llama().llama_token_to_piece(self._vocabulary, token, buffer, len(buffer), 0, True)
+        return buffer.raw[:length] if length > 0 else b""

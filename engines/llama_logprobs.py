@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from edgeserve.messages import Candidate, TokenLogprob
 from engines.llama_context import Context
 
 
 class Logprobs:
-    """Reads the logits of a context: as the model gave them, before temperature, penalties, biases and grammar."""
+    """Reads logits: as the model gave them, before temperature, penalties, biases and grammar."""
 
     def __init__(self, context: Context, alternatives: int) -> None:
         self._context = context
         self._alternatives = alternatives
 
-    def of(self, token: int, output: int) -> TokenLogprob:
-        """``token`` was sampled after place ``output`` of the last call."""
+    def of(self, token: int, logits: Any) -> TokenLogprob:
+        """``token`` was sampled by these logits."""
         import numpy
 
-        logits = self._context.logits(output).astype(numpy.float64)
+        logits = logits.astype(numpy.float64)
         logits -= logits.max()
         logits -= numpy.log(numpy.exp(logits).sum())
         count = min(self._alternatives, len(logits))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -54,6 +55,7 @@ class Projector:
 
     def __init__(self, model: MappedModel, spec: ModelSpec, options: LlamaOptions, marker: str) -> None:
         library, self._path = mtmd(), spec.files["mmproj"]
+        self._cutting = threading.Lock()
         parameters = library.mtmd_context_params_default()
         parameters.use_gpu = spec.device != "cpu" and options.gpu_layers != 0
         parameters.n_threads = spec.threads or default_threads()
@@ -72,11 +74,22 @@ class Projector:
             raise EngineFailure(f"{self._path}: this projector takes no pictures")
 
     def free(self) -> None:
-        mtmd().mtmd_free(self._handle)
+        """Waits for a prompt that is being cut, whose answer may have gone."""
+        with self._cutting:
+            handle, self._handle = self._handle, None
+            if handle:
+                mtmd().mtmd_free(handle)
         pages.trim_heap()
 
     def cut(self, prompt: str, images: Sequence[ImagePart]) -> Chunks:
-        """The prompt, each marker in it a picture, in chunks. Any thread. Raises UnsupportedMedia."""
+        """The prompt, each marker in it a picture, in chunks. Any thread, beside ``decode``, too. Raises
+        UnsupportedMedia, and EngineFailure after ``free``."""
+        with self._cutting:
+            if not self._handle:
+                raise EngineFailure(f"{self._path}: the projector is freed")
+            return self._cut(prompt, images)
+
+    def _cut(self, prompt: str, images: Sequence[ImagePart]) -> Chunks:
         library, data = mtmd(), prompt.encode()
         bitmaps: list[Any] = []
         chunks = Chunks()

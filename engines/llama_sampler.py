@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from typing import Any
 
 from edgeserve.errors import InvalidRequest
@@ -37,19 +38,32 @@ class Sampler:
         for one in _samplers(request, options):
             runtime.llama_sampler_chain_add(self.chain, one)
 
+    @property
+    def held(self) -> bool:
+        """Is the answer held to a grammar, which may take long?"""
+        return self._constraint is not None
+
     def sample(self, context: Any, output: int) -> int:
-        """The next token after the one at place ``output`` of the last call."""
+        """The next token of free text after the one at place ``output`` of the last call."""
+        return self._penalised(
+            lambda: llama().llama_get_logits_ith(context, output),
+            lambda: int(llama().llama_sampler_sample(self.chain, context, output)),
+        )
+
+    def sample_held(self, logits: Any) -> int:
+        """The next token of an answer that is held to a grammar, by a copy of its logits. Any thread."""
+        constraint = self._constraint
+        if constraint is None:
+            raise RuntimeError("the answer is held to no grammar")
+        return self._penalised(lambda: logits, lambda: constraint.sample(self.chain, logits))
+
+    def _penalised(self, logits: Callable[[], Any], choose: Callable[[], int]) -> int:
         if self._penalties is None:
-            return self._choice(context, output)
-        with self._penalties.on(llama().llama_get_logits_ith(context, output)):
-            token = self._choice(context, output)
+            return choose()
+        with self._penalties.on(logits()):
+            token = choose()
         self._penalties.said(token)
         return token
-
-    def _choice(self, context: Any, output: int) -> int:
-        if self._constraint is not None:
-            return self._constraint.sample(self.chain, context, output)
-        return int(llama().llama_sampler_sample(self.chain, context, output))
 
     def free(self) -> None:
         llama().llama_sampler_free(self.chain)

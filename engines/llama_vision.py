@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import Busy, ContextOverflow, EngineFailure
@@ -13,6 +13,7 @@ from edgeserve.messages import ChatRequest
 from engines.llama import LlamaChat
 from engines.llama_answer import Prompt
 from engines.llama_batch import Batch
+from engines.llama_beside import Beside
 from engines.llama_context import Context
 from engines.llama_model import MappedModel
 from engines.llama_prepare import Prepared
@@ -83,10 +84,13 @@ class LlamaVision(LlamaChat):
             self._projector.free()
             self._projector = None
 
-    def _take(self, batch: Batch, request: ChatRequest, prepared: Prepared) -> Prompt:
+    def _take(
+        self, batch: Batch, request: ChatRequest, prepared: Prepared, beside: Beside
+    ) -> Generator[None, None, Prompt]:
         if not request.images or self._projector is None:
-            return super()._take(batch, request, prepared)
-        chunks = self._projector.cut(prepared.text, request.images)
+            return (yield from super()._take(batch, request, prepared, beside))
+        cut = functools.partial(self._projector.cut, prepared.text, request.images)
+        chunks = yield from beside.run(cut, lambda chunks: chunks.free())
         tokens = sum(chunk.size for chunk in chunks)
         if tokens >= batch.context.size:
             chunks.free()

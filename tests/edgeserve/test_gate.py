@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from support.contract import ask
-from support.gates import Clock, CountingGovernor, Held, Mailbox, make_gate, run
+from support.gates import Clock, CountingGovernor, Held, Mailbox, fake_spec, make_gate, run
 
 from edgeserve import logs
 from edgeserve.engine import Rung
@@ -29,6 +29,7 @@ from edgeserve.errors import (
 )
 from edgeserve.gate import Done, Gate, Work
 from edgeserve.messages import ChatRequest, FinishEvent, SpeakRequest, TokenEvent
+from engines.fake_chat import FakeBatchChat
 
 
 def test_a_request_goes_up_the_ladder_and_runs(gates: Callable[..., Gate]) -> None:
@@ -390,3 +391,15 @@ class GateMachine(RuleBasedStateMachine):
 
 TestGateMachine = GateMachine.TestCase
 TestGateMachine.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
+
+
+def test_who_maps_an_engine_waits_for_nobody_that_uses_it() -> None:
+    """An answer that waits for its reader keeps the engine's lock, and must not keep others from being prepared."""
+    gate = Gate(FakeBatchChat(fake_spec()), CountingGovernor())  # type: ignore[arg-type]
+    with gate._engine_lock:
+        mapping = threading.Thread(target=gate.map, daemon=True)
+        mapping.start()
+        gate.engine.open()
+        mapping.join(10)
+        assert not mapping.is_alive()
+    assert gate.rung is Rung.WARM

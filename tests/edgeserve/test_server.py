@@ -22,6 +22,7 @@ from edgeserve.config import Config, ServerSettings
 from edgeserve.connections import ACCEPTED_AT_ONCE
 from edgeserve.errors import ConfigError
 from edgeserve.server import Server, check_open, listen
+from edgeserve.store import Store
 
 
 def test_small_writes_leave_at_once() -> None:
@@ -138,3 +139,21 @@ def test_clients_that_neither_read_nor_send_on_end_a_drain_without_a_traceback(
                     pass
             assert alive(running)
         assert not [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
+
+
+def test_threads_hand_the_interpreter_over_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that is prepared in Python must not hold the thread that makes the tokens of others."""
+    before, seen = sys.getswitchinterval(), list[float]()
+
+    def listening(host: str, port: int) -> socket.socket:
+        seen.append(sys.getswitchinterval())
+        raise ConfigError("enough")
+
+    monkeypatch.setattr(server, "listen", listening)
+    monkeypatch.setattr(server.logs, "configure", lambda *given, **named: None)
+    try:
+        with pytest.raises(ConfigError, match="enough"):
+            server.serve(Config(), Store(Path("unused")))
+    finally:
+        sys.setswitchinterval(before)
+    assert seen[0] <= 0.001

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -141,3 +142,41 @@ def test_a_refused_grammar_leaves_nothing_behind(vocabulary: Any, engine: LlamaC
     with pytest.raises(InvalidRequest):
         Sampler(request, engine.options, vocabulary, "root ::= gone")
     assert not made
+
+
+@pytest.mark.parametrize("ways", [2, 20, 60])
+def test_a_long_token_costs_little_more_than_its_characters(vocabulary: Any, ways: int) -> None:
+    """Each place that a grammar may be at was followed through the whole token alone."""
+    schema = {"type": "string", "pattern": f"(.{{1,2}}){{1,{ways}}}b"}
+    text = grammar(ask("Hi", json_schema=json.dumps(schema)), CallForm())
+    assert text is not None
+    spelled, whole = Constraint(text, vocabulary), Constraint(text, vocabulary)
+    whole._spelling = lambda token: [token]  # type: ignore[assignment]
+    size = spelled.tokens
+    marks = {spelled._spelling._piece(one): one for one in range(size)}
+    long = [one for piece, one in marks.items() if set(piece) == {ord("#")} and len(piece) in (1, 2, 4, 16, 32)]
+    took: list[float] = []
+    for constraint in (spelled, whole):
+        constraint.accept(marks[b'"'])
+        began = time.thread_time()
+        for token in long:
+            if constraint.allows(token):
+                constraint.accept(token)
+        took.append(time.thread_time() - began)
+    assert [spelled.allows(one) for one in long] == [whole.allows(one) for one in long]
+    if ways == 60:
+        assert took[0] < took[1] / 2
+    for constraint in (spelled, whole):
+        constraint.free()
+
+
+def test_every_token_is_spelled_as_it_is_read(vocabulary: Any) -> None:
+    from engines.llama_constraint import Spelling
+
+    spelling = Spelling(vocabulary)
+    spelled = 0
+    for token in range(0, 49_152, 97):
+        piece, parts = spelling._piece(token), spelling(token)
+        assert b"".join(map(spelling._piece, parts)) == piece
+        spelled += len(parts) > 1
+    assert spelled > 300

@@ -22,6 +22,7 @@ from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, ImagePart, M
 from engines import pages
 from engines.llama import LlamaChat
 from engines.llama_model import MappedModel
+from engines.llama_projector import Chunks, Projector
 from engines.llama_vision import LlamaVision
 
 Pulled = Callable[[str], Mapping[str, Path]]
@@ -243,6 +244,35 @@ def test_a_cancelled_picture_yields_nothing(engine: LlamaVision) -> None:
     cancel = threading.Event()
     cancel.set()
     assert list(engine.chat(look(picture("red")), cancel)) == []
+
+
+def test_pictures_are_decoded_beside_the_loop_and_the_projector_waits_for_them(
+    files: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go, cut = threading.Event(), Projector._cut
+
+    def slowly(self: Projector, prompt: str, images: Sequence[ImagePart]) -> Chunks:
+        go.wait(60)
+        return cut(self, prompt, images)
+
+    monkeypatch.setattr(Projector, "_cut", slowly)
+    engine = LlamaVision(spec_of(files))
+    engine.open()
+    engine.heat()
+    seeing = engine.run(look(picture("red")), threading.Event())
+    for _ in range(10):
+        assert next(seeing) is None
+        engine.step()
+    assert answer(engine, ask("Hi", max_tokens=3, sampling=Sampling(temperature=0.0)))[1].completion_tokens
+    seeing.close()
+    parking = threading.Thread(target=engine.park, daemon=True)
+    parking.start()
+    parking.join(0.2)
+    assert parking.is_alive()
+    go.set()
+    parking.join(60)
+    assert not parking.is_alive()
+    engine.close()
 
 
 def test_the_language_model_is_shared_and_survives_the_others_close(files: Mapping[str, Path]) -> None:
