@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parent.parent / "tools" / "install.sh"
-TOOLS = ("sh", "cat", "cksum", "cut", "mv", "rm", "sleep", "tail", "uname")
+TOOLS = ("sh", "cat", "cksum", "cut", "grep", "mv", "rm", "sleep", "tail", "uname")
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the messages of macOS need a Mac without its tools")
 
@@ -129,6 +129,19 @@ def test_the_second_run_calls_nothing(ready: Place) -> None:
     assert ready.installs() == ["-m pip install --progress-bar off --editable .[starter]"]
     second = ready.run()
     assert (second.returncode, second.stderr, ready.calls.read_text()) == (0, "", "")
+
+
+@pytest.mark.parametrize(("flags", "left_out"), [("fpu avx512f amx_tile amx_int8", True), ("fpu avx512f", False)])
+def test_a_processor_with_amx_is_built_for_without_it(ready: Place, flags: str, left_out: bool) -> None:
+    """GCC 12 builds tiles without sizes, and the first product of reordered weights ends the process."""
+    told = ready.root / "environment"
+    ready.venv(f'case "$*" in *"pip install"*) echo "$CMAKE_ARGS|$PIP_CACHE_DIR" >>{told};; esac')
+    (ready.root / "cpuinfo").write_text(f"processor : 0\nflags : {flags}\n")
+    ready.run(CPUINFO=str(ready.root / "cpuinfo"), CMAKE_ARGS="-DGGML_CUDA=ON")
+    arguments, cache = told.read_text().strip().split("|")
+    assert arguments.endswith("-DGGML_CUDA=ON")
+    assert ("-DCMAKE_CXX_FLAGS=-mno-amx-int8" in arguments) is left_out
+    assert (cache == f"{ready.root}/.venv/cache") is left_out
 
 
 def test_the_build_is_announced(ready: Place) -> None:

@@ -84,6 +84,15 @@ tick() {
     done
 }
 
+# GCC 12 drops most of the tile sizes that llama.cpp hands to AMX: the intrinsic reads 64 bytes and declares 8. The first
+# product of reordered weights (repack = "on") then ends the process with SIGILL. A wheel in pip's own cache may have been
+# built so, hence a cache of this environment's own.
+leave_out_amx() {
+    grep -q amx_int8 "${CPUINFO:-/proc/cpuinfo}" 2>/dev/null || return 0
+    export CMAKE_ARGS="-DCMAKE_C_FLAGS=-mno-amx-int8 -DCMAKE_CXX_FLAGS=-mno-amx-int8 ${CMAKE_ARGS:-}"
+    export PIP_CACHE_DIR="$PWD/$venv/cache"
+}
+
 install() {
     say "Installing edgeserve[$extra] into $venv."
     "$venv/bin/python" -m pip show --quiet llama-cpp-python 2>/dev/null ||
@@ -95,6 +104,7 @@ install() {
     trap 'exit 130' INT
     trap 'exit 143' TERM
     status=0
+    leave_out_amx
     "$venv/bin/python" -m pip install --progress-bar off --editable ".[$extra]" >>"$log" 2>&1 || status=$?
     kill $ticker 2>/dev/null || :
     [ ! -t 2 ] || say ""
