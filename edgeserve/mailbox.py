@@ -117,10 +117,10 @@ class Mailbox:
             self._loop.call_soon_threadsafe(self._arrived.set)
 
     def room(self) -> bool:
-        """May more be made? Any thread. Once False, ``wake`` follows when half has been read."""
+        """May more be made? Any thread. Once False, it stays so until half has been read; then ``wake`` follows."""
         share = self._deliveries.share()
         with self._lock:
-            self._full = not self._closed and self._held >= share
+            self._full = not self._closed and (self._full or self._held >= share)
             return not self._full
 
     async def get(self) -> tuple[int, Event | Done]:

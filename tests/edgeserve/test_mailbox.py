@@ -93,6 +93,7 @@ def test_a_mailbox_is_full_at_its_share_and_wakes_at_half() -> None:
             count += 1
         assert count == 8
         while not woken:
+            assert not box.room(), "whoever looks meanwhile takes nobody's call"
             await box.get()
             count -= 1
         assert count <= 4
