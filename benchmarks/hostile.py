@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import http.client
 import json
 import statistics
 import subprocess
@@ -26,11 +28,13 @@ from benchmarks.process import ServerProcess, serving
 from benchmarks.sampling import Record, Sampler
 from benchmarks.streams import percentile
 
+from edgeserve.engine import JOBS
+
 WARM_UP = 20.0
-SETTLE = 75.0
-"""Seconds after the last request until memory is read: engines fall to warm after 60."""
-RETURNED_MB = 30.0
-"""What may be more than before: caches of the allocator, and what each engine keeps."""
+SETTLE = 10.0
+"""Seconds after the last request until every engine is asked down, which drops its saved conversations, too."""
+RETURNED_MB = 15.0
+"""What may be more than before: what libraries keep for ever once they were used."""
 ALONE, ATTACKED = "alone", "attacked"
 DRAWN = {"chat": "gap", "speech": "first", "transcription": "whole", "live": "whole"}
 """The part that each kind of guest waits for."""
@@ -44,20 +48,28 @@ def measure(server: ServerProcess, seconds: float) -> tuple[dict[str, Seen], Rec
     seen: dict[str, Seen] = {}
     with Sampler(server.pid) as sampler:
         asyncio.run(house.stay(WARM_UP))
-        rest(sampler, "before")
+        rest(server, sampler, "before")
         for name in (ALONE, ATTACKED):
             attack = started(server, seconds) if name == ATTACKED else None
             with sampler.span(name):
                 seen[name] = asyncio.run(house.stay(seconds))
         assert attack is not None
         answers = json.loads(attack.communicate(timeout=120)[0])
-        rest(sampler, "after")
+        rest(server, sampler, "after")
     return seen, sampler.record, answers
 
 
-def rest(sampler: Sampler, name: str) -> None:
-    """Nobody asks until the engines are parked; the last seconds are what is measured."""
+def rest(server: ServerProcess, sampler: Sampler, name: str) -> None:
+    """Nobody asks, and every engine is cold; the last seconds are what is measured."""
     time.sleep(SETTLE)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    with contextlib.closing(connection):
+        for path in [*(f"/memory/evict/{job}" for job in JOBS), "/memory/defragment"]:
+            connection.request("POST", path)
+            answer = connection.getresponse()
+            if answer.status != 200:
+                raise RuntimeError(f"POST {path} answered {answer.status}: {answer.read()[:300]!r}")
+            answer.read()
     with sampler.span(name):
         time.sleep(5)
 
@@ -143,7 +155,8 @@ def page(seen: Mapping[str, Seen], record: Record, answers: Mapping[str, Mapping
         [
             f"Eight guests of one server ({model}, whisper-tiny.en, hibari): three chat, two listen to speech, two "
             "transcribe, one talks live. They stay alone first, then as long beside attackers of every kind below, "
-            "on the same two cores. Guests pause between two questions, so that the box has time to spare.",
+            "on the same two cores. Guests pause between two questions, so that the box has time to spare; attackers run at the lowest priority, as "
+            "if they came from elsewhere.",
             report.table(header, guest_rows(seen)),
             report.table(["answers (refused and tried again)", "alone", "attacked"], count_rows(seen)),
             report.table(
