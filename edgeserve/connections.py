@@ -104,7 +104,11 @@ class Connections:
         """End what has waited too long; called each ``LOOK_SECONDS``."""
         now = self.clock()
         for one in list(self._open):
-            one.check(now)
+            try:
+                one.check(now)
+            except Exception:  # of one connection; the deadlines of all others go on
+                log.exception("a connection of %s could not be looked at and was cut", one.peer)
+                one.cut()
 
     def _largest(self) -> str:
         """The client that has most connections: it gives one up first."""

@@ -110,6 +110,20 @@ def test_all_are_looked_at() -> None:
     assert one.checks == [7.0]
 
 
+def test_a_connection_that_cannot_be_looked_at_is_cut_and_the_others_are_looked_at() -> None:
+    class Broken(Fake):
+        def check(self, now: float) -> None:
+            raise OSError("Transport endpoint is not connected")
+
+    room = Connections(4, Clock())
+    broken, other = Broken("10.0.0.1"), Fake("10.0.0.2")
+    room.admit(broken)
+    room.admit(other)
+    room.look()
+    assert broken.closed
+    assert len(other.checks) == 1
+
+
 @pytest.mark.parametrize(
     ("peer", "client"),
     [
