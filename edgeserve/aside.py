@@ -35,12 +35,7 @@ class Aside:
     def _put(self, call: Callable[[], T]) -> Future[T]:
         future: Future[T] = Future()
         with self._lock:
-            if self._running < self._threads:
-                self._running += 1
-                # A daemon: a look-up that hangs must not hold the process back as it ends.
-                threading.Thread(
-                    target=self._work, args=[(future, call)], name=f"edgeserve {self._name}", daemon=True
-                ).start()
+            if self._running < self._threads and self._begins((future, call)):
                 return future
             self._waiting = deque(one for one in self._waiting if not one[0].cancelled())
             if len(self._waiting) >= self._most:
@@ -48,6 +43,19 @@ class Aside:
                 raise Busy(text, retry_after=2)
             self._waiting.append((future, call))
         return future
+
+    def _begins(self, task: Task) -> bool:
+        """Whether a thread of its own does the task. Raises Busy where none can, now or later."""
+        # A daemon: a look-up that hangs must not hold the process back as it ends.
+        thread = threading.Thread(target=self._work, args=[task], name=f"edgeserve {self._name}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # the system gives no more threads now
+            if not self._running:
+                raise Busy(f"no thread can be started for {self._name}: {error}; try again", retry_after=2) from error
+            return False
+        self._running += 1
+        return True
 
     def _next(self) -> Task | None:
         with self._lock:
@@ -69,3 +77,4 @@ def _do(future: Future[Any], call: Callable[[], Any]) -> None:
             future.set_result(call())
         except BaseException as error:  # the one who asked gets it
             future.set_exception(error)
+            del future, call  # else the error's traceback would keep them, and they the error and all that work held

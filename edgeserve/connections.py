@@ -10,7 +10,7 @@ import logging
 import resource
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,6 +23,8 @@ RESERVED = 192
 ACCEPTED_AT_ONCE = 16
 """Connections accepted in one turn of the event loop. They are counted, and surplus ones closed, in the next turn."""
 LOOK_SECONDS = 1.0
+BETWEEN = 1
+"""Rank of a connection between two requests; lower ones never asked, higher ones are within one."""
 LOOPBACK = "loopback"
 """All addresses of this machine's own, of which any program on it may take any."""
 NETWORK = 64
@@ -80,7 +82,7 @@ class Connections:
         """Count a new connection, closing an idle one where its place is needed. False: there is no place."""
         client = client_of(one.peer)
         full = self._clients[client] >= self.share
-        if (full or len(self._open) >= self.limit) and not self._make_room(client if full else self._largest()):
+        if (full or len(self._open) >= self.limit) and not self._make_room_for(client, full):
             log.warning("a connection was refused: %d are open, the limits are %d, and %d for one address, and none "
                         "of them is idle", len(self._open), self.limit, self.share)  # fmt: skip
             return False
@@ -104,17 +106,31 @@ class Connections:
         """End what has waited too long; called each ``LOOK_SECONDS``."""
         now = self.clock()
         for one in list(self._open):
-            one.check(now)
+            try:
+                one.check(now)
+            except Exception:  # of one connection; the deadlines of all others go on
+                log.exception("a connection of %s could not be looked at and was cut", one.peer)
+                one.cut()
 
     def _largest(self) -> str:
         """The client that has most connections: it gives one up first."""
         return self._clients.most_common(1)[0][0]
 
-    def _make_room(self, client: str) -> bool:
+    def _make_room_for(self, client: str, full: bool) -> bool:
+        """At the cost of the client itself, or of the largest; where all of that one's are at work, of any that has
+        more than the new one, and then only between two requests."""
+        if full:
+            return self._make_room({client})
+        own = self._clients[client]
+        larger = {one for one, count in self._clients.items() if count > own}
+        return self._make_room({self._largest()}) or self._make_room(larger, BETWEEN)
+
+    def _make_room(self, clients: Container[str], last: int | None = None) -> bool:
+        """``last``: the rank up to which connections may be closed."""
         now = self.clock()
         found: tuple[tuple[int, float], Connection] | None = None
         for one, owner in self._open.items():
-            if owner != client or (waits := one.idle(now)) is None:
+            if owner not in clients or (waits := one.idle(now)) is None or (last is not None and waits[0] > last):
                 continue
             if found is None or waits < found[0]:
                 found = waits, one
@@ -123,7 +139,7 @@ class Connections:
         if found is None:
             return False
         one = found[1]
-        log.debug("a connection of %s was closed: it was idle, and another needs its place", client)
+        log.debug("a connection of %s was closed: it was idle, and another needs its place", self._open[one])
         self.remove(one)
         one.cut()
         return True

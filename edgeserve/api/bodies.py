@@ -60,6 +60,8 @@ class Body:
         if self.whole:
             return await receive()  # nothing but the client's leaving can come
         message = await self._in_time(receive)
+        if self.cut:  # just as this came; it counts towards no limit any more
+            raise self._bodies.short()
         self.whole = message["type"] != "http.request" or not message.get("more_body", False)
         self.hold(len(message.get("body", b"")))
         return message
@@ -87,7 +89,7 @@ class Body:
     def refuse(self) -> None:
         """Let the request end with Busy as soon as it reads, or now where it waits."""
         self.cut = True
-        if self._timer is not None:
+        if self._timer is not None and not self._timer.expired():  # else it ends anyway
             self._timer.reschedule(asyncio.get_running_loop().time())
 
 

@@ -58,11 +58,11 @@ def _colours(flags: int) -> int:
 
 def _blocks(data: bytes, at: int) -> tuple[int, bytes]:
     """Where sub-blocks end, and their contents."""
-    parts = []
+    contents = bytearray()  # a list of blocks of two bytes would take thirty times as much
     while size := data[at]:
-        parts.append(data[at + 1 : at + 1 + size])
+        contents += data[at + 1 : at + 1 + size]
         at += 1 + size
-    return at + 1, b"".join(parts)
+    return at + 1, bytes(contents)
 
 
 def _count(codes: bytes, smallest: int, pixels: int) -> None:

@@ -14,7 +14,7 @@ from edgeserve.api.fields import Fields, read_json
 from edgeserve.api.limits import Limits
 from edgeserve.api.line import Call
 from edgeserve.api.pictures import Pictures
-from edgeserve.api.recording import checked_audio
+from edgeserve.api.recording import checked_audio, read_prompt
 from edgeserve.api.speech import WavBody
 from edgeserve.api.uploads import read_upload
 from edgeserve.errors import EdgeserveError
@@ -149,7 +149,7 @@ async def transcribe(request: Request) -> Call:
     seconds = keep_alive.read(form.fields)
     language = languages.choose(request.app.state.pool.languages(), form.fields.text("language"))
     audio = await checked_audio(form.file, _limits(request))
-    wanted = TranscribeRequest(audio, language, form.fields.text("prompt"))
+    wanted = TranscribeRequest(audio, language, read_prompt(form.fields))
     return Call("asr", [wanted], transcripts.Native(), seconds)
 
 

@@ -8,7 +8,7 @@ from edgeserve.api import keep_alive, languages, models, transcripts, uploads
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.line import Call
-from edgeserve.api.recording import checked_audio
+from edgeserve.api.recording import checked_audio, read_prompt
 from edgeserve.messages import TranscribeRequest
 from edgeserve.pool import Pool
 
@@ -39,7 +39,7 @@ async def _written_down(request: Request, known: set[str], *, translate: bool) -
     wanted = TranscribeRequest(
         audio=await checked_audio(form.file, limits, "file"),
         language=language,
-        prompt=fields.text("prompt"),
+        prompt=read_prompt(fields),
         temperature=fields.number("temperature", 0, 1) or 0.0,
         word_timestamps=isinstance(renderer, transcripts.Verbose) and "word" in renderer.granularities,
         translate=translate,

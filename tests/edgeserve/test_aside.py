@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -89,3 +91,51 @@ asyncio.run(run())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True)
     assert done.stdout == "late\n"
+
+
+class Large:
+    """Something that work holds."""
+
+
+def test_an_error_keeps_nothing_of_what_was_worked_on() -> None:
+    def fail(large: Large) -> None:
+        raise ValueError("damaged")
+
+    async def run() -> weakref.ref[Large]:
+        slow, large = Aside("work", threads=1), Large()
+        with pytest.raises(ValueError, match="damaged"):
+            await slow.run(fail, large)
+        await slow.run(int)
+        return weakref.ref(large)
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert asyncio.run(run())() is None
+    finally:
+        gc.enable()
+
+
+def test_a_thread_that_cannot_be_started_costs_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def run() -> None:
+        slow = Aside("work", threads=2)
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", start)
+            for _ in range(3):
+                with pytest.raises(Busy, match="no thread can be started for work"):
+                    await slow.run(int)
+        with held() as event:
+            first = asyncio.ensure_future(slow.run(event.wait, 20))
+            await asyncio.sleep(0)
+            with monkeypatch.context() as patched:
+                patched.setattr(threading.Thread, "start", start)
+                second = asyncio.ensure_future(slow.run(int, "7"))
+                await asyncio.sleep(0)
+            event.set()
+            assert await first
+            assert await second == 7, "the thread that runs does it next"
+
+    asyncio.run(run())

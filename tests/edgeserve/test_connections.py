@@ -75,6 +75,20 @@ def test_clients_that_fill_all_places_together_give_one_up_the_largest_first() -
     assert [one.closed for one in held] == [True, *[False] * 7]
 
 
+def test_a_client_whose_places_are_all_at_work_keeps_no_other_client_out() -> None:
+    room = Connections(8, Clock())
+    for _ in range(4):
+        assert room.admit(Fake("10.0.0.1"))
+    pausing = Fake("10.0.0.2", 2)
+    resting = [Fake("10.0.0.2", 1, since) for since in (3.0, 1.0, 2.0)]
+    for one in (pausing, *resting):
+        assert room.admit(one)
+    for _ in range(2):
+        assert room.admit(Fake("10.0.0.3"))
+    assert [one.closed for one in (pausing, *resting)] == [False, False, True, True]
+    assert not room.admit(Fake("10.0.0.3")), "it has as many as the client that would give one up"
+
+
 def test_who_never_asked_goes_before_who_did() -> None:
     room = Connections(8, Clock())
     held = [Fake("::1", 1, 0), Fake("::1", 3, 0), Fake("::1", 2, 0), Fake("::1", 0, 9)]
@@ -108,6 +122,20 @@ def test_all_are_looked_at() -> None:
     clock.now = 7.0
     room.look()
     assert one.checks == [7.0]
+
+
+def test_a_connection_that_cannot_be_looked_at_is_cut_and_the_others_are_looked_at() -> None:
+    class Broken(Fake):
+        def check(self, now: float) -> None:
+            raise OSError("Transport endpoint is not connected")
+
+    room = Connections(4, Clock())
+    broken, other = Broken("10.0.0.1"), Fake("10.0.0.2")
+    room.admit(broken)
+    room.admit(other)
+    room.look()
+    assert broken.closed
+    assert len(other.checks) == 1
 
 
 @pytest.mark.parametrize(

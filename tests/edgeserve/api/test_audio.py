@@ -13,7 +13,10 @@ import pytest
 from support.server import fake_pool, serving, until
 from support.sounds import FORMS, Form, encoded, melody
 
+from edgeserve.api import native, openai_audio
+from edgeserve.api.recording import PROMPT_CHARS
 from edgeserve.audio.decode import RAISE
+from edgeserve.messages import TranscribeRequest
 
 ROUTES = [("/v1/transcribe/file", "audio"), ("/v1/audio/transcriptions", "file")]
 
@@ -33,6 +36,25 @@ def test_every_form_is_heard(client: httpx.Client, path: str, field: str, name: 
     answer = client.post(path, files={field: ("said", made(name))})
     assert answer.status_code == 200
     assert answer.json()["text"].startswith("1 2")
+
+
+@pytest.mark.parametrize(("path", "field"), ROUTES)
+@pytest.mark.parametrize("size", [0, 1, PROMPT_CHARS, PROMPT_CHARS + 1, 1_000_000])
+def test_an_engine_gets_the_end_of_a_prompt_that_it_can_tokenise_in_time(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch, path: str, field: str, size: int
+) -> None:
+    asked: list[TranscribeRequest] = []
+
+    def made_ready(*values: Any, **named: Any) -> TranscribeRequest:
+        asked.append(TranscribeRequest(*values, **named))
+        return asked[-1]
+
+    for module in (native, openai_audio):
+        monkeypatch.setattr(module, "TranscribeRequest", made_ready)
+    prompt = ("words " * (size // 6 + 1))[:size]
+    answer = client.post(path, files={field: ("said", made("wav"))}, data={"prompt": prompt})
+    assert answer.status_code == 200
+    assert (asked[0].prompt or "") == (prompt[-PROMPT_CHARS:] if size else "")
 
 
 def test_silence_has_an_empty_transcript(client: httpx.Client) -> None:

@@ -151,3 +151,41 @@ def test_only_bodies_have_a_deadline() -> None:
             await asyncio.wait_for(body.next(never), 0.1)
 
     asyncio.run(run())
+
+
+def test_a_body_whose_time_is_up_is_refused_without_an_error_for_others() -> None:
+    async def run() -> None:
+        bodies = Bodies(32 * MB, 20)
+        slow = bodies.open()
+        waiting = asyncio.ensure_future(slow.next(never))
+        await asyncio.sleep(0)
+        timer = slow._timer
+        assert timer is not None
+        timer.reschedule(asyncio.get_running_loop().time())
+        await asyncio.sleep(0)
+        assert timer.expired()
+        assert not waiting.done(), "it has not run since"
+        slow.refuse()
+        with pytest.raises(Busy):
+            await waiting
+
+    asyncio.run(run())
+
+
+def test_a_body_that_ends_as_it_is_cut_is_not_kept_uncounted() -> None:
+    async def run() -> None:
+        bodies = Bodies(32 * MB, 20)
+        slow = bodies.open()
+        came: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        async def receive() -> Any:
+            return await came
+
+        waiting = asyncio.ensure_future(slow.next(receive))
+        await asyncio.sleep(0)
+        came.set_result({"type": "http.request", "body": bytes(MB), "more_body": False})
+        slow.refuse()
+        with pytest.raises(Busy):
+            await waiting
+
+    asyncio.run(run())

@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import struct
 import time
+import tracemalloc
 from collections.abc import Iterable
 from io import BytesIO
 
@@ -13,6 +14,7 @@ from PIL import Image
 
 from edgeserve.api import gif
 from edgeserve.api.image import check_image
+from edgeserve.api.image_file import Damaged
 from edgeserve.api.limits import Limits
 from edgeserve.errors import TooLarge, UnsupportedMedia
 
@@ -130,3 +132,14 @@ def test_codes_that_only_clear_the_table_cost_no_more_than_others(smallest: int)
     with contextlib.suppress(UnsupportedMedia):
         seen(file)
     assert time.thread_time() - started < 2.5
+
+
+def test_blocks_of_two_bytes_take_no_more_memory_than_the_file() -> None:
+    data = built((40, 30), b"")[:-2] + b"\2\0\0" * 300_000 + b"\0\x3b"
+    tracemalloc.start()
+    try:
+        with pytest.raises(Damaged):
+            gif.check(data, gif.read_head(data))
+        assert tracemalloc.get_traced_memory()[1] < 2 * len(data)
+    finally:
+        tracemalloc.stop()
