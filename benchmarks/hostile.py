@@ -155,8 +155,8 @@ def page(seen: Mapping[str, Seen], record: Record, answers: Mapping[str, Mapping
         [
             f"Eight guests of one server ({model}, whisper-tiny.en, hibari): three chat, two listen to speech, two "
             "transcribe, one talks live. They stay alone first, then as long beside attackers of every kind below, "
-            "on the same two cores. Guests pause between two questions, so that the box has time to spare; attackers run at the lowest priority, as "
-            "if they came from elsewhere.",
+            "on the same two cores. Guests pause between two questions, so that the box has time to spare; attackers "
+            "run at the lowest priority, as if they came from elsewhere.",
             report.table(header, guest_rows(seen)),
             report.table(["answers (refused and tried again)", "alone", "attacked"], count_rows(seen)),
             report.table(
