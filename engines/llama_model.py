@@ -120,6 +120,9 @@ class MappedModel:
 
 _models: dict[tuple[object, ...], MappedModel] = {}
 _lock = threading.Lock()
+"""Held for a moment only: the loops of all engines count their users under it."""
+_loading = threading.Lock()
+"""Held while a model is mapped or freed, which takes seconds. Taken before ``_lock``."""
 
 
 def acquire(path: Path, device: Device, options: LlamaOptions, *, repack: bool = False) -> MappedModel:
@@ -127,11 +130,14 @@ def acquire(path: Path, device: Device, options: LlamaOptions, *, repack: bool =
     model_files.require([path])
     placed = () if device == "cpu" else (options.gpu_layers, options.split_mode, options.main_gpu, options.tensor_split)
     key = (path.resolve(), placed, repack)
-    with _lock:
-        if key not in _models:
-            _models[key] = _load(path, device, options, repack)
-        _models[key].users += 1
-        return _models[key]
+    with _loading:
+        model = _models.get(key)
+        if model is None or not hold(model):
+            model = _load(path, device, options, repack)
+            model.users = 1
+            with _lock:
+                _models[key] = model
+    return model
 
 
 def hold(model: MappedModel) -> bool:
@@ -145,11 +151,13 @@ def release(model: MappedModel) -> None:
     """Give the model back; the last user frees it."""
     with _lock:
         model.users -= 1
-        if not model.users:
-            for key in [key for key, one in _models.items() if one is model]:
-                del _models[key]
-            llama().llama_model_free(model.handle)
-            pages.trim_heap()
+        if model.users:
+            return
+        for key in [key for key, one in _models.items() if one is model]:
+            del _models[key]
+    with _loading:  # whoever maps the file drops pages of its ranges, which must not be others' meanwhile
+        llama().llama_model_free(model.handle)
+        pages.trim_heap()
 
 
 def model_parameters(device: Device, options: LlamaOptions) -> Any:
