@@ -28,6 +28,8 @@ REST_AFTER = 0.3
 """Seconds without a request before idle work: a program that asks on at once need not wait for it."""
 PATIENCE = 10.0
 """Seconds that a paused answer keeps its place from others."""
+STARVED = 0.01
+"""Seconds between two looks at an answer that has no room beside those that are paused."""
 
 
 class Gate(Ladder):
@@ -254,13 +256,19 @@ class Gate(Ladder):
             self._finish(ended.run.work, ended.error, ended.run.started)
         self._close_failed()
         if self._loop.stuck:
+            self._let_in()  # an answer that ended or paused just now has left its place
+        if self._loop.stuck or self._loop.starved or (self._loop.batches and self._queue.waits()):
             self._await_readers()
 
     def _await_readers(self) -> None:
-        """All answers are paused: until one has room, a request comes, or one that waits needs a place."""
+        """Where all answers are paused: until one has room, a request comes, or one that waits needs a place. A place
+        may be needed, too, while others go on."""
+        starved = self._loop.starved
         with self._state:
-            if not (self._queue.waits() and self._cut_slowest()):
-                self._state.wait_for(lambda: self._stirred, PATIENCE / 10 if self._queue.waits() else None)
+            cut = (starved or self._queue.waits()) and self._cut_slowest()
+            if not cut and (starved or self._loop.stuck):
+                seconds = STARVED if starved else PATIENCE / 10 if self._queue.waits() else None
+                self._state.wait_for(lambda: self._stirred, seconds)
 
     def _cut_slowest(self) -> bool:
         """Under the state's lock: end the answer that waits longest for its reader, for others need its place."""

@@ -114,10 +114,16 @@ class Loop:
             run.paused is not None and not run.work.cancel.is_set() and not run.work.room() for run in self.runs
         )
 
+    @property
+    def starved(self) -> bool:
+        """Can no answer go on before one that waits for its reader gives its room back?"""
+        return bool(getattr(self._engine, "starved", False)) and any(run.paused is not None for run in self.runs)
+
     def slowest(self, seconds: float) -> Run | None:
         """The answer that has waited longest for its reader, and at least so long."""
         now = self._clock()
-        waiting = [(run.paused, run) for run in tuple(self.runs) if run.paused is not None]
+        # The loop's thread may let it go on between two looks.
+        waiting = [(since, run) for run in tuple(self.runs) if (since := run.paused) is not None]
         since, run = min(waiting, key=lambda one: one[0], default=(now, None))
         return run if now - since >= seconds else None
 

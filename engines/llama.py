@@ -55,6 +55,11 @@ class LlamaChat(LlamaLadder):
     def slots(self) -> int:
         return self.options.parallel
 
+    @property
+    def starved(self) -> bool:
+        """Does an answer wait for room, while no other goes on?"""
+        return self._batch is not None and self._batch.starved
+
     def prepare(self, request: ChatRequest | EmbedRequest) -> Prepared | None:
         """Any thread, beside the loop. None when the engine was closed meanwhile: then ``run`` prepares."""
         model = self._model

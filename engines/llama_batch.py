@@ -32,6 +32,8 @@ class Batch:
         self._saved = saved
         self._keeper = Keeper(context, self._slots, saved)
         self._uses = 0
+        self.starved = False
+        """In the latest step an answer waited for the room of others, none of which had anything to decode."""
 
     @property
     def busy(self) -> int:
@@ -63,6 +65,7 @@ class Batch:
     def give_back(self, slot: Slot) -> None:
         """Its conversation is over; what is in it stays as cache, unless nobody can use it."""
         slot.busy, slot.pending, slot.job = False, [], None
+        self.starved = False
         for one in self._slots:
             one.held = False
         if slot.opaque:
@@ -75,6 +78,7 @@ class Batch:
 
     def step(self) -> None:
         """One call of llama.cpp for all that is pending. Raises EngineFailure, after which all slots are empty."""
+        self.starved = False
         for slot in self._slots:
             if slot.job is not None:
                 self._do_job(slot)
@@ -87,6 +91,7 @@ class Batch:
             for slot in self._slots:
                 self._keeper.empty(slot)
             raise
+        self.starved = not shares and any(slot.held for slot in self._slots)
         self._decoded(shares)
 
     def _do_job(self, slot: Slot) -> None:

@@ -199,3 +199,19 @@ def test_a_prompt_of_no_token_is_refused() -> None:
     batch, _ = batch_of()
     with pytest.raises(InvalidRequest, match="empty"):
         batch.take([])
+
+
+def test_an_answer_that_waits_for_room_says_so_once_nothing_is_decoded() -> None:
+    batch, _ = batch_of(size=130, slots=2, limit=0)
+    old, _ = batch.take(prompt(1, 60))
+    young, _ = batch.take(prompt(2, 60))
+    decode(batch, old)
+    while not young.held:
+        batch.push(old, 1)
+        batch.step()
+        assert not batch.starved
+    batch.step()
+    assert batch.starved
+    batch.give_back(old)
+    assert not batch.starved
+    decode(batch, young)
