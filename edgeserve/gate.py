@@ -255,8 +255,8 @@ class Gate(Ladder):
         for ended in self._loop.turn():
             self._finish(ended.run.work, ended.error, ended.run.started)
         self._close_failed()
-        if self._loop.stuck:
-            self._let_in()  # an answer that ended or paused just now has left its place
+        if self._queue.waits():
+            self._let_in()  # it may have come just now, or an answer have left its place: nobody is cut for it then
         if self._loop.stuck or self._loop.starved or (self._loop.batches and self._queue.waits()):
             self._await_readers()
 

@@ -79,6 +79,28 @@ def test_a_paused_answer_gives_its_place_up_while_another_goes_on(make: Callable
     assert isinstance(unread.rest(5)[1], SlowReader)
 
 
+@pytest.mark.parametrize("paused", [1, 2])
+def test_a_paused_answer_is_cut_only_where_no_place_is_free(make: Callable[..., Gate], paused: int) -> None:
+    """Whoever comes during a step finds a free place, or that of the one answer that was cut for it."""
+    clock = Clock()
+    gate = make(3, clock)
+    engine: Any = gate.engine
+    stepping, go = threading.Event(), threading.Event()
+    unread = [submit(gate, "one two", lambda: False) for _ in range(paused)]
+    for box, _ in unread:
+        assert box.items.get(timeout=5) == TokenEvent("one")
+    clock.now += PATIENCE
+    step = engine.step
+    engine.step = lambda: (stepping.set(), go.wait(10), step())
+    _, endless = submit(gate, "endless")
+    assert stepping.wait(5)
+    waiting, _ = submit(gate, "three")
+    go.set()
+    assert waiting.rest(5)[1] is None
+    assert sum(work.cancel.is_set() for _, work in unread) == paused - 1
+    gate.cancel(endless)
+
+
 def test_beside_a_paused_answer_those_that_wait_follow_each_other_at_once() -> None:
     gate = Gate(FakeChat(fake_spec("llm")), CountingGovernor())  # type: ignore[arg-type]
     try:
