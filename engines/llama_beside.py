@@ -11,6 +11,8 @@ import functools
 from collections.abc import Callable, Generator
 from typing import TypeVar
 
+from edgeserve.errors import Busy
+
 T = TypeVar("T")
 
 MOMENT = 0.01
@@ -32,7 +34,7 @@ class Beside:
 
     def run(self, work: Callable[[], T], undo: Callable[[T], None] | None = None) -> Generator[None, None, T]:
         """What ``work`` returns or raises; None while others go on. ``undo`` gets what comes too late."""
-        future = _threads().submit(work)
+        future = _begun(work)
         self._last = future  # type: ignore[assignment]
         wait = self._pause() if self._late else MOMENT
         self._late = False
@@ -56,6 +58,27 @@ class Beside:
 
     def _pause(self) -> float:
         return ALONE if self._busy() <= self.slots else GLANCE
+
+
+def _begun(work: Callable[[], T]) -> concurrent.futures.Future[T]:
+    """Raises Busy where the system gives no thread. The work stays in the queue then, so it is withdrawn: another
+    thread would do it when its answer has freed what it works on."""
+    future: concurrent.futures.Future[T] = concurrent.futures.Future()
+    try:
+        _threads().submit(_do, future, work)
+    except RuntimeError as error:
+        if future.cancel():
+            raise Busy(f"no thread can be started for the request: {error}; try again", retry_after=2) from error
+    return future
+
+
+def _do(future: concurrent.futures.Future[T], work: Callable[[], T]) -> None:
+    if future.set_running_or_notify_cancel():
+        try:
+            future.set_result(work())
+        except BaseException as error:  # the one who asked gets it
+            future.set_exception(error)
+            del future, work  # else the error's traceback would keep them
 
 
 def _undone(undo: Callable[[T], None], future: concurrent.futures.Future[T]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from support.tiny_gguf import write_model
 
 from edgeserve.engine import ModelSpec
+from edgeserve.errors import Busy
 from edgeserve.messages import ChatRequest, FinishEvent, Sampling
 from engines import llama_beside
 from engines.llama import LlamaChat
@@ -69,6 +71,28 @@ def test_what_comes_after_its_answer_has_gone_is_undone_before_the_end() -> None
     go.set()
     assert over.wait(LONG)
     assert told == [True, "end"]
+
+
+def test_work_without_a_thread_is_refused_and_never_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stayed in the queue, and another thread did it when its answer had freed its sampler."""
+    refusing = [True]
+
+    def start(self: threading.Thread) -> None:
+        if refusing[0]:
+            raise RuntimeError("can't start new thread")
+        began(self)
+
+    began = threading.Thread.start
+    pool = ThreadPoolExecutor(2)
+    monkeypatch.setattr(llama_beside, "_threads", lambda: pool)
+    monkeypatch.setattr(threading.Thread, "start", start)
+    done: list[str] = []
+    with pytest.raises(Busy):
+        drained(Beside(lambda: 0).run(lambda: done.append("refused")))
+    refusing[0] = False
+    drained(Beside(lambda: 0).run(lambda: done.append("taken")))
+    pool.shutdown()
+    assert done == ["taken"]
 
 
 # With an engine of random weights
