@@ -164,7 +164,10 @@ class Gate(Ladder):
             if self._closing or self._warming or self._queue or self.rung is Rung.HOT:
                 return
             self._warming = True
-        self._worker.put(self._warm_up)
+        try:
+            self._worker.put(self._warm_up)
+        except Busy:
+            self._warming = False
 
     def _warm_up(self) -> None:
         try:
@@ -209,11 +212,10 @@ class Gate(Ladder):
             return
         try:
             work.prepared = work.context.run(self._prepared, work.request, self._preparing)
+            self._arrived(work)
         except Exception as error:
             if self._queue.withdraw(work):
                 self._finish(work, error)
-        else:
-            self._arrived(work)
 
     def _prepared(self, request: Request, engine: Preparing) -> object | None:
         """None where the engine was closed meanwhile: then the answer prepares itself."""

@@ -58,8 +58,8 @@ class Lease:
             work = Work(request, lambda item: None, mailbox.room)
             work.emit = functools.partial(self._emit, mailbox, number, work, apart)
             self._behind.append(work)
-        self._start(1)
         try:
+            self._start(1)
             while left:
                 number, item = await mailbox.get()
                 if not isinstance(item, Done):

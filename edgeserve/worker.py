@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 
+from edgeserve.errors import Busy
+
 log = logging.getLogger("edgeserve.gate")
 
 
@@ -34,12 +36,17 @@ class Worker:
         self._idle, self._idle_after = task, after
 
     def put(self, task: Callable[[], None]) -> None:
-        """Any thread; returns at once."""
+        """Any thread; returns at once. Raises Busy where the system gives no thread for the first task."""
         self._tasks.put(task)
         with self._lock:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._loop, name=self._name, daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._loop, name=self._name, daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as error:  # the system gives no more threads now; the next task tries again
+                    text = f"no thread can be started for {self._name}: {error}; try again"
+                    raise Busy(text, retry_after=2) from error
+                self._thread = thread
 
     def call(self, task: Callable[[], None]) -> Future[None]:
         """As ``put``; the future tells how the task ended."""

@@ -62,7 +62,7 @@ ARROWS: dict[str, set[str]] = {
     "edgeserve.memory": CONTRACT | {"edgeserve.memory"},
     "edgeserve.audio": LEAVES | {"edgeserve.audio"},
     "edgeserve.work": LEAVES,
-    "edgeserve.worker": set(),
+    "edgeserve.worker": LEAVES,
     "edgeserve.aside": LEAVES,
     "edgeserve.queue": {"edgeserve.work"},
     "edgeserve.loop": CONTRACT | {"edgeserve.work"},

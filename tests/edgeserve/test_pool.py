@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -243,3 +244,20 @@ def test_voices_come_from_the_speech_engine() -> None:
         assert pool.voices() == ("tone", "hum")
 
     with_pool(test, "tts")
+
+
+def test_a_request_without_a_thread_ends_alone_and_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def test(pool: Pool) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            async with await pool.lease("llm") as lease:
+                with pytest.raises(Busy, match="no thread"):
+                    await collect(lease.run(ask("one")))
+        assert (pool.gates["llm"].leases, pool.deliveries.held, pool.failing()) == (0, 0, [])
+        async with await pool.lease("llm") as lease:
+            assert len(await collect(lease.run(ask("one")))) == 2
+
+    with_pool(test, "llm")

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from edgeserve.errors import Busy
 from edgeserve.worker import Worker
 
 
@@ -93,3 +94,18 @@ def test_a_thread_that_died_is_not_alive() -> None:
     assert worker._thread is not None
     worker._thread.join(10)
     assert not worker.alive
+
+
+def test_where_no_thread_can_be_started_the_next_task_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    worker, done = Worker("test-worker"), threading.Event()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(Busy):
+            worker.put(lambda: None)
+    assert worker.alive
+    worker.put(done.set)
+    assert done.wait(10)
+    worker.stop()
