@@ -62,8 +62,13 @@ class Prefetch:
             running = self._thread is not None and self._thread.is_alive()
             if running or self._stopping or not self._wanted():
                 return
-            self._thread = threading.Thread(target=self._run, name="edgeserve-prefetch", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="edgeserve-prefetch", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # the system gives no more threads now; the engine reads its files itself
+                log.debug("model files cannot be fetched ahead: %s", error)
+            else:
+                self._thread = thread
 
     def stop(self) -> None:
         """For good. Blocks until the call under way is over."""

@@ -212,3 +212,18 @@ def test_a_hot_engine_is_not_waited_for(tmp_path: Path) -> None:
     assert pool.gates["llm"].rung is Rung.HOT
     assert not wanted()
     assert pool._room() > 0
+
+
+def test_without_a_thread_nothing_is_fetched_and_the_request_goes_on(
+    files: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    asked = Asked()
+    prefetch = Prefetch(lambda: files, lambda: True, lambda: 1 << 40, asked)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        prefetch.start()
+        prefetch.stop()
+    assert asked.ranges == []
