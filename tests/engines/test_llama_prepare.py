@@ -17,7 +17,7 @@ from support.tiny_gguf import VOCABULARY, write_model
 from edgeserve.engine import ModelSpec
 from edgeserve.errors import ContextOverflow, DoesNotFit, EdgeserveError, EngineFailure, InvalidRequest
 from edgeserve.messages import ChatRequest, EmbedRequest, FinishEvent, Sampling
-from engines import llama_model
+from engines import llama_model, llama_prepare
 from engines.llama import LlamaChat
 from engines.llama_batch import Batch
 
@@ -311,3 +311,12 @@ def test_a_huge_prompt_beside_a_stream_is_refused_fast_and_small(pulled: Callabl
     gap, memory = map(float, told.stdout.split())
     assert gap < 1
     assert memory < 80_000
+
+
+def test_the_inputs_of_one_request_keep_no_other_request_waiting(make: MAKE) -> None:
+    engine = make()
+    most, one = llama_prepare.MOST_TOKENS, (5,) * 400
+    assert engine.prepare(EmbedRequest((one,) * (most // 400))) is not None
+    with pytest.raises(InvalidRequest, match="the limit is 300000") as refused:
+        engine.prepare(EmbedRequest((one,) * (most // 400 + 1)))
+    assert refused.value.param == "input"
