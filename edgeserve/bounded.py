@@ -132,3 +132,13 @@ class Bounded(asyncio.BufferedProtocol):
 
     def cut(self) -> None:
         self.transport.abort()
+
+    def shutdown(self) -> None:
+        """Uvicorn tells each connection in turn that the server ends; one that fails would cut all answers."""
+        if self.transport.is_closing():
+            return  # its client does not read, and can be told nothing more
+        try:
+            super().shutdown()  # type: ignore[misc]  # of Uvicorn's protocol
+        except Exception:
+            log.exception("a connection of %s could not be told that the server ends and was cut", self.peer)
+            self.cut()

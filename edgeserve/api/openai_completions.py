@@ -44,7 +44,8 @@ async def completions(request: Request) -> Call:
     requests = [one for prompt in prompts for one in sampling.choices(dataclasses.replace(base, prompt=prompt), count)]
     shape = TextShape([text for text in echo for _ in range(count)])
     renderer = Completion(models.name(request.app.state.pool, job), fields, shape, count)
-    return Call(job, requests, renderer, keep_alive.read(fields), apart=fields.has("seed"))
+    seconds = keep_alive.read(fields)
+    return Call(job, requests, renderer, seconds, apart=fields.has("seed"), threaded=renderer.computes)
 
 
 def _count(fields: Fields, prompts: int, limit: int) -> int:

@@ -292,6 +292,15 @@ def test_a_body_that_is_all_framing_is_refused(usual: Running, chunk: bytes) -> 
     assert "the chunks of the body are too small" in told["message"]
 
 
+def test_a_body_that_is_refused_before_it_is_asked_for(usual: Running, caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing can be written behind the refusal, not even that the body may come."""
+    with dialled(usual) as link:
+        link.sendall(CHAT + b"Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\nno size\r\n")
+        assert refusal(read_all(link))[0] == 400
+    assert alive(usual)
+    assert not [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
+
+
 def test_silent_connections_shut_nobody_out() -> None:
     connections = Connections(8)
     with serving(fake_pool(["llm"]), connections=connections) as running, contextlib.ExitStack() as held:

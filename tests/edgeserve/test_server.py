@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import errno
+import itertools
 import logging
 import os
 import socket
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
 from support.raw import alive, dialled
-from support.server import build, fake_pool, serving, until
+from support.server import Running, build, fake_pool, serving, until
 
 from edgeserve import server
 from edgeserve.config import Config, ServerSettings
@@ -157,3 +160,38 @@ def test_threads_hand_the_interpreter_over_often(monkeypatch: pytest.MonkeyPatch
     finally:
         sys.setswitchinterval(before)
     assert seen[0] <= 0.001
+
+
+def answered(running: Running, count: int) -> bool:
+    return running.server.server_state.total_requests == count
+
+
+def test_a_connection_that_cannot_be_told_of_the_end_costs_no_other_its_answer(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A WebSocket that was closed by its client, which does not read: it can be told nothing any more."""
+    monkeypatch.setattr(server, "LAST_WORDS_SECONDS", 2.0)
+    key = base64.b64encode(bytes(16))
+    handshake = b"GET /v1/transcribe/live HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    handshake += b"Sec-WebSocket-Key: %s\r\nSec-WebSocket-Version: 13\r\n\r\n" % key
+    with contextlib.ExitStack() as held:
+        with serving(fake_pool(["llm", "asr"], delay=0.05), drain_seconds=1.0) as running:
+            deaf = held.enter_context(dialled(running, receive_bytes=4096))
+            state = running.server.server_state
+            until(lambda: len(state.connections) == 1)
+            (served,) = state.connections
+            for count in itertools.count(1):
+                deaf.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                until(partial(answered, running, count))
+                if served.transport.get_write_buffer_size():
+                    break
+            deaf.sendall(handshake)
+            until(lambda: len(running.app.state.sessions) == 1)
+            deaf.sendall(bytes([0x88, 0x82, 0, 0, 0, 0, 3, 0xE8]))  # close, 1000
+            until(lambda: len(running.app.state.sessions) == 0)
+            body = {"messages": [{"role": "user", "content": "one two three four"}], "stream": True}
+            answer = held.enter_context(running.client.stream("POST", "/v1/chat/completions", json=body))
+            running.server.should_exit = True
+            text = "".join(answer.iter_text())
+        assert text.endswith("data: [DONE]\n\n")
+    assert not [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]

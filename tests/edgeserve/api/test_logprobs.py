@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 
@@ -10,8 +11,10 @@ import pytest
 from openai import OpenAI
 from support.server import Running
 
+from edgeserve.api.fields import Fields
 from edgeserve.api.logprobs import CompletionLogprobs, chat_logprobs
-from edgeserve.messages import Candidate, TokenLogprob
+from edgeserve.api.openai_chat import ChatShape, Completion
+from edgeserve.messages import Candidate, FinishEvent, TokenEvent, TokenLogprob
 
 HELLO = [{"role": "user", "content": "hello there friend"}]
 
@@ -101,3 +104,26 @@ def test_parts_of_characters() -> None:
     chat = chat_logprobs(tokens)
     assert chat is not None
     assert [one["bytes"] for one in chat["content"]] == [[0xC3], [0xA9], [0x78]]
+
+
+def test_a_long_answer_is_written_token_by_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    """8,000 tokens with 20 alternatives each, in one call of C, let nobody else run for most of a second."""
+    ranked = tuple(Candidate(f" wörd{one}".encode(), -one / 7) for one in range(20))
+    made = Completion("fake", Fields({"logprobs": True}), ChatShape(), 1)
+    assert made.computes
+    for _ in range(100):
+        made.feed(0, TokenEvent(" wörd0", (TokenLogprob(ranked[0], ranked),)))
+    made.feed(0, FinishEvent("stop", 5, 100))
+    pieces: list[str] = []
+    dumps = json.dumps
+
+    def noted(value: object, **settings: bool) -> str:
+        pieces.append(dumps(value, **settings))  # type: ignore[arg-type]
+        return pieces[-1]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(json, "dumps", noted)
+        whole = made.end().decode()
+    assert max(map(len, pieces)) < len(whole) / 50
+    assert whole == dumps(json.loads(whole), ensure_ascii=False)
+    assert len(json.loads(whole)["choices"][0]["logprobs"]["content"]) == 100

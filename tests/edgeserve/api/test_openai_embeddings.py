@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import json
 import math
 import struct
+import time
 from collections.abc import Iterator
 
 import httpx
@@ -13,6 +15,10 @@ import pytest
 from openai import OpenAI
 from support.gates import BATCHING_FAKES
 from support.server import Running, fake_pool, serving
+
+from edgeserve.api.fields import Fields
+from edgeserve.api.openai_embeddings import EmbeddingList
+from edgeserve.messages import EmbeddingEvent
 
 
 @pytest.fixture(scope="module")
@@ -91,3 +97,19 @@ def test_an_engine_of_its_own_comes_first() -> None:
         assert types == {"llm", "embedding"}
         assert running.client.post("/memory/evict/embedding").status_code == 200
         assert running.client.get("/v1/health").json()["rungs"]["embedding"] == "cold"
+
+
+def test_a_long_list_is_written_vector_by_vector() -> None:
+    """All of it at its end, in one call of C, let nobody else run for a second."""
+    made = EmbeddingList("fake", Fields({}))
+    vector = struct.pack("<768f", *(one / 7919 for one in range(768)))
+    started = time.thread_time()
+    for _ in range(512):
+        made.feed(0, EmbeddingEvent(vector, 2))
+    fed, started = time.thread_time() - started, time.thread_time()
+    whole = made.end()
+    assert time.thread_time() - started < fed / 4
+    body = json.loads(whole)
+    assert [one["index"] for one in body["data"]] == list(range(512))
+    assert struct.pack("<768f", *body["data"][-1]["embedding"]) == vector
+    assert (body["object"], body["model"], body["usage"]["prompt_tokens"]) == ("list", "fake", 1024)
