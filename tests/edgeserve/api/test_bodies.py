@@ -43,10 +43,12 @@ def test_small_bodies_are_admitted_whatever_the_large_ones_take() -> None:
 
 def test_stalled_uploads_are_cut_for_one_that_comes() -> None:
     async def run() -> None:
-        bodies = Bodies(32 * MB, 20)
+        clock = Clock()
+        bodies = Bodies(32 * MB, 20, clock)
         stalled = [bodies.open() for _ in range(LARGEST_AT_ONCE)]
         for one in stalled:
             await one.next(part(31 * MB))
+        clock.now += 10
         waiting = [asyncio.create_task(one.next(never)) for one in stalled]
         await asyncio.sleep(0)
         quick = bodies.open()
