@@ -48,9 +48,9 @@ def test_stalled_uploads_are_cut_for_one_that_comes() -> None:
         stalled = [bodies.open() for _ in range(LARGEST_AT_ONCE)]
         for one in stalled:
             await one.next(part(31 * MB))
-        clock.now += 10
         waiting = [asyncio.create_task(one.next(never)) for one in stalled]
         await asyncio.sleep(0)
+        clock.now += 10
         quick = bodies.open()
         for _ in range(32):
             await quick.next(part(MB))
