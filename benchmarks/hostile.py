@@ -1,6 +1,6 @@
 """What well-behaved clients notice while others attack: gaps, errors, memory.
 
-    python -m benchmarks.hostile [--minutes 3] [--llm MODEL] [--asr MODEL] [--tts MODEL]
+    python -m benchmarks.hostile [--minutes 3] [--page NAME] [--llm MODEL] [--asr MODEL] [--tts MODEL]
 
 Eight clients chat, listen, transcribe and talk live (benchmarks/guests.py), first alone, then while clients of every
 hostile kind (benchmarks/attacks.py, a process of its own) attack the same server. It fails when a guest's answer is
@@ -116,7 +116,7 @@ def attack_rows(answers: Mapping[str, Mapping[str, int]]) -> list[list[str]]:
     ]
 
 
-def draw(seen: Mapping[str, Seen], record: Record) -> None:
+def draw(name: str, seen: Mapping[str, Seen], record: Record) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -126,8 +126,8 @@ def draw(seen: Mapping[str, Seen], record: Record) -> None:
     labels, places = [], []
     for number, kind in enumerate(guests.KINDS):
         part = DRAWN[kind]
-        for shift, (name, colour) in enumerate(((ALONE, "#4878a8"), (ATTACKED, "#c0504d"))):
-            values = sorted(seen[name].times[kind, part])
+        for shift, (phase, colour) in enumerate(((ALONE, "#4878a8"), (ATTACKED, "#c0504d"))):
+            values = sorted(seen[phase].times[kind, part])
             gaps.boxplot(
                 [values], positions=[number * 3 + shift], orientation="horizontal", whis=(1, 99), widths=0.7,
                 showfliers=False, patch_artist=True, boxprops={"facecolor": colour}, medianprops={"color": "black"},
@@ -139,16 +139,18 @@ def draw(seen: Mapping[str, Seen], record: Record) -> None:
     gaps.set_xlabel("seconds: half of all, and 1% to 99%; blue alone, red while others attack")
     gaps.invert_yaxis()
     memory.plot([one.at for one in record.samples], [one.memory.pss for one in record.samples], color="#333333")
-    for name, colour in ((ALONE, "#4878a8"), (ATTACKED, "#c0504d")):
-        memory.axvspan(record.mark(name).at, record.mark(name).until, color=colour, alpha=0.2)
+    for phase, colour in ((ALONE, "#4878a8"), (ATTACKED, "#c0504d")):
+        memory.axvspan(record.mark(phase).at, record.mark(phase).until, color=colour, alpha=0.2)
     memory.set(xlabel="seconds", ylabel="server, Pss, MB", ylim=(0, None))
     for axis in (gaps, memory):
         axis.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
-    figure.savefig(report.picture("hostile"), dpi=120)
+    figure.savefig(report.picture(name), dpi=120)
 
 
-def page(seen: Mapping[str, Seen], record: Record, answers: Mapping[str, Mapping[str, int]], model: str) -> str:
+def page(
+    name: str, seen: Mapping[str, Seen], record: Record, answers: Mapping[str, Mapping[str, int]], model: str
+) -> str:
     memory = [record.end("before"), record.peak(ALONE), record.peak(ATTACKED), record.end("after")]
     header = ["milliseconds", "alone, median", "99%", "attacked, median", "99%"]
     return "\n\n".join(
@@ -170,7 +172,7 @@ def page(seen: Mapping[str, Seen], record: Record, answers: Mapping[str, Mapping
                 [["", *(f"{one.pss:.0f}" for one in memory)]],
             ),
             report.table(["attack, once a second", "answers"], attack_rows(answers)),
-            "![guests while others attack](hostile.png)",
+            f"![guests while others attack]({name}.png)",
         ]
     )
 
@@ -178,6 +180,7 @@ def page(seen: Mapping[str, Seen], record: Record, answers: Mapping[str, Mapping
 def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--minutes", type=float, default=3.0)
+    parser.add_argument("--page", default="hostile", help="name of the page in docs/benchmarks")
     device.add_arguments(parser)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -186,8 +189,11 @@ def main() -> int:
             server.wait_healthy()
             seen, record, answers = measure(server, 60 * arguments.minutes)
             server.get("/v1/health")  # the same process, and well
-    draw(seen, record)
-    print(report.write("hostile", "Guests while others attack", page(seen, record, answers, place.models.llm)))
+    model = Path(place.models.llm).stem
+    draw(arguments.page, seen, record)
+    print(
+        report.write(arguments.page, "Guests while others attack", page(arguments.page, seen, record, answers, model))
+    )
     wrong = judged(seen, record, answers)
     print("\n".join([*map(" | ".join, guest_rows(seen)), *wrong]))
     return 1 if wrong else 0
