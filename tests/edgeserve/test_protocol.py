@@ -252,7 +252,9 @@ def test_a_reader_that_is_slow_gets_all(short: Running) -> None:
 
 def test_answers_that_wait_for_their_reader_are_bounded(usual: Running) -> None:
     waiting: list[int] = []
+    open_before = set(usual.server.server_state.connections)
     with dialled(usual, receive_bytes=4096, timeout=2) as link, contextlib.suppress(TimeoutError):
+        until(lambda: bool(set(usual.server.server_state.connections) - open_before))
         for _ in range(2000):
             link.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 10)
             waiting += [one.transport.get_write_buffer_size() for one in list(usual.server.server_state.connections)]
