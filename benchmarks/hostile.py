@@ -164,10 +164,10 @@ def page(
             report.table(
                 [
                     "memory of the server, Pss, MB",
-                    "at rest before",
+                    "all cold before",
                     "at most alone",
                     "at most attacked",
-                    "at rest after",
+                    "all cold after",
                 ],
                 [["", *(f"{one.pss:.0f}" for one in memory)]],
             ),
