@@ -16,6 +16,7 @@ def serve(port: int, slots: int, delay: float) -> None:
     from edgeserve import app
     from edgeserve.config import Config, EngineSettings, ServerSettings
     from edgeserve.engine import ModelSpec
+    from edgeserve.gate import Gate
     from edgeserve.memory.governor import make_governor
     from edgeserve.memory.policy import MemoryPolicy
     from edgeserve.pool import Pool
@@ -23,7 +24,7 @@ def serve(port: int, slots: int, delay: float) -> None:
 
     spec = ModelSpec("llm", "fake", "engines.fake_chat:FakeBatchChat", options={"slots": slots, "delay": delay, **LONG})
     governor = make_governor(MemoryPolicy())
-    pool = Pool([app.make_gate(app.make_engine(spec), governor)], governor)
+    pool = Pool([Gate(app.make_engine(spec), governor)], governor)
     config = Config(server=ServerSettings(), engines={"llm": EngineSettings(model=spec.name)})
     with contextlib.closing(listen("127.0.0.1", port)) as listener:
         Server(app.build(config, pool), pool, config.server.drain_seconds).run([listener])

@@ -78,7 +78,7 @@ def voice_engine(model: str, threads: str) -> Job:
 
     def job(text: str) -> Iterator[float]:
         said = ours.speak(SpeakRequest(text), threading.Event())
-        return (len(one.pcm) / 2 / one.sample_rate for one in said)
+        return (len(one.pcm) / 2 / one.sample_rate for one in said if one is not None)
 
     return job
 
