@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgeserve.memory import cgroup
+from edgeserve.system import cgroup
 
 MB = 1 << 20
 PROC, ROOT = Path("/proc"), Path("/sys/fs/cgroup")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgeserve.engine import JOBS, Job
-from edgeserve.store import Store, StoredModel, default_root
+from edgeserve.models.store import Store, StoredModel, default_root
 
 
 @dataclass(frozen=True, slots=True)

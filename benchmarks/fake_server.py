@@ -16,13 +16,13 @@ def serve(port: int, slots: int, delay: float) -> None:
     from edgeserve import app
     from edgeserve.config import Config, EngineSettings, ServerSettings
     from edgeserve.engine import ModelSpec
-    from edgeserve.gate import Gate
     from edgeserve.memory.governor import make_governor
     from edgeserve.memory.policy import MemoryPolicy
-    from edgeserve.pool import Pool
+    from edgeserve.residency.gate import Gate
+    from edgeserve.residency.pool import Pool
     from edgeserve.server import Server, listen
 
-    spec = ModelSpec("llm", "fake", "engines.fake_chat:FakeBatchChat", options={"slots": slots, "delay": delay, **LONG})
+    spec = ModelSpec("llm", "fake", "engines.fake.chat:FakeBatchChat", options={"slots": slots, "delay": delay, **LONG})
     governor = make_governor(MemoryPolicy())
     pool = Pool([Gate(app.make_engine(spec), governor)], governor)
     config = Config(server=ServerSettings(), engines={"llm": EngineSettings(model=spec.name)})

@@ -2,7 +2,7 @@
 
     python -m benchmarks.overhead [--runs 5]
 
-The server runs on an engine that takes no time (engines/fake_chat.py), so that all it does is to carry tokens from the
+The server runs on an engine that takes no time (engines/fake/chat.py), so that all it does is to carry tokens from the
 engine's thread to the sockets, each as an event of its own.
 """
 
@@ -125,7 +125,7 @@ def main() -> int:
     body = report.table(header, rows(fast, paced))
     draw(fast, paced)
     text = (
-        "The server on an engine that takes no time (`engines/fake_chat.py`): what it costs to carry a token from the "
+        "The server on an engine that takes no time (`engines/fake/chat.py`): what it costs to carry a token from the "
         "engine's thread through gate, lease and renderer to the socket, each as an event of its own "
         f"(`/v1/chat/completions`, streamed). Medians of {runs} runs; the client runs on the same machine. `µs a "
         "token` is processor time of the server; paced, the engine makes a token of each stream every "

@@ -22,9 +22,9 @@ from benchmarks.ask import Client
 from benchmarks.device import Device, Models, linked
 from benchmarks.process import serving
 
-from edgeserve import catalog
-from edgeserve.sources import package
-from edgeserve.sources.source import PackageSource
+from edgeserve.models import catalog
+from edgeserve.models.sources import package
+from edgeserve.models.sources.source import PackageSource
 
 HTTP, ENGINE, ENGINE32 = "edgeserve", "engine alone", "engine, float32"
 PEER8, PEER32 = "faster-whisper int8", "faster-whisper float32"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgeserve.store import Store, default_root
+from edgeserve.models.store import Store, default_root
 
 VOCABULARY = "smollm2-135m-instruct"
 CONTEXT = 8192

@@ -2,7 +2,7 @@
 
 import os
 
-from edgeserve import reporting
+from edgeserve.system import reporting
 
 __version__ = "0.1.0"
 

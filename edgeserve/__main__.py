@@ -21,7 +21,7 @@ def run() -> int:
     """
     _heed(signal.default_int_handler, _end_at_once)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # held back while this process was started again
-    from edgeserve import streams
+    from edgeserve.system import streams
 
     streams.open_closed()
     if sys.argv[1:2] == ["serve"]:

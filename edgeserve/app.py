@@ -14,27 +14,28 @@ from typing import Any
 
 from starlette.applications import Starlette
 
-from edgeserve import catalog, catalog_entry, exposure
+from edgeserve import exposure
 from edgeserve.api.limits import Limits
 from edgeserve.api.origin import Rules, read_host
 from edgeserve.api.routes import exception_handlers, middleware, routes
 from edgeserve.config import Config, EngineSettings, ServerSettings, chains
 from edgeserve.engine import Engine, Job, ModelSpec
 from edgeserve.errors import ConfigError
-from edgeserve.gate import Gate
 from edgeserve.live.ear import Ear
 from edgeserve.live.sessions import Sessions
-from edgeserve.memory import heap
 from edgeserve.memory.governor import make_governor
 from edgeserve.missing import find_all
-from edgeserve.monitor import IdlePolicy, Monitor
-from edgeserve.needs import command, packages
-from edgeserve.pool import Pool
-from edgeserve.store import Store, expanded
+from edgeserve.models import catalog, entry
+from edgeserve.models.needs import command, packages
+from edgeserve.models.store import Store, expanded
+from edgeserve.residency.gate import Gate
+from edgeserve.residency.monitor import IdlePolicy, Monitor
+from edgeserve.residency.pool import Pool
+from edgeserve.system import heap
+from edgeserve.units import MB
 
 log = logging.getLogger("edgeserve.app")
 
-MB = 1 << 20
 OF_PLAIN: tuple[Job, ...] = ("vision", "embedding")
 """Jobs that a plain GGUF file, which is stored as a language model, may be configured for."""
 
@@ -77,7 +78,7 @@ def _projector(job: Job, settings: EngineSettings) -> Mapping[str, Path]:
 
 def _engine_for(job: Job, engine: str) -> str:
     """A plain GGUF file runs in the engine of the job that it is served for."""
-    return catalog_entry.ENGINES[job] if job in OF_PLAIN and engine == catalog_entry.ENGINES["llm"] else engine
+    return entry.ENGINES[job] if job in OF_PLAIN and engine == entry.ENGINES["llm"] else engine
 
 
 def _capped(spec: ModelSpec, max_new_tokens: int) -> ModelSpec:

@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import edgeserve
-from edgeserve import streams
 from edgeserve.commands import Call, PoolBuilder
 from edgeserve.errors import ConfigError, EdgeserveError, NotConfigured
+from edgeserve.system import streams
 
 SERVE = "serve:serve"
 LEVELS = ("debug", "info", "warning", "error")

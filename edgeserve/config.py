@@ -112,11 +112,11 @@ ENGINE_VARIABLES: Mapping[str, tuple[Job, str]] = MappingProxyType(
 
 OPTIONS: Mapping[Job, str] = MappingProxyType(
     {
-        "llm": "engines.llama_options:LlamaOptions",
-        "vision": "engines.llama_options:LlamaOptions",
-        "asr": "engines.asr_options:AsrOptions",
-        "tts": "engines.tts_options:TtsOptions",
-        "embedding": "engines.llama_options:LlamaOptions",
+        "llm": "engines.llama.options:LlamaOptions",
+        "vision": "engines.llama.options:LlamaOptions",
+        "asr": "engines.asr.options:AsrOptions",
+        "tts": "engines.tts.options:TtsOptions",
+        "embedding": "engines.llama.options:LlamaOptions",
     }
 )
 """Import strings of the keys that belong to the engines of a job."""

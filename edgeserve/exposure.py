@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from edgeserve.config import Config
-from edgeserve.sources.source import UrlSource
+from edgeserve.models.sources.source import UrlSource
 
 ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 OTHERS_READ = stat.S_IRGRP | stat.S_IROTH

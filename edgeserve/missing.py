@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from edgeserve import catalog, needs
 from edgeserve.config import Config
 from edgeserve.engine import Job
 from edgeserve.errors import ModelDamaged, ModelMissing, StoreError
-from edgeserve.store import Store, StoredModel
+from edgeserve.models import catalog, needs
+from edgeserve.models.store import Store, StoredModel
 
 
 def find_all(config: Config, store: Store) -> Mapping[Job, StoredModel]:

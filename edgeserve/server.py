@@ -33,11 +33,11 @@ from edgeserve.connections import (
 )
 from edgeserve.engine import Job
 from edgeserve.errors import ConfigError, EdgeserveError, ShuttingDown
-from edgeserve.hangup import has_terminal
 from edgeserve.live.window import FRAME_BYTES, MAX_PUSH_BYTES
-from edgeserve.pool import Pool
-from edgeserve.protocol import HttpConnection
-from edgeserve.store import Store
+from edgeserve.models.store import Store
+from edgeserve.protocols.http import HttpConnection
+from edgeserve.residency.pool import Pool
+from edgeserve.system.hangup import has_terminal
 
 log = logging.getLogger("edgeserve.server")
 
@@ -114,7 +114,7 @@ def address(listener: socket.socket) -> str:
 
 def websocket(**connection: Any) -> asyncio.Protocol:
     """The protocol of one connection. A server that nobody opens a WebSocket to does not carry its library."""
-    from edgeserve.socket_protocol import SocketConnection
+    from edgeserve.protocols.websocket import SocketConnection
 
     return SocketConnection(**connection)
 

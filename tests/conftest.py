@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from support.unforeseen import Watch, watching
 
-from edgeserve import catalog
-from edgeserve.sources import package
-from edgeserve.sources.source import PackageSource
-from edgeserve.store import Store, default_root
+from edgeserve.models import catalog
+from edgeserve.models.sources import package
+from edgeserve.models.sources.source import PackageSource
+from edgeserve.models.store import Store, default_root
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -20,7 +20,7 @@ from openai import BadRequestError, OpenAI
 from support.speech import SENTENCES, decoded, likeness, word_error_rate
 
 from edgeserve.audio.encode import FORMS
-from edgeserve.store import Store
+from edgeserve.models.store import Store
 
 pytestmark = pytest.mark.models
 

@@ -13,7 +13,7 @@ from support.server import Running, serving, until
 from support.speech import SENTENCES, STORY, spoken, word_error_rate
 
 from edgeserve import app, config
-from edgeserve.store import Store
+from edgeserve.models.store import Store
 
 pytestmark = pytest.mark.models
 

@@ -15,8 +15,8 @@ from support.server import Running, serving
 
 from edgeserve import app
 from edgeserve.config import Config, EngineSettings
-from edgeserve.store import Store
-from engines.llama import LlamaChat
+from edgeserve.models.store import Store
+from engines.llama.chat import LlamaChat
 
 pytestmark = pytest.mark.models
 ASKED: Any = [{"role": "user", "content": "Tell me about the sea."}]

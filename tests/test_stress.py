@@ -18,12 +18,13 @@ from support.stress import Witness, seeded, settle, storm
 from edgeserve import app
 from edgeserve.config import Config, EngineSettings, ResidencySettings
 from edgeserve.engine import JOBS, Job, Rung
-from edgeserve.gate import Gate
 from edgeserve.memory.governor import Governor, make_governor
-from edgeserve.memory.policy import MB, MemoryPolicy
-from edgeserve.memory.probe import Probe
-from edgeserve.pool import Pool
-from edgeserve.store import Store
+from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.models.store import Store
+from edgeserve.residency.gate import Gate
+from edgeserve.residency.pool import Pool
+from edgeserve.system.probe import Probe
+from edgeserve.units import MB
 
 RESTLESS = ResidencySettings(warm_after=0.001, idle_timeout=0.002, check_interval=0.005)
 EAGER = MemoryPolicy(

@@ -9,10 +9,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from edgeserve.api.fields import Fields, read_json
-from edgeserve.aside import Aside
 from edgeserve.engine import ALL_JOBS, Job
 from edgeserve.errors import Busy, NotFound
-from edgeserve.pool import Pool
+from edgeserve.residency.aside import Aside
+from edgeserve.residency.pool import Pool
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 READS = Aside("reports on memory", threads=1)

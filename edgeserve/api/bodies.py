@@ -14,8 +14,8 @@ from starlette.types import Message, Receive
 
 from edgeserve.connections import client_of
 from edgeserve.errors import Busy, RequestTimeout, TooLarge
+from edgeserve.units import MB
 
-MB = 1 << 20
 LARGEST_AT_ONCE = 4
 """Bodies of the largest size that may be in memory together."""
 SMALL = 64 << 10

@@ -7,7 +7,7 @@ import dataclasses
 
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
-from edgeserve.api.pictures import Pictures
+from edgeserve.api.pictures.request import Pictures
 from edgeserve.api.tools import check_results, read_calls
 from edgeserve.messages import Message, Role, TextPart, ToolCall
 

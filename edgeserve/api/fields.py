@@ -11,8 +11,9 @@ from typing import Any
 
 from starlette.requests import Request
 
-from edgeserve.api.limits import MB, Limits
+from edgeserve.api.limits import Limits
 from edgeserve.errors import InvalidRequest, TooLarge, UnsupportedMedia
+from edgeserve.units import MB
 
 MAX_DEPTH = 64
 MAX_VALUES = 1 << 17

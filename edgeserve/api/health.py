@@ -7,7 +7,7 @@ from starlette.responses import JSONResponse, Response
 
 import edgeserve
 from edgeserve.engine import JOBS
-from edgeserve.pool import Pool
+from edgeserve.residency.pool import Pool
 
 
 async def health(request: Request) -> Response:

@@ -8,8 +8,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from edgeserve.api import failures
 from edgeserve.api.bodies import Bodies
+from edgeserve.units import MB
 
-MB = 1 << 20
 HOLD = "edgeserve.hold"
 """In a request's scope: counts bytes that are kept for it beside its body. Raises TooLarge and Busy as that does."""
 

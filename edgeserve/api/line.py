@@ -20,9 +20,9 @@ from starlette.types import Receive, Scope, Send
 from edgeserve import messages
 from edgeserve.engine import Job
 from edgeserve.errors import Cancelled, EdgeserveError, InvalidRequest
-from edgeserve.lease import Lease
-from edgeserve.mailbox import Kept, weigh
-from edgeserve.pool import Pool
+from edgeserve.residency.lease import Lease
+from edgeserve.residency.mailbox import Kept, weigh
+from edgeserve.residency.pool import Pool
 
 log = logging.getLogger("edgeserve.api")
 

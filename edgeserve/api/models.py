@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from edgeserve.engine import Job, Rung
 from edgeserve.errors import ModelNotFound
 from edgeserve.messages import Message
-from edgeserve.pool import Pool
+from edgeserve.residency.pool import Pool
 
 CREATED = 1_735_689_600
 """OpenAI's shape wants a time of creation; models on disk have none that matters: 2025-01-01."""

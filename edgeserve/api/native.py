@@ -8,14 +8,16 @@ from typing import Any
 
 from starlette.requests import Request
 
-from edgeserve.api import cache_salt, failures, image, keep_alive, languages, models, sse, transcripts, voices
+from edgeserve.api import cache_salt, failures, keep_alive, models, sse
 from edgeserve.api.conversation import read_messages
 from edgeserve.api.fields import Fields, read_json
 from edgeserve.api.limits import Limits
 from edgeserve.api.line import Call
-from edgeserve.api.pictures import Pictures
-from edgeserve.api.recording import checked_audio, read_prompt
-from edgeserve.api.speech import WavBody
+from edgeserve.api.pictures import image
+from edgeserve.api.pictures.request import Pictures
+from edgeserve.api.sound import languages, transcripts, voices
+from edgeserve.api.sound.recording import checked_audio, read_prompt
+from edgeserve.api.sound.speech import WavBody
 from edgeserve.api.uploads import read_upload
 from edgeserve.errors import EdgeserveError
 from edgeserve.messages import (

@@ -11,28 +11,17 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
-from edgeserve.api import (
-    admin,
-    failures,
-    health,
-    live,
-    live_socket,
-    models,
-    native,
-    openai_audio,
-    openai_chat,
-    openai_completions,
-    openai_embeddings,
-    openai_speech,
-    openapi,
-    voices,
-)
+from edgeserve.api import admin, failures, health, models, native, openapi
 from edgeserve.api.auth import KeyRequired, SameSite
 from edgeserve.api.cors import Cors, Preflight
 from edgeserve.api.limits import BodyLimit, Limits
 from edgeserve.api.line import answering
+from edgeserve.api.live import http as live
+from edgeserve.api.live import socket as live_socket
+from edgeserve.api.openai import audio, chat, completions, embeddings, speech
 from edgeserve.api.origin import Rules
 from edgeserve.api.request_id import RequestId
+from edgeserve.api.sound import voices
 from edgeserve.engine import Job
 from edgeserve.errors import EdgeserveError
 
@@ -58,7 +47,7 @@ async def describe(request: Request) -> Response:
 
 SSE, WAV = "text/event-stream", "audio/wav"
 CHAT: tuple[Job, ...] = ("llm", "vision")
-EMBED = openai_embeddings.JOBS
+EMBED = embeddings.JOBS
 
 ENTRIES = (
     Entry("GET", "/", "Where things are", health.root),
@@ -78,36 +67,34 @@ ENTRIES = (
     Entry("POST", "/v1/transcribe/flush", "End one with its last words", live.flush),
     Entry("POST", "/v1/tts/synthesize", "Say a text", answering(native.synthesize, "tts"), "Speak", WAV),
     Entry("GET", "/v1/tts/voices", "Voices, the default first", voices.voices),
-    Entry("POST", "/v1/chat/completions", "OpenAI chat", answering(openai_chat.chat, *CHAT), "ChatCompletion"),
-    Entry(
-        "POST", "/v1/completions", "OpenAI completions", answering(openai_completions.completions, *CHAT), "Completion"
-    ),
+    Entry("POST", "/v1/chat/completions", "OpenAI chat", answering(chat.chat, *CHAT), "ChatCompletion"),
+    Entry("POST", "/v1/completions", "OpenAI completions", answering(completions.completions, *CHAT), "Completion"),
     Entry(
         "POST",
         "/v1/embeddings",
         "Texts as vectors",
-        answering(openai_embeddings.embeddings, *openai_embeddings.JOBS),
+        answering(embeddings.embeddings, *embeddings.JOBS),
         "Embedding",
     ),
     Entry(
         "POST",
         "/v1/audio/transcriptions",
         "OpenAI transcription of a WAV file",
-        answering(openai_audio.transcriptions, "asr"),
+        answering(audio.transcriptions, "asr"),
         "Transcription",
     ),
     Entry(
         "POST",
         "/v1/audio/translations",
         "OpenAI translation of speech into English",
-        answering(openai_audio.translations, "asr"),
+        answering(audio.translations, "asr"),
         "Translation",
     ),
     Entry(
         "POST",
         "/v1/audio/speech",
         "OpenAI speech; mp3 unless another format is asked for",
-        answering(openai_speech.speech, "tts"),
+        answering(speech.speech, "tts"),
         "Speech",
         "audio/mpeg",
     ),

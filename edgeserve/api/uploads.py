@@ -15,8 +15,9 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from edgeserve.api.fields import JSON_HINT, Fields, read_json, read_large
-from edgeserve.api.limits import MB, Limits
+from edgeserve.api.limits import Limits
 from edgeserve.errors import InvalidRequest, TooLarge
+from edgeserve.units import MB
 
 MAX_FIELDS = 64
 MAX_FILES = 8

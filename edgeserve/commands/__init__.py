@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from edgeserve.config import Config
-    from edgeserve.pool import Pool
-    from edgeserve.store import Store
+    from edgeserve.models.store import Store
+    from edgeserve.residency.pool import Pool
 
 PoolBuilder = Callable[["Config"], "Pool"]
 
@@ -51,7 +51,7 @@ class Call:
 
     def store(self, config: Config) -> Store:
         """Where models lie: models_dir of the settings, else the user's data folder."""
-        from edgeserve.store import Store, default_root, expanded
+        from edgeserve.models.store import Store, default_root, expanded
 
         named = config.server.models_dir
         return Store(expanded(named) if named else default_root(self.environ))

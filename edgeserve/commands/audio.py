@@ -14,7 +14,7 @@ from edgeserve.messages import SegmentEvent, TranscribeEvent, TranscribeRequest
 from edgeserve.terminal import ProgressBar, is_terminal
 
 if TYPE_CHECKING:
-    from edgeserve.api.transcripts import Transcript
+    from edgeserve.api.sound.transcripts import Transcript
 
 
 LONG_SECONDS = 60.0
@@ -63,7 +63,7 @@ def _form(named: str | None, output: str) -> str:
 
 
 def _transcript(form: str) -> Transcript:
-    from edgeserve.api import transcripts
+    from edgeserve.api.sound import transcripts
 
     kinds = {"text": transcripts.Plain, "json": transcripts.Native, "srt": transcripts.Srt, "vtt": transcripts.Vtt}
     return kinds[form]()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from edgeserve import streams
 from edgeserve.commands import Call
 from edgeserve.commands.session import Session, open_session
 from edgeserve.errors import EdgeserveError, InvalidRequest
 from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, Message, TextPart, TokenEvent
+from edgeserve.system import streams
 from edgeserve.terminal import is_terminal
 
 HELP = "/reset forgets the conversation, /exit or Ctrl-D leaves, Ctrl-C stops an answer"
@@ -34,8 +34,8 @@ def chat(call: Call) -> int:
 
 
 def vision(call: Call) -> int:
-    from edgeserve.api.image import check_image
     from edgeserve.api.limits import Limits
+    from edgeserve.api.pictures.image import check_image
 
     image = check_image(Path(call.args.image).read_bytes(), Limits(), call.args.image)
     parts = (image, TextPart(streams.check_text(call.args.prompt, "prompt")))

@@ -8,16 +8,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from edgeserve import catalog, machine
-from edgeserve import doctor as judge
-from edgeserve.catalog_entry import Entry
 from edgeserve.commands import Call
 from edgeserve.config import Config
-from edgeserve.doctor import Facts, Finding, Model
+from edgeserve.doctor import findings as judge
+from edgeserve.doctor import machine
+from edgeserve.doctor.findings import Facts, Finding, Model
+from edgeserve.doctor.machine import Machine
 from edgeserve.engine import Job
 from edgeserve.errors import ConfigError, ModelMissing, NotFound, StoreError
-from edgeserve.machine import Machine
-from edgeserve.store import Store, expanded
+from edgeserve.models import catalog
+from edgeserve.models.entry import Entry
+from edgeserve.models.store import Store, expanded
 from edgeserve.terminal import human_size, table
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from edgeserve import catalog
 from edgeserve.commands import Call
 from edgeserve.config import STARTER, Config
 from edgeserve.errors import EdgeserveError, ModelDamaged, ModelMissing
-from edgeserve.needs import command, packages
-from edgeserve.store import Leftover, Progress, Store, StoredModel
+from edgeserve.models import catalog
+from edgeserve.models.needs import command, packages
+from edgeserve.models.store import Leftover, Progress, Store, StoredModel
 from edgeserve.terminal import ProgressBar, human_size, table
 
 

@@ -8,10 +8,10 @@ import shlex
 from collections.abc import Iterator
 
 import edgeserve
-from edgeserve import streams
 from edgeserve.commands import Call
 from edgeserve.config import Config
 from edgeserve.exposure import shown
+from edgeserve.system import streams
 
 RECORDING = "hello.wav"
 

@@ -13,7 +13,7 @@ from edgeserve.commands import Call
 from edgeserve.engine import Job
 from edgeserve.errors import NotConfigured
 from edgeserve.messages import Event, Request
-from edgeserve.pool import Pool
+from edgeserve.residency.pool import Pool
 
 
 class Session:

@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 from typing import Protocol
 
-from edgeserve import streams
-from edgeserve.api.speech import SpeechStream, WavBody
+from edgeserve.api.sound.speech import SpeechStream, WavBody
 from edgeserve.audio.encode import FORMS
 from edgeserve.commands import Call
 from edgeserve.commands.output import check_output, write_output
@@ -15,6 +14,7 @@ from edgeserve.commands.player import Player
 from edgeserve.commands.session import open_session
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import AudioEvent, SpeakRequest
+from edgeserve.system import streams
 from edgeserve.terminal import is_terminal
 
 OTHER_ENDINGS = {"": "wav", "ogg": "opus", "oga": "opus"}

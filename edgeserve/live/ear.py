@@ -17,7 +17,7 @@ from typing import Any
 from edgeserve.errors import InvalidRequest
 from edgeserve.live.turns import Turns, Urgent
 from edgeserve.messages import Event, SegmentEvent, TranscribeRequest, Word
-from edgeserve.pool import Pool
+from edgeserve.residency.pool import Pool
 
 LEFT_OUT: dict[str | None, dict[str, Any]] = {
     "timestamp_granularities": {"word_timestamps": False},

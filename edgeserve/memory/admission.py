@@ -10,15 +10,15 @@ from types import TracebackType
 from edgeserve.engine import Cancel, Footprint, Job, Rung
 from edgeserve.errors import Busy, Cancelled, DoesNotFit
 from edgeserve.memory import refusal
+from edgeserve.memory.accounts import Books
 from edgeserve.memory.amount import NOTHING
-from edgeserve.memory.books import Books
 from edgeserve.memory.budget import Budget, budget, text_warning, too_large, vision_refusal
 from edgeserve.memory.entry import Entry
 from edgeserve.memory.mover import Mover
 from edgeserve.memory.plan import Decision, Need, Saving, Verdict
-from edgeserve.memory.policy import GB, MB
-from edgeserve.memory.probe import Probe
-from edgeserve.memory.readings import Readings
+from edgeserve.system.probe import Probe
+from edgeserve.system.readings import Readings
+from edgeserve.units import GB, MB
 
 log = logging.getLogger("edgeserve.memory")
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgeserve.engine import ModelSpec
-from edgeserve.memory.policy import GB, MemoryPolicy
-from edgeserve.memory.readings import Readings
+from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.system.readings import Readings
+from edgeserve.units import GB
 
 OS_RESERVE_TIERS = ((16, 4), (64, 6), (128, 8))
 """Machines up to so many GB leave so many GB to the system; larger ones 12 (reference/unified-memory-budget.md)."""

@@ -10,7 +10,7 @@ from edgeserve.engine import Footprint, Job, ModelSpec, Rung
 from edgeserve.errors import EdgeserveError
 from edgeserve.memory.amount import NOTHING, Amount, request, standing
 from edgeserve.memory.estimate import heuristic
-from edgeserve.memory.ledger import Ledger
+from edgeserve.memory.peaks import Ledger
 from edgeserve.memory.plan import SAVING_ORDER, Saving, Standing
 
 

@@ -13,21 +13,23 @@ from pathlib import Path
 
 from edgeserve.engine import Allocator, Cancel, Rung
 from edgeserve.errors import MemoryPressure
-from edgeserve.memory import code, heap, metal, report
-from edgeserve.memory.accelerator import DeviceReader, Devices
+from edgeserve.memory import code, metal, report
+from edgeserve.memory.accounts import Books, Pause
 from edgeserve.memory.admission import Admission, Reservation
-from edgeserve.memory.books import Books, Pause
 from edgeserve.memory.budget import Budget, budget, prefix_cache_threshold
 from edgeserve.memory.entry import Resident
 from edgeserve.memory.history import StepRecord
-from edgeserve.memory.ledger import Ledger
 from edgeserve.memory.mover import Mover
+from edgeserve.memory.peaks import Ledger
 from edgeserve.memory.plan import Standing, may_step_down
-from edgeserve.memory.policy import GB, MB, MemoryPolicy
+from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.memory.pressure import Level, level_of, relief, used_percent
-from edgeserve.memory.probe import Probe
-from edgeserve.memory.readings import Readings
 from edgeserve.memory.report import Json, Situation
+from edgeserve.system import heap
+from edgeserve.system.accelerator import DeviceReader, Devices
+from edgeserve.system.probe import Probe
+from edgeserve.system.readings import Readings
+from edgeserve.units import GB, MB
 
 __all__ = ["Governor", "OpenGovernor", "Reservation", "Resident", "make_governor"]
 

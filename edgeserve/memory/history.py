@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from edgeserve.engine import Job, ModelSpec, Rung
-from edgeserve.memory.policy import MB
+from edgeserve.units import MB
 
 
 @dataclass(frozen=True, slots=True)

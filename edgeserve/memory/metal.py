@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from edgeserve.memory.policy import GB
-from edgeserve.memory.readings import Readings
+from edgeserve.system.readings import Readings
+from edgeserve.units import GB
 
 FRACTION_OF_TOTAL = 0.70
 SYSTEM_RESERVE = 3 * GB

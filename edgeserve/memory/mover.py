@@ -7,14 +7,14 @@ import logging
 
 from edgeserve.engine import Rung
 from edgeserve.errors import EngineFailure
+from edgeserve.memory.accounts import Books
 from edgeserve.memory.amount import Amount
-from edgeserve.memory.books import Books
 from edgeserve.memory.entry import Entry, Move
 from edgeserve.memory.history import StepRecord, quantization
 from edgeserve.memory.plan import Saving
-from edgeserve.memory.policy import MB
-from edgeserve.memory.probe import Probe
-from edgeserve.memory.readings import Readings
+from edgeserve.system.probe import Probe
+from edgeserve.system.readings import Readings
+from edgeserve.units import MB
 
 log = logging.getLogger("edgeserve.memory")
 

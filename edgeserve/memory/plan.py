@@ -13,7 +13,7 @@ from edgeserve.engine import Job, Rung
 from edgeserve.memory.amount import NOTHING, Amount
 from edgeserve.memory.budget import Budget
 from edgeserve.memory.policy import MemoryPolicy
-from edgeserve.memory.readings import Readings
+from edgeserve.system.readings import Readings
 
 SavingKind = Literal["prefix_cache", "context", "image", "spare_context"]
 SAVING_ORDER: tuple[SavingKind, ...] = ("prefix_cache", "context", "image")

@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from edgeserve.errors import ConfigError
 from edgeserve.settings import NOTHING, Reader, Source, key
 
-GB = 1 << 30
-MB = 1 << 20
-
 MAX_NEW_TOKENS = 4096
 """Tokens of one answer at most, unless configured (reference/eviction-versus-limits.md)."""
 

@@ -9,7 +9,7 @@ from edgeserve.engine import Rung
 from edgeserve.memory.budget import Budget
 from edgeserve.memory.plan import Standing, Step, may_step_down
 from edgeserve.memory.policy import MemoryPolicy
-from edgeserve.memory.readings import Readings, SystemPressure
+from edgeserve.system.readings import Readings, SystemPressure
 
 STALLED = 10.0
 """Percent of time in which every task of our group waited for memory (PSI full, 10 s) from which pressure is HIGH."""

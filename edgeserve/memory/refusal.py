@@ -7,8 +7,9 @@ import math
 from edgeserve.engine import Job
 from edgeserve.memory.budget import Budget
 from edgeserve.memory.plan import Decision, Need
-from edgeserve.memory.policy import GB, MB, MemoryPolicy
-from edgeserve.memory.readings import Readings
+from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.system.readings import Readings
+from edgeserve.units import GB, MB
 
 LEAST_RESERVE = 0.05
 """Share of the memory that no advice takes from the system."""

@@ -13,12 +13,12 @@ from edgeserve.engine import Contextual, Rung
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget
 from edgeserve.memory.entry import Entry
-from edgeserve.memory.heap import HeapUsage
 from edgeserve.memory.history import History, quantization
 from edgeserve.memory.metal import MetalLimits
-from edgeserve.memory.policy import MB
 from edgeserve.memory.pressure import Level
-from edgeserve.memory.readings import Accelerator, Readings
+from edgeserve.system.heap import HeapUsage
+from edgeserve.system.readings import Accelerator, Readings
+from edgeserve.units import MB
 
 Json = dict[str, object]
 

@@ -12,7 +12,7 @@ from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget
 from edgeserve.memory.plan import Need, Standing, booked, overhead
 from edgeserve.memory.policy import MemoryPolicy
-from edgeserve.memory.readings import Readings
+from edgeserve.system.readings import Readings
 
 
 def excess(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.gates import make_gate
 
-from edgeserve.gate import Gate
+from edgeserve.residency.gate import Gate
 
 SETTINGS = """
 [llm]
@@ -41,7 +41,7 @@ def models(settings: Path) -> dict[str, str]:
     manifest = {
         "name": "hibari",
         "job": "tts",
-        "engine": "engines.tts_onnx:OnnxTextToSpeech",
+        "engine": "engines.tts.onnx:OnnxTextToSpeech",
         "licence": "Apache-2.0",
         "source": "package hibari-tts 0.2.1",
         "options": {"family": "hibari"},

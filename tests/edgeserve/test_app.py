@@ -14,12 +14,12 @@ from edgeserve.config import Config, EngineSettings, load
 from edgeserve.engine import AllocatorMemory
 from edgeserve.errors import ConfigError, ModelMissing
 from edgeserve.memory.policy import MemoryPolicy
-from edgeserve.store import Store
-from engines import llama_devices
-from engines.llama import LlamaChat
-from engines.llama_embedding import LlamaEmbedding
-from engines.llama_vision import LlamaVision
-from engines.mlx_memory import MlxAllocator
+from edgeserve.models.store import Store
+from engines.asr.mlx_memory import MlxAllocator
+from engines.llama import devices
+from engines.llama.chat import LlamaChat
+from engines.llama.embedding import LlamaEmbedding
+from engines.llama.vision import LlamaVision
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_the_cap_of_the_memory_policy_reaches_the_engine(gguf: Path, tmp_path: P
 
 def test_the_governor_reads_the_accelerators_that_llama_tells(gguf: Path, tmp_path: Path) -> None:
     pool = app.build_pool(config(llm=EngineSettings(model=str(gguf))), Store(tmp_path / "models"))
-    assert pool.governor.probe.accelerator._devices is llama_devices.devices  # type: ignore[attr-defined]
+    assert pool.governor.probe.accelerator._devices is devices.devices  # type: ignore[attr-defined]
 
 
 def test_the_governor_reads_what_mlx_holds(gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

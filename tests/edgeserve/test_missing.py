@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from support.commands import told
 
-from edgeserve import cli, needs
+from edgeserve import cli
 from edgeserve.config import Config, load
 from edgeserve.errors import ModelMissing, StoreError
 from edgeserve.missing import find_all
-from edgeserve.store import Store
+from edgeserve.models import needs
+from edgeserve.models.store import Store
 
 
 @pytest.fixture(autouse=True)

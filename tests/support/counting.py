@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from edgeserve.errors import EngineFailure
-from engines.llama_batch import Batch
-from engines.llama_cache import PrefixCache
-from engines.llama_context import BATCH, Item
-from engines.llama_slot import Slot
-from engines.llama_states import StateFiles
+from engines.llama.batch import Batch
+from engines.llama.cache import PrefixCache
+from engines.llama.context import BATCH, Item
+from engines.llama.slot import Slot
+from engines.llama.states import StateFiles
 
 
 class CountingContext:

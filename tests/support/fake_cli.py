@@ -23,7 +23,7 @@ from support.gates import CountingGovernor, make_gate  # noqa: E402
 
 from edgeserve import cli  # noqa: E402
 from edgeserve.config import Config  # noqa: E402
-from edgeserve.pool import Pool  # noqa: E402
+from edgeserve.residency.pool import Pool  # noqa: E402
 
 
 def main(argv: list[str], environ: Mapping[str, str], governor: CountingGovernor | None = None) -> int:

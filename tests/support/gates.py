@@ -11,11 +11,11 @@ from typing import Any
 
 from edgeserve.engine import Job, ModelSpec, Rung
 from edgeserve.errors import EdgeserveError
-from edgeserve.gate import Gate
 from edgeserve.messages import Request
-from edgeserve.work import Done, Work
-from engines.fake import FakeSpeechToText, FakeTextToSpeech
-from engines.fake_chat import FakeBatchChat, FakeChat
+from edgeserve.residency.gate import Gate
+from edgeserve.residency.work import Done, Work
+from engines.fake.chat import FakeBatchChat, FakeChat
+from engines.fake.engine import FakeSpeechToText, FakeTextToSpeech
 
 FAKES: dict[Job, Any] = {"llm": FakeChat, "vision": FakeChat, "asr": FakeSpeechToText, "tts": FakeTextToSpeech}
 FAKES["embedding"] = FakeChat

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgeserve.machine import Machine, Runtime
+from edgeserve.doctor.machine import Machine, Runtime
 
 GB = 1 << 30
 

@@ -11,9 +11,10 @@ from support.gates import Clock, fake_spec
 from edgeserve.engine import Footprint, Job, Rung
 from edgeserve.memory.entry import Move, Thrifty, cached, taken
 from edgeserve.memory.governor import Governor
-from edgeserve.memory.ledger import Ledger
-from edgeserve.memory.policy import GB, MB, MemoryPolicy
-from edgeserve.memory.readings import Accelerator, NullAccelerator, ProcessMemory, Readings
+from edgeserve.memory.peaks import Ledger
+from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.system.readings import Accelerator, NullAccelerator, ProcessMemory, Readings
+from edgeserve.units import GB, MB
 
 POLICY = MemoryPolicy(os_reserve_gb=0.0, available_margin_gb=0.0, max_percent=1.0)
 """A budget that is just the machine."""

@@ -19,11 +19,12 @@ from edgeserve import app
 from edgeserve.config import Config, EngineSettings, ResidencySettings, ServerSettings
 from edgeserve.connections import Connections, Patience
 from edgeserve.engine import JOBS, Job
-from edgeserve.gate import Gate
 from edgeserve.memory.governor import Governor, make_governor
-from edgeserve.memory.policy import MB, MemoryPolicy
-from edgeserve.pool import Pool
+from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.residency.gate import Gate
+from edgeserve.residency.pool import Pool
 from edgeserve.server import Server, address, listen
+from edgeserve.units import MB
 
 
 def fake_pool(

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 
 from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, TokenEvent
-from engines.llama import LlamaChat
+from engines.llama.chat import LlamaChat
 
 
 def events_together(

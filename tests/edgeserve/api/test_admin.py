@@ -13,7 +13,7 @@ from support.server import Running, fake_pool, serving
 
 from edgeserve.api.routes import ENTRIES, routes
 from edgeserve.engine import Rung
-from engines.fake_chat import FakeChat
+from engines.fake.chat import FakeChat
 
 
 def test_the_reports_have_their_shapes(client: httpx.Client) -> None:

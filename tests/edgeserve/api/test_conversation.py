@@ -14,7 +14,7 @@ from support.turns import longest_turn
 from edgeserve.api.conversation import read_messages
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import HOLD, Limits
-from edgeserve.api.pictures import Pictures
+from edgeserve.api.pictures.request import Pictures
 from edgeserve.api.tools import read_choice, read_tools
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import Message, Tool

@@ -14,7 +14,7 @@ import pytest
 from support.server import Running, fake_pool, serving, until
 
 from edgeserve.errors import EngineFailure
-from edgeserve.mailbox import LARGEST
+from edgeserve.residency.mailbox import LARGEST
 
 
 def failing_after(running: Running, job: Any, count: int) -> None:

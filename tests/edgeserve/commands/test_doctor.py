@@ -9,7 +9,8 @@ import pytest
 from support.commands import run
 from support.machines import BOX
 
-from edgeserve import catalog, machine
+from edgeserve.doctor import machine
+from edgeserve.models import catalog
 
 
 @pytest.fixture

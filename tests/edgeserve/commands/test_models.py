@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from support.commands import run, told
 
-from edgeserve import catalog, cli, needs
+from edgeserve import cli
 from edgeserve.commands import models as commands_models
 from edgeserve.commands.models import wanted
 from edgeserve.config import load
 from edgeserve.errors import SourceUnavailable
-from edgeserve.store import Progress, Store, StoredModel
+from edgeserve.models import catalog, needs
+from edgeserve.models.store import Progress, Store, StoredModel
 
 
 def test_list_shows_what_is_here(models: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,8 @@ from support.memory import POLICY, FakeResident, ThriftyResident, World
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import Busy, Cancelled, DoesNotFit, EngineFailure, ShuttingDown
-from edgeserve.memory.policy import MB, MemoryPolicy
+from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.units import MB
 
 
 def test_a_cold_engine_that_fits_is_let_up_and_booked() -> None:

@@ -20,8 +20,9 @@ from edgeserve.memory.budget import (
     too_large,
     vision_refusal,
 )
-from edgeserve.memory.policy import GB, MemoryPolicy
-from edgeserve.memory.readings import Accelerator, GroupLimit
+from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.system.readings import Accelerator, GroupLimit
+from edgeserve.units import GB
 
 POLICY = MemoryPolicy()
 
@@ -96,7 +97,7 @@ def sized(tmp_path: Path, job: Job, size: int) -> ModelSpec:
     path = tmp_path / "model.gguf"
     with path.open("wb") as file:
         file.truncate(size)
-    return ModelSpec(job, "model", "engines.fake_chat:FakeChat", {"model": path})
+    return ModelSpec(job, "model", "engines.fake.chat:FakeChat", {"model": path})
 
 
 def test_the_words_of_the_seventy_percent_rule(tmp_path: Path) -> None:

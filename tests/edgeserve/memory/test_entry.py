@@ -10,7 +10,7 @@ from support.memory import FakeResident, World
 
 from edgeserve.engine import Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure
-from edgeserve.memory.policy import MB
+from edgeserve.units import MB
 
 
 def test_the_ledger_comes_before_the_estimate() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from edgeserve.engine import ModelSpec
 from edgeserve.memory.estimate import ENCODERS, context_that_fits, heuristic, kv_bytes, vision_overhead
-from edgeserve.memory.policy import GB, MB
+from edgeserve.units import GB, MB
 
 
 def file(path: Path, size: int) -> Path:

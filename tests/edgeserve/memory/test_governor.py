@@ -15,8 +15,9 @@ from support.memory import POLICY, FakeResident, ThriftyResident, World, world_a
 from edgeserve.engine import JOBS, Footprint, Rung
 from edgeserve.errors import DoesNotFit, MemoryPressure
 from edgeserve.memory.governor import Governor, OpenGovernor, make_governor
-from edgeserve.memory.policy import MB, MemoryPolicy
-from edgeserve.memory.readings import SystemPressure
+from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.system.readings import SystemPressure
+from edgeserve.units import MB
 
 
 @pytest.mark.parametrize(

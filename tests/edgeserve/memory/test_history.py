@@ -8,7 +8,7 @@ import pytest
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.memory.history import History, StepRecord, quantization
-from edgeserve.memory.policy import MB
+from edgeserve.units import MB
 
 
 def record(after: Rung = Rung.WARM, number: int = 0) -> StepRecord:

@@ -16,13 +16,14 @@ from support.memory import FakeResident, World
 
 from edgeserve.engine import Job, ModelSpec
 from edgeserve.errors import DoesNotFit
-from edgeserve.memory import probe as probing
 from edgeserve.memory.budget import Budget, budget, os_reserve, prefix_cache_threshold
 from edgeserve.memory.metal import MetalLimits, limits
-from edgeserve.memory.policy import GB, MB, MemoryPolicy, read_policy
-from edgeserve.memory.probe import Probe
-from edgeserve.memory.readings import ProcessMemory, Readings
+from edgeserve.memory.policy import MemoryPolicy, read_policy
 from edgeserve.settings import NO_FILE
+from edgeserve.system import probe as probing
+from edgeserve.system.probe import Probe
+from edgeserve.system.readings import ProcessMemory, Readings
+from edgeserve.units import GB, MB
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "apple.md"
 PAGE = 16384
@@ -182,7 +183,7 @@ def mac_with(tmp_path: Path, job: Job, size: float, wired_limit_mb: int = 0) -> 
     with path.open("wb") as file:
         file.truncate(int(size * 1e9))
     resident = FakeResident(job, int(size * 1e9) // MB)
-    resident.spec = ModelSpec(job, "model", "engines.fake:FakeChat", {"model": path})
+    resident.spec = ModelSpec(job, "model", "engines.fake.engine:FakeChat", {"model": path})
     world = World(64 << 10, resident, policy=MemoryPolicy())
     world.probe.accelerator = Told(used(64, 0.0, wired_limit_mb))
     return world

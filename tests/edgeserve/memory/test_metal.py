@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from support.memory import readings
 
 from edgeserve.memory.metal import CACHE_FRACTION, LEAST, limits
-from edgeserve.memory.policy import GB
-from edgeserve.memory.readings import Accelerator
+from edgeserve.system.readings import Accelerator
+from edgeserve.units import GB
 
 
 def mac(total: float, available: float, recommended: float) -> Any:

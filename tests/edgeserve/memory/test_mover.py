@@ -10,8 +10,8 @@ from support.memory import FakeResident, World, readings
 
 from edgeserve.engine import Rung
 from edgeserve.memory.mover import freed
-from edgeserve.memory.policy import GB, MB
-from edgeserve.memory.readings import Accelerator, ProcessMemory
+from edgeserve.system.readings import Accelerator, ProcessMemory
+from edgeserve.units import GB, MB
 
 
 def test_a_step_is_recorded_with_both_figures(caplog: pytest.LogCaptureFixture) -> None:

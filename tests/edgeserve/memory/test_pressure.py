@@ -13,9 +13,10 @@ from edgeserve.engine import JOBS, Job, Rung
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget, budget
 from edgeserve.memory.plan import Standing, Step
-from edgeserve.memory.policy import GB, MemoryPolicy
+from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.memory.pressure import Level, level_of, relief, used_percent
-from edgeserve.memory.readings import Accelerator, ProcessMemory, Stall, SystemPressure
+from edgeserve.system.readings import Accelerator, ProcessMemory, Stall, SystemPressure
+from edgeserve.units import GB
 
 POLICY = MemoryPolicy()
 NOW = 1000.0

@@ -8,8 +8,8 @@ import pytest
 from support.memory import FakeResident, World, world_at
 
 from edgeserve.engine import Footprint, Rung
-from edgeserve.memory.policy import GB
-from edgeserve.memory.readings import Accelerator
+from edgeserve.system.readings import Accelerator
+from edgeserve.units import GB
 
 STATS = {
     *("cuda_available", "total_mb", "free_mb", "used_mb", "used_percent", "allocated_mb"),

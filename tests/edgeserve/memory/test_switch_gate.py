@@ -9,8 +9,8 @@ from support.memory import FakeResident, World
 
 from edgeserve.engine import Job, Rung
 from edgeserve.errors import DoesNotFit
-from edgeserve.memory.policy import GB, MB
-from edgeserve.memory.readings import Accelerator, AcceleratorReader, NullAccelerator
+from edgeserve.system.readings import Accelerator, AcceleratorReader, NullAccelerator
+from edgeserve.units import GB, MB
 
 
 def switching(late: int, returning: int, job: Job = "llm", size: int = 600, total: int = 1000) -> World:

@@ -1,0 +1,1 @@
+"""Live transcription over HTTP and WebSocket."""

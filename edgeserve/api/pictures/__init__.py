@@ -1,0 +1,1 @@
+"""Pictures of a request: fetched, checked, bounded."""

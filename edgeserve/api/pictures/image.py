@@ -1,0 +1,74 @@
+"""Pictures of a request, from data URLs and uploads: refused here, before anything decodes them, where a decoder would
+fail on them, or take more memory and time than their dimensions promise."""
+
+from __future__ import annotations
+
+import base64
+from types import ModuleType
+
+from edgeserve.api.limits import Limits
+from edgeserve.api.pictures import bmp, gif, jpeg, png
+from edgeserve.api.pictures.file import Damaged
+from edgeserve.errors import InvalidRequest, TooLarge, UnsupportedMedia
+from edgeserve.messages import ImagePart
+from edgeserve.residency.aside import Aside
+
+FORMS: dict[bytes, ModuleType] = {png.SIGNATURE: png, jpeg.SOI: jpeg, b"GIF": gif, b"BM": bmp}
+"""By the first bytes of a file."""
+MEMORY = 8
+"""Bytes a pixel that a picture of the most pixels may take while it is decoded: a PNG of 8-bit RGBA."""
+CHECKS = Aside("checks of pictures", threads=2)
+MAX_RATIO = 200
+"""Of the longer side to the shorter: Qwen2-VL refuses more, and projectors for smaller pictures round a side to 0."""
+
+
+async def checked_image(data: bytes, limits: Limits, param: str = "image") -> ImagePart:
+    """As ``check_image``, beside the event loop: inflating the largest takes half a second."""
+    return await CHECKS.run(check_image, data, limits, param)
+
+
+def check_image(data: bytes, limits: Limits, param: str = "image") -> ImagePart:
+    """PNG, JPEG, GIF or BMP bytes. Raises UnsupportedMedia, and TooLarge for more pixels than the limit."""
+    if not data:
+        raise UnsupportedMedia(f"{param} is empty", param=param)
+    form = next((form for begin, form in FORMS.items() if data.startswith(begin)), None)
+    if form is None:
+        raise UnsupportedMedia(f"{param} is neither PNG, JPEG, GIF nor BMP (it begins with {data[:4]!r})", param=param)
+    try:
+        head = form.read_head(data)
+        _check_size(head.width, head.height, head.memory, limits, param)
+        form.check(data, head)
+    except Damaged as error:
+        raise UnsupportedMedia(f"{param} is damaged or of a kind that is not read: {error}", param=param) from None
+    return ImagePart(data, param, head.width * head.height)
+
+
+def _check_size(width: int, height: int, memory: float, limits: Limits, param: str) -> None:
+    if not width or not height:
+        raise UnsupportedMedia(f"{param} is damaged or has no pixels ({width}×{height})", param=param)
+    if max(width, height) > MAX_RATIO * min(width, height):
+        text = f"{param} is {width}×{height}; its longer side may be {MAX_RATIO} times its shorter one at most"
+        raise UnsupportedMedia(text, param=param)
+    most = int(limits.max_image_pixels * min(1.0, MEMORY / memory))
+    if width * height > most:
+        kind = " of its kind" if most < limits.max_image_pixels else ""
+        raise TooLarge(
+            f"{param} is {width}×{height}, {width * height / 1e6:.0f} million pixels; the limit{kind} is "
+            f"{most / 1e6:.0f} million: send it smaller",
+            param=param,
+        )
+
+
+async def from_data_url(url: str, limits: Limits, param: str) -> ImagePart:
+    """The picture in it. Raises InvalidRequest, and what ``check_image`` does."""
+    return await CHECKS.run(_from_data_url, url, limits, param)
+
+
+def _from_data_url(url: str, limits: Limits, param: str) -> ImagePart:
+    head, _, text = url.partition(",")
+    if not head.endswith(";base64"):
+        raise InvalidRequest(f"{param}: expected data:image/png;base64,…", param=param)
+    try:
+        return check_image(base64.b64decode(text, validate=True), limits, param)
+    except ValueError as error:  # of binascii, and for characters beyond ASCII
+        raise InvalidRequest(f"{param}: the data URL is not base64: {error}", param=param) from None

@@ -1,0 +1,165 @@
+"""Pictures at addresses, fetched for a client: only where models.toml allows it, and from the public network only.
+
+A server that fetches what strangers name can be made to ask its own network (SSRF). So names are resolved here, every
+address found is checked, and the connection goes to the very address that was checked. The same for each redirect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from edgeserve.api.limits import Limits
+from edgeserve.api.pictures.special_addresses import Address, is_public
+from edgeserve.errors import InvalidRequest
+from edgeserve.residency.aside import Aside
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx
+
+PORTS = {"http": 80, "https": 443}
+REDIRECTS = 3
+HEADERS = {"User-Agent": "edgeserve", "Accept": "image/*", "Accept-Encoding": "identity", "Connection": "close"}
+LONGEST = 8 << 10
+"""Characters of an address."""
+LOOK_UPS = Aside("look-ups of names", threads=4)
+"""Whoever owns a name may have each look-up take as long as the system waits, half a minute and more."""
+CERTIFICATES = Aside("certificates", threads=1)
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+
+
+async def resolve(host: str, port: int) -> list[str]:
+    """Its addresses as the system knows them. Raises OSError and UnicodeError."""
+    found = await LOOK_UPS.run(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(one[4][0]) for one in found))
+
+
+@functools.cache
+def certificates() -> ssl.SSLContext:
+    """Made once: reading all certificates takes tens of milliseconds."""
+    import httpx
+
+    return httpx.create_ssl_context(trust_env=False)
+
+
+class Remote:
+    """For one request: all its pictures together get ``limits.remote_seconds``; ``hold`` counts their bytes.
+
+    ``limits.remote_image_hosts``: names, or addresses, with a port unless that is the scheme's own; where there are
+    any, no other is asked. An address that stands there itself may be a private one.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        hold: Callable[[int], None],
+        *,
+        resolve: Resolve = resolve,
+        public: Callable[[Address], bool] = is_public,
+    ) -> None:
+        self._limits, self._hold, self._resolve, self._public = limits, hold, resolve, public
+        self._hosts = {host.lower() for host in limits.remote_image_hosts}
+        self._deadline: float | None = None
+
+    async def fetch(self, url: str, param: str) -> bytes:
+        """Raises InvalidRequest naming ``param``, and what ``hold`` raises."""
+        if not self._limits.remote_images:
+            text = "this server fetches no addresses: send a data: URL, or set remote_images = true in models.toml"
+            raise InvalidRequest(f"{param}: {text}", param=param)
+        if len(url) > LONGEST:
+            raise InvalidRequest(f"{param}: an address has at most {LONGEST} characters", param=param)
+        import httpx
+
+        seconds = self._limits.remote_seconds
+        trusted = await CERTIFICATES.run(certificates)
+        self._deadline = self._deadline or asyncio.get_running_loop().time() + seconds
+        try:
+            async with (
+                asyncio.timeout_at(self._deadline),
+                httpx.AsyncHTTPTransport(verify=trusted, trust_env=False) as transport,
+            ):
+                return await self._follow(transport, self._checked(url))
+        except TimeoutError:
+            raise InvalidRequest(f"{param}: not fetched within {seconds:g} seconds", param=param) from None
+        except (Refused, httpx.HTTPError) as error:
+            raise InvalidRequest(f"{param}: {error or type(error).__name__}", param=param) from error
+
+    async def _follow(self, transport: httpx.AsyncHTTPTransport, url: httpx.URL) -> bytes:
+        for _ in range(1 + REDIRECTS):
+            answer = await self._ask(transport, url)
+            try:
+                if not answer.has_redirect_location:
+                    return await self._read(answer)
+                following = self._checked(answer.headers["Location"], url)
+            finally:
+                await answer.aclose()
+            if (url.scheme, following.scheme) == ("https", "http"):
+                raise Refused("redirects from https to an unencrypted address")
+            url = following
+        raise Refused(f"redirects more than {REDIRECTS} times")
+
+    def _checked(self, text: str, base: httpx.URL | None = None) -> httpx.URL:
+        import httpx
+
+        try:
+            url = base.join(text) if base else httpx.URL(text)
+        except httpx.InvalidURL as error:
+            raise Refused(f"no address: {error}") from None
+        if url.scheme not in PORTS or not url.host:
+            raise Refused(f"{url.scheme or 'no'} address; only http and https are fetched")
+        if url.userinfo:
+            raise Refused("an address with a name or password; none are sent")
+        if self._hosts and url.netloc.decode() not in self._hosts:
+            raise Refused(f"{url.netloc.decode()} is not among remote_image_hosts of models.toml")
+        if not self._hosts and url.port is not None:
+            raise Refused(f"port {url.port}; only 80 and 443 are asked, or those in remote_image_hosts of models.toml")
+        return url
+
+    async def _ask(self, transport: httpx.AsyncHTTPTransport, url: httpx.URL) -> httpx.Response:
+        """Of the first address that takes the connection."""
+        import httpx
+
+        failure: httpx.ConnectError | None = None
+        for address in await self._addresses(url):
+            request = httpx.Request(
+                "GET",
+                url.copy_with(host=address),
+                headers={"Host": url.netloc.decode(), **HEADERS},
+                extensions={"sni_hostname": url.host},  # whose certificate is asked for, and checked
+            )
+            try:
+                return await transport.handle_async_request(request)
+            except httpx.ConnectError as error:
+                failure = error
+        raise failure or Refused(f"{url.host} has no address")
+
+    async def _addresses(self, url: httpx.URL) -> list[str]:
+        try:
+            found = await self._resolve(url.host, url.port or PORTS[url.scheme])
+        except (OSError, UnicodeError):
+            raise Refused(f"{url.host} cannot be found") from None
+        if found == [url.host] and self._hosts:  # written out, and listed
+            return found
+        if not all(self._public(ipaddress.ip_address(one)) for one in found):
+            text = "is not in the public network; list its address in remote_image_hosts of models.toml to allow it"
+            raise Refused(f"{url.host} {text}")
+        return found
+
+    async def _read(self, answer: httpx.Response) -> bytes:
+        if answer.status_code != 200:
+            raise Refused(f"answered {answer.status_code}")
+        data = bytearray()
+        async for chunk in answer.aiter_raw():
+            self._hold(len(chunk))
+            data += chunk
+        return bytes(data)
+
+
+class Refused(ValueError):
+    """Why an address is not fetched; becomes an InvalidRequest."""

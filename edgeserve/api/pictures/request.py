@@ -1,0 +1,61 @@
+"""Where the pictures of one request come from: data URLs, parts of its own multipart body, addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from starlette.requests import Request
+
+from edgeserve.api.limits import HOLD, Limits
+from edgeserve.api.pictures.image import checked_image, from_data_url
+from edgeserve.api.pictures.remote import Remote
+from edgeserve.errors import InvalidRequest, TooLarge
+from edgeserve.messages import ImagePart
+
+ATTACHMENT = "attachment:"
+"""Before the name of a part."""
+TOGETHER = 3
+"""Pictures of the most pixels that a request may bring: they are decoded together, three bytes a pixel."""
+
+
+class Pictures:
+    """``attached``: the body's parts by name."""
+
+    def __init__(self, request: Request, attached: Mapping[str, bytes] | None = None) -> None:
+        self._limits: Limits = request.app.state.limits
+        self._attached = attached or {}
+        self._used: set[str] = set()
+        self._pixels = 0
+        self._remote = Remote(self._limits, request.scope[HOLD])
+
+    async def read(self, url: str, param: str) -> ImagePart:
+        """Checked. Raises InvalidRequest and its kinds, naming ``param``."""
+        picture = await self._read(url, param)
+        self._pixels += picture.pixels
+        if self._pixels > (most := TOGETHER * self._limits.max_image_pixels):
+            raise TooLarge(
+                f"{param}: the images of this request have more than {most / 1e6:.0f} million pixels together: send "
+                "fewer or smaller ones",
+                param=param,
+            )
+        return picture
+
+    async def _read(self, url: str, param: str) -> ImagePart:
+        if url.startswith("data:"):
+            return await from_data_url(url, self._limits, param)
+        if url.startswith(ATTACHMENT):
+            return await checked_image(self._part(url.removeprefix(ATTACHMENT), param), self._limits, param)
+        return await checked_image(await self._remote.fetch(url, param), self._limits, param)
+
+    def check_used(self) -> None:
+        """Raises InvalidRequest for a part that nothing refers to: most likely a misspelled name."""
+        if unused := sorted(set(self._attached) - self._used):
+            text = f"the part {unused[0]!r} belongs to no image_url; write its url as {ATTACHMENT}{unused[0]}"
+            raise InvalidRequest(text, param=unused[0])
+
+    def _part(self, name: str, param: str) -> bytes:
+        if name not in self._attached:
+            there = f"there are: {', '.join(self._attached)}" if self._attached else "there are none"
+            raise InvalidRequest(f"{param}: the body has no file part named {name!r}; {there}", param=param)
+        self._used.add(name)
+        return self._attached[name]

@@ -1,0 +1,1 @@
+"""Sound of requests and answers: recordings, voices, languages, transcripts."""

@@ -1,0 +1,202 @@
+"""What this machine is: processor, memory, disk, compilers, runtimes. Readings only; ``doctor.py`` judges them."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgeserve.memory.budget import budget, os_reserve
+from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.system.probe import Probe
+
+RUNTIME_SECONDS = 30.0
+"""How long a runtime may take to say its version; a broken driver can hang at import."""
+
+CPU_FEATURES = ("avx", "avx2", "fma", "f16c", "avx512f", "avx512_vnni", "amx_int8", "asimd", "asimddp", "i8mm", "sve")
+"""Features that the runtimes have faster code for, as Linux names them."""
+
+PACKAGE_MANAGERS = ("apt-get", "dnf", "pacman", "zypper", "apk", "brew")
+
+RUNTIMES: Mapping[str, tuple[str, str]] = {
+    "llama-cpp-python": ("llama_cpp", "'GPU offload' if m.llama_supports_gpu_offload() else 'CPU only'"),
+    "onnxruntime": ("onnxruntime", "', '.join(m.get_available_providers())"),
+    "mlx": ("mlx.core", "'Metal' if m.metal.is_available() else 'CPU only'"),
+}
+"""Distribution → its module and what to ask the module ``m`` for, in a process of its own (``ask_runtime``)."""
+
+PROBE = """
+import importlib, importlib.metadata, importlib.util, json, sys
+name, module, question = sys.argv[1:]
+if importlib.util.find_spec(module.split(".")[0]) is None:
+    sys.exit("not installed")
+m = importlib.import_module(module)
+print(json.dumps([importlib.metadata.version(name), eval(question)]))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """``version`` is None when it is not installed or broken; ``detail`` says what it can use, or the error."""
+
+    name: str
+    version: str | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Sizes in bytes. Memory is that of the box: the machine, or the control group that limits it.
+
+    ``memory_limit`` is the smallest limit of a control group, None without one; ``memory_budget`` what the memory
+    policy lets all engines together take at most, the smallest of ``memory_candidates`` by name. ``memory_stall``:
+    percent of the last ten seconds in which tasks waited for memory, None where the kernel does not tell.
+    ``dedicated``: the system is left less than a machine of this size leaves by default. ``wired_collector``: macOS
+    takes the GPU's memory back under pressure; None elsewhere.
+    """
+
+    system: str
+    architecture: str
+    processor: str
+    features: tuple[str, ...]
+    cores: int
+    memory_total: int
+    memory_available: int
+    memory_limit: int | None
+    memory_budget: int
+    memory_candidates: Mapping[str, int]
+    memory_stall: float | None
+    dedicated: bool
+    wired_collector: bool | None
+    disk_path: str
+    disk_free: int
+    python: str
+    package_manager: str | None
+    c_compiler: str | None
+    cxx_compiler: str | None
+    cmake: str | None
+    accelerators: tuple[str, ...]
+    runtimes: tuple[Runtime, ...]
+
+
+def read(models_dir: Path, policy: MemoryPolicy, environ: Mapping[str, str]) -> Machine:
+    """Look at everything; about a second, most of it for the runtimes."""
+    processor, features = read_processor(Path("/proc/cpuinfo"))
+    memory = Probe(override_mb=policy.override_memory_mb).read()
+    # What happens to be available now is a matter of the moment, and judged apart.
+    limits = budget(memory, policy, settled=False)
+    there = next(path for path in (models_dir, *models_dir.absolute().parents) if path.exists())
+    return Machine(
+        system=system_name(),
+        architecture=platform.machine(),
+        processor=processor,
+        features=features,
+        cores=usable_cores(),
+        memory_total=memory.total,
+        memory_available=memory.available,
+        memory_limit=memory.group.limit if memory.group else None,
+        memory_budget=limits.usable,
+        memory_candidates=dict(limits.candidates),
+        memory_stall=memory.stall.some if memory.stall else None,
+        dedicated=os_reserve(memory.machine_total, policy) < os_reserve(memory.machine_total, MemoryPolicy()),
+        wired_collector=read_wired_collector(),
+        disk_path=str(models_dir),
+        disk_free=shutil.disk_usage(there).free,
+        python=f"{platform.python_version()} ({sys.executable})",
+        package_manager=next(filter(shutil.which, PACKAGE_MANAGERS), None),
+        c_compiler=first_command(environ.get("CC"), "cc", "gcc", "clang"),
+        cxx_compiler=first_command(environ.get("CXX"), "c++", "g++", "clang++"),
+        cmake=shutil.which("cmake"),
+        accelerators=tuple(accelerators()),
+        runtimes=tuple(ask_runtime(name) for name in RUNTIMES),
+    )
+
+
+def system_name() -> str:
+    if sys.platform == "darwin":
+        return f"macOS {platform.mac_ver()[0]}"
+    try:
+        name = platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        name = platform.system()
+    return f"{name}, kernel {platform.release()}"
+
+
+def usable_cores() -> int:
+    """Cores that this process may use; taskset and containers may leave it fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def read_processor(cpuinfo: Path) -> tuple[str, tuple[str, ...]]:
+    """Name and features, from Linux's cpuinfo; elsewhere what the system says about itself."""
+    if not cpuinfo.is_file():
+        return _sysctl("machdep.cpu.brand_string") or platform.processor() or "unknown", ()
+    fields: dict[str, str] = {}
+    for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
+        name, _, value = line.partition(":")
+        fields.setdefault(name.strip().lower(), value.strip())
+    has = (fields.get("flags") or fields.get("features", "")).split()
+    # On ARM the processor is named by numbers only; the board's name says more.
+    board = Path("/proc/device-tree/model")
+    name = fields.get("model name") or (board.read_text(errors="replace").strip("\0 \n") if board.is_file() else "")
+    return name or platform.processor() or "unknown", tuple(one for one in CPU_FEATURES if one in has)
+
+
+def read_wired_collector(ask: Callable[[str], str] | None = None) -> bool | None:
+    """By what ``sysctl`` says of its switch; None where there is none."""
+    return {"0": True, "1": False}.get((ask or _sysctl)("iogpu.disable_wired_collector"))
+
+
+def first_command(*names: str | None) -> str | None:
+    """Path of the first command that is there."""
+    return next((path for name in names if name and (path := shutil.which(name))), None)
+
+
+def accelerators() -> list[str]:
+    """GPUs as far as the system's own tools tell."""
+    found = []
+    if told := _output(["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"]):
+        found += [f"NVIDIA {line.strip()}".replace("NVIDIA NVIDIA", "NVIDIA") for line in told.splitlines()]
+    elif Path("/etc/nv_tegra_release").is_file():
+        found.append("NVIDIA Jetson (memory shared with the CPU)")
+    if sys.platform == "darwin" and platform.machine() == "arm64":
+        found.append("Apple GPU (memory shared with the CPU)")
+    return found
+
+
+def ask_runtime(name: str, run: Callable[..., subprocess.CompletedProcess[str]] = subprocess.run) -> Runtime:
+    """Import a runtime in a process of its own, which may take RUNTIME_SECONDS, hang or crash."""
+    command = [sys.executable, "-c", PROBE, name, *RUNTIMES[name]]
+    try:
+        ended = run(command, capture_output=True, text=True, timeout=RUNTIME_SECONDS)
+    except subprocess.TimeoutExpired:
+        return Runtime(name, None, f"did not answer within {RUNTIME_SECONDS:g} s")
+    if ended.returncode < 0:
+        return Runtime(name, None, f"crashed at import (signal {-ended.returncode})")
+    if ended.returncode:
+        last = (ended.stderr.strip().splitlines() or ["no reason given"])[-1]
+        return Runtime(name, None, last)
+    try:
+        version, detail = json.loads(ended.stdout.splitlines()[-1])
+    except (IndexError, TypeError, ValueError):
+        return Runtime(name, None, f"gave no answer that can be read: {ended.stdout[-80:]!r}")
+    return Runtime(name, version, detail)
+
+
+def _output(command: list[str]) -> str:
+    """What a command of the system prints; "" when it is not there or fails."""
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=10)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return ended.stdout.strip() if ended.returncode == 0 else ""
+
+
+def _sysctl(name: str) -> str:
+    return _output(["sysctl", "-n", name]) if sys.platform == "darwin" else ""

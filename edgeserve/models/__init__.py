@@ -1,0 +1,1 @@
+"""Models: catalogue, store, sources, conversions."""

@@ -1,0 +1,115 @@
+"""What the catalogue tells of one model, and the engine that runs each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Literal
+
+from edgeserve.engine import Job
+from edgeserve.models.sources.source import HubSource, PackageSource, Source
+
+ENGINES: Mapping[str, str] = MappingProxyType(
+    {
+        "llm": "engines.llama.chat:LlamaChat",
+        "vision": "engines.llama.vision:LlamaVision",
+        "asr": "engines.asr.onnx:OnnxSpeechToText",
+        "tts": "engines.tts.onnx:OnnxTextToSpeech",
+        "embedding": "engines.llama.embedding:LlamaEmbedding",
+    }
+)
+"""Import strings by job."""
+MLX_WHISPER = "engines.asr.mlx:MlxSpeechToText"
+
+Kind = Job | Literal["vad"]  # voice activity, which is no engine of its own
+RUNNERS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        **{job: frozenset({engine}) for job, engine in ENGINES.items()},
+        "asr": frozenset({ENGINES["asr"], MLX_WHISPER}),
+        "vad": frozenset({""}),
+    }
+)
+"""All import strings that a stored model of a kind may name; nothing else is ever imported for it."""
+FORMER: Mapping[str, str] = MappingProxyType(
+    {
+        "engines.llama:LlamaChat": ENGINES["llm"],
+        "engines.llama_vision:LlamaVision": ENGINES["vision"],
+        "engines.asr_onnx:OnnxSpeechToText": ENGINES["asr"],
+        "engines.tts_onnx:OnnxTextToSpeech": ENGINES["tts"],
+        "engines.llama_embedding:LlamaEmbedding": ENGINES["embedding"],
+        "engines.whisper_mlx:MlxSpeechToText": MLX_WHISPER,
+    }
+)
+"""Import strings that version 0.1 wrote into manifests, and today's."""
+DECIMAL_MB = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One model. ``checksums``: role → sha256, where known; ``convert``: the conversion it needs after download."""
+
+    name: str
+    job: Kind
+    description: str
+    licence: str
+    size_bytes: int
+    sources: tuple[Source, ...]
+    checksums: Mapping[str, str] = field(default_factory=dict)
+    convert: str = ""
+    options: Mapping[str, object] = field(default_factory=dict)
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def engine(self) -> str:
+        """Empty for a model that only accompanies others."""
+        return MLX_WHISPER if self.convert == "whisper_mlx" else ENGINES.get(self.job, "")
+
+    @property
+    def source(self) -> str:
+        return str(self.sources[0])
+
+
+def gguf(name: str, description: str, licence: str, size: int, repository: str, file: str, job: Job = "llm") -> Entry:
+    """A language model, or one of another job, in one file of a hub repository; ``size`` in MB."""
+    source = HubSource(repository, {"model": file})
+    return Entry(name, job, description, licence, size * DECIMAL_MB, (source,))
+
+
+def vision(
+    name: str, description: str, licence: str, size: int, repository: str, file: str, mmproj: str, *aliases: str
+) -> Entry:
+    """The same with its projector."""
+    source = HubSource(repository, {"model": file, "mmproj": mmproj})
+    return Entry(name, "vision", description, licence, size * DECIMAL_MB, (source,), aliases=aliases)
+
+
+def whisper(name: str, size: int, repository: str) -> Entry:
+    """A checkpoint of CTranslate2; ``size`` in MB."""
+    names = {"checkpoint": "model.bin", "config": "config.json", "tokenizer": "tokenizer.json"}
+    source = HubSource(repository, names)
+    text = "Whisper, converted from its CTranslate2 checkpoint when pulled"
+    return Entry(name, "asr", text, "MIT", size * DECIMAL_MB, (source,), convert="whisper")
+
+
+def piper(
+    speaker: str,
+    licence: str,
+    size_bytes: int,
+    package: PackageSource | None = None,
+    checksums: Mapping[str, str] = MappingProxyType({}),
+    *aliases: str,
+) -> Entry:
+    """An American voice of medium quality."""
+    file = f"en/en_US/{speaker}/medium/en_US-{speaker}-medium.onnx"
+    hub = HubSource("rhasspy/piper-voices", {"model": file, "config": f"{file}.json"})
+    text = f"Piper voice {speaker}, American English, 22 kHz; needs edgeserve[piper], whose phonemizer is GPL"
+    sources = (package, hub) if package else (hub,)
+    name, options = f"piper-en-us-{speaker}-medium", {"family": "piper"}
+    return Entry(name, "tts", text, licence, size_bytes, sources, checksums, options=options, aliases=aliases)
+
+
+def for_mlx(entry: Entry) -> Entry:
+    """The same checkpoint, converted for mlx-whisper."""
+    text = f"{entry.description.split(',')[0].split(':')[0]}, for MLX on Apple silicon (docs/apple.md)"
+    return replace(entry, name=f"{entry.name}-mlx", description=text, convert="whisper_mlx", aliases=())

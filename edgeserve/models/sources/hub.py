@@ -1,0 +1,102 @@
+"""Model files on a hub that speaks Hugging Face's protocol, through ``huggingface_hub``.
+
+``HF_ENDPOINT`` names another hub and ``HF_TOKEN`` the token for gated models; both are read by the library. Files go
+straight into our own folder. The library takes up a connection that was cut; it does not go on with the files of a pull
+that was ended.
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from edgeserve.errors import SourceUnavailable
+from edgeserve.models.sources.source import HubSource, Report, file_name
+
+
+def fetch(source: HubSource, into: Path, report: Report, size: int) -> Mapping[str, Path]:
+    """The source's files by role. Raises SourceUnavailable."""
+    from huggingface_hub import hf_hub_download
+
+    files = {}
+    cache = into / "hub"
+    for role, member in source.members.items():
+        name = file_name(member)
+        with translated(source):
+            found = hf_hub_download(
+                source.repository,
+                member,
+                revision=source.revision,
+                local_dir=cache,
+                tqdm_class=_progress_class(report, size),
+            )
+        files[role] = into / name
+        shutil.move(found, files[role])
+    shutil.rmtree(cache, ignore_errors=True)
+    return files
+
+
+def list_files(repository: str, revision: str) -> list[str]:
+    """Paths of all files of a repository. Raises SourceUnavailable."""
+    from huggingface_hub import HfApi
+
+    with translated(HubSource(repository, {}, revision)):
+        return list(HfApi().list_repo_files(repository, revision=revision))
+
+
+class translated:  # noqa: N801 - reads as a statement
+    """Turns the library's errors into ours."""
+
+    def __init__(self, source: HubSource) -> None:
+        self._source = source
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is None or not isinstance(error, Exception):
+            return
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            return  # the disk's, not the hub's
+        from huggingface_hub import errors
+
+        # The HTTP library below changed with the versions (requests, httpx, httpx2): its base error, whichever it is.
+        transport = errors.HfHubHTTPError.__bases__[0]
+        where = str(self._source)
+        if isinstance(error, errors.GatedRepoError):
+            text = f"{where} is gated: accept its terms on the hub, then set HF_TOKEN to a token of yours"
+        elif isinstance(error, errors.RepositoryNotFoundError):
+            text = f"{where} does not exist, or is private and needs HF_TOKEN"
+        elif isinstance(error, errors.RevisionNotFoundError):
+            text = f"{where} does not exist: no such revision"
+        elif isinstance(error, errors.EntryNotFoundError) and not isinstance(error, errors.LocalEntryNotFoundError):
+            text = f"{where} has no such file: {error}"
+        elif isinstance(error, errors.HfHubHTTPError):
+            text = f"{where}: the hub answered with an error: {error}"
+        elif isinstance(error, ValueError):  # a name that no repository can have; an answer that is no JSON
+            text = f"{where} is not what a hub can answer: {error}"
+        elif isinstance(error, (transport, OSError)):
+            text = f"{where} cannot be reached ({type(error).__name__}: {error}); HF_ENDPOINT names another hub"
+        else:
+            return
+        raise SourceUnavailable(text) from error
+
+
+def _progress_class(report: Report, size: int) -> Any:
+    """A stand-in for the library's progress bar that tells ``report`` instead of the terminal."""
+    from tqdm.auto import tqdm
+
+    class Silent(tqdm):  # type: ignore[type-arg]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            kwargs.pop("name", None)
+            super().__init__(*args, **{**kwargs, "disable": True})
+            self._done = int(kwargs.get("initial") or 0)
+
+        def update(self, n: float | None = 1) -> bool | None:
+            self._done += int(n or 0)
+            report(self._done, int(self.total or size) if getattr(self, "total", None) else size)
+            return True
+
+    return Silent

@@ -1,0 +1,111 @@
+"""One file at a plain address, resumable: what was fetched of it before is kept in ``NAME.part``.
+
+A part is continued only when the server says that the file is still the same (``If-Range`` with its ETag or date, RFC
+9110 13.1.5); otherwise the download begins anew.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import ssl
+import string
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+from edgeserve.errors import DiskFull, SourceUnavailable, StoreError
+from edgeserve.models.sources import beginning
+from edgeserve.models.sources.source import CHUNK, Report, UrlSource, file_name
+
+TIMEOUT_SECONDS = 30.0
+
+
+def fetch(source: UrlSource, into: Path, report: Report, size: int) -> dict[str, Path]:
+    """The file under its role. Raises SourceUnavailable, StoreError, DiskFull."""
+    path = into / file_name(unquote(urlsplit(source.url).path).lstrip("/"))
+    part, mark = path.with_name(path.name + ".part"), path.with_name(path.name + ".part.json")
+    try:
+        _download(source, part, mark, report)
+    except urllib.error.HTTPError as error:
+        with error:
+            raise SourceUnavailable(f"{source} answered {error.code} {error.reason}") from None
+    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError, ssl.SSLError) as error:
+        raise SourceUnavailable(f"{source} broke off ({error}); pull again to go on where it stopped") from error
+    except ValueError as error:  # characters that no request can carry, in the address or in one it redirects to
+        raise SourceUnavailable(f"{source} cannot be asked: {error}") from error
+    part.rename(path)
+    mark.unlink(missing_ok=True)
+    return {source.role: path}
+
+
+def _download(source: UrlSource, part: Path, mark: Path, report: Report) -> None:
+    # The last byte is asked for again: what comes after a part that is complete is an empty range, an error (416).
+    have = max(part.stat().st_size - 1, 0) if part.exists() else 0
+    identity = _identity(mark) if have else None
+    headers = {"User-Agent": "edgeserve", "Accept-Encoding": "identity"}
+    if identity:
+        headers |= {"Range": f"bytes={have}-", "If-Range": identity}
+    url = quote(source.url, safe=string.punctuation)
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - the opener takes http and https only
+    with _opener().open(request, timeout=TIMEOUT_SECONDS) as answer:
+        resumed = answer.status == 206 and answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")
+        if answer.status == 206 and not resumed:
+            raise SourceUnavailable(f"{source} answered with another part of the file than the one asked for")
+        done = have if resumed else 0
+        length = int(answer.length or 0)  # as the library reads Content-Length: 0 for one that is no number
+        total = done + length if length else 0
+        if (free := shutil.disk_usage(part.parent).free) < length:
+            raise DiskFull(f"{source} needs {length >> 20} MB more; {free >> 20} MB are free in {part.parent}")
+        chunk = answer.read(beginning.LENGTH)
+        if resumed:
+            os.truncate(part, have)
+        elif (chunk or not length) and (wrong := beginning.objection(part.stem, chunk)):
+            kind = answer.headers.get("Content-Type") or "of no declared type"
+            raise SourceUnavailable(f"{source} {wrong} (sent as {kind})")
+        else:  # before the mark: old bytes must never go under the name of a new file
+            part.unlink(missing_ok=True)
+        same = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
+        mark.write_text(json.dumps(same), encoding="utf-8")
+        with part.open("ab") as out:
+            while chunk:
+                out.write(chunk)
+                done += len(chunk)
+                report(done, total)
+                chunk = answer.read(CHUNK)
+    if total and done != total:
+        raise SourceUnavailable(
+            f"{source} broke off after {done} of {total} bytes; pull again to go on where it stopped"
+        )
+
+
+def _identity(mark: Path) -> str | None:
+    """What the server called the file that the part is of; None when it never said, or its note is damaged."""
+    try:
+        identity = json.loads(mark.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError, RecursionError):
+        return None
+    return identity if isinstance(identity, str) and identity.isascii() and identity.isprintable() else None
+
+
+def _opener() -> urllib.request.OpenerDirector:
+    opener = urllib.request.OpenerDirector()
+    handlers: list[Any] = [urllib.request.ProxyHandler(), urllib.request.HTTPHandler(), urllib.request.HTTPSHandler()]
+    handlers += [_Redirects(), urllib.request.HTTPErrorProcessor(), urllib.request.HTTPDefaultErrorHandler()]
+    handlers += [urllib.request.UnknownHandler()]
+    for handler in handlers:
+        opener.add_handler(handler)
+    return opener
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    max_redirections = 5
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        if req.full_url.startswith("https:") and not newurl.startswith("https:"):
+            raise StoreError("the address redirects from https to an unencrypted one; that is refused")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)

@@ -1,0 +1,183 @@
+"""What a user means by the name of a model: a catalogue name, a hub repository, an address, or a path."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from edgeserve.errors import NotFound, StoreError
+from edgeserve.models import catalog
+from edgeserve.models import entry as catalog_entry
+from edgeserve.models.entry import Kind
+from edgeserve.models.sources.source import HubSource, Source, UrlSource
+
+__all__ = ["Kind", "Wanted", "mending", "plain", "understand"]
+
+CHECKPOINT_FILES = {"checkpoint": "model.bin", "config": "config.json", "tokenizer": "tokenizer.json"}
+MLX_WEIGHTS = ("weights.safetensors", "weights.npz")
+"""Either beside config.json makes a model for mlx-whisper, which looks for them in this order."""
+LONGEST_NAME = 120
+"""Characters of a folder's name; file systems allow 255 bytes, of which the store's own files take some."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A model to pull (``sources``), to convert from a local folder (``checkpoint``), or used in place (``here``)."""
+
+    name: str
+    job: Kind
+    engine: str
+    sources: tuple[Source, ...] = ()
+    size_bytes: int = 0
+    licence: str = "unknown"
+    checksums: Mapping[str, str] = field(default_factory=dict)
+    convert: str = ""
+    options: Mapping[str, object] = field(default_factory=dict)
+    here: Mapping[str, Path] | None = None
+    checkpoint: Path | None = None
+    in_catalogue: bool = False
+
+    @property
+    def companions(self) -> Mapping[str, str]:
+        """Models that go with it, by the role that their one file has for its engine."""
+        return catalog.COMPANIONS.get(self.job, {})
+
+    def comes_from(self, source: str) -> bool:
+        """Whether a stored model that says so may be this one, and not another of the same name.
+
+        A catalogue model's sources change with versions, but an address of the user's own is never one of them.
+        """
+        if not self.sources or source in map(str, self.sources):
+            return True
+        return self.in_catalogue and not source.startswith(("http://", "https://"))
+
+
+def understand(what: str, *, offline: bool = False) -> Wanted:
+    """Raises NotFound for a name that means nothing, StoreError for a source that holds no known kind of model.
+
+    A name of the catalogue means the catalogue's model, also where a file here has the same name: ./NAME is that file.
+    ``offline``: only say what the model would be called; no hub is asked.
+    """
+    if what.startswith("hub:"):
+        return _hub(what.removeprefix("hub:"), offline)
+    if re.match(r"https?://", what):
+        return _address(what)
+    if not catalog.knows(what):
+        if path := _path(what):
+            return _local(path)
+        if what.startswith(("/", "./", "../", "~")) or what.endswith((".gguf", ".onnx")):
+            raise NotFound(f"{what}: no such file", param="model")
+    entry = catalog.find(what)
+    names = ("name", "job", "engine", "sources", "size_bytes", "licence", "checksums", "convert", "options")
+    return Wanted(**{name: getattr(entry, name) for name in names}, in_catalogue=True)
+
+
+def mending(name: str, source: str = "") -> str:
+    """The commands that mend a damaged model in the store, as the end of a sentence. ``source``: where it came from."""
+    if catalog.knows(name):
+        return f"`edgeserve pull {name}` mends it, `edgeserve remove {name}` removes it"
+    again = f"`edgeserve pull {source}`" if source.startswith(("http://", "https://")) else "pull it again"
+    return f"`edgeserve remove {name}`, then {again}"
+
+
+def _path(what: str) -> Path | None:
+    """A file or folder of this name, if there is one."""
+    try:
+        path = Path(what).expanduser()
+        return path if path.exists() else None
+    except (OSError, RuntimeError, ValueError):  # too long for a path, of a user who is not here, with a NUL
+        return None
+
+
+def _address(url: str) -> Wanted:
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise StoreError(f"{url.split('?')[0]} is no address: {error}") from None
+    return _of_file(parts.path.rsplit("/", 1)[-1], (UrlSource(url),), host)
+
+
+def _hub(text: str, offline: bool) -> Wanted:
+    address, _, revision = text.partition("@")
+    owner, _, rest = address.partition("/")
+    repository, _, file = rest.partition("/")
+    if not owner or not repository:
+        raise NotFound(f"hub:{text}: expected hub:owner/repository/file.gguf, or hub:owner/repository", param="model")
+    where = f"{owner}/{repository}"
+    if file:
+        return _of_file(file.rsplit("/", 1)[-1], (HubSource(where, {"model": file}, revision or "main"),), owner)
+    source = HubSource(where, CHECKPOINT_FILES, revision or "main")
+    name = _own_name(repository, owner)
+    if not offline:
+        from edgeserve.models.sources import hub
+
+        there = hub.list_files(where, source.revision)
+        if files := _mlx_files(there):
+            return Wanted(name, "asr", catalog_entry.MLX_WHISPER, (dataclasses.replace(source, members=files),))
+        if missing := set(CHECKPOINT_FILES.values()) - set(there):
+            raise StoreError(
+                f"{source} is no Whisper checkpoint (it lacks {', '.join(sorted(missing))}), nor one for MLX "
+                f"({' or '.join(MLX_WEIGHTS)}); name a file of it"
+            )
+    return Wanted(name, "asr", catalog_entry.ENGINES["asr"], (source,), convert="whisper")
+
+
+def _mlx_files(names: Container[str]) -> dict[str, str]:
+    """Files of a model for mlx-whisper by role; nothing when they are not all there."""
+    weights = next((name for name in MLX_WEIGHTS if name in names), None)
+    return {"weights": weights, "config": "config.json"} if weights and "config.json" in names else {}
+
+
+def _of_file(file: str, sources: tuple[Source, ...], origin: str) -> Wanted:
+    if not file.endswith(".gguf"):
+        raise StoreError(f"{file}: only GGUF files can be pulled by address; other models need their catalogue entry")
+    return Wanted(_own_name(file.removesuffix(".gguf"), origin), "llm", catalog_entry.ENGINES["llm"], sources)
+
+
+def _own_name(name: str, origin: str) -> str:
+    """A name for what came from elsewhere, which is never one of the catalogue's: those keep their meaning."""
+    found = plain(name)
+    while catalog.knows(found) or found == catalog.ALL_STARTER:  # mlx-community/whisper-tiny is not our whisper-tiny
+        found = plain(f"{origin}-{found}") if plain(f"{origin}-{found}") != found else f"own-{found}"
+    return found
+
+
+def _local(path: Path) -> Wanted:
+    path = path.resolve()
+    if path.is_dir() and (path / "model.bin").is_file():
+        return Wanted(
+            _own_name(path.name, "local"),
+            "asr",
+            catalog_entry.ENGINES["asr"],
+            (),
+            (path / "model.bin").stat().st_size,
+            convert="whisper",
+            checkpoint=path,
+        )
+    if path.is_dir() and (path / "decoder.onnx").is_file():
+        from edgeserve.models.convert import whisper
+
+        return Wanted(path.name, "asr", catalog_entry.ENGINES["asr"], here=whisper.files_in(path))
+    if path.is_dir() and (files := _mlx_files([one.name for one in path.iterdir()])):
+        here = {role: path / name for role, name in files.items()}
+        return Wanted(plain(path.name), "asr", catalog_entry.MLX_WHISPER, here=here)
+    if path.suffix == ".gguf":
+        return Wanted(path.stem, "llm", catalog_entry.ENGINES["llm"], here={"model": path})
+    if path.suffix == ".onnx":
+        return Wanted(path.stem, "tts", catalog_entry.ENGINES["tts"], here={"model": path})
+    raise StoreError(f"{path}: neither a GGUF or ONNX file nor a folder with a Whisper checkpoint or MLX weights")
+
+
+def plain(name: str) -> str:
+    """A name fit for a folder."""
+    fit = re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip(".-") or "model"
+    if len(fit) <= LONGEST_NAME:
+        return fit
+    digest = hashlib.sha256(fit.encode()).hexdigest()[:16]
+    return f"{fit[: LONGEST_NAME - len(digest) - 1]}-{digest}"

@@ -1,0 +1,1 @@
+"""HTTP and WebSocket on one connection: Uvicorn's protocols with bounds."""

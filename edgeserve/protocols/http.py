@@ -1,0 +1,172 @@
+"""HTTP/1.1 on one connection: Uvicorn's protocol with deadlines, strict request heads, and bounds both ways."""
+
+from __future__ import annotations
+
+import asyncio
+import http
+import json
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from edgeserve.api import failures
+from edgeserve.errors import Busy, EdgeserveError, InvalidRequest, RequestTimeout
+from edgeserve.protocols import head
+from edgeserve.protocols.bounded import Bounded
+
+BODY_PAUSE_SECONDS = 1.0
+"""A body of which nothing came for this long gives its place to a new connection where places are short."""
+FREE_FRAMING, MOST_FRAMING = 32 << 10, 1.25
+"""Bytes that a chunked body may come with beyond 1.25 times its size: chunks of 24 bytes or more are always taken."""
+
+
+class HttpConnection(Bounded, H11Protocol):
+    """``_since``: when the wait for the client began, for its first byte, or for the rest of a head, or of a body."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._since = self.admitted.clock()
+        self._proven = self._closed = False
+        self._lingering: float | None = None
+        self._framing = 0.0
+
+    # How the connection stands
+
+    @property
+    def _awaits_head(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    @property
+    def _has_part(self) -> bool:
+        """Whether part of a head has come."""
+        return bool(self.conn.trailing_data[0])
+
+    def idle(self, now: float) -> tuple[int, float] | None:
+        """First who never asked for anything, then who did, then bodies that pause, then readers that do not read."""
+        if self._lingering is not None or self._closed:
+            return 0, self._since
+        if self._awaits_head:
+            return int(self._proven and not self._has_part), self._since
+        if self.cycle.more_body and not self.flow.read_paused and now - self._since >= BODY_PAUSE_SECONDS:
+            return 2, self._since
+        return self.stalled(now)
+
+    def check(self, now: float) -> None:
+        self.check_reader(now)
+        if self.transport.is_closing():
+            return
+        if self._lingering is not None and now >= self._lingering:
+            self.transport.abort()
+        elif self.flow.read_paused and not self._awaits_head and self.has_gone():
+            self.transport.abort()  # else its work would go on: it sent more than its request before it left
+        elif self._closed or not self._awaits_head or now - self._since < self.patience.head:
+            return
+        elif self._has_part:
+            text = f"the request's head is not complete {self.patience.head:g} s after its first byte: send it at once"
+            self._refuse(408, RequestTimeout(text))
+        elif not self._proven:
+            self.transport.close()
+
+    # asyncio calls these
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(self.bound(transport))  # type: ignore[arg-type]
+        if not self.admitted.admit(self):
+            text = f"{len(self.admitted)} connections are open, and this server takes no more of yours now"
+            self._refuse(503, Busy(f"{text}; close some, or raise max_connections in models.toml", retry_after=2))
+            self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.admitted.remove(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._closed:
+            return
+        if not (self._awaits_head and self._has_part):  # a head's deadline counts from its first byte
+            self._since = self.admitted.clock()
+        if self._lingering is None:
+            cycle, before = self.cycle, self._held
+            super().data_received(data)
+            if self.cycle is cycle:
+                self._weigh(len(data), self._held - before)
+            else:
+                self._framing = 0.0  # another request has begun
+        else:
+            self.conn.receive_data(data)
+            self._discard()
+
+    @property
+    def _held(self) -> int:
+        """Bytes of the body that the application has not taken yet."""
+        return 0 if self.cycle is None else len(self.cycle.body)
+
+    def _weigh(self, sent: int, body: int) -> None:
+        """Refuse a body whose framing outweighs it: each chunk costs the same work, whatever it holds."""
+        if self._closed or self.wide or self.conn.their_state is not h11.SEND_BODY:
+            self._framing = 0.0
+            return
+        self._framing = max(0.0, self._framing + sent - MOST_FRAMING * body)
+        if self._framing > FREE_FRAMING:
+            self._refuse(400, InvalidRequest("the chunks of the body are too small: send some kilobytes in each"))
+
+    # Uvicorn calls these
+
+    def handle_events(self) -> None:
+        if self.conn.their_state is h11.IDLE and (found := head.fault(self.conn.trailing_data[0])):
+            self._refuse(found[0], InvalidRequest(found[1]))
+            return
+        super().handle_events()
+        self.wide = self.conn.their_state is h11.SEND_BODY and any(n == b"content-length" for n, _ in self.headers)
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        super().handle_websocket_upgrade(event)
+        self.admitted.replace(self, self.transport.get_protocol())
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(400, InvalidRequest("this is no valid HTTP request"))
+
+    def on_response_complete(self) -> None:
+        self._proven, self._since = True, self.admitted.clock()
+        if self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
+            # Closing now would reset the connection, and the answer with it, while the client still sends.
+            self._lingering = self._since + self.patience.linger
+            self.flow.resume_reading()
+            self._discard()
+        else:
+            super().on_response_complete()
+
+    # Endings
+
+    def _discard(self) -> None:
+        """Read on to the end of a body that nobody wants."""
+        try:
+            while (event := self.conn.next_event()) is not h11.NEED_DATA:
+                if isinstance(event, h11.EndOfMessage):
+                    self._lingering = None
+                    super().on_response_complete()
+                    return
+        except h11.RemoteProtocolError:
+            self.transport.abort()
+
+    def _refuse(self, status: int, error: EdgeserveError) -> None:
+        """Answer in our own words where no answer has begun, and close."""
+        self._closed, self._since = True, self.admitted.clock()
+        self._unset_keepalive_if_required()
+        waiting = self.cycle is not None and not self.cycle.response_complete
+        if waiting and self.cycle.response_started:
+            self.transport.abort()
+            return
+        body = json.dumps(failures.body(error), ensure_ascii=False).encode()
+        headers = {"content-type": "application/json", "content-length": len(body), "connection": "close"}
+        if error.retry_after is not None:
+            headers["retry-after"] = int(error.retry_after)
+        lines = [f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}", *(f"{n}: {v}" for n, v in headers.items())]
+        self.transport.write("\r\n".join([*lines, "", ""]).encode() + body)
+        if waiting:  # the application is told that its client has gone
+            self.cycle.disconnected, self.cycle.waiting_for_100_continue = True, False
+            self.cycle.message_event.set()
+        self._lingering = self._since + self.patience.linger
+        self.flow.resume_reading()
+        self.transport.write_eof()

@@ -1,0 +1,107 @@
+"""A WebSocket on one connection: Uvicorn's protocol with bounds on what a client makes us keep."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from edgeserve.api import failures
+from edgeserve.errors import InvalidRequest
+from edgeserve.protocols.bounded import Bounded
+
+MAX_FRAGMENTS = 1024
+"""Frames that one message may come in; empty ones cost memory and count towards no size."""
+CONTROL_FRAMES, CONTROL_RATE = 100, 10
+"""Pings and pongs that a client may send at once, and each second from then on; each costs as much as a message."""
+
+
+class SocketConnection(Bounded, WebSocketsSansIOProtocol):
+    """While a client does not read what is written, the server reads nothing of it: pongs go to readers only."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._full, self._controls = False, 0
+        self._since = self.admitted.clock()
+        super().connection_made(self.bound(transport))  # type: ignore[arg-type]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.admitted.remove(self)
+        super().connection_lost(exc)
+
+    def idle(self, now: float) -> tuple[int, float] | None:
+        return self.stalled(now)
+
+    def check(self, now: float) -> None:
+        self.check_reader(now)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        failure = self.conn.handshake_exc
+        if failure is not None and not self.handshake_initiated:
+            self._refuse(str(failure))
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._full = True
+        self.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._full = False
+        if not self.read_paused:
+            self.transport.resume_reading()
+
+    async def receive(self) -> Any:
+        message = await super().receive()
+        if self._full:  # Uvicorn has just begun to read again
+            self.transport.pause_reading()
+        await asyncio.sleep(0)  # a queue that is not empty gives nobody else a turn
+        return message
+
+    def handle_cont(self, event: Any) -> None:
+        if len(self.frames) >= MAX_FRAGMENTS:
+            self._fail(1009, f"a message in more than {MAX_FRAGMENTS} frames")
+        else:
+            super().handle_cont(event)
+
+    def handle_ping(self) -> None:
+        if self._may_control():
+            super().handle_ping()
+
+    def handle_pong(self, event: Any) -> None:
+        if self._may_control():
+            super().handle_pong(event)
+
+    def _may_control(self) -> bool:
+        self._controls += 1
+        allowed = CONTROL_FRAMES + CONTROL_RATE * (self.admitted.clock() - self._since)
+        if self._controls > allowed and not self.close_sent:
+            self._fail(1008, f"more than {CONTROL_RATE} pings and pongs a second")
+        return not self.close_sent
+
+    def _fail(self, code: int, reason: str) -> None:
+        self.conn.fail(code, reason)
+        self.handle_parser_exception()
+
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        if self.initial_response is not None and self.close_sent:
+            self.handshake_complete = True  # refused; Uvicorn would log an error, as if nothing had been answered
+        if message["type"] == "websocket.accept" and not self.handshake_complete:
+            self.handshake_complete = self.disconnected = (
+                True  # it left; Uvicorn would take the next message for a mistake of ours
+            )
+
+    def _refuse(self, why: str) -> None:
+        """The handshake cannot be read; Uvicorn would leave the connection open and say nothing."""
+        self.handshake_initiated = self.handshake_complete = True
+        answer = b"".join(self.conn.data_to_send())
+        if not answer:
+            error = InvalidRequest(f"the WebSocket's handshake cannot be read: {why}")
+            body = json.dumps(failures.body(error), ensure_ascii=False).encode()
+            head = f"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
+            answer = head.encode() + b"\r\nconnection: close\r\n\r\n" + body
+        self.transport.write(answer)
+        self.transport.close()

@@ -1,0 +1,1 @@
+"""Gate, queue, loop, lease, pool, monitor: who works, who waits, who stays in memory."""

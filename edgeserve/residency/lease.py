@@ -1,0 +1,124 @@
+"""The right to use one engine, and the requests that run on it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from types import TracebackType
+
+from edgeserve.engine import ModelSpec
+from edgeserve.errors import Cancelled
+from edgeserve.messages import Event, Request
+from edgeserve.residency.gate import Gate
+from edgeserve.residency.mailbox import Deliveries, Mailbox
+from edgeserve.residency.work import Done, Work
+
+
+class Lease:
+    """One use of an engine, which is not moved down meanwhile.
+
+    The lease ends with its work, not with its reader: a finished answer waits in its mailbox and holds no engine.
+    """
+
+    def __init__(self, gate: Gate, deliveries: Deliveries) -> None:
+        self._gate = gate
+        self._deliveries = deliveries
+        self._lock = threading.Lock()
+        self._mailbox: Mailbox | None = None
+        self._behind: deque[Work] = deque()
+        self._running: list[Work] = []
+        self._released = self._ended = False
+
+    @property
+    def spec(self) -> ModelSpec:
+        return self._gate.spec
+
+    async def run(self, request: Request) -> AsyncIterator[Event]:
+        """Events of one request, in order. Raises EdgeserveError, at the first event or later."""
+        async with contextlib.aclosing(self.run_all([request])) as events:
+            async for _, event in events:
+                yield event
+
+    async def run_all(
+        self, requests: Sequence[Request], *, apart: bool = False
+    ) -> AsyncGenerator[tuple[int, Event], None]:
+        """Events of several requests, each with the number of its own; the first error ends all. Once a lease.
+
+        The first one goes ahead: a prompt that all share has been read when the others begin. They run beside each
+        other where the engine can, unless ``apart``, else one after the other.
+        """
+        if self._mailbox is not None or self._released:
+            raise RuntimeError("a lease runs its requests once")
+        mailbox = self._mailbox = Mailbox(self._deliveries, self._gate.wake)
+        left = len(requests)
+        for number, request in enumerate(requests):
+            work = Work(request, lambda item: None, mailbox.room)
+            work.emit = functools.partial(self._emit, mailbox, number, work, apart)
+            self._behind.append(work)
+        try:
+            self._start(1)
+            while left:
+                number, item = await mailbox.get()
+                if not isinstance(item, Done):
+                    yield number, item
+                elif item.error is not None:
+                    raise item.error
+                else:
+                    left -= 1
+        finally:
+            mailbox.close()
+            self._cancel()
+
+    async def release(self) -> None:
+        """Cancel what still runs and end the lease when that has ended. Idempotent."""
+        self._released = True
+        if self._mailbox is not None:
+            # Whoever still waits for an event of work that is queued or between two tokens need not wait on.
+            self._mailbox.put(0, Done(Cancelled("the request was cancelled")))
+        self._cancel()
+
+    async def __aenter__(self) -> Lease:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.release()
+
+    def _start(self, count: int) -> None:
+        """Submit the next requests; with none left and none under way the lease ends. Any thread."""
+        with self._lock:
+            starting = [self._behind.popleft() for _ in range(min(count, len(self._behind)))]
+            self._running += starting
+            over = not self._running and not self._behind and not self._ended
+            self._ended |= over
+        for work in starting:
+            self._gate.submit(work)
+        if over:
+            self._gate.release()
+
+    def _emit(self, mailbox: Mailbox, number: int, work: Work, apart: bool, item: Event | Done) -> None:
+        """An event, on the thread where it happens. The end of one request starts the next; a reader that sees the end
+        of the last finds the lease ended."""
+        if isinstance(item, Done):
+            with self._lock:
+                self._running.remove(work)
+            if item.error is not None:
+                mailbox.put(number, item)  # before the ends of those that it cancels
+                self._cancel()
+                return
+            self._start(1)
+        elif not apart and self._behind:
+            self._start(len(self._behind))
+        mailbox.put(number, item)
+
+    def _cancel(self) -> None:
+        with self._lock:
+            self._behind.clear()
+            running = list(self._running)
+        for work in running:
+            self._gate.cancel(work)
+        self._start(0)

@@ -1,0 +1,169 @@
+"""Events on their way from an engine's thread to the reader of an answer, bounded in bytes.
+
+An engine makes speech many times faster than a reader plays it. An answer whose mailbox is full pauses its own work,
+and goes on when half of the mailbox has been read. ``Deliveries`` counts the bytes of all answers together, so that
+many slow readers get smaller mailboxes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from edgeserve.errors import Busy
+from edgeserve.messages import (
+    AudioEvent,
+    EmbeddingEvent,
+    Event,
+    ReasoningEvent,
+    SegmentEvent,
+    TokenEvent,
+    ToolCallEvent,
+)
+from edgeserve.residency.work import Done
+from edgeserve.units import KB, MB
+
+LARGEST = MB
+"""Bytes that one mailbox holds at most, plus one event: 20 s of speech, or some 3,000 tokens."""
+SMALLEST = 64 * KB
+"""Bytes that each mailbox may hold however many others are full."""
+SHARE = 8
+"""One mailbox takes at most this part of what all deliveries leave free."""
+EVENT_BYTES = 200
+"""Bytes of an event in memory beside its text: measured with sys.getsizeof over an event and its queue entry."""
+LOGPROB_BYTES = 150
+"""Bytes of one candidate of a token's log-probabilities in memory."""
+
+
+def weigh(item: Event | Done) -> int:
+    """Bytes of memory that an event takes, about."""
+    if isinstance(item, AudioEvent):
+        return EVENT_BYTES + len(item.pcm)
+    if isinstance(item, EmbeddingEvent):
+        return EVENT_BYTES + len(item.vector)
+    if isinstance(item, TokenEvent):
+        ranked = sum(1 + len(one.top) for one in item.logprobs)
+        return EVENT_BYTES + len(item.text) + LOGPROB_BYTES * ranked
+    if isinstance(item, ReasoningEvent):
+        return EVENT_BYTES + len(item.text)
+    if isinstance(item, ToolCallEvent):
+        return EVENT_BYTES + len(item.call.name) + len(item.call.arguments)
+    if isinstance(item, SegmentEvent):
+        return EVENT_BYTES + len(item.text) + 36 * len(item.tokens) + 120 * len(item.words)
+    return EVENT_BYTES
+
+
+class Deliveries:
+    """Bytes that were made and not yet sent, of all answers. ``limit``: bytes of all together. Any thread."""
+
+    def __init__(self, limit: int = 128 * MB) -> None:
+        self.limit = limit
+        self._held = 0
+        self._lock = threading.Lock()
+
+    @property
+    def held(self) -> int:
+        return self._held
+
+    def share(self) -> int:
+        """Bytes that one mailbox may hold now."""
+        return max(SMALLEST, min(LARGEST, (self.limit - self._held) // SHARE))
+
+    def add(self, size: int) -> None:
+        """Count bytes, or give them back with a negative ``size``."""
+        with self._lock:
+            self._held += size
+
+    def take(self, size: int) -> None:
+        """Count bytes of an answer that is kept until it is whole. Raises Busy beyond the limit, and counts nothing."""
+        with self._lock:
+            if self._held + size > self.limit:
+                raise Busy(
+                    f"{self._held // MB} MB of answers wait for their readers and the limit is {self.limit // MB} MB; "
+                    "try again later, or ask for a stream",
+                    retry_after=5,
+                )
+            self._held += size
+
+
+class Mailbox:
+    """Items of one reader, in order. ``wake`` is called on the reader's thread when a full mailbox has room again."""
+
+    def __init__(self, deliveries: Deliveries, wake: Callable[[], None] = lambda: None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._deliveries = deliveries
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._items: deque[tuple[int, Event | Done, int]] = deque()
+        self._arrived = asyncio.Event()
+        self._held = 0
+        self._full = self._closed = False
+
+    def put(self, number: int, item: Event | Done) -> None:
+        """Any thread; never waits. A closed mailbox drops the item."""
+        size = weigh(item)
+        with self._lock:
+            if self._closed:
+                return
+            self._items.append((number, item, size))
+            self._held += size
+            self._deliveries.add(size)
+        # A closed loop means that the server has ended: nobody is left to tell.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._arrived.set)
+
+    def room(self) -> bool:
+        """May more be made? Any thread. Once False, it stays so until half has been read; then ``wake`` follows."""
+        share = self._deliveries.share()
+        with self._lock:
+            self._full = not self._closed and (self._full or self._held >= share)
+            return not self._full
+
+    async def get(self) -> tuple[int, Event | Done]:
+        """The next item, with the number that it was put with. One reader."""
+        while not self._items:
+            self._arrived.clear()
+            if not self._items:
+                await self._arrived.wait()
+        with self._lock:
+            number, item, size = self._items.popleft()
+            awake = self._give_back(size)
+        if awake:
+            self._wake()
+        return number, item
+
+    def close(self) -> None:
+        """Drop what was not read, and all that comes later. Idempotent; any thread."""
+        with self._lock:
+            self._closed = True
+            self._items.clear()
+            self._give_back(self._held)
+
+    def _give_back(self, size: int) -> bool:
+        """True when a full mailbox has room again."""
+        self._held -= size
+        self._deliveries.add(-size)
+        awake = self._full and self._held <= self._deliveries.share() // 2
+        self._full = self._full and not awake
+        return awake
+
+
+class Kept:
+    """Bytes of an answer that is kept until it is whole and sent."""
+
+    def __init__(self, deliveries: Deliveries) -> None:
+        self._deliveries = deliveries
+        self._size = 0
+
+    def add(self, size: int) -> None:
+        """Raises Busy when all answers together would be beyond their limit."""
+        self._deliveries.take(size)
+        self._size += size
+
+    def release(self) -> None:
+        """Idempotent."""
+        self._deliveries.add(-self._size)
+        self._size = 0

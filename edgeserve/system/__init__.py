@@ -1,0 +1,1 @@
+"""The operating system: readings, control groups, pages, heap, descriptors."""

@@ -1,0 +1,1 @@
+"""Transcription: ONNX and MLX models, voice activity, segments."""

@@ -1,0 +1,139 @@
+"""Families of speech-to-text models that onnx-asr knows (NeMo Parakeet and Canary, GigaAM, Kaldi, …)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from edgeserve.engine import Cancel, ModelSpec
+from edgeserve.errors import EngineFailure, InvalidRequest
+from edgeserve.messages import INPUT_SAMPLE_RATE, SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
+from engines.asr.segments import Rules, frames
+from engines.asr.stretches import Source, Split, Stretch, Tape
+from engines.onnx import session
+
+WINDOW_SECONDS = 30.0
+"""Longer audio is cut at its quietest moment in the last fifth of each window, and recognised piece by piece."""
+SPEECH = Rules(silence=frames(0.8), pad=frames(0.2), longest=frames(WINDOW_SECONDS))
+"""Such a pause ends a segment; the cost grows with the length, so that short ones cost no more."""
+LAST_TOKEN_SECONDS = 0.24
+"""Tokens have a beginning but no end: the last one of a window is given three of these models' 80 ms steps."""
+
+
+def load(spec: ModelSpec, split: Split) -> OnnxAsrModel:
+    """Open the folder that the model's files lie in. Raises EngineFailure."""
+    import onnx_asr
+
+    family = str(spec.options["family"])
+    folder = next(path for role, path in spec.files.items() if role != "vad").parent
+    quantization = spec.options.get("quantization")
+    try:
+        model = onnx_asr.load_model(
+            family,
+            folder,
+            quantization=str(quantization) if quantization else None,
+            sess_options=session.options(spec.threads),
+            providers=list(session.providers(spec.device)),
+        )
+    except EngineFailure:
+        raise
+    except Exception as error:
+        raise EngineFailure(f"{folder}: onnx-asr cannot open it as {family}: {error}") from error
+    return OnnxAsrModel(model, split)
+
+
+class OnnxAsrModel:
+    """One recogniser of onnx-asr, fed stretch by stretch. Times of words where the family gives times of tokens."""
+
+    def __init__(self, model: Any, split: Split) -> None:
+        self._model = model.with_timestamps()
+        self._split = split
+
+    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]:
+        """A segment for each stretch, None for one without words. Raises InvalidRequest for a translation, a prompt, a
+        temperature."""
+        refuse(request)
+        source = Source(request.audio, cancel)
+        for stretch in self._split(source):
+            if cancel.is_set():
+                return
+            result = self._recognize(stretch.samples, request.language)
+            if result.text.strip():
+                start, length = stretch.start / INPUT_SAMPLE_RATE, len(stretch.samples) / INPUT_SAMPLE_RATE
+                yield segment(result, start, start + length, request.word_timestamps)
+            else:
+                yield None
+        if not cancel.is_set():
+            yield TranscriptEnd(request.language or "en", source.seconds)
+
+    def _recognize(self, samples: Any, language: str | None) -> Any:
+        settings = {"language": language} if language else {}
+        try:
+            return self._model.recognize(samples, sample_rate=INPUT_SAMPLE_RATE, **settings)
+        except Exception as error:
+            raise EngineFailure(f"onnx-asr failed while recognising: {error}") from error
+
+
+def refuse(request: TranscribeRequest) -> None:
+    """What these models have no way to honour. Raises InvalidRequest naming it."""
+    if request.translate:
+        raise InvalidRequest("this model cannot translate; serve a multilingual Whisper", param="model")
+    if request.prompt:
+        raise InvalidRequest("this model takes no prompt; leave it out", param="prompt")
+    if request.temperature:
+        raise InvalidRequest("this model always takes the likeliest word; leave temperature out", param="temperature")
+
+
+def segment(result: Any, start: float, end: float, with_words: bool) -> SegmentEvent:
+    """One window's result; from its first token to its last where the times of tokens are known.
+
+    Raises InvalidRequest when words are asked for and are not known.
+    """
+    words: tuple[Word, ...] = ()
+    if result.timestamps:
+        times = [start + time for time in result.timestamps]
+        end = min(end, times[-1] + LAST_TOKEN_SECONDS)
+        start = times[0]
+        words = tuple(words_of(result.tokens, times, end))
+    elif with_words:
+        raise InvalidRequest("this model gives times of segments, not of words", param="timestamp_granularities")
+    logprobs = result.logprobs or [0.0]
+    mean = math.fsum(logprobs) / len(logprobs)
+    return SegmentEvent(start, end, f" {result.text.strip()}", avg_logprob=mean, words=words if with_words else ())
+
+
+def words_of(tokens: Sequence[str], times: Sequence[float], end: float) -> Iterator[Word]:
+    """Tokens and where they begin, joined to words at leading spaces; a word lasts at most until the next begins."""
+    begins = [index for index, token in enumerate(tokens) if index == 0 or token.startswith(" ")]
+    for index, after in zip(begins, [*begins[1:], len(tokens)], strict=True):
+        text = "".join(tokens[index:after]).strip()
+        until = times[after] if after < len(times) else end
+        if text:
+            yield Word(times[index], max(times[index], min(until, times[after - 1] + LAST_TOKEN_SECONDS)), f" {text}")
+
+
+def windows(arrays: Iterable[Any]) -> Iterator[Stretch]:
+    """All of the audio in windows: where no voice is looked for."""
+    tape = Tape()
+    longest = int(WINDOW_SECONDS * INPUT_SAMPLE_RATE)
+    for samples in arrays:
+        tape.add(samples)
+        while tape.end - tape.start > longest:
+            window = tape.read(tape.start, tape.start + longest)
+            length = cut(window)
+            yield Stretch(tape.start, window[:length])
+            tape.forget(tape.start + length)
+    if tape.end > tape.start:
+        yield Stretch(tape.start, tape.read(tape.start, tape.end))
+
+
+def cut(window: Any) -> int:
+    """The quietest 20 ms in the last fifth of a window, in samples from its start."""
+    import numpy
+
+    frame = INPUT_SAMPLE_RATE // 50
+    begin = len(window) * 4 // 5
+    tail = window[begin:]
+    energy = (tail[: len(tail) // frame * frame].reshape(-1, frame) ** 2).sum(axis=1)
+    return begin + int(numpy.argmin(energy)) * frame + frame // 2

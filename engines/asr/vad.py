@@ -1,0 +1,69 @@
+"""Silero VAD (snakers4/silero-vad, version 6): which stretches of the audio hold speech."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from engines.asr.segments import FRAME, Rules, Segmenter, Span
+from engines.asr.stretches import Stretch, Tape
+from engines.onnx import session as ort
+
+CONTEXT, STATE = 64, 128
+BLOCK_FRAMES = 100
+"""Computed at once: three seconds."""
+
+
+class Vad:
+    """The opened model, for any number of audios one after the other. Raises EngineFailure."""
+
+    def __init__(self, path: Path) -> None:
+        # A network this small gains nothing from a second thread.
+        self._session = ort.session(path, threads=1)
+
+    def stretches(self, arrays: Iterable[Any], rules: Rules) -> Iterator[Stretch]:
+        """Speech by ``rules``, each stretch as soon as its end is known; at most that and a block are held."""
+        import numpy
+
+        listener, segmenter, tape = Listener(self._session), Segmenter(rules), Tape()
+        heard = 0
+        for samples in arrays:
+            tape.add(samples)
+            while tape.end - heard >= FRAME:
+                count = min(BLOCK_FRAMES, (tape.end - heard) // FRAME)
+                chances = listener.chances(tape.read(heard, heard + count * FRAME))
+                heard += count * FRAME
+                yield from _cut(tape, segmenter.feed(chances))
+                tape.forget(segmenter.needed * FRAME)
+        if rest := tape.end - heard:
+            last = numpy.pad(tape.read(heard, tape.end), (0, FRAME - rest))
+            yield from _cut(tape, segmenter.feed(listener.chances(last)))
+        yield from _cut(tape, segmenter.end())
+
+
+def _cut(tape: Tape, spans: Iterable[Span]) -> Iterator[Stretch]:
+    for low, high, voiced in spans:
+        yield Stretch(low * FRAME, tape.read(low * FRAME, high * FRAME).copy(), tuple(voiced))
+
+
+class Listener:
+    """One audio under way: the network's state, and the samples that each frame is heard with."""
+
+    def __init__(self, session: Any) -> None:
+        import numpy
+
+        self._session = session
+        self._h = self._c = numpy.zeros((1, 1, STATE), numpy.float32)
+        self._before = numpy.zeros(CONTEXT, numpy.float32)
+
+    def chances(self, samples: Any) -> list[float]:
+        """The probability of speech in each frame; float32 [n * FRAME]."""
+        import numpy
+
+        heard = numpy.concatenate([self._before, samples])
+        self._before = heard[-CONTEXT:].copy()
+        rows = numpy.lib.stride_tricks.sliding_window_view(heard, CONTEXT + FRAME)[::FRAME]
+        inputs = {"input": numpy.ascontiguousarray(rows), "h": self._h, "c": self._c}
+        chances, self._h, self._c = ort.run(self._session, ["speech_probs", "hn", "cn"], inputs)
+        return [float(one) for one in chances]

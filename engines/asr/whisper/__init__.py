@@ -1,0 +1,1 @@
+"""Whisper: features, decoding, words, languages."""

@@ -1,0 +1,74 @@
+"""Which graphs of a converted Whisper are used: those in float32, or those whose matrices are int8."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from edgeserve.engine import ModelSpec
+from edgeserve.errors import ConfigError, EngineFailure
+from engines.onnx.key import cpu_features
+
+PARTS = ("encoder", "cross", "decoder")
+INT8 = "_int8"
+"""Ends the role of a quantised graph (edgeserve/models/convert/whisper.py)."""
+ALWAYS = ("decoder_data", "config", "tokenizer")
+"""Tokens are looked up in the float32 decoder's data."""
+CHOICES = ("auto", "none", "int8")
+VNNI = {"avx512_vnni", "avx_vnni"}
+
+
+def check(spec: ModelSpec) -> None:
+    """Raises ConfigError for a ``quantization`` that Whisper does not have."""
+    if (value := spec.options.get("quantization", "auto")) not in CHOICES:
+        raise ConfigError(
+            f"[{spec.job}] quantization = {value!r}: expected one of {', '.join(CHOICES)} for Whisper",
+            param="quantization",
+        )
+
+
+def graphs(spec: ModelSpec) -> Iterator[tuple[Path, list[Path]]]:
+    """Each graph with the files of its weights. Raises EngineFailure when one is not among the model's files."""
+    roles = _roles(spec)
+    if missing := {*roles, *ALWAYS} - set(spec.files):
+        raise EngineFailure(f"{spec.name} lacks {', '.join(sorted(missing))}; pull it again")
+    for role in roles:
+        yield spec.files[role], [spec.files[f"{role}_data"]] if f"{role}_data" in spec.files else []
+
+
+def shape(config: Path) -> dict[str, Any]:
+    """What a model's config.json says. Raises EngineFailure where it is damaged."""
+    try:
+        found = json.loads(config.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise EngineFailure(f"{config}: not valid JSON ({error}); pull the model again") from error
+    return found if isinstance(found, dict) else {}
+
+
+def weights(spec: ModelSpec) -> list[Path]:
+    """Files that weights are mapped from, as far as they are here."""
+    named = (spec.files.get(f"{role}_data") for role in _roles(spec))
+    return [path for path in named if path is not None and path.is_file()]
+
+
+def _roles(spec: ModelSpec) -> list[str]:
+    return [part + INT8 * _int8(spec) for part in PARTS]
+
+
+def _int8(spec: ModelSpec) -> bool:
+    chosen = spec.options.get("quantization", "auto")
+    return chosen == "int8" or (chosen == "auto" and spec.device in ("auto", "cpu") and exact())
+
+
+def exact() -> bool:
+    """Whether this processor adds products of 8-bit numbers without loss.
+
+    Of x86 those with VNNI: without, the runtime's kernel adds pairs of products in 16 bits and cuts what is too large.
+    """
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return True
+    told = Path("/proc/cpuinfo")
+    return told.is_file() and not VNNI.isdisjoint(cpu_features(told.read_text(encoding="utf-8")).split())

@@ -1,0 +1,1 @@
+"""Engines of every job without a runtime, for tests and benchmarks."""

@@ -1,0 +1,194 @@
+"""Chat without a runtime; ``engines.fake.engine`` says what the fakes do and which options shape them."""
+
+from __future__ import annotations
+
+import math
+import struct
+import zlib
+from collections.abc import Generator, Iterator, Mapping
+
+from edgeserve.engine import Cancel, ModelSpec, Rung
+from edgeserve.errors import ContextOverflow
+from edgeserve.messages import (
+    Candidate,
+    ChatEvent,
+    ChatRequest,
+    EmbeddingEvent,
+    EmbedRequest,
+    FinishEvent,
+    TokenLogprob,
+    ToolCall,
+    ToolCallEvent,
+)
+from edgeserve.units import MB
+from engines.fake.engine import FakeEngine
+from engines.thinking import Teller, Thoughts
+
+BINS = 8
+
+
+class FakeChat(FakeEngine):
+    """Repeats the last message. Context: option ``context`` words (1024)."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec)
+        self._prefix_cache = 0
+
+    def close(self) -> None:
+        super().close()
+        self._prefix_cache = 0
+
+    def savings(self) -> Mapping[str, int]:
+        return {"prefix_cache": self._prefix_cache}
+
+    def shed(self, kind: str, amount: int) -> None:
+        self.steps.append(f"shed {kind}")
+        if kind == "prefix_cache":
+            self._prefix_cache = max(0, self._prefix_cache - amount)
+
+    def restore(self) -> None:
+        """Nothing was made smaller."""
+
+    def chat(self, request: ChatRequest, cancel: Cancel) -> Iterator[ChatEvent]:
+        for event in self._answers(request, cancel):
+            if event is None:
+                self._work()
+            else:
+                yield event
+
+    def embed(self, request: EmbedRequest, cancel: Cancel) -> Iterator[EmbeddingEvent]:
+        for event in self._embeddings(request, cancel):
+            if event is None:
+                self._work()
+            else:
+                yield event
+
+    def _answers(self, request: ChatRequest, cancel: Cancel) -> Generator[ChatEvent | None, None, None]:
+        """None before each word: it takes work."""
+        self._require(Rung.HOT)
+        self._fail("run")
+        prompt = self._prompt(request)
+        context = int(self._number("context", 1024))
+        if len(prompt.split()) > context:
+            raise ContextOverflow(f"the prompt is {len(prompt.split())} tokens long; the context holds {context}")
+        if calls := self._calls(request):
+            yield from map(ToolCallEvent, calls)
+            yield FinishEvent("tool_calls", len(prompt.split()), len(calls))
+            return
+        words = self._answer(request, prompt).split()
+        limit = len(words) if request.max_tokens is None else min(request.max_tokens, len(words))
+        told, teller = 0, Teller(Thoughts() if request.prompt is None and not request.json_object else None)
+        for word in words[:limit]:
+            if cancel.is_set():
+                return
+            if word in request.stop:
+                break
+            yield None
+            token = word if told == 0 else f" {word}"
+            if request.logprobs is not None:
+                teller.note(_logprob(token, request.logprobs))
+            yield from teller.feed(token)
+            told += 1
+        yield from teller.rest("")
+        self._prefix_cache = int(self._number("prefix_cache_mb", 0) * MB)
+        length = told == limit and limit < len(words)
+        yield FinishEvent(
+            "length" if length else "stop", len(prompt.split()), told, reasoning_tokens=teller.reasoning_tokens
+        )
+
+    def _embeddings(self, request: EmbedRequest, cancel: Cancel) -> Generator[EmbeddingEvent | None, None, None]:
+        """None before each: it takes work."""
+        self._require(Rung.HOT)
+        self._fail("run")
+        context = int(self._number("context", 1024))
+        for one in request.inputs:
+            if cancel.is_set():
+                return
+            words = _words(one).split()
+            if len(words) > context:
+                text = f"an input is {len(words)} tokens long; the context holds {context}"
+                raise ContextOverflow(text, param="input")
+            yield None
+            bins = [0] * BINS
+            for word in words:
+                bins[zlib.crc32(word.encode()) % BINS] += 1
+            yield EmbeddingEvent(
+                struct.pack(f"<{BINS}f", *(one / (math.hypot(*bins) or 1.0) for one in bins)), len(words)
+            )
+
+    @staticmethod
+    def _prompt(request: ChatRequest) -> str:
+        if request.prompt is not None:
+            return _words(request.prompt)
+        return " ".join(message.text for message in request.messages)
+
+    def _answer(self, request: ChatRequest, prompt: str) -> str:
+        said = request.messages[-1].text if request.messages else prompt
+        if request.json_object or request.json_schema is not None:
+            return _json_in(said)
+        if request.images:
+            sizes = " ".join(str(len(image.data)) for image in request.images)
+            return f"{len(request.images)} images of {sizes} bytes: {said}"
+        return said
+
+    @staticmethod
+    def _calls(request: ChatRequest) -> list[ToolCall]:
+        said, choice = request.messages[-1] if request.messages else None, request.tool_choice
+        if said is None or said.role != "user" or not request.tools:
+            return []
+        arguments = _json_in(said.text)
+        named = [tool.name for tool in request.tools if tool.name in said.text.split()]
+        if (choice.required and not named) or choice.name is not None:
+            named = [choice.name or request.tools[0].name]
+        return [ToolCall(name, arguments) for name in (named if choice.parallel else named[:1])]
+
+
+def _json_in(text: str) -> str:
+    """The JSON object in a text; an empty one where there is none."""
+    start, end = text.find("{"), text.rfind("}")
+    return text[start : end + 1] if 0 <= start < end else "{}"
+
+
+def _words(prompt: str | tuple[int, ...]) -> str:
+    """Of tokens, their numbers."""
+    return prompt if isinstance(prompt, str) else " ".join(map(str, prompt))
+
+
+def _logprob(token: str, alternatives: int) -> TokenLogprob:
+    """Each alternative is half as likely as the one before; the token itself is the first."""
+    texts = [token, *(f" other{number}" for number in range(1, alternatives))]
+    ranked = [Candidate(text.encode(), -math.log(2) * rank) for rank, text in enumerate(texts, start=1)]
+    return TokenLogprob(ranked[0], tuple(ranked[:alternatives]))
+
+
+class FakeBatchChat(FakeChat):
+    """The same for several at once: option ``slots`` (4). ``peak``: most answers under way at a time."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec)
+        self.peak = self._running = 0
+
+    @property
+    def slots(self) -> int:
+        return int(self._number("slots", 4))
+
+    def run(
+        self, request: ChatRequest | EmbedRequest, cancel: Cancel, prepared: object | None = None
+    ) -> Generator[ChatEvent | EmbeddingEvent | None, None, None]:
+        self._running += 1
+        self.peak = max(self.peak, self._running)
+        try:
+            if isinstance(request, EmbedRequest):
+                yield from self._embeddings(request, cancel)
+            else:
+                yield from self._answers(request, cancel)
+        finally:
+            self._running -= 1
+
+    def step(self) -> None:
+        self._require(Rung.HOT)
+        self._work()
+
+    def rest(self) -> Iterator[None]:
+        self._require(Rung.HOT)
+        yield from ()

@@ -1,0 +1,165 @@
+"""Engines without a runtime: the reference of the contract, and what the server's own tests run on.
+
+Deterministic: chat (engines/fake/chat.py) repeats the last user message word by word, as JSON only the JSON object in
+it; it calls each tool that the message names (or, when it must, the one chosen or the first) with that object. Vision
+names the picture's size in bytes, a vector counts a text's words in eight bins, transcription counts seconds, speech is
+one tone a word. ``options`` shape them:
+
+    delay      seconds each event takes (0)
+    fail_on    step that raises EngineFailure: "open", "heat", "park", "close" or "run"
+    mapped_mb, private_mb, request_mb    what ``estimate`` and ``footprint`` report (100, 20, 5)
+    languages  codes that transcription says it knows (none: it does not tell)
+    prefix_cache_mb    what a chat engine keeps of its prompts until it is closed or asked to save it (0)
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import threading
+from collections.abc import Iterable, Iterator
+
+from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
+from edgeserve.errors import EngineFailure, InvalidRequest
+from edgeserve.messages import (
+    INPUT_SAMPLE_RATE,
+    Audio,
+    AudioEvent,
+    SegmentEvent,
+    SpeakRequest,
+    TranscribeEvent,
+    TranscribeRequest,
+    TranscriptEnd,
+)
+from edgeserve.units import MB
+
+SECOND_BYTES = INPUT_SAMPLE_RATE * 4
+ENGLISH = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+
+
+class FakeEngine:
+    """The ladder without memory; ``steps`` records every step taken, for the tests of the rooms above."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self.spec = spec
+        self.steps: list[str] = []
+        self._rung = Rung.COLD
+        self._delay = self._number("delay", 0.0)
+        self._pause = threading.Event()
+
+    def _number(self, name: str, default: float) -> float:
+        value = self.spec.options.get(name, default)
+        if not isinstance(value, int | float):
+            raise InvalidRequest(f"option {name} must be a number, not {value!r}", param=name)
+        return float(value)
+
+    @property
+    def rung(self) -> Rung:
+        return self._rung
+
+    def estimate(self) -> Footprint:
+        return Footprint(
+            mapped=int(self._number("mapped_mb", 100) * MB),
+            private=int(self._number("private_mb", 20) * MB),
+            per_request=int(self._number("request_mb", 5) * MB),
+        )
+
+    def footprint(self) -> Footprint:
+        full = self.estimate()
+        if self._rung is Rung.HOT:
+            return Footprint(mapped=full.mapped, private=full.private)
+        return Footprint()
+
+    def open(self) -> None:
+        if self._rung is Rung.COLD:
+            self._step("open", Rung.WARM)
+
+    def heat(self) -> None:
+        self._require(Rung.WARM)
+        if self._rung is Rung.WARM:
+            self._step("heat", Rung.HOT)
+
+    def park(self) -> None:
+        if self._rung is Rung.HOT:
+            self._step("park", Rung.WARM)
+
+    def close(self) -> None:
+        if self._rung is not Rung.COLD:
+            self._step("close", Rung.COLD)
+
+    def _step(self, name: str, to: Rung) -> None:
+        self.steps.append(name)
+        self._work()
+        self._fail(name)
+        self._rung = to
+
+    def _require(self, rung: Rung) -> None:
+        if self._rung < rung:
+            raise EngineFailure(f"{self.spec.name} is {self._rung.name.lower()}, not {rung.name.lower()}")
+
+    def _fail(self, step: str) -> None:
+        if self.spec.options.get("fail_on") == step:
+            raise EngineFailure(f"{self.spec.name} failed on {step}, as configured")
+
+    def _work(self) -> None:
+        if self._delay:
+            self._pause.wait(self._delay)
+
+
+class FakeSpeechToText(FakeEngine):
+    """One segment a second of audio: "1", "2", …, translated "one", "two", … up to nine; no segment for silence (all
+    samples zero)."""
+
+    def languages(self) -> tuple[str, ...]:
+        known = self.spec.options.get("languages", ())
+        return tuple(map(str, known)) if isinstance(known, Iterable) else ()
+
+    def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
+        self._require(Rung.HOT)
+        self._fail("run")
+        duration = 0.0
+        for index, sound in enumerate(_seconds(request.audio)):
+            if cancel.is_set():
+                return
+            self._work()
+            duration = index + len(sound) / SECOND_BYTES
+            if any(sound):
+                said = ENGLISH[index % 9] if request.translate else index + 1
+                yield SegmentEvent(float(index), duration, f" {said}")
+        yield TranscriptEnd(request.language or "en", duration)
+
+
+def _seconds(audio: Audio) -> Iterator[bytes]:
+    """The audio second by second, the last of which may be shorter."""
+    held = b""
+    for piece in audio.pieces():
+        held += piece
+        whole = len(held) // SECOND_BYTES * SECOND_BYTES
+        yield from (held[at : at + SECOND_BYTES] for at in range(0, whole, SECOND_BYTES))
+        held = held[whole:]
+    if held:
+        yield held
+
+
+class FakeTextToSpeech(FakeEngine):
+    """A tenth of a second of tone a word, one event a sentence, 24 kHz."""
+
+    SAMPLE_RATE = 24_000
+
+    def voices(self) -> tuple[str, ...]:
+        return ("tone", "hum")
+
+    def speak(self, request: SpeakRequest, cancel: Cancel) -> Iterator[AudioEvent]:
+        self._require(Rung.HOT)
+        self._fail("run")
+        voice = request.voice or "tone"
+        if voice not in self.voices():
+            raise InvalidRequest(f"unknown voice {voice!r}; voices: {', '.join(self.voices())}", param="voice")
+        pitch = {"tone": 440.0, "hum": 110.0}[voice]
+        for sentence in filter(str.strip, request.text.split(".")):
+            if cancel.is_set():
+                return
+            self._work()
+            count = int(self.SAMPLE_RATE * 0.1 * len(sentence.split()) / request.speed)
+            wave = (math.sin(2 * math.pi * pitch * i / self.SAMPLE_RATE) for i in range(count))
+            yield AudioEvent(struct.pack(f"<{count}h", *(int(8000 * sample) for sample in wave)), self.SAMPLE_RATE)

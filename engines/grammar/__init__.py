@@ -1,0 +1,1 @@
+"""Grammars: which text an answer may be (GBNF rules, patterns, numbers, JSON schema)."""

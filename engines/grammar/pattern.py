@@ -1,0 +1,240 @@
+"""Regular expressions as GBNF, for the inside of a JSON string.
+
+What the grammar lets through matches the expression from its first to its last character, in Python's reading and in
+ECMA 262's; where the two differ (``\\w`` beyond ASCII, say), only what is in both. Look-around, references and word
+borders cannot be said in a grammar and are refused.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+
+from engines.grammar.chars import ALL, ASCII, PLAIN, Ranges, one_of, without
+from engines.grammar.rules import MAX_REPEATS, Unsayable, either, literal, repeat
+
+CATEGORIES: dict[str, Ranges] = {
+    "d": [(0x30, 0x39)],
+    "w": [(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)],
+    "s": [(0x20, 0x20)],
+}
+CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}
+ESCAPED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
+"""How JSON writes the characters that cannot stand for themselves."""
+
+UNPLAIN = without([(0, 0x10FFFF)], PLAIN)
+MAX_SPREAD = 512
+"""Lengths times repeats: the places that a grammar may be at together, each looked at for every token."""
+
+MAX_LIVE = 500
+"""Places that the grammar of one pattern may be at together: each token takes time with
+their square, a second for one of 80 characters at 1,000 places."""
+MAX_NESTING = 40
+"""Groups in groups: llama.cpp reads them on its stack, as the reader here does on Python's."""
+
+COUNTS = re.compile(r"\{([0-9]{1,6})(,?)([0-9]{0,6})\}")
+CODE = re.compile(r"x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a grammar, and how many characters it makes (None: any number).
+
+    ``places``: characters and repeats of them; ``live``: at how many of these places a text may be at once.
+    """
+
+    text: str
+    low: int
+    high: int | None
+    places: int = 1
+    live: int = 1
+
+    @property
+    def spread(self) -> int | None:
+        """Lengths beyond the first that it may have."""
+        return None if self.high is None else self.high - self.low
+
+
+@functools.lru_cache(maxsize=64)
+def convert(source: str) -> Piece:
+    """Raises Unsayable for what a grammar cannot say."""
+    piece = _Reader(source).whole()
+    if piece.live > MAX_LIVE:
+        raise Unsayable(f"can be read in {piece.live} ways at once; up to {MAX_LIVE} are possible")
+    return piece
+
+
+class _Reader:
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._at = 0
+        self._repeats = 0
+        self._nesting = 0
+
+    def whole(self) -> Piece:
+        piece = self._choices(top=True)
+        if self._at < len(self._source):
+            raise Unsayable(f"has a ) too many at character {self._at + 1}")
+        return piece
+
+    def _next(self) -> str:
+        return self._source[self._at : self._at + 1]
+
+    def _takes(self, text: str) -> bool:
+        found = self._source.startswith(text, self._at)
+        self._at += len(text) * found
+        return found
+
+    def _choices(self, *, top: bool) -> Piece:
+        branches = [self._sequence(top=top)]
+        while self._takes("|"):
+            branches.append(self._sequence(top=top))
+        highs = [one.high for one in branches]
+        high = None if None in highs else max(one for one in highs if one is not None)
+        places, live = sum(one.places for one in branches), sum(one.live for one in branches)
+        return Piece(either(*(one.text for one in branches)), min(one.low for one in branches), high, places, live)
+
+    def _sequence(self, *, top: bool) -> Piece:
+        pieces: list[Piece] = []
+        if top:
+            self._takes("^")
+        while (char := self._next()) and char not in "|)":
+            if top and self._takes("$"):
+                if self._next() not in ("", "|"):
+                    raise Unsayable("has a $ before its end")
+                break
+            pieces.append(self._repeated(self._atom()))
+        return _joined(pieces)
+
+    def _repeated(self, piece: Piece) -> Piece:
+        low, high = self._counts()
+        if (low, high) == (1, 1):
+            return piece
+        if self._next() in ("+", "*", "?", "{") and not self._takes("?"):
+            raise Unsayable(f"repeats a repetition at character {self._at + 1}")
+        if high is None and piece.low == 0:
+            raise Unsayable("repeats without end what may be empty")
+        self._repeats += max(low, high or 0)
+        if self._repeats > MAX_REPEATS or high == 0 or (high is not None and low > high):
+            raise Unsayable(f"repeats {low} to {high} times; up to {MAX_REPEATS} in all are possible, and at least one")
+        if high and piece.high is not None and (piece.high - piece.low) * high > MAX_SPREAD:
+            raise Unsayable("repeats too often what may be of many lengths; name a separator or lower the limits")
+        most = None if high is None or piece.high is None else piece.high * high
+        places, live = piece.places * max(low, high or 1), piece.live + 1
+        if piece.spread != 0:  # each repeat may have begun at several places
+            live = places if piece.spread is None else min(places, live * (piece.spread + 1) * max(low, high or 1))
+        return Piece(repeat(f"( {piece.text} )", low, high), piece.low * low, most, places, live)
+
+    def _counts(self) -> tuple[int, int | None]:
+        for sign, counts in {"*": (0, None), "+": (1, None), "?": (0, 1)}.items():
+            if self._takes(sign):
+                return counts
+        found = COUNTS.match(self._source, self._at)
+        if not found:
+            return 1, 1
+        self._at = found.end()
+        low = int(found[1])
+        return (low, low) if not found[2] else (low, int(found[3]) if found[3] else None)
+
+    def _atom(self) -> Piece:
+        start = self._at
+        char = self._source[self._at]
+        self._at += 1
+        if char == "(":
+            return self._group()
+        if char == "[":
+            return _set(self._class())
+        if char == ".":
+            return _set(ALL)
+        if char == "\\":
+            return _set(self._escape()[0])
+        if char in "^$*+?" or (char == "{" and self._next() in (",", *"0123456789")):
+            raise Unsayable(f"has a {char} at character {start + 1} that a grammar cannot say")
+        return _set([(ord(char), ord(char))])
+
+    def _group(self) -> Piece:
+        if self._takes("?") and not self._takes(":"):
+            name = re.compile(r"P?<[A-Za-z_]\w*>").match(self._source, self._at)
+            if not name:
+                raise Unsayable(f"looks around or sets flags at character {self._at}, which a grammar cannot do")
+            self._at = name.end()
+        self._nesting += 1
+        if self._nesting > MAX_NESTING:
+            raise Unsayable(f"nests groups more than {MAX_NESTING} levels deep")
+        piece = self._choices(top=False)
+        self._nesting -= 1
+        if not self._takes(")"):
+            raise Unsayable("has a ( that is not closed")
+        return piece
+
+    def _escape(self) -> tuple[Ranges, bool]:
+        """The characters after a backslash, and whether they are a kind such as \\d."""
+        char = self._next()
+        if code := CODE.match(self._source, self._at):
+            self._at = code.end()
+            value = int(code[1] or code[2], 16)
+            return [(value, value)], False
+        self._at += 1
+        if char.lower() in CATEGORIES:
+            ranges = CATEGORIES[char.lower()]
+            return (ranges if char.islower() else without(ASCII, ranges)), True
+        if not char or char.isalnum():
+            if char not in CONTROLS:
+                raise Unsayable(f"has \\{char}, which a grammar cannot say")
+            char = CONTROLS[char]
+        return [(ord(char), ord(char))], False
+
+    def _class(self) -> Ranges:
+        negated, kinds = self._takes("^"), False
+        ranges: Ranges = []
+        if self._next() == "]":
+            raise Unsayable("has a set of characters that begins with ]")
+        while not self._takes("]"):
+            first, kind = self._member()
+            kinds = kinds or kind
+            if self._next() == "-" and self._source[self._at + 1 : self._at + 2] not in ("]", ""):
+                self._at += 1
+                last, other = self._member()
+                if kind or other or last[0][0] < first[0][0]:
+                    raise Unsayable(f"has a range without an order at character {self._at}")
+                first = [(first[0][0], last[0][0])]
+            ranges += first
+        return without(ASCII if kinds else ALL, ranges) if negated else ranges
+
+    def _member(self) -> tuple[Ranges, bool]:
+        char = self._next()
+        if not char:
+            raise Unsayable("has a [ that is not closed")
+        self._at += 1
+        return self._escape() if char == "\\" else ([(ord(char), ord(char))], False)
+
+
+def _joined(pieces: list[Piece]) -> Piece:
+    """One after the other. A text may be at places of several pieces once one of them had several lengths."""
+    live, shared, begun = 1, 0, 1
+    endless = False
+    for piece in pieces:
+        if begun == 1 and piece.spread == 0:
+            live = max(live, piece.live)
+        else:
+            shared += piece.places if endless else min(piece.places, piece.live * begun)
+        endless = endless or piece.high is None
+        begun = min(begun * (2 if piece.spread is None else piece.spread + 1), MAX_REPEATS)
+    live = max(live, shared + 1)
+    high = None if endless else sum(piece.high or 0 for piece in pieces)
+    text = " ".join(piece.text for piece in pieces if piece.text) or '""'
+    return Piece(text, sum(piece.low for piece in pieces), high, sum(piece.places for piece in pieces), live)
+
+
+def _set(ranges: Ranges) -> Piece:
+    """One of these characters, as it stands in a JSON string."""
+    choices = []
+    if plain := without(ranges, UNPLAIN):
+        choices.append(one_of(plain))
+    for char, written in ESCAPED.items():
+        if any(low <= ord(char) <= high for low, high in ranges):
+            choices.append(literal(written))
+    if not choices:
+        raise Unsayable("asks for a character that cannot be said")
+    return Piece(either(*choices), 1, 1)

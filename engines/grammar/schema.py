@@ -1,0 +1,281 @@
+"""A JSON schema as GBNF rules: what they let through is valid for the schema, and what they cannot hold to is refused.
+
+The grammar may be narrower than the schema: properties come in the order in which they are declared, undeclared ones
+only where ``additionalProperties`` says so, and repeats end at ``gbnf.MAX_REPEATS``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+from edgeserve.errors import InvalidRequest
+from engines.grammar import number, schema_ways
+from engines.grammar import object as gbnf_object
+from engines.grammar import pattern as gbnf_pattern
+from engines.grammar.object import Member
+from engines.grammar.rules import Rules, Unsayable, either, literal, one_of_texts
+from engines.grammar.schema_formats import FORMATS
+from engines.grammar.schema_keywords import check_values, told
+from engines.grammar.schema_oneof import apart
+from engines.grammar.schema_parts import OWN, assertions, merge, types, values
+
+MAX_DEPTH = 100
+"""Parts within parts, each reference and each union a level of its own: Python's stack must hold them."""
+COMMA = ' "," ws '
+INDEX = re.compile(r"[0-9]{1,9}")
+
+Opened = frozenset[str]
+"""References on the way to a part with nothing written in between: to meet one again would never end."""
+
+
+class SchemaGrammar:
+    """Rules of one schema; ``field`` of the request is blamed for what cannot be converted."""
+
+    def __init__(self, rules: Rules, schema: Any, field: str) -> None:
+        self._rules = rules
+        self._root = schema
+        self._field = field
+        self._names: dict[str, str] = {}
+        self._path: list[str] = []
+        self._depth = 0
+
+    def convert(self) -> str:
+        """The expression of an instance. Raises InvalidRequest naming the part."""
+        try:
+            self._rules.spend(check_values(self._root) // 16)
+            text = self._visit(self._root, frozenset())
+            schema_ways.check(self._root, self._plain, self._rules.spend)
+            return text
+        except Unsayable as error:
+            place = told("/".join(self._path)) if self._path else ""
+            text = f"{self._field}: the schema {f'at {place[1:-1]!r} ' if place else ''}{error}"
+            raise InvalidRequest(text, param=self._field) from None
+
+    @contextlib.contextmanager
+    def _at(self, *names: str) -> Iterator[None]:
+        """Where errors are; left as it is by one."""
+        self._path += names
+        yield
+        del self._path[-len(names) :]
+
+    def _visit(self, schema: Any, opened: Opened) -> str:
+        self._rules.count(1)
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise Unsayable(f"is nested more than {MAX_DEPTH} levels deep, references included")
+        try:
+            return self._visited(schema, opened)
+        finally:
+            self._depth -= 1
+
+    def _visited(self, schema: Any, opened: Opened) -> str:
+        if schema is True:
+            return "value"
+        if not isinstance(schema, dict):
+            raise Unsayable("allows nothing" if schema is False else "is neither an object nor true")
+        if "$id" in schema and self._path:
+            raise Unsayable("has an $id of its own, which is supported at the top only")
+        self._rules.spend(len(schema))
+        schema = assertions(schema)
+        if list(schema) == ["$ref"]:
+            return self._reference(schema["$ref"], opened)
+        if "$ref" in schema or "allOf" in schema:
+            return self._joined(schema, opened)
+        for key in ("anyOf", "oneOf"):
+            if key in schema:
+                return self._union(schema, key, opened)
+        if (listed := values(schema)) is not None:
+            return one_of_texts(self._rules, map(_json, listed))
+        kinds = types(schema)
+        return either(*(self._typed(kind, schema) for kind in kinds)) if kinds else "value"
+
+    # References and combinations
+
+    def _reference(self, ref: str, opened: Opened) -> str:
+        if ref in opened:
+            raise Unsayable(f"refers to itself ({told(ref)[1:-1]}) with nothing in between")
+        if ref not in self._names:
+            target = self._resolve(ref)
+            self._names[ref] = self._rules.reserve()
+            self._rules.define(self._names[ref], self._visit(target, opened | {ref}))
+        return self._names[ref]
+
+    def _resolve(self, ref: str) -> Any:
+        if not (ref == "#" or ref.startswith("#/")):
+            raise Unsayable(f"refers to {told(ref)}; only paths inside the schema (#/…) are followed")
+        target = self._root
+        self._rules.spend(len(ref) // 16)
+        for step in ref.split("/")[1:]:
+            step = step.replace("~1", "/").replace("~0", "~")
+            if isinstance(target, list) and INDEX.fullmatch(step) and int(step) < len(target):
+                target = target[int(step)]
+            elif isinstance(target, dict) and step in target:
+                target = target[step]
+            else:
+                raise Unsayable(f"refers to {told(ref)}, which is not there")
+        return target
+
+    def _joined(self, schema: dict[str, Any], opened: Opened) -> str:
+        """A reference or allOf together with more: merged first. Named, as it may speak of itself."""
+        merged = self._plain(schema)
+        name = _json(merged)
+        self._rules.spend(len(name) // 16)
+        if name in opened:
+            raise Unsayable("refers to itself with nothing in between")
+        if name not in self._names:
+            self._names[name] = self._rules.reserve()
+            self._rules.define(self._names[name], self._visit(merged, opened | {name}))
+        return self._names[name]
+
+    def _plain(self, schema: Any, followed: Opened = frozenset(), depth: int = 0) -> dict[str, Any]:
+        """The same without $ref and allOf. Raises Unsayable."""
+        self._rules.count(1)
+        if depth > MAX_DEPTH:
+            raise Unsayable(f"joins parts more than {MAX_DEPTH} levels deep, references included")
+        if not isinstance(schema, dict):
+            if schema is True:
+                return {}
+            raise Unsayable("joins parts of which one allows nothing")
+        self._rules.spend(len(schema))
+        rest = assertions(schema)
+        parts = []
+        if "$ref" in rest:
+            ref = rest.pop("$ref")
+            if ref in followed:
+                raise Unsayable(f"refers to itself ({told(ref)[1:-1]}) with nothing in between")
+            parts.append(self._plain(self._resolve(ref), followed | {ref}, depth + 1))
+        parts += [self._plain(part, followed, depth + 1) for part in rest.pop("allOf", [])]
+        return merge([rest, *parts], self._rules.spend) if parts else rest
+
+    def _union(self, schema: dict[str, Any], key: str, opened: Opened) -> str:
+        rest = {name: value for name, value in schema.items() if name != key}
+        branches = schema[key]
+        if not branches:
+            raise Unsayable(f"has an empty {key}")
+        if rest:
+            branches = [merge([rest, self._plain(branch)], self._rules.spend) for branch in branches]
+        if key == "oneOf":
+            plain = [self._plain(branch) for branch in branches]
+            for index, one in enumerate(plain):
+                if not all(apart(one, other, self._plain, self._rules.spend) for other in plain[:index]):
+                    raise Unsayable("has branches of oneOf that may hold together; use anyOf, or tell them by a const")
+        choices = []
+        for index, branch in enumerate(branches):
+            with self._at(key, str(index)):
+                choices.append(self._visit(branch, opened))
+        return self._rules.add(either(*choices))
+
+    # Types
+
+    def _typed(self, kind: str, schema: dict[str, Any]) -> str:
+        """One type; keywords of others say nothing about it."""
+        if kind in ("boolean", "null"):
+            return either('"true"', '"false"') if kind == "boolean" else literal("null")
+        own = {key: schema[key] for key in OWN["number" if kind == "integer" else kind] if key in schema}
+        if not own:
+            return kind
+        make = {"object": self._object, "array": self._array, "string": self._string}
+        return self._rules.add(make[kind](own) if kind in make else self._number(kind, own))
+
+    def _object(self, schema: dict[str, Any]) -> str:
+        declared, more = schema.get("properties", {}), schema.get("additionalProperties")
+        required = dict.fromkeys(schema.get("required", []))
+        if more is None and "properties" not in schema:
+            more = True
+        unknown = [name for name in required if name not in declared]
+        if unknown and more is False:
+            raise Unsayable(f"requires {told(unknown[0])}, which its additionalProperties does not allow")
+        declared = {**declared, **dict.fromkeys(unknown, True if more is None else more)}
+        members = []
+        for name, part in declared.items():
+            if part is not False or name in required:
+                with self._at("properties", name):
+                    value = self._rules.add(self._visit(part, frozenset()))
+                members.append(Member(f'{literal(_json(name))} ":" ws {value}', name in required))
+        low, high = _range(schema, "Properties")
+        sure = sum(member.required for member in members)
+        if more is None or more is False:
+            if low > sure or (high is not None and high < len(members)):
+                raise Unsayable("uses minProperties or maxProperties beyond what required says")
+            return gbnf_object.body(self._rules, members)
+        least = max(0, low - sure)
+        if least > 1:  # of the others, two may have one name
+            raise Unsayable("uses minProperties for names that are not in required")
+        if high is not None and high < len(members) + least:
+            raise Unsayable("has a maxProperties that its properties may exceed")
+        with self._at("additionalProperties"):
+            value = self._rules.add(self._visit(more, frozenset()))
+        other = self._rules.add(f'{gbnf_object.other_key(self._rules, declared)} ":" ws {value}')
+        return gbnf_object.body(self._rules, members, other, least, None if high is None else high - len(members))
+
+    def _number(self, kind: str, schema: dict[str, Any]) -> str:
+        if schema.get("multipleOf", 1) != 1:
+            raise Unsayable("uses multipleOf, which is supported for 1 only")
+        bounds = {key: Decimal(repr(schema[key])) for key in OWN["number"][:4] if key in schema}
+        low, high = bounds.get("minimum"), bounds.get("maximum")
+        above, below = bounds.get("exclusiveMinimum"), bounds.get("exclusiveMaximum")
+        beyond, within = above is not None, below is not None
+        if above is not None and low is not None and low > above:
+            beyond = False
+        if below is not None and high is not None and high < below:
+            within = False
+        low, high = above if beyond else low, below if within else high
+        whole = kind == "integer" or "multipleOf" in schema
+        return number.bounded(low, high, above=beyond, below=within, whole=whole)
+
+    def _string(self, schema: dict[str, Any]) -> str:
+        low, high = _range(schema, "Length")
+        pattern, form = schema.get("pattern"), FORMATS.get(schema.get("format", ""))
+        if pattern is None and form is None:
+            return rf'"\"" {self._rules.repeat("char", low, high)} "\""'
+        if pattern is not None and form is not None:
+            raise Unsayable("has both a pattern and a format; leave one out")
+        try:
+            piece = gbnf_pattern.convert(pattern if pattern is not None else str(form))
+        except Unsayable as error:
+            raise Unsayable(f"has the pattern {told(pattern)}, which {error}") from None
+        if piece.low < low or (high is not None and (piece.high is None or piece.high > high)):
+            raise Unsayable("has a pattern or format that does not keep to minLength and maxLength; put them into it")
+        self._rules.count(len(piece.text) // 8)
+        return rf'"\"" {self._rules.add(piece.text)} "\""'
+
+    def _array(self, schema: dict[str, Any]) -> str:
+        items, more = schema.get("prefixItems", []), schema.get("items")
+        if isinstance(more, list):  # as written before 2020
+            items, more = more, schema.get("additionalItems")
+        low, high = _range(schema, "Items")
+        if schema.get("uniqueItems") and (high is None or high > 1):
+            raise Unsayable("uses uniqueItems, which is not supported")
+        heads = []
+        for index, item in enumerate(items[:high]):
+            with self._at("prefixItems", str(index)):
+                heads.append(self._visit(item, frozenset()))
+        if more is None and not heads:
+            more = True
+        least = max(0, low - len(heads))
+        most = None if high is None else high - len(heads)
+        if (most is not None and least > most) or (more is False and least):
+            raise Unsayable(f"asks for at least {low} items and does not allow so many")
+        if more is False or most == 0 or (more is None and not least):
+            return f'"[" {COMMA.join(heads)} "]"'
+        with self._at("items"):
+            item = self._rules.add(self._visit(True if more is None else more, frozenset()))
+        if not heads:
+            return f'"[" {self._rules.listed(item, least, most)} "]"'
+        tail = self._rules.repeat(f'( "," ws {item} )', least, most)
+        return f'"[" {COMMA.join(heads)} {tail} "]"'
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _range(schema: dict[str, Any], of: str) -> tuple[int, int | None]:
+    """The keywords min… and max… of a count."""
+    high = schema.get(f"max{of}")
+    return int(schema.get(f"min{of}", 0)), None if high is None else int(high)

@@ -1,0 +1,217 @@
+"""How many ways of reading one text a schema leaves open at once.
+
+llama.cpp follows every way that a grammar allows. Where two branches of a union begin alike, and both may hold the
+union again, each level of the answer doubles the ways: twenty brackets are a million, and the process stands still.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from engines.grammar import pattern
+from engines.grammar.rules import Unsayable
+from engines.grammar.schema_oneof import apart
+from engines.grammar.schema_parts import Schema, Spend, merge, types, values
+
+MAX_WAYS = 300
+"""Measured with 49,152 tokens: 1,024 ways ten levels deep take 2.7 s where all tokens must be looked at, one of a flat
+text a quarter of that."""
+FLAT = 4
+"""Ways of a flat text that cost as much as one through the levels."""
+MAX_ALIKE = 24
+"""Members of two objects that are compared, before the objects count as alike."""
+SCALAR = {"string", "number", "integer", "boolean", "null"}
+
+Plain = Callable[[Any], dict[str, Any]]
+
+
+@dataclass(slots=True)
+class Branch:
+    """One type that a part may have: ``inside`` are the parts in it, ``ways`` those of its own text."""
+
+    kind: str
+    schema: Schema
+    inside: list[str] = field(default_factory=list)
+    ways: int = 1
+
+
+def check(schema: Any, plain: Plain, spend: Spend) -> None:
+    """Raises Unsayable beyond MAX_WAYS. ``plain`` writes a part without $ref and allOf."""
+    parts = _Parts(plain, spend)
+    root = parts.named(schema)
+    rings, order = _rings(parts.branches, root)
+    ways: dict[int, int] = {}
+    for name in order:  # what is inside comes first
+        most = 1
+        for alike in parts.alike(name):
+            again = sum(any(rings[one] == rings[name] for one in branch.inside) for branch in alike)
+            if again > 1:
+                raise Unsayable(
+                    "has a union of which two branches begin alike and hold the union again, so that each level "
+                    "doubles the ways to read it; begin each branch with a property whose const tells it"
+                )
+            inside = ([ways[rings[one]] for one in branch.inside if rings[one] in ways] for branch in alike)
+            most = max(most, sum(max([branch.ways, *found]) for branch, found in zip(alike, inside, strict=True)))
+        ways[rings[name]] = max(ways.get(rings[name], 1), most)
+        if most > MAX_WAYS:
+            raise Unsayable(f"can be read in {most} ways at once; up to {MAX_WAYS} are possible")
+
+
+class _Parts:
+    """The parts of a schema by name, each with its branches."""
+
+    def __init__(self, plain: Plain, spend: Spend) -> None:
+        self._plain, self._spend = plain, spend
+        self._schemas: dict[str, dict[str, Any]] = {}
+        self.branches: dict[str, list[Branch]] = {}
+
+    def named(self, schema: Any) -> str:
+        """Makes this part and all within it; its name."""
+        first = self._name(schema)
+        waiting = [first]
+        while waiting:
+            name = waiting.pop()
+            if name not in self.branches:
+                self.branches[name] = self._branches(self._schemas[name])
+                waiting += [one for branch in self.branches[name] for one in branch.inside]
+        return first
+
+    def _name(self, schema: Any) -> str:
+        plain = self._plain(schema)
+        name = json.dumps(plain, ensure_ascii=False)
+        self._spend(1 + len(name) // 16)
+        self._schemas.setdefault(name, plain)
+        return name
+
+    def _branches(self, schema: dict[str, Any]) -> list[Branch]:
+        """A branch for each type, unions in unions laid flat."""
+        found: dict[tuple[str, str], Branch] = {}
+        waiting, seen = [self._name(schema)], set[str]()
+        while waiting:
+            name = waiting.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            plain = self._schemas[name]
+            key = next((key for key in ("anyOf", "oneOf") if key in plain), None)
+            if key is None:
+                for kind in _kinds(plain):
+                    found[kind, name] = self._branch(kind, plain)
+                continue
+            rest = {other: value for other, value in plain.items() if other != key}
+            waiting += [self._name(merge([rest, self._plain(branch)], self._spend)) for branch in plain[key]]
+        return list(found.values())
+
+    def _branch(self, kind: str, schema: Schema) -> Branch:
+        branch = Branch(kind, schema)
+        inside: list[Any] = []
+        if kind == "object" and values(schema) is None:
+            declared = schema.get("properties", {})
+            inside = [*declared.values(), schema.get("additionalProperties")]
+            required = set(schema.get("required", ()))
+            branch.ways += sum(name not in required for name in declared) // FLAT
+        elif kind == "array" and values(schema) is None:
+            items = schema.get("items")
+            inside = [*schema.get("prefixItems", []), *(items if isinstance(items, list) else [items])]
+            inside.append(schema.get("additionalItems"))
+        elif kind == "string" and "pattern" in schema:
+            branch.ways += pattern.convert(schema["pattern"]).live // FLAT
+        branch.inside = [self._name(one) for one in inside if isinstance(one, dict)]
+        return branch
+
+    def alike(self, name: str) -> Iterator[list[Branch]]:
+        """The branches of a part in groups that may be read together, beyond their first characters."""
+        groups: list[list[Branch]] = []
+        for branch in self.branches[name]:
+            joined = [group for group in groups if any(self._together(branch, other) for other in group)]
+            groups = [group for group in groups if not any(group is one for one in joined)]
+            groups.append([branch, *(other for group in joined for other in group)])
+        yield from groups
+
+    def _together(self, one: Branch, other: Branch) -> bool:
+        self._spend(4)
+        if "any" in (one.kind, other.kind):
+            return True
+        if one.kind != other.kind:
+            return {one.kind, other.kind} == {"integer", "number"}
+        return one.kind != "object" or not self._parted(one.schema, other.schema)
+
+    # Two objects, read member by member
+
+    def _parted(self, one: Schema, other: Schema, at: int = 0, beside: int = 0) -> bool:
+        """True when no object or list is in what may be read as both, from these members on."""
+        self._spend(4)
+        if at + beside > MAX_ALIKE:
+            return False
+        here, there = _next(one, at), _next(other, beside)
+        if (here.open and (there.names or there.open)) or (there.open and here.names):
+            return False
+        for name in here.names.keys() & there.names.keys():
+            left, right = self._plain(one["properties"][name]), self._plain(other["properties"][name])
+            if apart(left, right, self._plain, self._spend):
+                continue
+            scalar = all(branch.kind in SCALAR for part in (left, right) for branch in self._branches(part))
+            if not scalar or not self._parted(one, other, here.names[name] + 1, there.names[name] + 1):
+                return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Next:
+    """The members that may come next, by their places; ``open``: others may, too."""
+
+    names: dict[str, int]
+    open: bool
+
+
+def _next(schema: Schema, at: int) -> _Next:
+    declared, required = list(schema.get("properties", {})), schema.get("required", ())
+    names: dict[str, int] = {}
+    for place, name in enumerate(declared[at:], start=at):
+        names[name] = place
+        if name in required:
+            return _Next(names, False)
+    more = schema.get("additionalProperties", "properties" not in schema)
+    return _Next(names, more is not False or any(name not in declared for name in required))
+
+
+def _kinds(schema: Schema) -> list[str]:
+    listed = values(schema)
+    if listed is not None:
+        return ["any" if any(isinstance(one, dict | list) for one in listed) else "string"]
+    return types(schema) or ["any"]
+
+
+def _rings(branches: dict[str, list[Branch]], root: str) -> tuple[dict[str, int], list[str]]:
+    """The parts that hold each other have one number (Tarjan 1972); and all parts, those inside before those around."""
+    rings: dict[str, int] = {}
+    found: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    order: list[str] = []
+    open_parts: list[str] = []
+
+    def enter(name: str) -> tuple[str, Iterator[str]]:
+        found[name] = lowest[name] = len(found)
+        open_parts.append(name)
+        return name, iter([one for branch in branches[name] for one in branch.inside])
+
+    path = [enter(root)]
+    while path:
+        name, inside = path[-1]
+        child = next(inside, None)
+        if child is None:
+            path.pop()
+            if path:
+                lowest[path[-1][0]] = min(lowest[path[-1][0]], lowest[name])
+            if lowest[name] == found[name]:
+                while name not in rings:
+                    rings[open_parts[-1]] = found[name]
+                    order.append(open_parts.pop())
+        elif child not in found:
+            path.append(enter(child))
+        elif child not in rings:
+            lowest[name] = min(lowest[name], found[child])
+    return rings, order

@@ -1,0 +1,1 @@
+"""Chat, pictures and embeddings on llama.cpp."""

@@ -1,0 +1,182 @@
+"""Chat through llama.cpp: the model mapped at startup, its own chat template, tokens streamed as text."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Generator, Iterator
+from typing import TypeVar
+
+from edgeserve.engine import Cancel
+from edgeserve.errors import ContextOverflow, DoesNotFit, EngineFailure, InvalidRequest
+from edgeserve.messages import ChatEvent, ChatRequest, EmbeddingEvent, EmbedRequest, Message, TextPart
+from engines.llama import model as llama_model
+from engines.llama.answer import Prompt, answer
+from engines.llama.batch import Batch
+from engines.llama.beside import Beside
+from engines.llama.calls import with_calls
+from engines.llama.embed import embed
+from engines.llama.ladder import LlamaLadder
+from engines.llama.model import MappedModel
+from engines.llama.options import context_size
+from engines.llama.prepare import Prepared, check_inputs, prepare_chat, prepare_inputs
+from engines.llama.sampler import Sampler
+from engines.llama.template import ChatTemplate
+
+E = TypeVar("E")
+
+ROUNDED = 256
+"""llama.cpp makes contexts of a multiple of so many tokens."""
+
+
+class LlamaChat(LlamaLadder):
+    """Answers, on the ladder that engines/llama/ladder.py documents. Any thread may call ``prepare``; one thread at a
+    time calls the rest."""
+
+    _marker = ""
+    """What stands for a picture in a prompt; empty where the model sees none."""
+
+    def chat(self, request: ChatRequest, cancel: Cancel) -> Iterator[ChatEvent]:
+        """Alone in the batch, or with those that are under way."""
+        return self._driven(self.run(request, cancel))  # type: ignore[arg-type]
+
+    def embed(self, request: EmbedRequest, cancel: Cancel) -> Iterator[EmbeddingEvent]:
+        return self._driven(self.run(request, cancel))  # type: ignore[arg-type]
+
+    def _driven(self, events: Generator[E | None, None, None]) -> Iterator[E]:
+        with contextlib.closing(events):
+            for event in events:
+                if event is None:
+                    self.step()
+                else:
+                    yield event
+
+    @property
+    def slots(self) -> int:
+        return self.options.parallel
+
+    @property
+    def starved(self) -> bool:
+        """Does an answer wait for room, while no other goes on?"""
+        return self._batch is not None and self._batch.starved
+
+    def prepare(self, request: ChatRequest | EmbedRequest) -> Prepared | None:
+        """Any thread, beside the loop. None when the engine was closed meanwhile: then ``run`` prepares."""
+        model = self._model
+        if model is None or not llama_model.hold(model):
+            return None
+        try:
+            if isinstance(request, EmbedRequest):
+                return prepare_inputs(model, request, self._longest_input())
+            if request.images and not self._marker:
+                raise InvalidRequest("this model takes no images; use a vision model", param="messages")
+            render = functools.partial(self.prompt, model, request, self._marker)
+            template, limit = functools.partial(self._chat_template, model), self._longest_prompt()
+            with self._explained(limit):
+                return prepare_chat(model, template, request, render, limit)
+        finally:
+            llama_model.release(model)
+
+    def run(
+        self, request: ChatRequest | EmbedRequest, cancel: Cancel, prepared: object | None = None
+    ) -> Generator[ChatEvent | EmbeddingEvent | None, None, None]:
+        """Nothing is taken before the first event is asked for."""
+        self._hot()
+        ready = prepared if isinstance(prepared, Prepared) else self.prepare(request)
+        if ready is None:
+            raise EngineFailure(f"{self.spec.name} was closed before it could answer")
+        if isinstance(request, EmbedRequest):
+            check_inputs(ready.inputs, self._longest_input())
+            yield from self._embed(ready, cancel)
+        else:
+            yield from self._answer(request, ready, cancel)
+
+    def _longest_prompt(self) -> int:
+        """Tokens of the context, or of the one that the next way up may make, which llama.cpp rounds up."""
+        made = self.context_tokens
+        size = context_size(self._configured, self._read_shape().trained_context)
+        return made if made is not None else -(-size // ROUNDED) * ROUNDED
+
+    def _longest_input(self) -> int:
+        return self._longest_prompt()
+
+    def _hot(self) -> tuple[MappedModel, Batch]:
+        if self._model is None or self._batch is None:
+            raise EngineFailure(f"{self.spec.name} is {self.rung.name.lower()}, not hot")
+        return self._model, self._batch
+
+    def _embed(self, prepared: Prepared, cancel: Cancel) -> Generator[EmbeddingEvent | None, None, None]:
+        yield from embed(self._hot()[1], prepared.inputs, cancel)
+
+    def _answer(
+        self, request: ChatRequest, prepared: Prepared, cancel: Cancel
+    ) -> Generator[ChatEvent | None, None, None]:
+        """What was taken is given back however this ends."""
+        model, batch = self._hot()
+        limit = min(request.max_tokens or self.options.max_new_tokens, self.options.max_new_tokens)
+        beside = Beside(lambda: batch.busy)
+        with contextlib.ExitStack() as taken, self._explained(batch.context.size):
+            if llama_model.hold(model):  # for work that goes on when the answer was left
+                taken.callback(beside.then, functools.partial(llama_model.release, model))
+            make = functools.partial(Sampler, request, self.options, model.vocabulary, prepared.rules)
+            sampler = (yield from beside.run(make, Sampler.free)) if prepared.rules else make()
+            taken.callback(beside.then, sampler.free)
+            prompt = yield from self._take(batch, request, prepared, beside)
+            beside.slots = 1
+            taken.callback(self._done, batch, prompt)
+            yield from self._feed(batch, prompt, cancel)
+            events = answer(batch, prompt, request, sampler, limit, cancel, beside)
+            several = request.tool_choice.parallel
+            yield from with_calls(events, request.tools, several=several) if request.tools else events
+
+    @contextlib.contextmanager
+    def _explained(self, limit: int) -> Iterator[None]:
+        """A prompt may be too long for ``limit`` tokens only because memory is short."""
+        try:
+            yield
+        except ContextOverflow as error:
+            trained = self._read_shape().trained_context
+            full, now = context_size(self._configured, trained), context_size(self.options, trained)
+            if full == now or limit >= full:
+                raise
+            raise DoesNotFit(
+                f"{error}. Memory is short: the context was reduced from {full} to {now} tokens until the engine is "
+                'next idle; free memory on the device, or set kv_type = "q8_0" in models.toml',
+                param="messages",
+            ) from error
+
+    def step(self) -> None:
+        if self._batch is not None:
+            self._batch.step()
+
+    def rest(self) -> Iterator[None]:
+        if self._batch is not None:
+            yield from self._batch.rest()
+
+    def _take(
+        self, batch: Batch, request: ChatRequest, prepared: Prepared, beside: Beside
+    ) -> Generator[None, None, Prompt]:
+        """The prompt in a slot of the batch; None for each step that must be waited for."""
+        yield from ()
+        slot, cached = batch.take(prepared.tokens, request.salt)
+        return Prompt(slot, len(prepared.tokens), cached, thinks=prepared.thinks)
+
+    def _feed(self, batch: Batch, prompt: Prompt, cancel: Cancel) -> Iterator[None]:
+        """What a prompt needs beyond its tokens, which are pending already; None for each step that it waits for."""
+        yield from ()
+
+    def _done(self, batch: Batch, prompt: Prompt) -> None:
+        batch.give_back(prompt.slot)
+
+    def prompt(self, model: MappedModel, request: ChatRequest, marker: str = "") -> str:
+        """Text to continue: the conversation in the model's own chat template."""
+        messages = request.messages
+        if self.options.system and not any(message.role == "system" for message in messages):
+            messages = (Message("system", (TextPart(self.options.system),)), *messages)
+        return self._chat_template(model).render(messages, marker, request.tools, several=request.tool_choice.parallel)
+
+    def _chat_template(self, model: MappedModel) -> ChatTemplate:
+        template = self._template  # another thread may close the engine meanwhile
+        if template is None:
+            template = self._template = ChatTemplate(model.chat_template(), *model.borders())
+        return template

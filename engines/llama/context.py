@@ -1,0 +1,203 @@
+"""One llama.cpp context: a key-value cache that several sequences share, and what can be done with a sequence."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import logging
+import mmap
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from edgeserve.errors import EngineFailure
+from edgeserve.system import cores
+from engines.llama.model import MappedModel
+from engines.llama.options import LlamaOptions, context_size
+from engines.llama.runtime import llama, why
+
+log = logging.getLogger("edgeserve.llama")
+
+BATCH = 256
+"""Tokens decoded in one call: a cancel waits for one call at most, and the compute buffer grows with it."""
+NO_ROOM = 1
+"""llama_decode: no cell is free for these tokens; nothing has changed."""
+
+FLASH_ATTENTION = {"auto": -1, "off": 0, "on": 1}
+"""enum llama_flash_attn_type."""
+
+
+class Item(NamedTuple):
+    """One token to decode; ``output`` when the token after it will be asked for."""
+
+    token: int
+    position: int
+    sequence: int
+    output: bool
+
+
+def context_parameters(model: Any, options: LlamaOptions, threads: int | None) -> Any:
+    """llama.cpp's parameters of a context that ``options.parallel`` conversations share. ``model``: its handle."""
+    runtime = llama()
+    parameters = runtime.llama_context_default_params()
+    parameters.n_ctx = context_size(options, int(runtime.llama_model_n_ctx_train(model)))
+    parameters.n_batch = parameters.n_ubatch = BATCH
+    parameters.n_seq_max = parameters.n_outputs_max = options.parallel
+    parameters.kv_unified = True
+    parameters.n_threads = threads or default_threads()
+    parameters.n_threads_batch = options.threads_batch or parameters.n_threads
+    parameters.swa_full = options.window == "full"
+    parameters.pooling_type = runtime.LLAMA_POOLING_TYPE_NONE
+    if options.pooled:  # a text goes through in one call, since each of its tokens may look at all others
+        parameters.n_batch = parameters.n_ubatch = parameters.n_ctx
+        parameters.n_seq_max, parameters.n_outputs_max = 1, parameters.n_ctx
+        parameters.pooling_type, parameters.embeddings = pooling(model), True
+    parameters.no_perf = True
+    parameters.flash_attn_type = FLASH_ATTENTION[options.flash_attention]
+    parameters.type_k = parameters.type_v = getattr(runtime, f"GGML_TYPE_{options.kv_type.upper()}")
+    return parameters
+
+
+def pooling(model: Any) -> int:
+    """How a model makes one vector of those of a text's tokens: as its file says, else their mean."""
+    runtime, buffer = llama(), ctypes.create_string_buffer(32)
+    name = runtime.llama_model_meta_val_str(model, b"general.architecture", buffer, len(buffer))
+    key = buffer.value + b".pooling_type" if name >= 0 else b""
+    found = runtime.llama_model_meta_val_str(model, key, buffer, len(buffer))
+    return (int(buffer.value) if found >= 0 else 0) or int(runtime.LLAMA_POOLING_TYPE_MEAN)
+
+
+class Context:
+    """``size`` in tokens, of all sequences together; ``outputs``: tokens of one call that something can be asked of.
+
+    Not thread-safe.
+    """
+
+    def __init__(self, model: MappedModel, options: LlamaOptions, threads: int | None) -> None:
+        runtime = llama()
+        self.model = model
+        parameters = context_parameters(model.handle, options, threads)
+        self.handle = runtime.llama_init_from_model(model.handle, parameters)
+        if not self.handle:
+            raise EngineFailure(f"{model.path}: no context of {parameters.n_ctx} tokens can be made{why()}")
+        self.size = int(runtime.llama_n_ctx(self.handle))
+        self.outputs = int(parameters.n_outputs_max)
+        self._memory = runtime.llama_get_memory(self.handle)
+        self._most = int(parameters.n_batch)
+        self._batch = runtime.llama_batch_init(self._most, 0, 1)
+
+    def free(self) -> None:
+        """Once. Answers that are closed later find nothing to clear."""
+        handle, self.handle, self._memory = self.handle, None, None
+        if handle:
+            llama().llama_batch_free(self._batch)
+            llama().llama_free(handle)
+
+    def decode(self, items: Iterable[Item]) -> bool:
+        """At most BATCH tokens; False when there is no room for them. Raises EngineFailure, after which all is lost."""
+        batch, count = self._batch, 0
+        if not self.handle:
+            raise EngineFailure(f"{self.model.path}: the context is freed")
+        for count, item in enumerate(items, start=1):
+            at = count - 1
+            if at >= self._most:  # llama.cpp would write beyond its batch, or abort the process
+                raise EngineFailure(f"{self.model.path}: more than {self._most} tokens in one call")
+            batch.token[at], batch.pos[at], batch.logits[at] = item.token, item.position, item.output
+            batch.n_seq_id[at], batch.seq_id[at][0] = 1, item.sequence
+        if not count:  # llama.cpp aborts the process
+            raise EngineFailure(f"{self.model.path}: no token to decode")
+        batch.n_tokens = count
+        code = llama().llama_decode(self.handle, batch)
+        if code not in (0, NO_ROOM):
+            raise EngineFailure(f"{self.model.path}: llama.cpp ended decoding with code {code}{why()}")
+        return bool(code == 0)
+
+    def logits(self, output: int) -> Any:
+        """A view of the logits at place ``output`` of the last call: float32, one for each token of the vocabulary."""
+        import numpy
+
+        runtime = llama()
+        pointer = runtime.llama_get_logits_ith(self.handle, output)
+        return numpy.ctypeslib.as_array(pointer, (int(runtime.llama_vocab_n_tokens(self.model.vocabulary)),))
+
+    def embed(self, tokens: Sequence[int], position: int, sequence: int) -> Any | None:
+        """What the last layer makes of at most ``outputs`` tokens: float32, a row for each; None without room for them.
+
+        The logits of the call before are lost.
+        """
+        import numpy
+
+        runtime = llama()
+        width = int(runtime.llama_model_n_embd_out(self.model.handle))
+        runtime.llama_set_embeddings(self.handle, True)
+        try:
+            if not self.decode(Item(token, position + at, sequence, True) for at, token in enumerate(tokens)):
+                return None
+            rows = [runtime.llama_get_embeddings_ith(self.handle, at) for at in range(len(tokens))]
+            return numpy.stack([numpy.ctypeslib.as_array(row, (width,)) for row in rows])
+        finally:
+            runtime.llama_set_embeddings(self.handle, False)
+
+    def pool(self, tokens: Sequence[int]) -> Any:
+        """One vector of a whole text, by a context that is ``pooled``: float32. Raises EngineFailure."""
+        import numpy
+
+        runtime = llama()
+        self.clear(0)
+        if not self.decode(Item(token, at, 0, True) for at, token in enumerate(tokens)):
+            raise EngineFailure(f"{self.model.path}: {len(tokens)} tokens do not fit in a context of {self.size}")
+        width = int(runtime.llama_model_n_embd_out(self.model.handle))
+        return numpy.ctypeslib.as_array(runtime.llama_get_embeddings_seq(self.handle, 0), (width,)).copy()
+
+    def clear(self, sequence: int) -> None:
+        if self._memory:  # an encoder has none
+            llama().llama_memory_seq_rm(self._memory, sequence, -1, -1)
+
+    def cut(self, sequence: int, kept: int) -> bool:
+        """Take back all after the first ``kept`` positions; False when the model cannot."""
+        runtime = llama()
+        # With a sliding window the cache may have lost what the prefix needs, while cutting still reports success.
+        whole = runtime.llama_memory_seq_pos_min(self._memory, sequence) <= max(0, kept - self.model.window)
+        return bool(whole and runtime.llama_memory_seq_rm(self._memory, sequence, kept, -1))
+
+    def copy(self, source: int, target: int, length: int) -> None:
+        """The first ``length`` positions of one sequence belong to another, too. No memory is copied."""
+        llama().llama_memory_seq_cp(self._memory, source, target, 0, length)
+
+    def state_size(self, sequence: int) -> int:
+        return int(llama().llama_state_seq_get_size(self.handle, sequence))
+
+    def save(self, sequence: int) -> Any | None:
+        """The state of a sequence as bytes, to be restored in a context of the same model; None when refused, by the
+        system too."""
+        size = self.state_size(sequence)
+        try:
+            data = _room(size)
+        except (OSError, MemoryError) as error:
+            log.warning("a conversation's state of %d MB cannot be kept: %s", size >> 20, error)
+            return None
+        return data if llama().llama_state_seq_get_data(self.handle, data, size, sequence) == size else None
+
+    def restore(self, sequence: int, data: Any) -> bool:
+        """From writable bytes. False when llama.cpp refuses: the state needs more room than there is, say. The sequence
+        is empty then."""
+        self.clear(sequence)
+        array = (ctypes.c_uint8 * len(data)).from_buffer(data)
+        if llama().llama_state_seq_set_data(self.handle, array, len(data), sequence):
+            return True
+        self.clear(sequence)
+        return False
+
+
+def _room(size: int) -> Any:
+    """Bytes in pages of their own, which go back to the system with the last reference; large ones where there are:
+    measured, a state of 22 MB is saved in 5 ms instead of 14."""
+    region = mmap.mmap(-1, max(1, size), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):  # a kernel without them
+            region.madvise(mmap.MADV_HUGEPAGE)
+    return (ctypes.c_uint8 * size).from_buffer(region)
+
+
+def default_threads() -> int:
+    """All cores of this process up to eight: small models are bound by memory, not by arithmetic, beyond that."""
+    return min(8, cores.usable())

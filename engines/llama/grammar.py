@@ -1,0 +1,111 @@
+"""The grammar that an answer is held to: JSON, a schema's instance, calls of tools, or text until a call begins."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator, Sequence
+
+from edgeserve.errors import InvalidRequest
+from edgeserve.messages import ChatRequest, Tool, ToolChoice
+from engines.grammar import limits
+from engines.grammar.free import text_unless_object, text_until
+from engines.grammar.rules import Rules, Unsayable, either, literal
+from engines.grammar.schema import SchemaGrammar
+from engines.llama.tools import CallForm
+from engines.thinking import CLOSE, OPEN
+
+MAX_CALLS = 8
+"""In one answer."""
+NAME = literal('"name"')
+
+
+def grammar(request: ChatRequest, form: CallForm, *, thinks: bool = False) -> str | None:
+    """GBNF, or None for free text. Raises InvalidRequest for a schema that cannot be held to.
+
+    ``thinks``: the prompt ends in the tag that begins a model's thoughts.
+    """
+    schema = '{"type":"object"}' if request.json_object else request.json_schema
+    choice = request.tool_choice
+    if request.tools and (choice.required or schema is not None):
+        return _grammar(None if choice.required else schema, request.tools, choice, form)
+    if request.tools:
+        return _optional(request.tools, choice.parallel, form, thinks)
+    return None if schema is None else _grammar(schema, (), choice, form)
+
+
+@functools.lru_cache(maxsize=16)
+def _grammar(schema: str | None, tools: Sequence[Tool], choice: ToolChoice, form: CallForm) -> str:
+    field = "tools" if schema is None else "response_format"
+    rules = Rules()
+    try:
+        return _checked(rules, either(*_answers(rules, schema, tools, choice, form)))
+    except Unsayable as error:
+        raise InvalidRequest(f"{field}: the schema {error}", param=field) from None
+
+
+def _answers(
+    rules: Rules, schema: str | None, tools: Sequence[Tool], choice: ToolChoice, form: CallForm
+) -> Iterator[str]:
+    """An instance of the schema, or calls. Raises Unsayable, and InvalidRequest naming the schema."""
+    if schema is not None:
+        yield SchemaGrammar(rules, json.loads(schema), "response_format").convert()
+    calls = [_call(rules, tool, index, form) for index, tool in enumerate(tools) if choice.name in (None, tool.name)]
+    if calls:
+        call = rules.add(f"{literal(form.opening)} {either(*calls)} {literal(form.closing)}")
+        several = choice.parallel and choice.name is None
+        yield rules.add(f'{call} ( "\\n" {call} ){{0,{MAX_CALLS - 1}}}') if several else call
+
+
+def _checked(rules: Rules, root: str) -> str:
+    """The whole grammar. Raises Unsayable for one that llama.cpp must not be given."""
+    text = rules.text(root)
+    limits.check(text)
+    return text
+
+
+def _call(rules: Rules, tool: Tool, index: int, form: CallForm) -> str:
+    field = f"tools[{index}].function.parameters"
+    arguments = rules.add(SchemaGrammar(rules, json.loads(tool.parameters), field).convert())
+    head = f'{{"name": {json.dumps(tool.name)}, "{form.key}": '
+    return rules.add(f'{literal(head)} {arguments} "}}"')
+
+
+@functools.lru_cache(maxsize=16)
+def _optional(tools: Sequence[Tool], several: bool, form: CallForm, thinks: bool) -> str | None:
+    """Any text in which, once a call has begun, it is held to, and others may follow it, but no more text.
+
+    A call begins with the form's opening, or, where it has none, with an object at the start that first says "name". In
+    thoughts nothing does. White space is the model's own. None: this would be too large.
+    """
+    rules = Rules()
+    blank = rules.add(r"[ \t\n\r]{0,8}")
+    opening, closing = literal(form.opening.strip()), literal(form.closing.strip())
+    try:
+        named = rules.add(either(*(_named(rules, tool, form, blank) for tool in tools)))
+        rest = rules.add(f'{blank} ":" {blank} {named} {blank} "}}" {blank} {closing}')
+        begun = f'"{{" {blank} {NAME} {rest}'
+        more = f"( {blank} {opening} {blank} {begun} ){{0,{MAX_CALLS - 1}}} {blank}" if several else blank
+        text, thoughts = rules.reserve(), rules.reserve()
+        rules.define(thoughts, text_until(rules, {CLOSE: text})[""])
+        if form.opening:
+            calls = rules.add(f"{blank} {begun} {more}")
+            rules.define(text, text_until(rules, {form.opening.strip(): calls, OPEN: thoughts})[""])
+        else:
+            states = text_until(rules, {OPEN: thoughts})
+            rules.define(text, text_unless_object(rules, states, "name", rules.add(f"{rest} {more}")))
+        return _checked(rules, thoughts if thinks else text)
+    except Unsayable:
+        return None
+
+
+def _named(rules: Rules, tool: Tool, form: CallForm, blank: str) -> str:
+    """From a tool's name to its arguments, which may be any where a grammar cannot hold to their schema."""
+    schema = json.loads(tool.parameters)
+    try:
+        SchemaGrammar(Rules(rules.budget), schema, "").convert()  # a trial, which leaves no rules behind
+        arguments = SchemaGrammar(rules, schema, "").convert()
+    except InvalidRequest:
+        arguments = "object"
+    key = literal(json.dumps(form.key))
+    return rules.add(f'{literal(json.dumps(tool.name))} {blank} "," {blank} {key} {blank} ":" {blank} {arguments}')

@@ -1,0 +1,180 @@
+"""The rungs of an engine of llama.cpp, and the memory that it can do without."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+from edgeserve.engine import Footprint, ModelSpec, Rung
+from edgeserve.errors import EngineFailure
+from edgeserve.system import pages
+from engines.llama import estimate as llama_estimate
+from engines.llama import model as llama_model
+from engines.llama.batch import Batch
+from engines.llama.cache import PrefixCache
+from engines.llama.context import Context
+from engines.llama.estimate import Span
+from engines.llama.gguf import Shape, read_shape
+from engines.llama.model import MappedModel
+from engines.llama.options import DEFAULT_CONTEXT, context_size, read_options
+from engines.llama.states import StateFiles, states_key
+from engines.llama.template import ChatTemplate
+
+log = logging.getLogger("edgeserve.llama")
+
+
+class LlamaLadder:
+    """Files: ``model``. Options: engines/llama/options.py.
+
+    Warm: the model is mapped, no weight page is resident; private are the vocabulary and the key-value states worth
+    saving. Hot: weights resident and a context made.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self.spec = spec
+        self._configured = self.options = read_options(spec.job, spec.options)
+        self._saved = PrefixCache(0)
+        self._model: MappedModel | None = None
+        self._weights: MappedModel | None = None
+        self._batch: Batch | None = None
+        self._template: ChatTemplate | None = None
+        self._shape: Shape | None = None
+        self._token = 0
+        """Bytes of one token of context."""
+        self._private = {Rung.COLD: 0, Rung.WARM: 0, Rung.HOT: 0}
+
+    @property
+    def rung(self) -> Rung:
+        if self._model is None:
+            return Rung.COLD
+        return Rung.WARM if self._batch is None else Rung.HOT
+
+    @property
+    def context_tokens(self) -> int | None:
+        batch = self._batch  # another thread may take it away
+        return batch.context.size if batch is not None else None
+
+    def estimate(self) -> Footprint:
+        shape, full = self._read_shape(), self._configured
+        layout = llama_estimate.lay_out(self.spec, shape, full)
+        self._token = layout.token + layout.device_token
+        fewer = context_size(full, shape.trained_context) - context_size(self.options, shape.trained_context)
+        return llama_estimate.footprint(self.spec, layout, full, fewer)
+
+    def footprint(self) -> Footprint:
+        """Without the saved states, which ``savings`` tells of."""
+        rung = self.rung
+        mapped = pages.resident_mapped(self.spec.files["model"]) if rung is Rung.HOT else 0
+        return Footprint(mapped=mapped, private=self._private[rung])
+
+    def open(self) -> None:
+        if self._model is None:
+            before = pages.private_bytes()
+            self._model = llama_model.acquire(self.spec.files["model"], self.spec.device, self.options)
+            self._measure_token()
+            self._saved = self._make_cache(self._model)
+            self._private[Rung.WARM] = max(0, pages.private_bytes() - before)
+
+    def heat(self) -> None:
+        if self._model is None:
+            raise EngineFailure(f"{self.spec.name} is cold; open it first")
+        if self._batch is None:
+            before = pages.private_bytes()
+            repack = self.options.repack == "on"
+            self._weights = llama_model.acquire(self._model.path, self.spec.device, self.options, repack=repack)
+            try:
+                context = self._make_context(self._weights)
+            except EngineFailure:
+                self._free_weights()
+                raise
+            self._batch = Batch(context, self.options.parallel, self._saved)
+            self._weights.heat()
+            self._private[Rung.HOT] = self._private[Rung.WARM] + max(0, pages.private_bytes() - before)
+            if not self._configured.context:
+                trained = self._read_shape().trained_context
+                log.info("%s: context of %d tokens; it was trained on %d", self.spec.name, context.size, trained)
+
+    def park(self) -> None:
+        """Conversations worth it stay as saved states."""
+        if self._batch is not None:
+            self._batch.save()
+            self._cool()
+
+    def close(self) -> None:
+        self._saved.limit = 0  # what is kept now goes to disk, where there is one
+        if self._batch is not None:
+            self._batch.save()
+        self._saved.shrink(0)
+        self._cool()
+        if self._model is not None:
+            self._template = None
+            llama_model.release(self._model)
+            self._model = None
+
+    def _cool(self) -> None:
+        if self._weights is not None and self._batch is not None:
+            self._free_context(self._batch.context)
+            self._batch = None
+            self._weights.cool()
+            self._free_weights()
+            pages.trim_heap()
+
+    def _read_shape(self) -> Shape:
+        """Once. Raises EngineFailure."""
+        if self._shape is None:
+            self._shape = read_shape(self.spec.files["model"])
+        return self._shape
+
+    def _make_cache(self, model: MappedModel) -> PrefixCache:
+        options, whole, disk = self.options, not model.cuttable, None
+        if options.prefix_cache_disk_mb:
+            folder = Path(options.prefix_cache_dir or model.path.parent / "states") / self.spec.job
+            disk = StateFiles(folder, options.prefix_cache_disk_mb << 20, states_key(model.path, options), whole=whole)
+        return PrefixCache(options.prefix_cache_mb << 20, whole=whole, disk=disk)
+
+    def _measure_token(self) -> None:
+        """Exactly where all depends on it: a context as large as memory allows."""
+        if not self._configured.context:
+            self.estimate()
+        self._token = self._token or llama_estimate.by_shape(self._read_shape(), self._configured).token
+
+    def _make_context(self, model: MappedModel) -> Context:
+        return Context(model, self.options, self.spec.threads)
+
+    def _free_context(self, context: Context) -> None:
+        context.free()
+
+    def _free_weights(self) -> None:
+        if self._weights is not None:
+            llama_model.release(self._weights)
+            self._weights = None
+
+    # Memory that it can do without (edgeserve.engine.Thrifty)
+
+    def savings(self) -> Mapping[str, int]:
+        """The saved states; and a smaller context, as long as none is made."""
+        span = self._span
+        spare = span.savable(DEFAULT_CONTEXT) if not self._configured.context else 0
+        return {"prefix_cache": self._saved.size, "spare_context": spare, "context": span.savable() - spare}
+
+    def shed(self, kind: str, amount: int) -> None:
+        if kind == "prefix_cache":
+            self._saved.shrink(max(0, self._saved.size - amount))
+            if self.rung is Rung.HOT:  # else it has long been idle, or copies were not what took it
+                self._saved.stop_copies()
+            pages.trim_heap()
+        elif kind in ("spare_context", "context") and self.rung is not Rung.HOT:
+            least = DEFAULT_CONTEXT if kind == "spare_context" else llama_estimate.SMALLEST_CONTEXT
+            self.options = dataclasses.replace(self.options, context=self._span.without(amount, least))
+
+    @property
+    def _span(self) -> Span:
+        """The context of the next way up; nothing while one is made, nor before the model was opened."""
+        if self._shape is None or self.rung is Rung.HOT:
+            return Span(0, 0)
+        return Span(context_size(self.options, self._shape.trained_context), self._token)
+
+    def restore(self) -> None:
+        self.options = self._configured

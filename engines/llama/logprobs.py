@@ -1,0 +1,33 @@
+"""How likely the model held the token that was said, and which others it held likelier or next to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from edgeserve.messages import Candidate, TokenLogprob
+from engines.llama.context import Context
+
+
+class Logprobs:
+    """Reads logits: as the model gave them, before temperature, penalties, biases and grammar."""
+
+    def __init__(self, context: Context, alternatives: int) -> None:
+        self._context = context
+        self._alternatives = alternatives
+
+    def of(self, token: int, logits: Any) -> TokenLogprob:
+        """``token`` was sampled by these logits."""
+        import numpy
+
+        logits = logits.astype(numpy.float64)
+        logits -= logits.max()
+        logits -= numpy.log(numpy.exp(logits).sum())
+        count = min(self._alternatives, len(logits))
+        best = numpy.argpartition(logits, -count)[-count:] if count else logits[:0].astype(int)
+        ranked = sorted(map(int, best), key=lambda one: (-logits[one], one))
+
+        def candidate(one: int) -> Candidate:
+            # JSON knows no infinity: OpenAI writes -9999 for what cannot be.
+            return Candidate(self._context.model.piece(one, special=True), max(-9999.0, float(logits[one])))
+
+        return TokenLogprob(candidate(token), tuple(map(candidate, ranked)))

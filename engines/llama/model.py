@@ -1,0 +1,198 @@
+"""Mapped models, shared by all engines that name the same file.
+
+llama.cpp maps with MAP_POPULATE: right after loading, every weight page is resident. ``acquire`` drops them again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from edgeserve.engine import Device
+from edgeserve.errors import EngineFailure, InvalidRequest
+from edgeserve.system import pages
+from engines import model_files
+from engines.llama import devices
+from engines.llama.options import LlamaOptions
+from engines.llama.runtime import llama, why
+from engines.llama.tokenizer import NativeVocabulary, Tokenizer, TooLong
+
+PIECES = 4096
+"""Tokens whose bytes are remembered, a megabyte at most: read anew they cost 30 µs for each token of an answer."""
+
+
+@dataclass(eq=False, slots=True)
+class MappedModel:
+    """One ``llama_model`` and who uses it. ``handle`` and ``vocabulary`` are llama.cpp's pointers.
+
+    ``repacked``: its weights are a private copy as far as llama.cpp reorders them; of the file it needs only the rest.
+    """
+
+    path: Path
+    handle: Any
+    vocabulary: Any
+    repacked: bool = False
+    users: int = 0
+    hot: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    tokenizer: Tokenizer = field(init=False)
+    _pieces: Callable[[int, bool], bytes] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tokenizer = Tokenizer(NativeVocabulary(self.vocabulary, str(self.path)))
+        self._pieces = functools.lru_cache(PIECES)(self._read_piece)
+
+    def heat(self) -> None:
+        """Make the weights resident, for one more hot user."""
+        with self.lock:
+            self.hot += 1
+        if not self.repacked:
+            pages.populate_mapped(self.path)
+
+    def cool(self) -> None:
+        """One hot user less; the last one's pages go."""
+        with self.lock:
+            self.hot -= 1
+            if not self.hot:
+                pages.drop_mapped(self.path)
+
+    @property
+    def window(self) -> int:
+        """Tokens of the sliding window, 0 without one."""
+        return int(llama().llama_model_n_swa(self.handle))
+
+    @property
+    def cuttable(self) -> bool:
+        """Can tokens be taken back from a saved state? Not with recurrent layers, nor with a sliding window: llama.cpp
+        saves the window alone, whatever the cache keeps."""
+        runtime = llama()
+        recurrent = runtime.llama_model_is_recurrent(self.handle) or runtime.llama_model_is_hybrid(self.handle)
+        return not (self.window or recurrent)
+
+    def tokenize(self, text: str, *, add_special: bool, most: int | None = None) -> list[int]:
+        """``add_special``: prepend what the model begins every text with; templates write that themselves. Raises
+        TooLong for more than ``most`` tokens. Any thread that holds the model."""
+        return self.tokenizer.tokenize(text, add_special=add_special, most=most)
+
+    def read(self, prompt: str | tuple[int, ...], *, param: str, most: int | None = None) -> list[int]:
+        """The tokens of a raw prompt, or those given, checked. Raises TooLong for more than ``most``, InvalidRequest
+        naming ``param``."""
+        if isinstance(prompt, str):
+            return self.tokenize(prompt, add_special=True, most=most)
+        if most is not None and len(prompt) > most:
+            raise TooLong(len(prompt), exact=True)
+        size = int(llama().llama_vocab_n_tokens(self.vocabulary))
+        for token in prompt:
+            if not 0 <= token < size:
+                raise InvalidRequest(f"token {token} is not in the vocabulary of {size} tokens", param=param)
+        return list(prompt)
+
+    def piece(self, token: int, *, special: bool = False) -> bytes:
+        """The bytes of one token, perhaps part of a character; control tokens have none, unless ``special``."""
+        return self._pieces(token, special)
+
+    def _read_piece(self, token: int, special: bool) -> bytes:
+        buffer = ctypes.create_string_buffer(256)
+        length = llama().llama_token_to_piece(self.vocabulary, token, buffer, len(buffer), 0, special)
+        return buffer.raw[:length] if length > 0 else b""
+
+    def ends(self, token: int) -> bool:
+        """Does this token end an answer?"""
+        return bool(llama().llama_vocab_is_eog(self.vocabulary, token))
+
+    def chat_template(self) -> str | None:
+        """The Jinja source that the file carries."""
+        source = llama().llama_model_chat_template(self.handle, None)
+        return source.decode() if source else None
+
+    def borders(self) -> tuple[str, str]:
+        """Texts of the tokens that begin and end a text; empty where the model has none."""
+        runtime = llama()
+        tokens = (runtime.llama_vocab_bos(self.vocabulary), runtime.llama_vocab_eos(self.vocabulary))
+        begin, end = (
+            (runtime.llama_vocab_get_text(self.vocabulary, one) or b"").decode() if one >= 0 else "" for one in tokens
+        )
+        return begin, end
+
+
+_models: dict[tuple[object, ...], MappedModel] = {}
+_lock = threading.Lock()
+"""Held for a moment only: the loops of all engines count their users under it."""
+_loading = threading.Lock()
+"""Held while a model is mapped or freed, which takes seconds. Taken before ``_lock``."""
+
+
+def acquire(path: Path, device: Device, options: LlamaOptions, *, repack: bool = False) -> MappedModel:
+    """Map the file, or share the mapping that is there. No page is resident after. Raises EngineFailure."""
+    model_files.require([path])
+    placed = () if device == "cpu" else (options.gpu_layers, options.split_mode, options.main_gpu, options.tensor_split)
+    key = (path.resolve(), placed, repack)
+    with _loading:
+        model = _models.get(key)
+        if model is None or not hold(model):
+            model = _load(path, device, options, repack)
+            model.users = 1
+            with _lock:
+                _models[key] = model
+    return model
+
+
+def hold(model: MappedModel) -> bool:
+    """Use a model that another thread may release meanwhile; False when it is gone. Release it like one acquired."""
+    with _lock:
+        model.users += model.users > 0
+        return model.users > 0
+
+
+def release(model: MappedModel) -> None:
+    """Give the model back; the last user frees it."""
+    with _lock:
+        model.users -= 1
+        if model.users:
+            return
+        for key in [key for key, one in _models.items() if one is model]:
+            del _models[key]
+    with _loading:  # whoever maps the file drops pages of its ranges, which must not be others' meanwhile
+        llama().llama_model_free(model.handle)
+        pages.trim_heap()
+
+
+def model_parameters(device: Device, options: LlamaOptions) -> Any:
+    """llama.cpp's parameters of a model: where its layers go. Raises EngineFailure."""
+    runtime = llama()
+    parameters = runtime.llama_model_default_params()
+    parameters.n_gpu_layers = 0
+    if device == "cpu" or not runtime.llama_supports_gpu_offload():
+        return parameters
+    parameters.n_gpu_layers, parameters.main_gpu = options.gpu_layers, options.main_gpu
+    parameters.split_mode = getattr(runtime, f"LLAMA_SPLIT_MODE_{options.split_mode.upper()}")
+    if options.tensor_split:
+        found = devices.accelerators()
+        if len(options.tensor_split) > found:
+            shares = ", ".join(format(share, "g") for share in options.tensor_split)
+            raise EngineFailure(f"tensor_split = [{shares}]: llama.cpp sees only {found} accelerators here")
+        parameters.tensor_split = (ctypes.c_float * runtime.llama_max_devices())(*options.tensor_split)
+    return parameters
+
+
+def _load(path: Path, device: Device, options: LlamaOptions, repack: bool) -> MappedModel:
+    runtime = llama()
+    if device in ("cuda", "metal") and not runtime.llama_supports_gpu_offload():
+        raise EngineFailure(
+            f'device {device!r}: this build of llama-cpp-python computes on the processor only; use device = "cpu", or '
+            f"rebuild it with CMAKE_ARGS=-DGGML_{device.upper()}=on"
+        )
+    parameters = model_parameters(device, options)
+    parameters.load_mode = runtime.LLAMA_LOAD_MODE_MMAP
+    parameters.use_extra_bufts = repack
+    handle = runtime.llama_model_load_from_file(str(path).encode(), parameters)
+    if not handle:
+        raise EngineFailure(f"{path}: llama.cpp cannot load it{why()}")
+    pages.drop_mapped(path)
+    pages.trim_heap()
+    return MappedModel(path, handle, runtime.llama_model_get_vocab(handle), repacked=repack)

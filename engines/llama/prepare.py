@@ -1,0 +1,118 @@
+"""A request made ready for the batch: its prompt in tokens, its grammar written. No slot, no context; any thread."""
+
+from __future__ import annotations
+
+import array
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from edgeserve.errors import ContextOverflow, InvalidRequest
+from edgeserve.messages import ChatRequest, EmbedRequest
+from engines.llama.grammar import grammar
+from engines.llama.model import MappedModel
+from engines.llama.template import ChatTemplate
+from engines.llama.tokenizer import TooLong
+from engines.llama.tools import CallForm
+from engines.thinking import opened_by
+
+EARLY = 4
+"""Times the longest text that a context could hold: a longer one is refused before its template is rendered, which may
+leave some of it out."""
+
+MOST_TOKENS = 300_000
+"""Of all inputs of an embedding together, as at OpenAI: half a second. Without it 16 MB of inputs took 8 s, in which no
+other request of the engine was made ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Of a chat the ``tokens`` or, with pictures, the ``text`` that they stand in; its ``rules`` as GBNF; ``thinks``:
+    the prompt ends in the tag that begins a model's thoughts. Of an embedding the ``inputs``."""
+
+    tokens: Sequence[int] = ()
+    text: str = ""
+    thinks: bool = False
+    rules: str | None = None
+    inputs: Sequence[Sequence[int]] = ()
+
+
+def prepare_chat(
+    model: MappedModel,
+    template: Callable[[], ChatTemplate],
+    request: ChatRequest,
+    render: Callable[[], str],
+    limit: int,
+) -> Prepared:
+    """``limit``: tokens of the context. A raw prompt needs no template. Raises InvalidRequest, ContextOverflow for a
+    prompt that leaves no room for an answer."""
+    with _fitting(limit):
+        if request.prompt is not None:
+            tokens = model.read(request.prompt, param="prompt", most=limit - 1)
+            prepared = Prepared(tokens, rules=grammar(request, CallForm()))
+        else:
+            model.tokenizer.check_size(_length(request), limit - 1, times=EARLY)
+            text = render()
+            thinks = opened_by(text)
+            rules = grammar(request, template().form, thinks=thinks)
+            if request.images:
+                model.tokenizer.check_size(len(text), limit - 1)
+                model.tokenizer.check_runs(text)
+                return Prepared(text=text, thinks=thinks, rules=rules)
+            prepared = Prepared(model.tokenize(text, add_special=False, most=limit - 1), "", thinks, rules)
+    if not prepared.tokens:
+        raise InvalidRequest("the prompt is empty", param="prompt")
+    return prepared
+
+
+def prepare_inputs(model: MappedModel, request: EmbedRequest, limit: int) -> Prepared:
+    """Raises InvalidRequest for an empty input, ContextOverflow for one of more than ``limit`` tokens."""
+    texts, total = [], 0
+    for number, one in enumerate(request.inputs):
+        try:
+            tokens = model.read(one, param="input", most=limit)
+        except TooLong as error:
+            raise _input_overflow(number, str(error), limit) from None
+        if not tokens:
+            raise InvalidRequest(f"input {number} holds no token", param="input")
+        total += len(tokens)
+        if total > MOST_TOKENS:
+            text = f"the first {number + 1} inputs are {total} tokens long; the limit is {MOST_TOKENS}: send fewer"
+            raise InvalidRequest(text, param="input")
+        texts.append(array.array("i", tokens))  # 4 bytes each: there may be 2,048 inputs
+    return Prepared(inputs=texts)
+
+
+def check_inputs(inputs: Sequence[Sequence[int]], limit: int) -> None:
+    """Again, as the context may have been made smaller since. Raises ContextOverflow."""
+    for number, tokens in enumerate(inputs):
+        if len(tokens) > limit:
+            raise _input_overflow(number, str(len(tokens)), limit)
+
+
+def _input_overflow(number: int, count: str, limit: int) -> ContextOverflow:
+    text = f"input {number} is {count} tokens long; the context holds {limit}"
+    return ContextOverflow(f"{text}: cut it up, or raise context in models.toml", param="input")
+
+
+@contextmanager
+def _fitting(limit: int) -> Iterator[None]:
+    try:
+        yield
+    except TooLong as error:
+        raise overflow(str(error), limit) from None
+
+
+def overflow(count: str, limit: int) -> ContextOverflow:
+    """For a prompt of ``count`` tokens."""
+    return ContextOverflow(
+        f"the prompt is {count} tokens long; the context holds {limit} and needs one for the answer: shorten the "
+        "prompt, or raise context in models.toml",
+        param="messages",
+    )
+
+
+def _length(request: ChatRequest) -> int:
+    """Characters of a conversation and its tools."""
+    said = sum(len(one.text) + sum(len(call.arguments) for call in one.tool_calls) for one in request.messages)
+    return said + sum(len(tool.description) + len(tool.parameters) for tool in request.tools)

@@ -1,0 +1,126 @@
+"""The exact size of a language model: llama.cpp lays it out without allocating, in a process of its own.
+
+A layout of a mapped model aborts the process, and a broken file may; hence the child. It takes some 0.3 s. Sizes of
+buffers are read from llama.cpp's log; the vocabulary and the graph are allocated for real and measured.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import logging
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from edgeserve.engine import Device, DeviceMemory
+from edgeserve.errors import EngineFailure
+from edgeserve.system import pages
+from edgeserve.units import MB
+from engines.llama.options import LlamaOptions, context_size
+
+log = logging.getLogger("edgeserve.llama")
+
+TIME_LIMIT = 30.0
+"""Seconds; a layout that takes longer is not worth waiting for."""
+_BUFFER = re.compile(r"(\w+)\s+(?:compute|output) buffer size\s*=\s*([\d.]+) MiB")
+_CACHE = re.compile(r"(?:kv_cache|memory_recurrent)\w*:\s*size\s*=\s*([\d.]+) MiB")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Layout:
+    """Bytes: ``model`` private to the open model (its vocabulary), ``context`` private to one context (cache and
+    buffers), ``device`` on an accelerator with memory of its own; ``token`` and ``device_token``: what one token of
+    context makes of these."""
+
+    model: int
+    context: int
+    device: int = 0
+    token: int = 0
+    device_token: int = 0
+
+
+@functools.lru_cache(maxsize=8)
+def measure(path: Path, device: Device, options: LlamaOptions) -> Layout | None:
+    """Blocks for the child, the first time. None, and a line in the log, when it fails."""
+    given = json.dumps({"path": str(path), "device": device, "options": dataclasses.asdict(options)})
+    try:
+        command = [sys.executable, "-m", "engines.llama.probe", given]
+        done = subprocess.run(command, capture_output=True, timeout=TIME_LIMIT, check=True, text=True)  # noqa: S603 - our own module
+        return Layout(**json.loads(done.stdout))
+    except (subprocess.SubprocessError, OSError, ValueError, TypeError) as error:
+        told = str(getattr(error, "stderr", None) or "").strip().splitlines()
+        log.info("%s cannot be laid out beforehand: %s%s", path, error, f" ({told[-1]})" if told else "")
+        return None
+
+
+def lay_out(path: Path, device: Device, options: LlamaOptions) -> Layout:
+    """In this process. Raises EngineFailure, or llama.cpp aborts."""
+    from engines.llama.devices import devices
+    from engines.llama.model import model_parameters
+    from engines.llama.runtime import llama, why
+
+    runtime = llama()
+    parameters = model_parameters(device, options)
+    parameters.no_alloc, parameters.load_mode = True, runtime.LLAMA_LOAD_MODE_NONE
+    parameters.use_extra_bufts = False
+    offloads = parameters.n_gpu_layers != 0
+    before = pages.private_bytes()
+    model = runtime.llama_model_load_from_file(str(path).encode(), parameters)
+    if not model:
+        raise EngineFailure(f"{path}: llama.cpp cannot load it{why()}")
+    opened = pages.private_bytes()
+    size = context_size(options, int(runtime.llama_model_n_ctx_train(model)))
+    weights, known = path.stat().st_size if offloads else 0, devices()
+    host, on_device = placed(*_context(model, options, size, offloads), weights, known)
+    graph = max(0, pages.private_bytes() - opened)
+    # Half of it, since what a sliding window bounds does not grow with the context.
+    half = placed(*_context(model, options, size // 2, offloads), weights, known)
+    token, device_token = (
+        (full - part) // (size - size // 2) for full, part in zip((host, on_device), half, strict=True)
+    )
+    return Layout(max(0, opened - before), graph + host, on_device, token, device_token)
+
+
+def _context(model: Any, options: LlamaOptions, size: int, offloads: bool) -> tuple[int, int]:
+    """Bytes of the buffers of a context of ``size`` tokens, as ``buffers``."""
+    from engines.llama.context import context_parameters
+    from engines.llama.runtime import llama, telling, why
+
+    lines: list[str] = []
+    with telling(lines.append):
+        parameters = context_parameters(model, dataclasses.replace(options, context=size), None)
+        if not llama().llama_init_from_model(model, parameters):
+            raise EngineFailure(f"no context of {size} tokens can be laid out{why()}")
+    return buffers(lines, offloads)
+
+
+def placed(host: int, device: int, weights: int, devices: Sequence[DeviceMemory]) -> tuple[int, int]:
+    """Bytes of the host's memory and of a device's own. Metal's is the host's, and it uses weights where they are
+    mapped."""
+    if any(one.name == "metal" for one in devices):
+        return host + device, 0
+    return host, device + weights
+
+
+def buffers(lines: list[str], offloads: bool) -> tuple[int, int]:
+    """Bytes of caches and buffers in the host's memory and on a device, from llama.cpp's log."""
+    host = device = 0.0
+    for line in lines:
+        if match := _BUFFER.search(line):
+            on_host = match[1].startswith("CPU") or match[1].endswith("_Host")
+            host, device = (host + float(match[2]), device) if on_host else (host, device + float(match[2]))
+        elif match := _CACHE.search(line):
+            host, device = (host, device + float(match[1])) if offloads else (host + float(match[1]), device)
+    return int(host * MB), int(device * MB)
+
+
+if __name__ == "__main__":
+    wanted = json.loads(sys.argv[1])
+    wanted["options"]["tensor_split"] = tuple(wanted["options"]["tensor_split"])
+    layout = lay_out(Path(wanted["path"]), wanted["device"], LlamaOptions(**wanted["options"]))
+    print(json.dumps(dataclasses.asdict(layout)))

@@ -1,0 +1,102 @@
+"""Chooses the tokens of one request's answer."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+from edgeserve.errors import InvalidRequest
+from edgeserve.messages import ChatRequest
+from engines.llama.constraint import Constraint
+from engines.llama.options import LlamaOptions
+from engines.llama.penalties import Penalties
+from engines.llama.runtime import llama
+
+COLDEST = 1e-6
+"""Temperatures below are greedy: logits divided by them leave the range of a float, and what remains are no numbers."""
+
+
+class Sampler:
+    """Biases, penalties, llama.cpp's sampler chain, and a grammar if there is one; free it when done.
+
+    Raises InvalidRequest for a bias on a token that does not exist, and for a grammar that llama.cpp cannot use.
+    docs/decisions/0011-what-llama-cpp-aborts-on.md lists what a request could make llama.cpp abort on, and its guards.
+    """
+
+    def __init__(
+        self, request: ChatRequest, options: LlamaOptions, vocabulary: Any, grammar: str | None = None
+    ) -> None:
+        runtime = llama()
+        self._size = int(runtime.llama_vocab_n_tokens(vocabulary))
+        self._penalties = self._made_penalties(request, options)
+        # The grammar first: where it is refused, nothing of llama.cpp's is left behind.
+        held = request.json_object or request.json_schema is not None
+        field = "response_format" if held and not request.tool_choice.required else "tools"
+        self._constraint = None if grammar is None else Constraint(grammar, vocabulary, field)
+        self.chain = runtime.llama_sampler_chain_init(runtime.llama_sampler_chain_default_params())
+        for one in _samplers(request, options):
+            runtime.llama_sampler_chain_add(self.chain, one)
+
+    @property
+    def held(self) -> bool:
+        """Is the answer held to a grammar, which may take long?"""
+        return self._constraint is not None
+
+    def sample(self, context: Any, output: int) -> int:
+        """The next token of free text after the one at place ``output`` of the last call."""
+        return self._penalised(
+            lambda: llama().llama_get_logits_ith(context, output),
+            lambda: int(llama().llama_sampler_sample(self.chain, context, output)),
+        )
+
+    def sample_held(self, logits: Any) -> int:
+        """The next token of an answer that is held to a grammar, by a copy of its logits. Any thread."""
+        constraint = self._constraint
+        if constraint is None:
+            raise RuntimeError("the answer is held to no grammar")
+        return self._penalised(lambda: logits, lambda: constraint.sample(self.chain, logits))
+
+    def _penalised(self, logits: Callable[[], Any], choose: Callable[[], int]) -> int:
+        if self._penalties is None:
+            return choose()
+        with self._penalties.on(logits()):
+            token = choose()
+        self._penalties.said(token)
+        return token
+
+    def free(self) -> None:
+        llama().llama_sampler_free(self.chain)
+        if self._constraint is not None:
+            self._constraint.free()
+
+    def _made_penalties(self, request: ChatRequest, options: LlamaOptions) -> Penalties | None:
+        wanted = request.sampling
+        for token, _ in wanted.logit_bias:
+            if not 0 <= token < self._size:
+                text = f"token {token} is not in the vocabulary of {self._size} tokens"
+                raise InvalidRequest(text, param="logit_bias")
+        repeat = _or(wanted.repeat_penalty, options.repeat_penalty)
+        frequency, presence = wanted.frequency_penalty or 0.0, wanted.presence_penalty or 0.0
+        if repeat == 1 and not frequency and not presence and not wanted.logit_bias:
+            return None
+        return Penalties(wanted.logit_bias, repeat, frequency, presence)
+
+
+def _samplers(request: ChatRequest, options: LlamaOptions) -> list[Any]:
+    runtime, wanted = llama(), request.sampling
+    temperature = _or(wanted.temperature, options.temperature)
+    if not temperature >= COLDEST:
+        return [runtime.llama_sampler_init_greedy()]
+    seed = wanted.seed if wanted.seed is not None else secrets.randbits(32)
+    return [
+        runtime.llama_sampler_init_top_k(int(_or(wanted.top_k, options.top_k))),
+        runtime.llama_sampler_init_top_p(_or(wanted.top_p, options.top_p), 1),
+        runtime.llama_sampler_init_min_p(_or(wanted.min_p, options.min_p), 1),
+        runtime.llama_sampler_init_temp(temperature),
+        runtime.llama_sampler_init_dist(seed & 0xFFFFFFFF),
+    ]
+
+
+def _or(given: float | None, default: float) -> float:
+    return default if given is None else given

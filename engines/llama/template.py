@@ -1,0 +1,124 @@
+"""A model's own chat template (Jinja, as Hugging Face defines it), rendered in a sandbox."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from edgeserve.errors import InvalidRequest
+from edgeserve.messages import ImagePart, Message, TextPart, Tool
+from engines.llama import template_budget
+from engines.llama.template_budget import STEPS, Budget, OverBudget, characters
+from engines.llama.tools import CallForm, as_functions, described, form_of
+
+log = logging.getLogger("edgeserve.llama")
+
+CHATML = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+"""For models that carry no template."""
+
+
+class ChatTemplate:
+    """Compiled once. ``begin`` and ``end`` are the texts of the model's own tokens for those."""
+
+    def __init__(self, source: str | None, begin: str, end: str) -> None:
+        from jinja2 import TemplateError, meta
+        from jinja2.ext import loopcontrols
+
+        self._environment = environment = template_budget.environment(
+            trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
+        )
+        environment.filters["tojson"] = _to_json
+        environment.globals["raise_exception"] = _refuse
+        environment.globals["strftime_now"] = lambda form: datetime.datetime.now().astimezone().strftime(form)
+        source = source or CHATML
+        try:
+            self._template = environment.from_string(source)
+            self._knows_tools = "tools" in meta.find_undeclared_variables(environment.parse(source))
+        except (TemplateError, RecursionError) as error:
+            text = f"the model's chat template cannot be used: {error}; ask /v1/completions, which needs none"
+            raise InvalidRequest(text, param="messages") from error
+        self.form = form_of(source) if self._knows_tools else CallForm()
+        self._tokens = {"bos_token": begin, "eos_token": end}
+
+    def render(
+        self,
+        messages: Sequence[Message],
+        marker: str = "",
+        tools: Sequence[Tool] = (),
+        *,
+        several: bool = True,
+        steps: int = STEPS,
+    ) -> str:
+        """The prompt that asks for the assistant's next turn; each picture becomes ``marker``. A template that does not
+        know ``tools`` has them described in the system message, ``several`` calls at once or one.
+
+        Raises InvalidRequest when the template refuses the conversation (an order of roles it does not know, say),
+        fails on it, or takes more than its budget.
+        """
+        from jinja2 import TemplateError
+
+        try:
+            return self._render(messages, marker, tools, several=several, steps=steps)
+        except TemplateError as error:
+            raise _refused(f"refuses these messages: {error}") from error
+        except OverBudget as error:
+            raise _refused(f"cannot render these messages: {error}; send fewer or shorter ones") from error
+        except Exception as error:  # whatever a template does is an error of this request
+            log.debug("a chat template failed", exc_info=True)
+            raise _refused(f"fails on these messages: {type(error).__name__}: {str(error)[:200]}") from error
+
+    def _render(
+        self, messages: Sequence[Message], marker: str, tools: Sequence[Tool], *, several: bool, steps: int
+    ) -> str:
+        if not self._knows_tools:
+            messages, tools = described(messages, tools, several=several), ()
+        names = {call.id: call.name for message in messages for call in message.tool_calls}
+        turns = [_turn(message, marker, names) for message in messages]
+        functions = as_functions(tools) or None
+        budget = Budget(sum(characters((turns, functions))), steps=steps)
+        variables = {"messages": turns, "tools": functions, "add_generation_prompt": True, **self._tokens}
+        return str(self._environment.render(self._template, variables, budget))
+
+
+def _refused(why: str) -> InvalidRequest:
+    return InvalidRequest(f"the model's chat template {why}", param="messages")
+
+
+def _turn(message: Message, marker: str, names: Mapping[str, str]) -> dict[str, Any]:
+    turn: dict[str, Any] = {"role": message.role, "content": _content(message, marker)}
+    if message.role == "tool":
+        turn |= {"tool_call_id": message.tool_call_id, "name": names.get(message.tool_call_id, "")}
+    if message.tool_calls:
+        turn["tool_calls"] = [
+            {"id": one.id, "type": "function", "function": {"name": one.name, "arguments": json.loads(one.arguments)}}
+            for one in message.tool_calls
+        ]
+    return turn
+
+
+def _to_json(value: Any, ensure_ascii: bool = False, indent: int | None = None, **settings: Any) -> str:
+    """With the settings that templates of Hugging Face may give it."""
+    template_budget.check_indent(indent)
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, **settings)
+
+
+def _content(message: Message, marker: str) -> str:
+    parts: list[str] = []
+    for part in message.parts:
+        if isinstance(part, TextPart):
+            parts.append(part.text)
+        elif isinstance(part, ImagePart):
+            parts.append(marker)
+    return "".join(parts)
+
+
+def _refuse(text: str) -> Any:
+    from jinja2 import TemplateError
+
+    raise TemplateError(text)

@@ -1,0 +1,138 @@
+"""Chat about pictures: llama.cpp's multimodal library turns them into embeddings on the model's own context."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import secrets
+from collections.abc import Generator, Iterator, Mapping
+
+from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
+from edgeserve.errors import Busy, ContextOverflow, EngineFailure
+from edgeserve.messages import ChatRequest
+from engines.llama.answer import Prompt
+from engines.llama.batch import Batch
+from engines.llama.beside import Beside
+from engines.llama.chat import LlamaChat
+from engines.llama.context import Context
+from engines.llama.model import MappedModel
+from engines.llama.prepare import Prepared
+from engines.llama.projector import Chunk, Projector
+from engines.llama.projector_shape import ProjectorShape, read_projector_shape
+from engines.llama.slot import Slot
+
+LAST = -1
+"""Place of the logits after a picture: the last output of the last call, which has no other (Slot.output)."""
+DECODED_BYTES = 64 << 20
+"""One picture as sent, of the most pixels that are accepted, and resized."""
+
+
+class LlamaVision(LlamaChat):
+    """Files: ``model`` and ``mmproj``, its projector. Options: engines/llama/options.py.
+
+    The projector is read into memory, not mapped, so it is there only while the engine is hot. The language model is
+    shared with the chat engine when both name the same file.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec)
+        self._projector: Projector | None = None
+        self._marker = f"<__media_{secrets.token_hex(16)}__>"  # which no client can write, as it knows it not
+
+    def estimate(self) -> Footprint:
+        text, projector = super().estimate(), self.spec.files["mmproj"].stat().st_size
+        picture = DECODED_BYTES + self._picture.image_bytes(self.options.image_max_tokens)
+        return dataclasses.replace(text, private=text.private + projector, per_request=text.per_request + picture)
+
+    def savings(self) -> Mapping[str, int]:
+        """Also smaller pictures, where the projector takes them of any size."""
+        image = 0 if self.rung is Rung.HOT else self._picture.savable(self.options.image_max_tokens)
+        return {**super().savings(), "image": image}
+
+    def shed(self, kind: str, amount: int) -> None:
+        if kind == "image" and self.rung is not Rung.HOT:
+            fewer = self._picture.fewer(self.options.image_max_tokens, amount)
+            self.options = dataclasses.replace(self.options, image_max_tokens=fewer)
+        else:
+            super().shed(kind, amount)
+
+    @functools.cached_property
+    def _picture(self) -> ProjectorShape:
+        return read_projector_shape(self.spec.files["mmproj"])
+
+    def open(self) -> None:
+        path = self.spec.files.get("mmproj")
+        if path is None or not path.is_file():
+            raise EngineFailure(f"{path}: no such projector; name one with mmproj in models.toml")
+        _ = self._picture  # read before it is needed under a lock; raises EngineFailure for what is no projector
+        super().open()
+
+    def _make_context(self, model: MappedModel) -> Context:
+        self._projector = Projector(model, self.spec, self.options, self._marker)
+        try:
+            return super()._make_context(model)
+        except EngineFailure:
+            self._free_projector()
+            raise
+
+    def _free_context(self, context: Context) -> None:
+        self._free_projector()
+        super()._free_context(context)
+
+    def _free_projector(self) -> None:
+        if self._projector is not None:
+            self._projector.free()
+            self._projector = None
+
+    def _take(
+        self, batch: Batch, request: ChatRequest, prepared: Prepared, beside: Beside
+    ) -> Generator[None, None, Prompt]:
+        if not request.images or self._projector is None:
+            return (yield from super()._take(batch, request, prepared, beside))
+        cut = functools.partial(self._projector.cut, prepared.text, request.images)
+        chunks = yield from beside.run(cut, lambda chunks: chunks.free())
+        tokens = sum(chunk.size for chunk in chunks)
+        if tokens >= batch.context.size:
+            chunks.free()
+            raise ContextOverflow(
+                f"text and images make {tokens} tokens; the context holds {batch.context.size}: send fewer or smaller "
+                "images, set image_max_tokens, or raise context in models.toml",
+                param="messages",
+            )
+        return Prompt(batch.take_empty(), tokens, chunks=chunks, thinks=prepared.thinks)
+
+    def _feed(self, batch: Batch, prompt: Prompt, cancel: Cancel) -> Iterator[None]:
+        """Chunk by chunk, each in a step of the batch; a cancel is heard between them. Only text at the end is left to
+        the answer."""
+        slot, chunks = prompt.slot, list(prompt.chunks or ())
+        for number, chunk in enumerate(chunks, start=1):
+            last = number == len(chunks)
+            if chunk.tokens is not None:
+                batch.push(slot, *chunk.tokens)
+            else:
+                slot.job = functools.partial(self._look, batch, slot, chunk, last=last)
+            while (slot.job or (slot.waiting and not last)) and not cancel.is_set():
+                yield
+            if slot.refused is not None:
+                raise slot.refused
+
+    def _look(self, batch: Batch, slot: Slot, chunk: Chunk, *, last: bool) -> None:
+        """Decode a picture. What goes wrong is told to its own request alone."""
+        if self._projector is None:
+            return
+        if not batch.make_room(chunk.size):
+            text = f"the context of {batch.context.size} tokens is taken by answers under way; try again later"
+            slot.refused = Busy(text, retry_after=5)
+            return
+        try:
+            slot.position = self._projector.decode(batch.context, chunk, slot.sequence, slot.position, last=last)
+        except (Busy, EngineFailure) as error:
+            slot.refused = error
+        else:
+            slot.cells += chunk.size
+            slot.output = LAST if last else None
+
+    def _done(self, batch: Batch, prompt: Prompt) -> None:
+        super()._done(batch, prompt)
+        if prompt.chunks is not None:
+            prompt.chunks.free()

@@ -1,0 +1,1 @@
+"""ONNX Runtime: sessions, and models prepared for one machine."""

@@ -1,0 +1,70 @@
+"""Writes one ONNX model as the runtime would hold it, in a process of its own that returns all its memory by ending:
+
+    python -m engines.onnx.optimise SOURCE FOLDER FORM [rows]
+
+Ends with 0, or with REFUSED and the runtime's reason as the last line of stderr.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from edgeserve.errors import EngineFailure
+from engines.onnx import rows as onnx_rows
+from engines.onnx import session
+
+FAILED, REFUSED = 1, 3
+EXTERNAL_FROM_BYTES = 1024
+"""Smaller weights stay in the graph."""
+FULL_DISK_BYTES = 1 << 20
+FIRST_TO_END = "1000"
+
+
+def main(arguments: list[str]) -> int:
+    source, folder, form, *changes = Path(arguments[0]), Path(arguments[1]), *arguments[2:]
+    _end_before_the_server()
+    try:
+        optimise(source, folder, prepacked=form == "prepacked", rows="rows" in changes)
+    except EngineFailure as error:
+        full = shutil.disk_usage(folder).free < FULL_DISK_BYTES
+        print("the disk is full" if full else error.message, file=sys.stderr)
+        return FAILED if full else REFUSED
+    for path in folder.iterdir():
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+    return 0
+
+
+def optimise(source: Path, folder: Path, *, prepacked: bool, rows: bool = False) -> None:
+    """Graph and weights as files of ``folder``, opened once to see that they can be. Raises EngineFailure.
+
+    ``prepacked``: beside each weight, the same once more in the order that this machine's kernels read. ``rows``: as
+    engines/onnx/rows.py changes it.
+    """
+    settings = session.options()
+    settings.optimized_model_filepath = str(folder / source.name)
+    entries = {
+        "session.optimized_model_external_initializers_file_name": f"{source.name}.data",
+        "session.optimized_model_external_initializers_min_size_in_bytes": str(EXTERNAL_FROM_BYTES),
+        "session.save_external_prepacked_constant_initializers": str(int(prepacked)),
+    }
+    for name, value in entries.items():
+        settings.add_session_config_entry(name, value)
+    session.create(source, settings)
+    if rows:
+        onnx_rows.give(folder / source.name)
+    session.session(folder / source.name, optimised=True, mapped=not prepacked)
+
+
+def _end_before_the_server() -> None:
+    """Where memory runs out Linux shall end this process first (proc(5)); other systems choose for themselves."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(FIRST_TO_END, encoding="ascii")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

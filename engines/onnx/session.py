@@ -1,0 +1,221 @@
+"""ONNX Runtime sessions whose memory settings are ours.
+
+No arena of the usual kind: it keeps what one long request needed, and frees nothing when the session goes
+(docs/memory.md). Worker threads hardly spin: they must not burn a core, neither of an idle session nor beside others.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import importlib
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from edgeserve.engine import Device
+from edgeserve.errors import EngineFailure
+from edgeserve.system import cores, pages
+from engines import model_files
+
+PROVIDERS: dict[Device, tuple[str, ...]] = {
+    "auto": ("CPUExecutionProvider",),
+    "cpu": ("CPUExecutionProvider",),
+    "cuda": ("CUDAExecutionProvider", "CPUExecutionProvider"),
+    "metal": ("CoreMLExecutionProvider", "CPUExecutionProvider"),
+}
+"""Small speech models are faster on the processor than on their way to an accelerator, hence "auto"."""
+
+SPIN_MICROSECONDS = 80
+"""That a worker thread looks for the next piece of a run before it sleeps: as long as what one thread does alone in
+between. Measured, a short text of speech: 8% less time than with 20 µs, and no more with 150; beside a process that
+keeps a core busy 9% more than with 20. Transcription takes the same with 20 to 80."""
+SPINS_BRIEFLY = (1, 31)
+"""Known to take a duration; older versions spin a million times."""
+
+
+def default_threads() -> int:
+    """Threads of a session: all cores up to four; speech models gain nothing from more."""
+    return min(4, cores.usable())
+
+
+def load() -> None:
+    """Import the runtime, and NumPy with it: private memory that the process keeps when all sessions are gone."""
+    for name in ("numpy", "onnxruntime"):
+        importlib.import_module(name)
+
+
+def version() -> str:
+    """Of the runtime and its build."""
+    import onnxruntime
+
+    return f"{onnxruntime.__version__} {onnxruntime.get_build_info()}"
+
+
+def options(threads: int | None = None) -> Any:
+    """Fresh ``SessionOptions`` with our memory and thread settings."""
+    import onnxruntime
+
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = threads or default_threads()
+    settings.inter_op_num_threads = 1
+    settings.enable_cpu_mem_arena = False
+    settings.enable_mem_pattern = False
+    settings.log_severity_level = 3
+    settings.add_session_config_entry("session.inter_op.allow_spinning", "0")
+    if tuple(map(int, onnxruntime.__version__.split(".")[:2])) >= SPINS_BRIEFLY:
+        settings.add_session_config_entry("session.intra_op.spin_duration_us", str(SPIN_MICROSECONDS))
+        settings.add_session_config_entry("session.force_spinning_stop", "1")
+    else:
+        settings.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return settings
+
+
+def providers(device: Device) -> Sequence[str]:
+    """Execution providers for a device, best first. Raises EngineFailure when this build lacks it."""
+    import onnxruntime
+
+    wanted = PROVIDERS[device]
+    available = onnxruntime.get_available_providers()
+    if wanted[0] not in available:
+        raise EngineFailure(
+            f"device {device!r} needs ONNX Runtime's {wanted[0]}; this build has {', '.join(available)}; "
+            'use device = "cpu", or install the build of onnxruntime for that device'
+        )
+    return wanted
+
+
+def session(
+    path: Path,
+    *,
+    threads: int | None = None,
+    device: Device = "cpu",
+    mapped: bool = False,
+    optimised: bool = False,
+    reuse: bool = False,
+) -> Any:
+    """Open a graph. ``mapped``: its weights lie in a file of their own and are computed with where they are mapped.
+
+    Otherwise the runtime reorders weights into a second copy on the heap: measured on Whisper tiny.en, 167 MB private
+    instead of 18, and 20% faster; engines/onnx/prepare.py has both. ``optimised``: it was written so, and is taken as
+    it is. ``reuse``: for ``run(…, reuse=True)``. Raises EngineFailure naming the file.
+    """
+    import onnxruntime
+
+    settings = options(threads)
+    if reuse:
+        _arena.serve(settings)
+        settings.add_session_config_entry("session.use_device_allocator_for_initializers", "1")
+    if mapped:
+        settings.add_session_config_entry("session.disable_prepacking", "1")
+    if optimised:
+        settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return create(path, settings, device)
+
+
+def create(path: Path, settings: Any, device: Device = "cpu") -> Any:
+    """An ``InferenceSession`` with these ``SessionOptions``. Raises EngineFailure naming the file."""
+    import onnxruntime
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    model_files.require([path])
+    try:
+        return onnxruntime.InferenceSession(str(path), settings, providers=list(providers(device)))
+    except (state.Fail, state.InvalidGraph, state.InvalidProtobuf, state.NoSuchFile, state.RuntimeException) as error:
+        raise EngineFailure(f"{path}: ONNX Runtime cannot open it: {error}") from error
+    except (state.InvalidArgument, state.NotImplemented) as error:
+        raise EngineFailure(f"{path}: ONNX Runtime refuses it: {error}") from error
+
+
+def run(
+    session: Any, names: Sequence[str] | None, inputs: dict[str, Any], *, reuse: bool = False, keep: int = 0
+) -> list[Any]:
+    """Compute the outputs named (None: all). Raises EngineFailure when the runtime fails, out of memory included.
+
+    ``reuse``: what one node no longer needs serves the next, and goes back to the system when the run ends, all but the
+    outputs' own bytes, which go with the next run or ``release``. Else large activations come from the system one by
+    one, each page by a fault: measured in the server's heap, hibari takes 64 ms instead of 28, Whisper's encoder 300
+    instead of 255. ``keep``: it stays, for runs that take no more, about so many bytes. What was kept
+    for smaller ones goes first; all of it goes with ``release``, or with a run that keeps nothing, as far as that run's
+    outputs do not lie in it.
+    """
+    try:
+        return list(session.run(names, inputs, _arena.settings(keep) if reuse else None))
+    except Exception as error:  # The runtime's own classes share no base but this.
+        raise EngineFailure(f"ONNX Runtime failed while computing: {error}") from error
+
+
+class _Arena:
+    """The one arena of this process, for sessions that reuse memory: it grows by what is asked for. A run that shrinks
+    it leaves the pieces that hold its outputs; they go with the next, of whichever session, or when it is emptied."""
+
+    def __init__(self) -> None:
+        self._opening = threading.Lock()
+        self._emptier: Any = None
+        self.kept = 0
+
+    def serve(self, settings: Any) -> None:
+        """Have a session of these ``SessionOptions`` compute in it."""
+        import onnxruntime
+
+        with self._opening:
+            if self._emptier is None:
+                kind, memory = onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR, onnxruntime.OrtMemType.DEFAULT
+                as_requested = onnxruntime.OrtArenaCfg({"max_mem": 0, "arena_extend_strategy": 1})
+                onnxruntime.create_and_register_allocator(
+                    onnxruntime.OrtMemoryInfo("Cpu", kind, 0, memory), as_requested
+                )
+                own = options(threads=1)
+                _inside(own)
+                self._emptier = onnxruntime.InferenceSession(NOTHING, own, providers=list(providers("cpu")))
+        _inside(settings)
+
+    def settings(self, keep: int) -> Any:
+        """``RunOptions``. The pieces of a smaller run would be too small for a larger one, and stay beside its own."""
+        if keep > self.kept:
+            self.empty()
+        self.kept = max(keep, self.kept) if keep else 0
+        return None if keep else _returning()
+
+    def empty(self) -> None:
+        """Give back all that no run uses now: a run of nothing, whose output takes no room, shrinks it."""
+        self.kept = 0
+        if self._emptier is not None:
+            import numpy
+
+            run(self._emptier, None, {"a": numpy.empty(0, numpy.float32)}, reuse=True)
+
+
+NOTHING = (
+    b"\x08\n:'\x12\x01gZ\x10\n\x01a\x12\x0b\n\t\x08\x01\x12\x05\n\x03\x12\x01nb\x10\n\x01a\x12\x0b\n\t\x08\x01"
+    b"\x12\x05\n\x03\x12\x01nB\x04\n\x00\x10\x14"
+)
+"""A graph, as ONNX writes it, whose output is its input ``a``, float32 [n]."""
+_arena = _Arena()
+
+
+def _inside(settings: Any) -> None:
+    settings.enable_cpu_mem_arena = True
+    settings.add_session_config_entry("session.use_env_allocators", "1")
+
+
+@functools.cache
+def _returning() -> Any:
+    import onnxruntime
+
+    settings = onnxruntime.RunOptions()
+    settings.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+    return settings
+
+
+def kept() -> int:
+    """Bytes that stay in the arena for later runs, about."""
+    return _arena.kept
+
+
+def release() -> None:
+    """Give back what runs and deleted sessions leave behind. Call after the last reference is gone."""
+    gc.collect()
+    _arena.empty()
+    pages.trim_heap()

@@ -1,0 +1,1 @@
+"""Speech: ONNX voices and their phonemes."""

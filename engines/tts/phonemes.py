@@ -1,0 +1,188 @@
+"""hibari's phonemizer for every family that reads the misaki alphabet: English text to phonemes, cut into pieces.
+
+Its dictionaries are word tables in a folder beside the model, made on first use: opening then takes 30 ms instead of
+330, and their pages can be dropped while the engine stays open.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import json
+import types
+import zlib
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from edgeserve.engine import ModelSpec
+from edgeserve.errors import EngineFailure, InvalidRequest
+from engines.onnx import session as ort
+from engines.tts import tables as tts_tables
+from engines.tts.lean_import import without
+from engines.tts.text import cut, normal
+from engines.tts.word_table import WordTable
+
+VERSION = "0.2.1"
+"""Of hibari-tts: its phonemizer is put together from its parts here, so any other may differ (pyproject.toml)."""
+TABLES = f"hibari-tts-{VERSION}"
+"""Folder of its tables among what is prepared."""
+LEXICONS = {False: "lexicon_us", True: "lexicon_gb"}
+"""Tables by accent; True is British."""
+TABLE_BYTES = {"tagger": 4_963_304, "lexicon_us": 5_904_490, "lexicon_gb": 6_293_428}
+LATEST_WEIGHTS = 256
+"""Of the tagger's features that are kept as objects: half a megabyte, and a quarter less time to read a text."""
+SHOWN = 60
+"""Characters of a text that an error shows."""
+
+
+def load() -> None:
+    """Import the package and its runtime. Raises EngineFailure where it is missing or another version."""
+    if importlib.util.find_spec("hibari") is None:
+        raise EngineFailure("English voices need a phonemizer: pip install 'edgeserve[starter]'")
+    with without("scipy.fft"):  # 9 MB that would stay, for what NumPy does as fast and as exactly
+        import hibari
+    import hibari.g2p.oov
+    import onnxruntime  # noqa: F401 - what follows is opened with it
+
+    if hibari.__version__ != VERSION:
+        raise EngineFailure(
+            f"hibari-tts {hibari.__version__} is installed, this phonemizer needs {VERSION}: "
+            "pip install 'edgeserve[starter]'"
+        )
+
+
+def table_names(accents: Collection[bool]) -> list[str]:
+    """The tables that phonemizers of these accents (True: British) map; none for none."""
+    return ["tagger", *(LEXICONS[british] for british in sorted(accents))] if accents else []
+
+
+def mapped_bytes(accents: Collection[bool]) -> int:
+    """What the phonemizers of these accents map from files."""
+    return sum(TABLE_BYTES[name] for name in table_names(accents))
+
+
+def table_files(folder: Path, accents: Collection[bool]) -> list[Path]:
+    """Where the tables that are kept in ``folder`` lie once they are made."""
+    return [tts_tables.file_of(folder / TABLES, name) for name in table_names(accents)]
+
+
+def tables(folder: Path, accents: Collection[bool]) -> Iterator[tuple[str, WordTable]]:
+    """Names and tables, one after the other, each made if need be. Raises EngineFailure."""
+    load()
+    for name in table_names(accents):
+        with _assets() as assets:
+            yield name, tts_tables.table(assets, name, folder / TABLES)
+
+
+@contextlib.contextmanager
+def _assets() -> Iterator[Path]:
+    """The package's own files. Raises EngineFailure for those that turn out damaged."""
+    import hibari
+
+    assets = Path(hibari.__file__).parent / "assets"
+    try:
+        yield assets
+    except (OSError, EOFError, KeyError, ValueError, zlib.error) as error:
+        raise EngineFailure(
+            f"hibari-tts in {assets.parent} is damaged ({error}): pip install --force-reinstall hibari-tts=={VERSION}"
+        ) from error
+
+
+class Phonemizers:
+    """One for each accent asked for (True: British), over one tagger. ``folder`` keeps the tables.
+
+    ``mapped``: the files whose pages can be dropped. Raises EngineFailure.
+    """
+
+    def __init__(self, folder: Path, accents: Collection[bool]) -> None:
+        found = dict(tables(folder, accents))
+        with _assets() as assets:
+            self._accents = {
+                british: Phonemizer(assets, found["tagger"], found[LEXICONS[british]], british) for british in accents
+            }
+        self.mapped = [table.path for table in found.values() if table.path is not None]
+
+    def __getitem__(self, british: bool) -> Phonemizer:
+        return self._accents[british]
+
+
+class ReadByHibari:
+    """What families whose phonemes are hibari's have in common: they say which of their voices are British."""
+
+    phonemizer_bytes = 4 << 20
+    """Measured: private, with its net."""
+    _phonemizers: Phonemizers
+
+    @staticmethod
+    def load(spec: ModelSpec) -> None:
+        load()
+
+    @classmethod
+    def accents(cls, spec: ModelSpec) -> set[bool]:
+        return {cls.british(voice) for voice in cls.voices(spec)}
+
+    @staticmethod
+    def voices(spec: ModelSpec) -> list[str]:
+        raise NotImplementedError
+
+    @staticmethod
+    def british(voice: str) -> bool:
+        raise NotImplementedError
+
+    def pieces(self, text: str, voice: str, limit: int) -> Iterator[str]:
+        return self._phonemizers[self.british(voice)].pieces(text, limit)
+
+
+class Phonemizer:
+    """Lexicon, tagger and a small net for unknown words, whose session is ours."""
+
+    def __init__(self, assets: Path, tagger: WordTable, lexicon: WordTable, british: bool) -> None:
+        self._ids: dict[str, int] = _json(assets / "vocab.json")
+        self._phonemize = _assemble(assets, tagger, lexicon, british)
+
+    def pieces(self, text: str, limit: int) -> Iterator[str]:
+        """Phonemes in pieces of at most ``limit``, sentence after sentence; an empty one for each part without any.
+
+        Raises InvalidRequest for what the phonemizer cannot read.
+        """
+        for part in cut.parts(text, normal.spoken):
+            yield from cut.sounding(self._read(part) if part else "", limit)
+
+    def ids(self, phonemes: str) -> list[int]:
+        """Kokoro's ids, between the pads that its family expects."""
+        return [0, *(self._ids[char] for char in phonemes if char in self._ids), 0]
+
+    def _read(self, part: str) -> str:
+        try:
+            return str(self._phonemize(part, normalize_text=False))
+        except (EngineFailure, MemoryError):
+            raise
+        except Exception as error:  # Of any class: its rules meet text that nobody foresaw.
+            shown = part if len(part) <= SHOWN else f"{part[:SHOWN]}…"
+            raise InvalidRequest(f"the phonemizer cannot read {shown!r}: {error!r}", param="text") from error
+
+
+def _assemble(assets: Path, tagger: WordTable, lexicon: WordTable, british: bool) -> Any:
+    """hibari's G2P put together from its parts as its constructor does, with tables for dictionaries."""
+    from hibari.g2p import G2P
+    from hibari.g2p.lexicon import Lexicon
+    from hibari.g2p.oov import OOV
+    from hibari.g2p.tagger import Tagger
+    from hibari.g2p.tokenize import Tokenizer
+
+    net = assets / ("oov_gb.onnx" if british else "oov.onnx")
+    session = types.SimpleNamespace(run=functools.partial(ort.run, ort.session(net, threads=1)))
+    g2p = object.__new__(G2P)
+    g2p.lexicon = Lexicon(lexicon["g"], lexicon["s"], british)
+    latest = types.SimpleNamespace(get=functools.lru_cache(LATEST_WEIGHTS)(tagger["w"].get))
+    g2p.tagger = Tagger({"tagdict": tagger["t"], "tags": tagger["a"].get(""), "weights": latest})
+    g2p.tagger.vocab = tagger["f"]
+    g2p.tokenizer = Tokenizer(_json(assets / "tokenizer_exceptions.json"))
+    g2p._oov, g2p.unk, g2p.british = OOV(str(net), session), "", british
+    return g2p
+
+
+def _json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))

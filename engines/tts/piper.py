@@ -1,0 +1,190 @@
+"""Piper: one VITS network for each voice, with one speaker or many, and the settings of its training beside it.
+
+Its phonemes are espeak-ng's, which is GPL: the package that brings it is an extra, imported by voices of this family
+only (docs/models.md). The network draws its own noise, so the same request never gives quite the same audio.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgeserve.engine import ModelSpec
+from edgeserve.errors import EngineFailure, InvalidRequest
+from engines.onnx import session
+from engines.onnx.prepare import prepared
+from engines.tts import phonemes as tts_phonemes
+from engines.tts.text import cut, normal
+
+START, END, PAD = "^", "$", "_"
+_DOTTED = re.compile(r"\b((?:[^\W\d_]{1,2}\.){2,})(?=(\s*$)?)")
+"""U.S., Ph.D., A.M.: espeak-ng would end a sentence in them."""
+_espeak = threading.Lock()
+"""espeak-ng has one voice for the whole process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a voice's JSON tells. ``speakers``: names and numbers; one of number 0 where the network has one."""
+
+    language: str
+    sample_rate: int
+    ids: dict[str, list[int]]
+    speakers: dict[str, int]
+    many: bool
+    noise: float
+    length: float
+    noise_of_length: float
+
+    @staticmethod
+    def read(path: Path) -> Settings:
+        """Raises EngineFailure naming the file."""
+        try:
+            stored = json.loads(path.read_text(encoding="utf-8"))
+            kind = stored.get("phoneme_type", "espeak")
+            if kind != "espeak":
+                raise EngineFailure(f"{path}: a voice of phoneme type {kind!r}; edgeserve reads those of espeak only")
+            inference, many = stored.get("inference", {}), int(stored.get("num_speakers", 1)) > 1
+            return Settings(
+                language=str(stored["espeak"]["voice"]),
+                sample_rate=int(stored["audio"]["sample_rate"]),
+                ids={str(one): [int(id) for id in ids] for one, ids in stored["phoneme_id_map"].items()},
+                speakers=_speakers(stored, many),
+                many=many,
+                noise=float(inference.get("noise_scale", 0.667)),
+                length=float(inference.get("length_scale", 1.0)),
+                noise_of_length=float(inference.get("noise_w", 0.8)),
+            )
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            raise EngineFailure(f"{path}: no settings of a Piper voice ({error!r}); pull the model again") from error
+
+
+def _speakers(stored: dict[str, Any], many: bool) -> dict[str, int]:
+    named = {str(name): int(number) for name, number in (stored.get("speaker_id_map") or {}).items()}
+    if many:
+        return named or {f"speaker{number}": number for number in range(int(stored["num_speakers"]))}
+    return {str(stored.get("dataset") or "speaker"): 0}
+
+
+class Piper:
+    """Files: ``model`` and ``config``, the JSON that comes with it. Raises EngineFailure."""
+
+    max_phonemes = 150
+    rows = False
+    kept = 0
+    session_bytes = 12 << 20
+    per_request = 132 << 20
+    """Measured: 131 MB for 148 phonemes, 7 s of audio."""
+    phonemizer_bytes = 2 << 20
+
+    @staticmethod
+    def load(spec: ModelSpec) -> None:
+        import onnxruntime  # noqa: F401 - the graph is opened with it
+
+        _phonemizer()
+        if _english(Settings.read(_config(spec)).language):
+            tts_phonemes.load()  # its normaliser
+
+    @staticmethod
+    def accents(spec: ModelSpec) -> set[bool]:
+        return set()
+
+    @staticmethod
+    def voices(spec: ModelSpec) -> list[str]:
+        config = spec.files.get("config")
+        return list(Settings.read(config).speakers) if config is not None and config.is_file() else []
+
+    @staticmethod
+    def parts(voice: str) -> list[str]:
+        return [voice]
+
+    @staticmethod
+    def graphs(spec: ModelSpec) -> list[Path]:
+        return [spec.files["model"]] if "model" in spec.files else []
+
+    def __init__(self, spec: ModelSpec, folder: Path) -> None:
+        if "model" not in spec.files:
+            raise EngineFailure(f"{spec.name} needs a model; pull it again")
+        self._settings = Settings.read(_config(spec))
+        self.sample_rate = self._settings.sample_rate
+        self._phonemizer = _phonemizer()
+        graph = prepared(spec.files["model"], device=spec.device)
+        self._session = graph.session(threads=spec.threads, device=spec.device)
+        self.mapped = list(graph.data)
+        self._phonemes("")  # an unknown language is told now
+
+    def pieces(self, text: str, voice: str, limit: int) -> Iterator[str]:
+        english = _english(self._settings.language)
+        for part in cut.parts(normal.unmarked(text), _words if english else str):
+            yield from cut.sounding(self._phonemes(part) if part else "", limit)
+
+    def say(self, piece: str, voice: str, speed: float) -> Iterator[Any]:
+        import numpy
+
+        settings = self._settings
+        ids = self._ids(piece)
+        inputs = {
+            "input": numpy.asarray([ids], numpy.int64),
+            "input_lengths": numpy.asarray([len(ids)], numpy.int64),
+            "scales": numpy.asarray([settings.noise, settings.length / speed, settings.noise_of_length], numpy.float32),
+        }
+        if settings.many:
+            inputs["sid"] = numpy.asarray([settings.speakers[voice]], numpy.int64)
+        yield session.run(self._session, None, inputs)[0].ravel()
+
+    def _ids(self, phonemes: str) -> list[int]:
+        """Each phoneme followed by a pad, between the marks of start and end; unknown ones are left out."""
+        ids = self._settings.ids
+        pad = ids[PAD]
+        spaced = [id for char in phonemes if char in ids for id in (*ids[char], *pad)]
+        return [*ids[START], *pad, *spaced, *ids[END]]
+
+    def _phonemes(self, text: str) -> str:
+        """Raises EngineFailure for a language that espeak-ng lacks, InvalidRequest for a text that it cannot read."""
+        language = self._settings.language
+        try:
+            with _espeak:
+                sentences = self._phonemizer.phonemize(language, text)
+        except RuntimeError as error:
+            raise EngineFailure(f"espeak-ng has no voice {language!r} ({error})") from error
+        except ValueError as error:  # a NUL
+            raise InvalidRequest(f"the phonemizer cannot read {text[:60]!r}: {error}", param="text") from error
+        return " ".join("".join(one) for one in sentences)
+
+
+def _words(text: str) -> str:
+    """English in words; letters with full stops between them as letters."""
+    return _DOTTED.sub(lambda match: _letters(match[1]) + "." * (match[2] is not None), normal.spoken(text))
+
+
+def _letters(dotted: str) -> str:
+    """Hyphens keep it from reading a lone A as the article."""
+    return "-".join(dotted.replace(".", "").upper())
+
+
+def _english(language: str) -> bool:
+    return language.split("-")[0] == "en"
+
+
+def _config(spec: ModelSpec) -> Path:
+    if "config" not in spec.files:
+        raise EngineFailure(f'{spec.name} needs the JSON that comes with a Piper voice, as "config"; pull it again')
+    return spec.files["config"]
+
+
+def _phonemizer() -> Any:
+    """Raises EngineFailure where the package is missing."""
+    try:
+        from piper.phonemize_espeak import EspeakPhonemizer
+
+        with _espeak:
+            return EspeakPhonemizer()
+    except ImportError as error:
+        raise EngineFailure(
+            f"Piper voices need espeak-ng's phonemes ({error}): pip install 'edgeserve[piper]', which is GPL software"
+        ) from error

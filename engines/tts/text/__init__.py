@@ -1,0 +1,1 @@
+"""Text before speech: normal forms, numbers, sentences, pieces."""

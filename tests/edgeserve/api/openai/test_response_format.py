@@ -1,0 +1,67 @@
+"""The forms of ``response_format``, and that nothing in it passes unseen."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from edgeserve.api.fields import Fields
+from edgeserve.api.openai.response_format import ResponseFormat, read_format
+from edgeserve.errors import InvalidRequest
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+TEXT = json.dumps(SCHEMA, separators=(",", ":"))
+NAMED = {"name": "city", "schema": SCHEMA}
+
+
+@pytest.mark.parametrize(
+    ("form", "read"),
+    [
+        (None, ResponseFormat()),
+        ({"type": "text"}, ResponseFormat()),
+        ({"type": "json_object"}, ResponseFormat(json_object=True)),
+        ({"type": "json_object", "schema": None}, ResponseFormat(json_object=True)),
+        ({"type": "json_object", "schema": {}}, ResponseFormat(json_object=True)),
+        ({"type": "json_object", "schema": SCHEMA}, ResponseFormat(json_schema=TEXT)),
+        ({"type": "json_schema", "json_schema": NAMED}, ResponseFormat(json_schema=TEXT)),
+        (
+            {"type": "json_schema", "json_schema": {**NAMED, "strict": True, "description": "x"}},
+            ResponseFormat(False, TEXT),
+        ),
+    ],
+)
+def test_a_schema_is_never_dropped(form: Any, read: ResponseFormat) -> None:
+    assert read_format(Fields({"response_format": form})) == read
+
+
+@pytest.mark.parametrize(
+    ("form", "param"),
+    [
+        ({"type": "text", "schema": SCHEMA}, "response_format.schema"),
+        ({"type": "text", "json_schema": NAMED}, "response_format.json_schema"),
+        ({"type": "json_object", "json_schema": NAMED}, "response_format.json_schema"),
+        ({"type": "json_object", "strict": True}, "response_format.strict"),
+        ({"type": "json_object", "schema": []}, "response_format.schema"),
+        ({"type": "json_object", "schema": {"const": 1e999}}, "response_format.schema"),
+        ({"type": "json_object", "schema": {"title": "x" * 70_000}}, "response_format.schema"),
+        ({"type": "json_schema", "json_schema": NAMED, "schema": SCHEMA}, "response_format.schema"),
+        ({"type": "json_schema", "json_schema": {**NAMED, "title": "x"}}, "response_format.json_schema.title"),
+        (
+            {"type": "json_schema", "json_schema": {**NAMED, "description": 3}},
+            "response_format.json_schema.description",
+        ),
+        (
+            {"type": "json_schema", "json_schema": {**NAMED, "schema": {"a": -1e999}}},
+            "response_format.json_schema.schema",
+        ),
+        ({"type": ["json_object"]}, "response_format.type"),
+        ({"schema": SCHEMA}, "response_format.type"),
+        ("json_object", "response_format"),
+    ],
+)
+def test_what_nobody_reads_is_refused_by_name(form: Any, param: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        read_format(Fields({"response_format": form}))
+    assert caught.value.param == param

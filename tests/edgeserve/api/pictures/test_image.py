@@ -1,0 +1,129 @@
+"""Pictures as they come in: what is refused before a decoder sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import struct
+import threading
+from io import BytesIO
+from types import ModuleType
+
+import pytest
+from PIL import Image
+
+from edgeserve.api.limits import Limits
+from edgeserve.api.pictures import bmp, gif, image, jpeg, png
+from edgeserve.errors import InvalidRequest, TooLarge, UnsupportedMedia
+from edgeserve.messages import ImagePart
+
+FORMS: list[tuple[str, ModuleType]] = [("PNG", png), ("JPEG", jpeg), ("GIF", gif), ("BMP", bmp)]
+
+
+def encoded(form: str, width: int = 7, height: int = 5) -> bytes:
+    out = BytesIO()
+    Image.new("RGB", (width, height), "red").save(out, form)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(("form", "module"), FORMS)
+def test_dimensions(form: str, module: ModuleType) -> None:
+    assert module.read_head(encoded(form))[:2] == (7, 5)
+    part = image.check_image(encoded(form), Limits(), "messages[0]")
+    assert (part.data, part.param) == (encoded(form), "messages[0]")
+
+
+@pytest.mark.parametrize("form", ["PNG", "JPEG", "GIF", "BMP"])
+def test_more_pixels_than_the_limit(form: str) -> None:
+    with pytest.raises(TooLarge, match="7×5"):
+        image.check_image(encoded(form), Limits(max_image_pixels=34))
+
+
+@pytest.mark.parametrize("form", ["PNG", "JPEG", "GIF", "BMP"])
+@pytest.mark.parametrize(("width", "height"), [(201, 1), (1, 201), (60_000, 3), (7, 1401)])
+def test_a_picture_too_narrow(form: str, width: int, height: int) -> None:
+    with pytest.raises(UnsupportedMedia, match="200 times its shorter one"):
+        image.check_image(encoded(form, width, height), Limits())
+
+
+def test_forms_that_take_more_memory_may_have_fewer_pixels() -> None:
+    out = BytesIO()
+    Image.new("RGB", (40, 40)).save(out, "JPEG", progressive=True, subsampling=0)
+    deep = png_of(40, 40, depth=16, colour=6)
+    for data in (out.getvalue(), deep):
+        assert image.check_image(data, Limits(max_image_pixels=4000)).data == data
+        with pytest.raises(TooLarge, match="the limit of its kind"):
+            image.check_image(data, Limits(max_image_pixels=1600))
+
+
+def png_of(width: int, height: int, depth: int, colour: int) -> bytes:
+    import zlib
+
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    row = 1 + width * depth * png.CHANNELS[colour] // 8
+    header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
+    return (
+        png.SIGNATURE
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(bytes(row * height)))
+        + chunk(b"IEND", b"")
+    )
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"words", encoded("WEBP"), b"RIFF", b"\xff\xff\xd8", b"\x89PN", b"II*\0" + bytes(99)]
+)
+def test_what_is_no_picture(data: bytes) -> None:
+    with pytest.raises(UnsupportedMedia):
+        image.check_image(data, Limits())
+
+
+@pytest.mark.parametrize("form", ["PNG", "GIF", "BMP", "JPEG"])
+def test_a_picture_cut_anywhere_is_refused_or_whole_enough(form: str) -> None:
+    """A JPEG cut among its pixels is decoded as far as it goes; so none but its head is asked for."""
+    whole = encoded(form, 30, 20)
+    scan = whole.index(b"\xff\xda") if form == "JPEG" else len(whole) - 4
+    for length in range(scan):
+        with pytest.raises(UnsupportedMedia):
+            image.check_image(whole[:length], Limits())
+
+
+def from_url(url: str) -> bytes:
+    return asyncio.run(image.from_data_url(url, Limits(), "image_url")).data
+
+
+def test_data_urls() -> None:
+    data = encoded("PNG")
+    assert from_url(f"data:image/png;base64,{base64.b64encode(data).decode()}") == data
+    for url in (
+        "data:image/png;base64,???",
+        "data:image/png;base64,é",
+        "data:image/png;base64,\ud800",
+        "data:x;base64,A",
+    ):
+        with pytest.raises(InvalidRequest, match="not base64"):
+            from_url(url)
+    for url in ("data:image/png,abc", "data:", "data:,"):
+        with pytest.raises(InvalidRequest, match="expected data:image"):
+            from_url(url)
+
+
+def test_pictures_are_checked_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inflating one may take half a second."""
+    threads: list[threading.Thread] = []
+
+    def check(data: bytes, limits: Limits, param: str) -> ImagePart:
+        threads.append(threading.current_thread())
+        return ImagePart(data, param)
+
+    monkeypatch.setattr(image, "check_image", check)
+
+    async def work() -> None:
+        await image.checked_image(b"", Limits(), "image")
+        await image.from_data_url("data:image/png;base64,", Limits(), "image_url")
+
+    asyncio.run(work())
+    assert len(threads) == 2
+    assert threading.main_thread() not in threads

@@ -1,0 +1,192 @@
+"""What always holds, in whatever order things happen: the books are the sum of the rungs, nothing in use moves."""
+
+from __future__ import annotations
+
+import random
+import threading
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from support.contract import ask
+from support.gates import make_gate, run
+from support.memory import POLICY, FakeResident, World
+
+from edgeserve.engine import JOBS, Job, Rung
+from edgeserve.errors import Busy, DoesNotFit
+from edgeserve.memory.governor import Governor
+from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.messages import SpeakRequest
+from edgeserve.residency.gate import Gate
+from edgeserve.units import MB
+
+
+class Books(RuleBasedStateMachine):
+    """Engines on a machine too small for all of them, moved by requests, time, pressure and administrators."""
+
+    @initialize(
+        sizes=st.lists(
+            st.tuples(*[st.sampled_from([0, 50, 150, 300])] * 3, st.integers(0, 50)), min_size=4, max_size=4
+        ),
+        total=st.sampled_from([500, 600, 800]),
+        pinned=st.sampled_from([None, *JOBS]),
+    )
+    def build(self, sizes: list[tuple[int, int, int, int]], total: int, pinned: Job | None) -> None:
+        engines = [
+            FakeResident(job, mapped, private, request, warm=min(warm, private), pinned=job == pinned)
+            for job, (mapped, private, warm, request) in zip(JOBS, sizes, strict=True)
+        ]
+        self.world = World(
+            total,
+            *engines,
+            policy=MemoryPolicy(max_percent=1.0, os_reserve_gb=0, available_margin_gb=0, queue_seconds=2.0),
+        )
+        self.world.probe.base = 20 * MB
+        self.total = total
+        self.open: dict[Job, Any] = {}
+        for one in engines:
+            one.before_step = lambda one=one: self._may_step(one)  # type: ignore[misc]
+
+    def _may_step(self, one: FakeResident) -> None:
+        assert not one.leases, "a leased engine is not asked to step down"
+        assert not one.pinned or self.requested
+        assert self.requested or self.world.clock.now - one.last_used >= POLICY.grace_seconds
+
+    requested = False
+
+    @rule(job=st.sampled_from(JOBS))
+    def begin(self, job: Job) -> None:
+        """A request is let in, with its lease; or is refused, and then holds nothing."""
+        one = self.world.residents[job]
+        if one.leases:
+            return
+        one.leases += 1
+        try:
+            reservation = self.world.governor.reserve(one)
+        except (DoesNotFit, Busy):
+            one.leases -= 1
+            return
+        if one.rung is not Rung.HOT:
+            one.climb()
+        self.world.governor.settle(reservation)
+        assert self.world.booked() + self.world.probe.base <= self.total * MB, "over budget after settle"
+        self.open[job] = reservation
+
+    @rule()
+    def work_is_done(self) -> None:
+        """The engines have ended; the clients may still be reading."""
+        for job in sorted(self.open):
+            self.world.governor.release(self.open.pop(job))
+
+    @rule()
+    def last_bytes(self) -> None:
+        self.work_is_done()
+        for one in self.world.residents.values():
+            if one.leases:
+                one.leases, one.last_used = 0, self.world.clock.now
+
+    @rule(job=st.sampled_from(JOBS))
+    def whole_request(self, job: Job) -> None:
+        self.begin(job)
+        self.last_bytes()
+
+    @rule(seconds=st.sampled_from([1.0, 6.0, 40.0, 130.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.world.later(seconds)
+
+    @rule(job=st.sampled_from(JOBS), to=st.sampled_from([Rung.WARM, Rung.COLD]))
+    def administrator(self, job: Job, to: Rung) -> None:
+        one = self.world.residents[job]
+        if not one.leases:
+            self.requested = True
+            self.world.governor.step_down(one, to, "requested")
+            self.requested = False
+
+    @rule(job=st.sampled_from(JOBS))
+    def failure(self, job: Job) -> None:
+        """The gate closes an engine that failed, without asking."""
+        if not self.world.residents[job].leases:
+            self.world.residents[job].rung = Rung.COLD
+
+    @rule()
+    def pressure(self) -> None:
+        self.world.governor.relieve()
+
+    @invariant()
+    def the_books_are_the_sum_of_the_rungs(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        self.world.governor.books.observe()
+        expected = sum(one.footprint().mapped + one.footprint().private for one in self.world.residents.values())
+        expected += sum(self.world.residents[job].says.per_request for job in self.open)
+        assert self.world.booked() == expected
+
+
+Books.TestCase.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
+TestBooks = Books.TestCase
+
+
+def test_gates_under_fire_keep_the_books_right() -> None:
+    """Requests of three engines, evictions and pressure at random, from many threads, where one of them fits."""
+    policy = MemoryPolicy(
+        max_percent=1.0,
+        os_reserve_gb=0,
+        available_margin_gb=0,
+        grace_seconds=0,
+        queue_seconds=20,
+        switch_interval=0.005,
+    )
+    world = World(200, policy=policy)
+    governor = Governor(policy, world.probe, trim=lambda: None)
+    gates = [make_gate(job, governor, queue_limit=100) for job in ("llm", "vision", "tts")]
+    for gate in gates:
+        governor.adopt(gate)
+        world.probe.residents.append(gate.engine)
+    answers: list[str] = []
+    done = threading.Event()
+
+    def client(gate: Gate) -> None:
+        for _ in range(8):
+            request = SpeakRequest("One. Two.") if gate.job == "tts" else ask("one two three")
+            events, error = run(gate, request)
+            whole = error is None and len(events) == (2 if gate.job == "tts" else 4)
+            answers.append("whole" if whole else type(error).__name__)
+
+    def chaos() -> None:
+        dice = random.Random(7)
+        while not done.is_set():
+            governor.step_down(dice.choice(gates), dice.choice([Rung.WARM, Rung.COLD]), "requested")
+            governor.relieve()
+            done.wait(0.001)
+
+    clients = [threading.Thread(target=client, args=(gate,)) for gate in gates for _ in range(3)]
+    trouble = threading.Thread(target=chaos)
+    for thread in [*clients, trouble]:
+        thread.start()
+    for thread in clients:
+        thread.join(60)
+        assert not thread.is_alive(), "a deadlock"
+    done.set()
+    trouble.join(10)
+    assert len(answers) == 72
+    assert set(answers) <= {"whole", "Busy"}
+    assert answers.count("whole") > 36
+    for gate in gates:
+        opens = [step for step in gate.engine.steps if step in ("open", "close")]  # type: ignore[attr-defined]
+        assert "open open" not in " ".join(opens), "opened twice"
+    assert governor.books.booked().host == sum(gate.footprint().total for gate in gates)
+    assert governor.books.at_rest()
+    for gate in gates:
+        gate.stop()
+    assert governor.books.booked().host == 0
+
+
+def test_answers_on_their_way_count_beside_the_engines() -> None:
+    world = World(200, FakeResident("llm", 0, 100), FakeResident("asr", 0, 60))
+    world.heat("llm")
+    world.clock.now += 1000
+    world.governor.count(lambda: 60 * MB)
+    assert world.governor.stats()["undelivered_mb"] == 60
+    world.heat("asr")
+    assert world.residents["llm"].rung is not Rung.HOT, "all three do not fit"

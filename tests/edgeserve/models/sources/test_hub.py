@@ -1,0 +1,92 @@
+"""The model hub, through huggingface_hub against a server that speaks its protocol."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.http_files import Files, serving_files
+
+from edgeserve.errors import SourceUnavailable
+from edgeserve.models.sources import hub
+from edgeserve.models.sources.source import HubSource
+
+DATA = os.urandom(200_000)
+CODE = """
+import json, sys
+from pathlib import Path
+from edgeserve.errors import EdgeserveError
+from edgeserve.models.sources import hub
+from edgeserve.models.sources.source import HubSource
+
+into, member = Path(sys.argv[1]), sys.argv[2]
+try:
+    if member:
+        told = []
+        files = hub.fetch(HubSource("org/repo", {"model": member}), into, lambda *now: told.append(now), 5)
+        print(json.dumps({"name": files["model"].name, "size": files["model"].stat().st_size, "told": len(told)}))
+    else:
+        print(json.dumps(hub.list_files("org/repo", "main")))
+except EdgeserveError as error:
+    print(json.dumps({"code": error.code, "message": error.message}))
+"""
+
+
+@pytest.fixture
+def files() -> Iterator[Files]:
+    with serving_files() as files:
+        files.data["/org/repo/resolve/main/sub/m.gguf"] = DATA
+        yield files
+
+
+def run(endpoint: str, into: Path, member: str, **environ: str) -> dict[str, object]:
+    """In a process of its own: the library reads HF_ENDPOINT when it is imported."""
+    known = {"HF_ENDPOINT": endpoint, "HF_HOME": str(into / "home"), "HF_HUB_DISABLE_XET": "1", **environ}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HF_")} | known
+    command = [sys.executable, "-c", CODE, str(into), member]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+    told: dict[str, object] = json.loads(ended.stdout)
+    return told
+
+
+def test_a_file_is_fetched_under_its_name(files: Files, tmp_path: Path) -> None:
+    told = run(files.url, tmp_path, "sub/m.gguf")
+    assert (told["name"], told["size"]) == ("m.gguf", len(DATA))
+    assert (tmp_path / "m.gguf").read_bytes() == DATA
+    assert not (tmp_path / "hub").exists()
+
+
+def test_the_files_of_a_repository_are_listed(files: Files, tmp_path: Path) -> None:
+    assert run(files.url, tmp_path, "") == ["sub/m.gguf"]
+
+
+def test_a_missing_file_is_told(files: Files, tmp_path: Path) -> None:
+    told = run(files.url, tmp_path, "none.gguf")
+    assert told["code"] == "source_unavailable"
+    assert "has no such file" in str(told["message"])
+
+
+def test_a_gated_model_names_the_token(files: Files, tmp_path: Path) -> None:
+    files.token = "sesame"
+    assert "set HF_TOKEN" in str(run(files.url, tmp_path, "sub/m.gguf")["message"])
+    assert run(files.url, tmp_path, "sub/m.gguf", HF_TOKEN="sesame")["size"] == len(DATA)
+
+
+@pytest.mark.parametrize("repository", ["a b/c d", "-/-", "x" * 200 + "/y", "o/r.git"])
+def test_a_name_that_no_repository_has_is_told(repository: str, tmp_path: Path) -> None:
+    with pytest.raises(SourceUnavailable, match="is not what a hub can answer"):
+        hub.fetch(HubSource(repository, {"model": "m.gguf"}), tmp_path, lambda done, total: None, 0)
+
+
+def test_a_hub_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
+    with serving_files() as files:
+        gone = files.url
+    told = run(gone, tmp_path, "sub/m.gguf")
+    assert "cannot be reached" in str(told["message"])
+    assert "HF_ENDPOINT" in str(told["message"])

@@ -1,0 +1,45 @@
+"""Packages beyond the server's own: which models need them, and what installs them."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from edgeserve.models import catalog, needs
+from edgeserve.models.convert.conversions import CONVERSIONS
+from engines.tts import onnx
+
+PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+ALL = [need for table in (needs.CONVERSIONS, needs.VOICES) for some in table.values() for need in some]
+
+
+def nothing(module: str) -> bool:
+    return False
+
+
+@pytest.mark.parametrize("need", ALL, ids=lambda need: f"{need.package}-{need.extra}")
+def test_the_extra_that_is_told_brings_the_package(need: needs.Need) -> None:
+    assert any(one.startswith(need.package) for one in PROJECT["optional-dependencies"][need.extra])
+    assert not any(one.startswith(f"{need.package}>") for one in PROJECT["dependencies"])
+
+
+def test_every_family_of_voices_and_every_conversion_is_known() -> None:
+    assert set(needs.VOICES) == set(onnx.FAMILIES)
+    assert set(needs.CONVERSIONS) <= set(CONVERSIONS)
+    families = {str(one.options["family"]) for one in catalog.MODELS.values() if one.job == "tts"}
+    assert families <= set(needs.VOICES)
+
+
+def test_what_is_missing_and_what_installs_it() -> None:
+    missing = (*needs.to_convert("whisper", nothing), *needs.to_run({"family": "piper"}, nothing))
+    assert needs.packages(missing) == "onnx, hibari-tts, piper-tts"
+    assert needs.command(missing) == "pip install 'edgeserve[piper,starter]'"
+    assert needs.to_convert("whisper_mlx", nothing) == needs.to_convert("", nothing) == needs.to_run({}, nothing) == ()
+    assert needs.to_run({"family": ["odd"]}, nothing) == ()
+
+
+def test_a_package_that_is_there_is_not_missing() -> None:
+    assert needs.installed("json")
+    assert not needs.installed("no_such_module_at_all")

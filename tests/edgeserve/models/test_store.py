@@ -1,0 +1,375 @@
+"""The store: complete and checked or not at all, once however many pull, nothing left behind."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support import tiny_whisper
+from support.http_files import Files, serving_files
+
+from edgeserve.engine import ModelSpec
+from edgeserve.errors import ChecksumMismatch, DiskFull, ModelMissing, SourceUnavailable, StoreError
+from edgeserve.models import catalog, wanted
+from edgeserve.models import entry as catalog_entry
+from edgeserve.models.convert import whisper
+from edgeserve.models.sources.source import Progress, UrlSource
+from edgeserve.models.store import Store, StoredModel, default_root
+from engines.asr import onnx
+from engines.asr.whisper import files as whisper_files
+
+DATA = b"GGUF" + os.urandom(200_000)
+LISTENER = b"\x08\x0a" + os.urandom(20_000)
+
+
+@pytest.fixture
+def files() -> Iterator[Files]:
+    with serving_files() as files:
+        files.data["/Tiny_Model.gguf"] = DATA
+        yield files
+
+
+@pytest.fixture
+def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """An empty store, where nothing comes with a model unasked."""
+    monkeypatch.setattr(catalog, "COMPANIONS", {})
+    return Store(tmp_path / "models")
+
+
+def left(store: Store) -> list[str]:
+    return sorted(path.name for path in store.root.iterdir() if not path.name.startswith(".lock"))
+
+
+def test_a_pulled_model_is_found_listed_and_not_fetched_again(models: Store, files: Files) -> None:
+    told: list[Progress] = []
+    stored = models.pull(f"{files.url}/Tiny_Model.gguf", progress=told.append)
+    assert (stored.name, stored.job, stored.size_bytes) == ("tiny_model", "llm", len(DATA))
+    assert stored.files["model"].read_bytes() == DATA
+    assert {one.stage for one in told} == {"download"}
+    assert models.pull(f"{files.url}/Tiny_Model.gguf") == stored
+    assert files.gets("/Tiny_Model.gguf") == 1
+    assert models.find(f"{files.url}/Tiny_Model.gguf") == stored
+    assert models.list() == (stored,)
+    assert left(models) == ["tiny_model"]
+
+
+def test_verify_detects_one_changed_byte(models: Store, files: Files) -> None:
+    stored = models.pull(f"{files.url}/Tiny_Model.gguf")
+    assert models.verify(f"{files.url}/Tiny_Model.gguf") == stored
+    changed = bytearray(DATA)
+    changed[7] ^= 1
+    stored.files["model"].write_bytes(changed)
+    with pytest.raises(ChecksumMismatch):
+        models.verify(f"{files.url}/Tiny_Model.gguf")
+
+
+def test_a_file_of_another_size_is_told(models: Store, files: Files) -> None:
+    stored = models.pull(f"{files.url}/Tiny_Model.gguf")
+    stored.files["model"].write_bytes(b"short")
+    with pytest.raises(StoreError, match="is damaged or gone"):
+        models.find(f"{files.url}/Tiny_Model.gguf")
+
+
+def test_a_wrong_checksum_keeps_nothing(models: Store, files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = catalog_entry.Entry(
+        "tiny", "llm", "", "MIT", len(DATA), (UrlSource(f"{files.url}/Tiny_Model.gguf"),), {"model": "0" * 64}
+    )
+    monkeypatch.setattr(catalog, "find", lambda name: entry)
+    with pytest.raises(ChecksumMismatch, match="was promised"):
+        models.pull("tiny")
+    assert left(models) == []
+    good = dataclasses.replace(entry, checksums={"model": hashlib.sha256(DATA).hexdigest()})
+    monkeypatch.setattr(catalog, "find", lambda name: good)
+    assert models.pull("tiny").licence == "MIT"
+
+
+def test_the_next_source_serves_when_the_first_does_not(
+    models: Store, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = (UrlSource(f"{files.url}/none.gguf"), UrlSource(f"{files.url}/Tiny_Model.gguf"))
+    entry = catalog_entry.Entry("tiny", "llm", "", "MIT", len(DATA), sources)
+    monkeypatch.setattr(catalog, "find", lambda name: entry)
+    assert models.pull("tiny").source == f"{files.url}/Tiny_Model.gguf"
+    files.data.clear()
+    models.remove("tiny")
+    with pytest.raises(SourceUnavailable, match=r"none\.gguf answered 404.*; .*Tiny_Model\.gguf answered 404"):
+        models.pull("tiny")
+
+
+def test_a_full_disk_is_told_before_anything_is_fetched(tmp_path: Path, files: Files) -> None:
+    full = Store(tmp_path, free=lambda path: 1 << 20)
+    with pytest.raises(DiskFull, match="1 MB are free"):
+        full.pull("smollm2")
+    assert left(full) == []
+
+
+def test_a_disk_that_fills_meanwhile_is_told(
+    models: Store, files: Files, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def full(*args: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("edgeserve.models.sources.url.fetch", full)
+    with pytest.raises(DiskFull, match=r"the disk of .* is full"):
+        models.pull(f"{files.url}/Tiny_Model.gguf")
+
+
+def test_what_came_from_an_address_is_known_by_its_plain_name(models: Store, files: Files) -> None:
+    stored = models.pull(f"{files.url}/Tiny_Model.gguf")
+    assert models.find(stored.name) == stored
+    models.remove(stored.name)
+    assert left(models) == []
+
+
+def test_remove(models: Store, files: Files) -> None:
+    models.pull(f"{files.url}/Tiny_Model.gguf")
+    models.remove(f"{files.url}/Tiny_Model.gguf")
+    assert left(models) == []
+    with pytest.raises(ModelMissing):
+        models.remove("smollm2")
+
+
+def test_a_local_file_is_used_in_place_and_not_removed(models: Store, tmp_path: Path) -> None:
+    path = tmp_path / "my.gguf"
+    path.write_bytes(DATA)
+    stored = models.pull(str(path))
+    assert stored == models.find(str(path))
+    assert stored.files == {"model": path}
+    with pytest.raises(StoreError, match="used in place"):
+        models.remove(str(path))
+    assert path.exists()
+
+
+def test_a_model_that_is_not_there_names_the_command(models: Store) -> None:
+    with pytest.raises(ModelMissing, match="`edgeserve pull whisper-base`"):
+        models.find("Whisper-Base")
+    with pytest.raises(ModelMissing, match="did you mean"):
+        models.find("wisper-base")
+
+
+PULL = """
+import sys
+from pathlib import Path
+from edgeserve.models.store import Store
+print(Store(Path(sys.argv[1])).pull(sys.argv[2], progress=lambda now: print(now.stage, flush=True)).name)
+"""
+
+
+def pulling(store: Store, address: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", PULL, str(store.root), address]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_two_processes_pull_once(models: Store, files: Files) -> None:
+    import threading
+
+    files.gate = threading.Event()
+    address = f"{files.url}/Tiny_Model.gguf"
+    first = pulling(models, address)
+    assert files.begun.wait(20)
+    second = pulling(models, address)
+    assert second.stdout is not None
+    assert second.stdout.readline() == "wait\n"
+    files.gate.set()
+    for process in (first, second):
+        out, errors = process.communicate(timeout=30)
+        assert process.returncode == 0, errors
+        assert out.splitlines()[-1] == "tiny_model"
+    assert files.gets("/Tiny_Model.gguf") == 1
+
+
+def test_ctrl_c_leaves_only_what_is_gone_on_with(models: Store, files: Files) -> None:
+    import threading
+
+    files.gate = threading.Event()
+    address = f"{files.url}/Tiny_Model.gguf"
+    process = pulling(models, address)
+    assert files.begun.wait(20)
+    part = models.root / ".partial-tiny_model" / "Tiny_Model.gguf.part"
+    deadline = time.monotonic() + 20
+    while not part.exists() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert "KeyboardInterrupt" in errors
+    assert left(models) == [".partial-tiny_model"]
+    assert {path.name for path in part.parent.iterdir()} <= {"Tiny_Model.gguf.part", "Tiny_Model.gguf.part.json"}
+    files.gate.set()
+    assert models.pull(address).files["model"].read_bytes() == DATA
+    assert left(models) == ["tiny_model"]
+
+
+def test_what_a_killed_pull_left_does_not_get_into_the_model(models: Store, files: Files) -> None:
+    (models.root / ".partial-tiny_model" / "wheel-1").mkdir(parents=True)
+    (models.root / ".partial-tiny_model" / "half.onnx").write_bytes(b"half")
+    stored = models.pull(f"{files.url}/Tiny_Model.gguf")
+    assert {path.name for path in (models.root / stored.name).iterdir()} == {"Tiny_Model.gguf", "manifest.json"}
+
+
+def test_the_root_follows_the_environment(tmp_path: Path) -> None:
+    assert default_root({"EDGESERVE_MODELS_DIR": str(tmp_path)}) == tmp_path
+    assert default_root({"HOME": "/h", "XDG_DATA_HOME": "/data"}) == (
+        Path("/h/Library/Application Support/edgeserve/models")
+        if sys.platform == "darwin"
+        else Path("/data/edgeserve/models")
+    )
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        ("hub:nobody", "expected hub:owner/repository"),
+        ("./none.gguf", "no such file"),
+        ("https://models.invalid/model.bin", "only GGUF files"),
+        ("gpt-7", "no model is called"),
+    ],
+)
+def test_a_name_that_means_nothing_says_what_would(what: str, told: str) -> None:
+    from edgeserve.errors import EdgeserveError
+
+    with pytest.raises(EdgeserveError, match=told):
+        wanted.understand(what)
+
+
+def test_what_a_hub_address_means() -> None:
+    one = wanted.understand("hub:Org/My_Repo/sub/Model-Q4.gguf@v1")
+    assert (one.name, one.job) == ("model-q4", "llm")
+    assert str(one.sources[0]) == "hub Org/My_Repo@v1"
+    whole = wanted.understand("hub:Systran/faster-whisper-base", offline=True)
+    assert (whole.job, whole.convert) == ("asr", "whisper")
+
+
+def test_a_folder_that_is_no_model_is_told(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="neither a GGUF"):
+        wanted.understand(str(tmp_path))
+
+
+@pytest.mark.models
+def test_a_local_checkpoint_is_converted(models: Store, checkpoint: Path) -> None:
+    stored = models.pull(str(checkpoint))
+    assert stored.job == "asr"
+    assert set(stored.files) >= {"encoder", "cross", "decoder", "config", "tokenizer"}
+    assert (checkpoint / "model.bin").exists()
+    assert models.find(str(checkpoint)) == stored
+
+
+@pytest.mark.models
+@pytest.mark.parametrize("name", catalog.STARTER)
+def test_the_starter_models_have_their_documented_sizes(store: Store, name: str) -> None:
+    entry = catalog.find(name)
+    stored = store.pull(name)
+    assert stored.licence == entry.licence
+    if not entry.convert:
+        assert stored.size_bytes == entry.size_bytes
+
+
+@pytest.fixture
+def listener(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The detector that comes with transcription models, made up and served here."""
+    files.data["/listener.onnx"] = LISTENER
+    entry = catalog.find("silero-vad")
+    source = UrlSource(f"{files.url}/listener.onnx", "vad")
+    made_up = dataclasses.replace(entry, sources=(source,), checksums={}, size_bytes=len(LISTENER))
+    find = catalog.find
+    monkeypatch.setattr(catalog, "find", lambda name: made_up if name == entry.name else find(name))
+
+
+def test_a_detector_of_speech_comes_with_every_transcription_model(tmp_path: Path, listener: None) -> None:
+    models = Store(tmp_path / "models")
+    stored = models.pull(str(tiny_whisper.build(tmp_path / "tiny")))
+    assert stored.files["vad"].read_bytes() == LISTENER
+    assert models.find("tiny") == models.find(str(tmp_path / "tiny")) == stored
+    assert models.lacking("tiny") == ()
+    assert left(models) == ["silero-vad", "tiny"]
+    assert models.find("silero-vad").job == "vad"
+    models.remove("silero-vad")
+    assert models.lacking("tiny") == ("silero-vad",)
+    assert set(models.find("tiny").files) == set(stored.files) - {"vad"}
+    models.pull("silero-vad")
+    assert models.find("tiny") == stored
+
+
+def as_older_version(stored: StoredModel) -> None:
+    """As it was before conversions were numbered."""
+    path = stored.files["config"].with_name("manifest.json")
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    assert manifest.pop("format") == whisper.FORMAT
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+
+
+def test_a_model_that_an_older_version_converted_is_converted_again(models: Store, tmp_path: Path) -> None:
+    checkpoint = tiny_whisper.build(tmp_path / "tiny")
+    stored = models.pull(str(checkpoint))
+    as_older_version(stored)
+    stored.files["decoder"].with_name("old").touch()
+    with pytest.raises(ModelMissing, match=r"older edgeserve.*`edgeserve pull tiny`.*came from .*tiny"):
+        models.find("tiny")
+    assert models.list() == (stored,)
+    assert models.pull(str(checkpoint)) == stored
+    assert models.find("tiny") == stored
+    assert not stored.files["decoder"].with_name("old").exists()
+    assert left(models) == ["tiny"]
+
+
+def test_a_model_that_an_older_version_converted_can_be_removed(models: Store, tmp_path: Path) -> None:
+    as_older_version(models.pull(str(tiny_whisper.build(tmp_path / "tiny"))))
+    models.remove("tiny")
+    assert left(models) == []
+
+
+def test_what_the_engine_prepares_is_told_and_done_once(
+    models: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared: list[ModelSpec] = []
+
+    def prepare(spec: ModelSpec, tell: Callable[[int, int], None]) -> None:
+        prepared.append(spec)
+        tell(1, 3)
+
+    monkeypatch.setattr(onnx, "prepare", prepare, raising=False)
+    told: list[Progress] = []
+    stored = models.pull(str(tiny_whisper.build(tmp_path / "tiny")), progress=told.append)
+    assert [spec.files for spec in prepared] == [stored.files]
+    assert told[-1] == Progress("tiny", "prepare", 1, 3)
+    models.pull(str(tmp_path / "tiny"))
+    assert len(prepared) == 1
+
+
+def test_a_converted_model_is_prepared_for_this_machine(models: Store, tmp_path: Path) -> None:
+    told: list[Progress] = []
+    stored = models.pull(str(tiny_whisper.build(tmp_path / "tiny")), progress=told.append)
+    assert [(one.done, one.total) for one in told if one.stage == "prepare"] == [(1, 3), (2, 3), (3, 3)]
+    prepared = stored.files["decoder"].parent / "prepared"
+    spec = ModelSpec("asr", "tiny", "", stored.files)
+    graphs = [path for path, _ in whisper_files.graphs(spec)]
+    assert {path.name for path in prepared.iterdir()} == {path.name for path in graphs}
+    engine = onnx.OnnxSpeechToText(spec)
+    fetched = set(engine.prefetch_files())
+    assert {path for path in fetched if prepared not in path.parents} == {
+        stored.files["config"],
+        stored.files["tokenizer"],
+    }
+    assert len(fetched) == 2 + 2 * 3
+    shutil.rmtree(prepared)
+    own = {stored.files["config"], stored.files["tokenizer"]}
+    assert set(engine.prefetch_files()) == {*own, *graphs, *whisper_files.weights(spec)}
+    models.remove("tiny")
+    assert left(models) == []
+
+
+def test_a_model_of_another_kind_needs_no_preparation(tmp_path: Path) -> None:
+    told: list[int] = []
+    spec = ModelSpec("asr", "parakeet", "", {"encoder": tmp_path / "encoder.onnx"}, options={"family": "nemo"})
+    onnx.prepare(spec, lambda done, total: told.append(done))
+    assert told == []

@@ -1,0 +1,337 @@
+"""One connection: what its client sends late, wrongly or without end, and what it does not read."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.gates import Held
+from support.raw import alive, ask, dialled, read_all, read_answer, refusal
+from support.server import Running, fake_pool, serving, until
+
+from edgeserve.connections import Connections, Patience
+from edgeserve.protocols.bounded import HANGUP, READ_BYTES, WIDE_READ_BYTES, WRITE_BYTES
+from edgeserve.protocols.http import HttpConnection
+
+SHORT = Patience(head=0.4, write=0.4, linger=0.4)
+HEALTH = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+CHAT = b"POST /v1/chat HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+HELLO = b'{"prompt": "hello"}'
+
+few = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.fixture(scope="module")
+def short() -> Iterator[Running]:
+    """A server of little patience."""
+    with serving(fake_pool(["llm", "tts"]), patience=SHORT, body_timeout=0.4, max_body_mb=1) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def usual() -> Iterator[Running]:
+    with serving(fake_pool(["llm"])) as running:
+        yield running
+
+
+def test_a_connection_that_says_nothing_is_closed(short: Running) -> None:
+    with dialled(short) as link:
+        assert read_all(link) == b""
+
+
+@pytest.mark.parametrize("before", [b"", HEALTH])
+@pytest.mark.parametrize("part", [b"G", b"GET / HTTP/1.1\r\n", HEALTH[:-1]])
+def test_a_head_that_is_not_finished_is_answered_408(short: Running, before: bytes, part: bytes) -> None:
+    with dialled(short) as link:
+        if before:
+            link.sendall(before)
+            assert read_answer(link)[0] == 200
+        link.sendall(part)
+        status, told = refusal(read_all(link))
+    assert (status, told["code"]) == (408, "request_timeout")
+    assert told["message"].startswith("the request's head is not complete 0.4 s after its first byte")
+
+
+def test_a_head_that_trickles_gains_no_time(short: Running) -> None:
+    begun = time.monotonic()
+    with dialled(short) as link, contextlib.suppress(OSError):
+        for byte in HEALTH + HEALTH:
+            link.sendall(bytes([byte]))
+            time.sleep(0.05)  # the client's own pace
+    assert time.monotonic() - begun < 3
+
+
+@pytest.mark.parametrize("framing", [b"Content-Length: 100", b"Transfer-Encoding: chunked"])
+@pytest.mark.parametrize("sent", [b"", b"1\r\n{\r\n"])
+def test_a_body_that_does_not_come_is_answered_408(short: Running, framing: bytes, sent: bytes) -> None:
+    status, told = refusal(ask(short, CHAT + framing + b"\r\n\r\n" + sent))
+    assert (status, told["code"]) == (408, "request_timeout")
+    assert told["message"].startswith("the request's body did not come in time: ")
+    assert "body_timeout" in told["message"]
+
+
+SMUGGLED = b"0\r\n\r\nGET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@few
+@given(
+    st.sampled_from(["Content-Length", "content-length", "CONTENT-LENGTH"]),
+    st.sampled_from(["Transfer-Encoding", "transfer-encoding", "tRANSFER-eNCODING"]),
+    st.sampled_from(["chunked", "Chunked", " chunked ", "identity", "gzip, chunked", "xchunked"]),
+    st.integers(0, 60),
+    st.booleans(),
+)
+def test_nothing_is_smuggled_behind_a_body(
+    usual: Running, length_name: str, coding_name: str, coding: str, length: int, turned: bool
+) -> None:
+    lines = [f"{length_name}: {length}", f"{coding_name}:{coding}"]
+    head = CHAT + "\r\n".join(lines[::-1] if turned else lines).encode() + b"\r\n\r\n"
+    answer = ask(usual, head + SMUGGLED)
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert refusal(answer)[0] == 400
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"Content-Length: 5\r\nContent-Length: 6\r\n",
+        b"Content-Length: 5, 6\r\n",
+        b"Content-Length: +5\r\n",
+        b"Content-Length: 5 5\r\n",
+        b"Content-Length: 0x5\r\n",
+        b"Content-Length : 5\r\n",
+        b"Transfer-Encoding: chunked, identity\r\n",
+        b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+        b"Transfer-Encoding:\r\n chunked\r\n",
+        b"Host: other\r\n",
+        b"X: a\nContent-Length: 5\r\n",
+        b"X: \x00\r\n",
+        b"X: \x1b[31m\r\n",
+        b" X: folded\r\n",
+    ],
+)
+def test_heads_of_two_meanings_are_refused(usual: Running, head: bytes) -> None:
+    answer = ask(usual, CHAT + head + b"\r\n" + HELLO)
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert refusal(answer)[0] == 400
+    assert b"connection: close" in answer.lower()
+
+
+@pytest.mark.parametrize("target", [b"http://evil.example/v1/health", b"*", b"evil.example:80", b"//v1/health"])
+def test_targets_that_are_no_paths_reach_nothing(usual: Running, target: bytes) -> None:
+    answer = ask(usual, b"GET " + target + b" HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+    assert refusal(answer)[0] == 404
+
+
+@few
+@given(
+    st.binary(max_size=200), st.sampled_from([b"", b"GET ", CHAT, CHAT + b"Transfer-Encoding: chunked\r\n\r\n5\r\n"])
+)
+def test_noise_hurts_nobody_else(usual: Running, caplog: pytest.LogCaptureFixture, noise: bytes, before: bytes) -> None:
+    with caplog.at_level(logging.ERROR):
+        with dialled(usual) as link:
+            link.sendall(before + noise)
+            link.shutdown(socket.SHUT_WR)
+            read_all(link)
+        assert alive(usual)
+    assert not caplog.records
+
+
+def test_a_broken_chunk_is_that_requests_400(usual: Running, caplog: pytest.LogCaptureFixture) -> None:
+    with dialled(usual) as link:
+        link.sendall(CHAT + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n")
+        until(lambda: len(usual.server.server_state.tasks) > 0)
+        link.sendall(b"no number\r\n")
+        assert refusal(read_all(link))[0] == 400
+    until(lambda: not usual.server.server_state.tasks)
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+def test_an_early_answer_ends_a_body_that_goes_on(short: Running) -> None:
+    """Whoever declares 32 GB is told at once, and is not read from for ever."""
+    with dialled(short) as link:
+        link.sendall(CHAT + b"Content-Length: 34359738368\r\n\r\n")
+        status, told = read_answer(link)
+        assert (status, told["error"]["code"]) == (413, "too_large")
+        sent = 0
+        with contextlib.suppress(ConnectionError):
+            while sent < 2000:
+                link.sendall(bytes(1 << 12))
+                sent += 1
+                time.sleep(0.005)  # the client's own pace
+        assert sent < 2000
+
+
+def test_after_an_early_answer_a_body_that_ends_leaves_the_connection(short: Running) -> None:
+    with dialled(short) as link:
+        for _ in range(3):
+            link.sendall(b"POST /no/such HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 20000\r\n\r\n")
+            assert read_answer(link)[0] == 404
+            link.sendall(bytes(20000) + HEALTH)
+            assert read_answer(link)[0] == 200
+
+
+def test_what_nobody_took_of_a_body_does_not_count_against_the_next(short: Running) -> None:
+    lost = b"POST /no/such HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 60000\r\n\r\n" + bytes(60000)
+    with dialled(short) as link:
+        for _ in range(20):
+            link.sendall(lost)
+            assert read_answer(link)[0] == 404
+            link.sendall(CHAT + b"Transfer-Encoding: chunked\r\n\r\n")
+            link.sendall(b"13\r\n" + HELLO + b"\r\n0\r\n\r\n")
+            assert read_answer(link)[0] == 200
+
+
+def test_requests_in_a_row_are_answered_in_their_order(usual: Running) -> None:
+    with dialled(usual) as link:
+        body = CHAT + b"Content-Length: %d\r\n\r\n" % len(HELLO) + HELLO
+        link.sendall((body + HEALTH) * 20)
+        for _ in range(20):
+            assert read_answer(link)[1]["text"] == "hello"
+            assert read_answer(link)[1]["status"] == "ok"
+
+
+def test_requests_that_are_sent_ahead_wait_in_the_system() -> None:
+    """Whoever sends while an answer is made is not read from."""
+    with serving(fake_pool(["llm"])) as running, dialled(running, timeout=0.5) as link:
+        held = Held(running.pool.gates["llm"])
+        body = CHAT + b"Content-Length: %d\r\n\r\n" % len(HELLO) + HELLO
+        link.sendall(body)
+        assert held.entered.wait(10)
+        with pytest.raises(TimeoutError):
+            link.sendall((body + HEALTH) * 200_000)
+        (one,) = running.server.server_state.connections
+        assert len(one.conn.trailing_data[0]) <= 2 * WIDE_READ_BYTES
+        held.go.set()
+
+
+@pytest.mark.skipif(HANGUP is None, reason="this system tells of a client that has gone only to who reads")
+def test_who_sends_ahead_and_goes_frees_the_engine() -> None:
+    with serving(fake_pool(["llm"]), patience=SHORT) as running:
+        held = Held(running.pool.gates["llm"])
+        with dialled(running) as link:
+            link.sendall(CHAT + b"Content-Length: %d\r\n\r\n" % len(HELLO) + HELLO + HEALTH * 10)
+            assert held.entered.wait(10)
+        until(lambda: not running.server.server_state.connections)
+        held.go.set()
+
+
+def test_a_reader_that_does_not_read_is_cut_and_its_work_ends(short: Running) -> None:
+    words = ". ".join(["many words of speech to read"] * 300)
+    request = json.dumps({"model": "tts", "input": words, "response_format": "pcm"}).encode()
+    head = b"POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % len(request)
+    with dialled(short, receive_bytes=4096) as link:
+        link.sendall(head + request)
+        until(lambda: short.pool.gates["tts"].leases == 1)
+        until(lambda: short.pool.gates["tts"].leases == 0)
+        until(lambda: not short.server.server_state.tasks)
+
+
+def test_a_reader_that_is_slow_gets_all(short: Running) -> None:
+    """A second for each piece, or less, is progress; ``write`` counts from the last byte that was taken."""
+    words = ". ".join(["many words of speech to read"] * 20)
+    request = json.dumps({"model": "tts", "input": words, "response_format": "pcm"}).encode()
+    head = b"POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+    with dialled(short, receive_bytes=4096) as link:
+        link.sendall(head % len(request) + request)
+        read, begun = 0, time.monotonic()
+        while part := link.recv(1 << 15):
+            read += len(part)
+            time.sleep(0.03)  # the client's own pace
+    assert time.monotonic() - begun > 2 * SHORT.write
+    assert read > 20 * 6 * 4800
+
+
+def test_answers_that_wait_for_their_reader_are_bounded(usual: Running) -> None:
+    waiting: list[int] = []
+    open_before = set(usual.server.server_state.connections)
+    with dialled(usual, receive_bytes=4096, timeout=2) as link, contextlib.suppress(TimeoutError):
+        until(lambda: bool(set(usual.server.server_state.connections) - open_before))
+        for _ in range(2000):
+            link.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 10)
+            waiting += [one.transport.get_write_buffer_size() for one in list(usual.server.server_state.connections)]
+    assert max(waiting) <= 3 * WRITE_BYTES
+
+
+def test_reads_are_small_where_they_cost_work(usual: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    feed = HttpConnection.data_received
+
+    def noted(self: Any, data: bytes) -> None:
+        sizes.append(len(data))
+        feed(self, data)
+
+    monkeypatch.setattr(HttpConnection, "data_received", noted)
+    chunks = b"20\r\n" + b" " * 32 + b"\r\n"
+    with dialled(usual) as link:
+        link.sendall(
+            CHAT + b"Transfer-Encoding: chunked\r\n\r\n" + chunks * 20_000 + b"13\r\n" + HELLO + b"\r\n0\r\n\r\n"
+        )
+        assert read_answer(link)[0] == 200
+    assert max(sizes) <= READ_BYTES
+    sizes.clear()
+    assert usual.client.post("/v1/chat", content=b" " * 4_000_000 + HELLO).status_code == 200
+    assert READ_BYTES < max(sizes) <= WIDE_READ_BYTES
+
+
+@pytest.mark.parametrize("chunk", [b"1\r\n \r\n", b"00001\r\n \r\n", b"8;" + b"x" * 999 + b"\r\n" + bytes(8) + b"\r\n"])
+def test_a_body_that_is_all_framing_is_refused(usual: Running, chunk: bytes) -> None:
+    with dialled(usual) as link:
+        link.sendall(CHAT + b"Transfer-Encoding: chunked\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            for _ in range(400_000 // len(chunk)):
+                link.sendall(chunk)
+        status, told = refusal(read_all(link))
+    assert status == 400
+    assert "the chunks of the body are too small" in told["message"]
+
+
+def test_a_body_that_is_refused_before_it_is_asked_for(usual: Running, caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing can be written behind the refusal, not even that the body may come."""
+    with dialled(usual) as link:
+        link.sendall(CHAT + b"Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\nno size\r\n")
+        assert refusal(read_all(link))[0] == 400
+    assert alive(usual)
+    assert not [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
+
+
+def test_silent_connections_shut_nobody_out() -> None:
+    connections = Connections(8)
+    with serving(fake_pool(["llm"]), connections=connections) as running, contextlib.ExitStack() as held:
+        for _ in range(40):
+            held.enter_context(dialled(running))
+        assert alive(running)
+        assert len(connections) <= connections.share
+
+
+def test_bodies_that_stall_shut_nobody_out() -> None:
+    connections = Connections(8)
+    with serving(fake_pool(["llm"]), connections=connections) as running, contextlib.ExitStack() as held:
+        links = [held.enter_context(dialled(running)) for _ in range(4)]
+        for link in links:
+            link.sendall(CHAT + b"Content-Length: 100\r\n\r\n{")
+        until(lambda: len(running.server.server_state.tasks) == 4)
+        until(lambda: all(one.idle(time.monotonic()) for one in running.server.server_state.connections))
+        assert alive(running)
+
+
+def test_a_client_with_all_its_places_at_work_is_told_so() -> None:
+    connections = Connections(4)
+    with serving(fake_pool(["llm"]), connections=connections) as running, contextlib.ExitStack() as links:
+        held = Held(running.pool.gates["llm"])
+        for _ in range(2):
+            link = links.enter_context(dialled(running))
+            link.sendall(CHAT + b"Content-Length: %d\r\n\r\n" % len(HELLO) + HELLO)
+        until(lambda: len(running.server.server_state.tasks) == 2)
+        status, told = refusal(ask(running, b""))
+        held.go.set()
+        assert (status, told["code"]) == (503, "queue_full")
+        assert "max_connections" in told["message"]

@@ -1,0 +1,143 @@
+"""Answers whose readers do not read: their places go to others after a while, also beside answers that go on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support.contract import ask
+from support.gates import Clock, CountingGovernor, Mailbox, fake_spec
+
+from edgeserve.errors import SlowReader
+from edgeserve.messages import TokenEvent
+from edgeserve.residency.gate import PATIENCE, Gate
+from edgeserve.residency.loop import Loop
+from edgeserve.residency.work import Work
+from engines.fake.chat import FakeBatchChat, FakeChat
+
+
+class Sharing(FakeBatchChat):
+    """A request that says "wait" has no room beside another; one that says "endless" never ends by itself."""
+
+    def __init__(self, slots: int) -> None:
+        super().__init__(fake_spec("llm", slots=slots))
+        self.rounds = 0
+
+    @property
+    def starved(self) -> bool:
+        return self.peak > 100
+
+    def run(self, request: Any, cancel: Any, prepared: object | None = None) -> Any:
+        text = request.messages[-1].text
+        if text == "wait":
+            self.peak = 101
+            while self._running:
+                self.rounds += 1
+                yield None
+            self.peak = 1
+        elif text == "endless":
+            while not cancel.is_set():
+                yield None
+            return
+        yield from super().run(request, cancel)
+
+
+@pytest.fixture
+def make() -> Iterator[Callable[..., Gate]]:
+    made: list[Gate] = []
+
+    def build(slots: int, clock: Clock) -> Gate:
+        made.append(Gate(Sharing(slots), CountingGovernor(), clock=clock))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield build
+    for gate in made:
+        gate.stop()
+
+
+def submit(gate: Gate, text: str, room: Callable[[], bool] = lambda: True) -> tuple[Mailbox, Work]:
+    box = Mailbox()
+    work = box.work(ask(text))
+    work.room = room
+    gate.submit(work)
+    return box, work
+
+
+def test_a_paused_answer_gives_its_place_up_while_another_goes_on(make: Callable[..., Gate]) -> None:
+    clock = Clock()
+    gate = make(2, clock)
+    unread, _ = submit(gate, "one two", lambda: False)
+    assert unread.items.get(timeout=5) == TokenEvent("one")
+    submit(gate, "endless")
+    waiting, _ = submit(gate, "three")
+    clock.now += PATIENCE
+    assert waiting.rest(5)[1] is None
+    assert isinstance(unread.rest(5)[1], SlowReader)
+
+
+@pytest.mark.parametrize("paused", [1, 2])
+def test_a_paused_answer_is_cut_only_where_no_place_is_free(make: Callable[..., Gate], paused: int) -> None:
+    """Whoever comes during a step finds a free place, or that of the one answer that was cut for it."""
+    clock = Clock()
+    gate = make(3, clock)
+    engine: Any = gate.engine
+    stepping, go = threading.Event(), threading.Event()
+    unread = [submit(gate, "one two", lambda: False) for _ in range(paused)]
+    for box, _ in unread:
+        assert box.items.get(timeout=5) == TokenEvent("one")
+    clock.now += PATIENCE
+    step = engine.step
+    engine.step = lambda: (stepping.set(), go.wait(10), step())
+    _, endless = submit(gate, "endless")
+    assert stepping.wait(5)
+    waiting, _ = submit(gate, "three")
+    go.set()
+    assert waiting.rest(5)[1] is None
+    assert sum(work.cancel.is_set() for _, work in unread) == paused - 1
+    gate.cancel(endless)
+
+
+def test_beside_a_paused_answer_those_that_wait_follow_each_other_at_once() -> None:
+    gate = Gate(FakeChat(fake_spec("llm")), CountingGovernor())  # type: ignore[arg-type]
+    try:
+        unread, work = submit(gate, "one two", lambda: False)
+        assert unread.items.get(timeout=5) == TokenEvent("one")
+        started = time.monotonic()
+        boxes = [submit(gate, "three four")[0] for _ in range(4)]
+        assert [box.rest(5)[1] for box in boxes] == [None] * 4
+        assert time.monotonic() - started < PATIENCE / 10
+        gate.cancel(work)
+    finally:
+        gate.stop()
+
+
+def test_an_answer_without_room_gets_that_of_a_paused_one(make: Callable[..., Gate]) -> None:
+    clock = Clock()
+    gate = make(2, clock)
+    unread, _ = submit(gate, "one two", lambda: False)
+    assert unread.items.get(timeout=5) == TokenEvent("one")
+    starved, _ = submit(gate, "wait")
+    threading.Event().wait(0.2)
+    engine: Any = gate.engine
+    assert 0 < engine.rounds < 100, "it does not turn round and round meanwhile"
+    clock.now += PATIENCE
+    assert starved.rest(5)[1] is None
+    assert isinstance(unread.rest(5)[1], SlowReader)
+
+
+def test_an_answer_may_go_on_while_it_is_looked_at() -> None:
+    class GoesOn(SimpleNamespace):
+        looks = iter([5.0, None, None])
+
+        @property
+        def paused(self) -> float | None:
+            return next(self.looks)
+
+    loop = Loop(FakeBatchChat(fake_spec("llm")), lambda: None, Clock(100.0))
+    run: Any = GoesOn()
+    loop.runs.append(run)
+    assert loop.slowest(10) is run

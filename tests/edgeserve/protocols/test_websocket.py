@@ -1,0 +1,153 @@
+"""WebSockets whose clients send without reading, or in ways that cost more than they weigh."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import logging
+import os
+import socket
+import struct
+from collections.abc import Iterator
+
+import pytest
+from support.raw import alive, dialled, read_all, refusal
+from support.server import Running, fake_pool, serving, until
+
+from edgeserve.connections import Patience
+from edgeserve.protocols.bounded import READ_BYTES, WRITE_BYTES
+from edgeserve.protocols.websocket import MAX_FRAGMENTS
+
+PING, PONG, TEXT, BINARY, CONT = 9, 10, 1, 2, 0
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[Running]:
+    with serving(fake_pool(["asr"]), patience=Patience(write=0.6)) as running:
+        yield running
+
+
+def handshake(*lines: str) -> bytes:
+    key = base64.b64encode(bytes(16)).decode()
+    start = ["GET /v1/transcribe/live HTTP/1.1", "Host: 127.0.0.1", "Connection: Upgrade", "Upgrade: websocket"]
+    return "\r\n".join([*start, f"Sec-WebSocket-Key: {key}", "Sec-WebSocket-Version: 13", *lines, "", ""]).encode()
+
+
+def frame(opcode: int, data: bytes, *, last: bool = True) -> bytes:
+    """Masked, as a client must; the mask is zero, so that it changes nothing."""
+    size = len(data)
+    length = struct.pack("!B", 0x80 | size) if size < 126 else struct.pack("!BH", 0x80 | 126, size)
+    return bytes([0x80 * last | opcode]) + length + bytes(4) + data
+
+
+@contextlib.contextmanager
+def opened(running: Running, **settings: int) -> Iterator[socket.socket]:
+    with dialled(running, **settings) as link:
+        link.sendall(handshake())
+        assert link.recv(12) == b"HTTP/1.1 101"
+        yield link
+
+
+@pytest.mark.parametrize("size", [0, 1, 125])
+def test_pings_whose_pongs_are_not_read_fill_no_memory(live: Running, size: int) -> None:
+    waiting = [0]
+    with opened(live, timeout=1, receive_bytes=4096) as link:
+        pings = frame(PING, os.urandom(size)) * 2000
+        with contextlib.suppress(TimeoutError, ConnectionError):
+            for _ in range(500):
+                link.sendall(pings)
+                waiting += [one.transport.get_write_buffer_size() for one in list(live.server.server_state.connections)]
+        assert max(waiting) <= WRITE_BYTES + 2 * READ_BYTES
+        assert alive(live)
+    until(lambda: len(live.app.state.sessions) == 0)
+
+
+def test_answers_that_are_not_read_fill_no_memory_and_end_it(live: Running) -> None:
+    waiting = [0]
+
+    def ended() -> bool:
+        waiting.extend(one.transport.get_write_buffer_size() for one in list(live.server.server_state.connections))
+        return len(live.app.state.sessions) == 0
+
+    with opened(live, timeout=1, receive_bytes=4096) as link:
+        with contextlib.suppress(TimeoutError, ConnectionError):
+            link.sendall(frame(TEXT, b"no command") * 10_000)
+        until(ended)
+        assert WRITE_BYTES < max(waiting) <= WRITE_BYTES + 2 * READ_BYTES
+
+
+@pytest.mark.parametrize("opcode", [PING, PONG])
+def test_a_flood_of_pings_ends_the_connection(live: Running, opcode: int) -> None:
+    with opened(live) as link:
+        with contextlib.suppress(ConnectionError):
+            link.sendall(frame(opcode, b"x") * 1000)
+        assert struct.pack("!H", 1008) in read_all(link)
+    until(lambda: len(live.app.state.sessions) == 0)
+
+
+def test_some_pings_are_answered(live: Running) -> None:
+    with opened(live) as link:
+        link.sendall(frame(PING, b"mine") * 50)
+        told = b""
+        while told.count(b"mine") < 50:
+            told += link.recv(4096)
+
+
+def test_who_leaves_during_the_handshake_is_no_error(live: Running, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(30):
+        with dialled(live) as link:
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            link.sendall(handshake())
+    until(lambda: len(live.app.state.sessions) == 0 and not live.server.server_state.tasks)
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+def test_a_message_in_endless_empty_frames_is_refused(live: Running) -> None:
+    with opened(live) as link:
+        link.sendall(frame(BINARY, b"", last=False) + frame(CONT, b"", last=False) * (2 * MAX_FRAGMENTS))
+        told = read_all(link)
+    assert struct.pack("!H", 1009) in told
+    until(lambda: len(live.app.state.sessions) == 0)
+    assert alive(live)
+
+
+def test_a_message_in_some_frames_is_read(live: Running) -> None:
+    with opened(live) as link:
+        text = b'{"type": "nothing"}'
+        parts = [frame(CONT, text[at : at + 1], last=False) for at in range(1, len(text))]
+        link.sendall(frame(TEXT, text[:1], last=False) + b"".join(parts) + frame(CONT, b""))
+        told = b""
+        while b"must be start" not in told:
+            told += link.recv(4096)
+
+
+def test_a_large_command_is_refused_and_the_connection_stays(live: Running) -> None:
+    with opened(live) as link:
+        for _ in range(2):
+            text = b'{"type": "' + b"x" * 65_000
+            link.sendall(frame(TEXT, text, last=False) + frame(CONT, b"x" * 2000 + b'"}'))
+            told = b""
+            while b"the limit is 65536" not in told:
+                told += link.recv(4096)
+
+
+def test_a_handshake_that_the_library_cannot_read_is_answered(live: Running) -> None:
+    with dialled(live) as link:
+        link.sendall(handshake("X-Long: " + "x" * 9000))
+        assert read_all(link).split()[1] in (b"400", b"431")
+    assert alive(live)
+
+
+def test_a_handshake_with_two_framings_is_refused(live: Running) -> None:
+    with dialled(live) as link:
+        link.sendall(handshake("Content-Length: 4", "Transfer-Encoding: chunked"))
+        assert refusal(read_all(link))[0] == 400
+
+
+@pytest.mark.parametrize("line", ["Origin: http://elsewhere.example", "Sec-Fetch-Site: cross-site"])
+def test_a_refused_handshake_is_no_error_in_the_log(live: Running, caplog: pytest.LogCaptureFixture, line: str) -> None:
+    with dialled(live) as link:
+        link.sendall(handshake(line))
+        assert refusal(read_all(link))[0] == 403
+    assert alive(live)
+    assert not [one for one in caplog.records if one.levelno >= logging.WARNING]

@@ -1,0 +1,141 @@
+"""Slow work of one kind waits for its own kind only."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgeserve.errors import Busy
+from edgeserve.residency.aside import Aside
+
+
+@contextlib.contextmanager
+def held() -> Iterator[threading.Event]:
+    """Work that waits for an event, which comes at the latest when the test ends."""
+    event = threading.Event()
+    try:
+        yield event
+    finally:
+        event.set()
+
+
+def test_work_returns_and_raises() -> None:
+    slow = Aside("work", threads=1)
+    assert asyncio.run(slow.run(int, "12", base=16)) == 18
+    with pytest.raises(ValueError, match="invalid literal"):
+        asyncio.run(slow.run(int, "x"))
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(1, 4), st.integers(1, 6), st.integers(0, 6))
+def test_so_many_run_so_many_wait_and_the_rest_is_refused(threads: int, most: int, surplus: int) -> None:
+    async def run() -> None:
+        slow = Aside("work", threads, most)
+        with held() as event:
+            under_way = [asyncio.ensure_future(slow.run(event.wait, 20)) for _ in range(threads + most)]
+            await asyncio.sleep(0)
+            for _ in range(surplus):
+                with pytest.raises(Busy, match=f"{most} requests wait for work"):
+                    await slow.run(int)
+            assert await asyncio.to_thread(int, "3") == 3, "other work goes on"
+            under_way[-1].cancel()  # who leaves makes room
+            await asyncio.sleep(0)
+            last = asyncio.ensure_future(slow.run(int, "7"))
+            await asyncio.sleep(0)
+            event.set()
+            assert await last == 7
+            assert all(await asyncio.gather(*under_way[:-1]))
+
+    asyncio.run(run())
+
+
+def test_what_is_cancelled_while_it_waits_never_begins() -> None:
+    async def run() -> None:
+        slow, begun = Aside("work", threads=1), []
+        with held() as event:
+            first = asyncio.ensure_future(slow.run(event.wait, 20))
+            second = asyncio.ensure_future(slow.run(begun.append, 1))
+            await asyncio.sleep(0)
+            second.cancel()
+            await asyncio.sleep(0)
+            event.set()
+            assert await first
+        assert await slow.run(int) == 0
+        assert not begun
+
+    asyncio.run(run())
+
+
+def test_work_that_hangs_does_not_hold_the_process() -> None:
+    code = """
+import asyncio, threading
+from edgeserve.residency.aside import Aside
+
+async def run():
+    try:
+        await asyncio.wait_for(Aside("work", threads=1).run(threading.Event().wait), 0.1)
+    except TimeoutError:
+        print("late")
+
+asyncio.run(run())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True)
+    assert done.stdout == "late\n"
+
+
+class Large:
+    """Something that work holds."""
+
+
+def test_an_error_keeps_nothing_of_what_was_worked_on() -> None:
+    def fail(large: Large) -> None:
+        raise ValueError("damaged")
+
+    async def run() -> weakref.ref[Large]:
+        slow, large = Aside("work", threads=1), Large()
+        with pytest.raises(ValueError, match="damaged"):
+            await slow.run(fail, large)
+        await slow.run(int)
+        return weakref.ref(large)
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert asyncio.run(run())() is None
+    finally:
+        gc.enable()
+
+
+def test_a_thread_that_cannot_be_started_costs_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def run() -> None:
+        slow = Aside("work", threads=2)
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", start)
+            for _ in range(3):
+                with pytest.raises(Busy, match="no thread can be started for work"):
+                    await slow.run(int)
+        with held() as event:
+            first = asyncio.ensure_future(slow.run(event.wait, 20))
+            await asyncio.sleep(0)
+            with monkeypatch.context() as patched:
+                patched.setattr(threading.Thread, "start", start)
+                second = asyncio.ensure_future(slow.run(int, "7"))
+                await asyncio.sleep(0)
+            event.set()
+            assert await first
+            assert await second == 7, "the thread that runs does it next"
+
+    asyncio.run(run())

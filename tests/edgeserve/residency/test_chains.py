@@ -1,0 +1,129 @@
+"""Engines heated ahead when a request of a kind begins (``when`` in models.toml), on a server of fake engines."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from support.contract import ask
+from support.gates import Clock, CountingGovernor, Held, Mailbox, run
+from support.server import serving, small_pool, until
+
+from edgeserve.engine import Job, Rung
+from edgeserve.errors import DoesNotFit
+from edgeserve.messages import (
+    ChatRequest,
+    EmbedRequest,
+    ImagePart,
+    Message,
+    Pcm,
+    Request,
+    SpeakRequest,
+    TextPart,
+    TranscribeRequest,
+)
+from edgeserve.residency.gate import Gate
+from edgeserve.residency.work import kind_of
+
+ENGINES: Mapping[Job, dict[str, float]] = {
+    "llm": {"private_mb": 200.0},
+    "tts": {"private_mb": 200.0},
+    "asr": {"private_mb": 200.0},
+}
+CHAINS: Mapping[str, tuple[Job, ...]] = {"speak": ("llm", "asr")}
+
+
+@pytest.mark.parametrize(
+    ("request_", "kind"),
+    [
+        (ChatRequest(prompt="hello"), "chat"),
+        (EmbedRequest(("hello",)), "embed"),
+        (ChatRequest((Message("user", (TextPart("what?"), ImagePart(b""))),)), "vision"),
+        (TranscribeRequest(Pcm(b"")), "transcribe"),
+        (SpeakRequest("hello"), "speak"),
+    ],
+)
+def test_kinds(request_: Request, kind: str) -> None:
+    assert kind_of(request_) == kind
+
+
+def test_an_engine_is_heated_ahead(gates: Callable[..., Gate]) -> None:
+    clock, governor = Clock(), CountingGovernor()
+    gate = gates(governor=governor, clock=clock)
+    clock.now += 500
+    gate.warm_up()
+    until(lambda: gate.rung is Rung.HOT and not gate._warming)
+    assert gate.last_used == clock.now
+    assert (governor.reserved, governor.settled, governor.released) == (1, 1, 1)
+    gate.warm_up()
+    assert run(gate, ask("word"))[1] is None
+    assert gate.engine.steps == ["open", "heat"]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("settings", "logged"),
+    [
+        ({"governor": CountingGovernor(refuse=DoesNotFit("too big"))}, "does not fit as things stand"),
+        ({"options": {"fail_on": "heat"}}, "was not heated ahead: fake-llm failed on heat"),
+    ],
+)
+def test_what_cannot_be_heated_ahead_stays_quietly_cold(
+    gates: Callable[..., Gate], caplog: pytest.LogCaptureFixture, settings: dict[str, Any], logged: str
+) -> None:
+    gate = gates(**settings)
+    with caplog.at_level(logging.DEBUG, "edgeserve.gate"):
+        gate.warm_up()
+        until(lambda: logged in caplog.text and not gate._warming)
+    assert gate.rung is Rung.COLD
+
+
+def test_a_gate_that_has_work_or_closes_is_not_heated_ahead(gates: Callable[..., Gate]) -> None:
+    governor = CountingGovernor()
+    gate = gates(governor=governor)
+    held = Held(gate)
+    box = Mailbox()
+    gate.acquire()
+    gate.submit(box.work(ask("word")))
+    assert held.entered.wait(10)
+    gate.warm_up()
+    held.go.set()
+    box.rest()
+    gate.release()
+    assert gate.step_down(Rung.COLD)
+    gate.drain(0)
+    gate.warm_up()
+    gate.stop()
+    assert governor.reserved == 1
+
+
+def test_what_fits_is_heated_when_the_request_begins() -> None:
+    with serving(small_pool(2000, ENGINES, CHAINS)) as running:
+        gates = running.pool.gates
+        assert running.client.post("/v1/tts/synthesize", json={"text": "hello"}).status_code == 200
+        until(lambda: gates["llm"].rung is gates["asr"].rung is Rung.HOT)
+        assert running.client.post("/v1/chat", json={"prompt": "hello"}).json() == {"text": "hello"}
+        engine: Any = gates["llm"].engine
+        assert engine.steps == ["open", "heat"]
+
+
+def test_what_does_not_fit_is_left_where_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    """In 700 MB there is room for two: the second is heated, the third is not, and nobody goes for it."""
+    with caplog.at_level(logging.DEBUG, "edgeserve.gate"), serving(small_pool(700, ENGINES, CHAINS)) as running:
+        gates = running.pool.gates
+        assert running.client.post("/v1/tts/synthesize", json={"text": "hello"}).status_code == 200
+        until(lambda: "does not fit as things stand" in caplog.text)
+        until(lambda: sorted(gate.rung for gate in gates.values()) in ([0, 2, 2], [1, 2, 2]))
+        assert gates["tts"].rung is Rung.HOT
+        assert running.client.get("/memory/evictions").json() == []
+        assert not any(record.levelno > logging.INFO for record in caplog.records)
+
+
+def test_what_cannot_be_heated_disturbs_nobody() -> None:
+    broken = {**ENGINES, "llm": {"fail_on": "heat"}}
+    with serving(small_pool(2000, broken, CHAINS)) as running:  # type: ignore[arg-type]
+        gates = running.pool.gates
+        assert running.client.post("/v1/tts/synthesize", json={"text": "hello"}).status_code == 200
+        until(lambda: gates["asr"].rung is Rung.HOT)
+        until(lambda: gates["llm"].rung is Rung.COLD and not gates["llm"]._warming)

@@ -1,0 +1,405 @@
+"""The Ensure gate: one load however many wait, counted leases, bounded queue, and no step down under a lease."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from support.contract import ask
+from support.gates import Clock, CountingGovernor, Held, Mailbox, fake_spec, make_gate, run
+
+from edgeserve import logs
+from edgeserve.engine import Rung
+from edgeserve.errors import (
+    Busy,
+    Cancelled,
+    DoesNotFit,
+    EngineFailure,
+    InvalidRequest,
+    MemoryPressure,
+    NotSupported,
+    ShuttingDown,
+)
+from edgeserve.messages import ChatRequest, FinishEvent, SpeakRequest, TokenEvent
+from edgeserve.residency.gate import Done, Gate, Work
+from engines.fake.chat import FakeBatchChat
+
+
+def test_a_request_goes_up_the_ladder_and_runs(gates: Callable[..., Gate]) -> None:
+    governor = CountingGovernor()
+    gate = gates(governor=governor)
+    events, error = run(gate, ask("one two"))
+    assert error is None
+    assert events == [TokenEvent("one"), TokenEvent(" two"), FinishEvent("stop", 2, 2)]
+    assert gate.rung is Rung.HOT
+    assert (governor.reserved, governor.settled, governor.released) == (1, 1, 1)
+
+
+def test_one_load_however_many_wait(gates: Callable[..., Gate]) -> None:
+    gate = gates(queue_limit=20)
+    held = Held(gate)
+    boxes = [Mailbox() for _ in range(10)]
+    for box in boxes:
+        gate.acquire()
+        gate.submit(box.work(ask("word")))
+    held.go.set()
+    for box in boxes:
+        assert box.rest()[1] is None
+        gate.release()
+    assert gate.engine.steps == ["open", "heat"]  # type: ignore[attr-defined]
+
+
+def test_a_full_queue_refuses_and_says_when_to_come_back(gates: Callable[..., Gate]) -> None:
+    gate = gates(queue_limit=1)
+    held = Held(gate)
+    boxes = [Mailbox(), Mailbox()]
+    for box in boxes:
+        gate.acquire()
+        gate.submit(box.work(ask("word")))
+    with pytest.raises(Busy, match="all 1 places") as caught:
+        gate.acquire()
+    assert caught.value.retry_after is not None
+    assert caught.value.retry_after >= 1
+    held.go.set()
+    for box in boxes:
+        box.rest()
+        gate.release()
+    gate.acquire()
+    gate.release()
+
+
+def test_a_lease_holds_the_engine_up_and_the_last_use_is_its_end(gates: Callable[..., Gate]) -> None:
+    clock = Clock()
+    gate = gates(clock=clock)
+    gate.preload()
+    gate.acquire()
+    gate.acquire()
+    assert not gate.step_down(Rung.WARM)
+    gate.release()
+    assert not gate.step_down(Rung.WARM)
+    clock.now += 500
+    gate.release()
+    assert gate.last_used == clock.now
+    assert gate.step_down(Rung.WARM)
+    assert gate.rung is Rung.WARM
+    assert gate.step_down(Rung.COLD)
+    assert gate.rung is Rung.COLD
+
+
+def test_a_step_down_never_waits_for_work(gates: Callable[..., Gate]) -> None:
+    """Even when the client has gone and its lease with it, the worker's engine is left alone."""
+    gate = gates()
+    held = Held(gate)
+    box = Mailbox()
+    gate.acquire()
+    gate.submit(box.work(ask("word")))
+    assert held.entered.wait(10)
+    gate.release()
+    assert not gate.step_down(Rung.COLD)
+    held.go.set()
+    box.rest()
+
+
+def test_cancelled_work_ends_and_frees_the_gate(gates: Callable[..., Gate]) -> None:
+    gate = gates()
+    held = Held(gate)
+    box = Mailbox()
+    gate.acquire()
+    work = box.work(ask("a b c d e f"))
+    gate.submit(work)
+    assert held.entered.wait(10)
+    work.cancel.set()
+    held.go.set()
+    events, error = box.rest()
+    gate.release()
+    assert isinstance(error, Cancelled)
+    assert not any(isinstance(event, FinishEvent) for event in events)
+    assert run(gate, ask("next"))[1] is None
+
+
+def test_work_cancelled_while_waiting_never_starts(gates: Callable[..., Gate]) -> None:
+    gate = gates()
+    events, error = run(gate, ask("word"), before=lambda work: work.cancel.set())
+    assert events == []
+    assert isinstance(error, Cancelled)
+    assert gate.rung is Rung.COLD
+
+
+def test_abort_tells_the_reason(gates: Callable[..., Gate]) -> None:
+    gate = gates()
+    held = Held(gate)
+    box = Mailbox()
+    gate.acquire()
+    gate.submit(box.work(ask("a b c")))
+    assert held.entered.wait(10)
+    gate.abort(ShuttingDown("the server is shutting down"))
+    held.go.set()
+    assert isinstance(box.rest()[1], ShuttingDown)
+    gate.release()
+
+
+def test_draining_refuses_new_leases_and_waits_for_the_old(gates: Callable[..., Gate]) -> None:
+    clock = Clock()
+    gate = gates(clock=clock)
+    gate.acquire()
+    assert not gate.drain(until=clock.now)
+    with pytest.raises(ShuttingDown):
+        gate.acquire()
+    gate.release()
+    assert gate.drain(until=clock.now)
+
+
+@pytest.mark.parametrize("step", ["open", "heat", "run"])
+def test_a_failure_closes_the_engine_and_the_next_request_opens_it(gates: Callable[..., Gate], step: str) -> None:
+    gate = gates(options={"fail_on": step})
+    _, error = run(gate, ask("word"))
+    assert isinstance(error, EngineFailure)
+    assert gate.rung is Rung.COLD
+    gate.engine.spec.options.pop("fail_on")  # type: ignore[attr-defined]
+    assert run(gate, ask("word"))[1] is None
+
+
+def test_an_unforeseen_error_is_logged_and_told_without_its_type(
+    gates: Callable[..., Gate], caplog: pytest.LogCaptureFixture
+) -> None:
+    gate = gates()
+
+    def explode() -> None:
+        raise ZeroDivisionError("boom")
+
+    gate.preload()
+    gate.engine._work = explode  # type: ignore[attr-defined]
+    _, error = run(gate, ask("word"))
+    del gate.engine._work  # type: ignore[attr-defined]
+    assert isinstance(error, EngineFailure)
+    assert error.message == "fake-llm failed on this request: boom"
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_bad_request_leaves_the_engine_hot(gates: Callable[..., Gate]) -> None:
+    gate = gates("tts")
+    _, error = run(gate, SpeakRequest("hello", voice="nobody"))
+    assert isinstance(error, InvalidRequest)
+    assert gate.rung is Rung.HOT
+
+
+def test_work_of_another_job_is_refused(gates: Callable[..., Gate]) -> None:
+    assert isinstance(run(gates("llm"), SpeakRequest("hello"))[1], NotSupported)
+
+
+def test_what_does_not_fit_is_refused_before_the_ladder(gates: Callable[..., Gate]) -> None:
+    gate = gates(governor=CountingGovernor(refuse=DoesNotFit("too big")))
+    assert isinstance(run(gate, ask("word"))[1], DoesNotFit)
+    assert gate.rung is Rung.COLD
+
+
+def test_the_pressure_is_checked_every_16_events(gates: Callable[..., Gate]) -> None:
+    governor = CountingGovernor()
+    run(gates(governor=governor), ask(" ".join(["word"] * 40)))
+    assert governor.checks == 2
+
+
+def test_a_run_that_is_stopped_is_over_before_it_is_told(gates: Callable[..., Gate]) -> None:
+    """What the run holds in the runtime is freed while the engine is still ours, not when the error is forgotten."""
+    governor, ended = CountingGovernor(), threading.Event()
+    gate = gates(governor=governor)
+
+    def endless(request: Any, cancel: Any) -> Iterator[TokenEvent]:
+        try:
+            while True:
+                yield TokenEvent("on")
+        finally:
+            ended.set()
+
+    def critical() -> None:
+        raise MemoryPressure("critical")
+
+    gate.engine.chat, governor.check = endless, critical  # type: ignore[attr-defined, method-assign]
+    told: queue.SimpleQueue[bool] = queue.SimpleQueue()
+    gate.acquire()
+    gate.submit(Work(ask("word"), lambda item: told.put(ended.is_set()) if isinstance(item, Done) else None))
+    assert told.get(timeout=10)
+    gate.release()
+
+
+def test_leases_take_the_places_whatever_their_work_does(gates: Callable[..., Gate]) -> None:
+    """A client that comes, asks and goes again and again fills no more than its places."""
+    gate = gates(queue_limit=2)
+    held = Held(gate)
+    box = Mailbox()
+    gate.acquire()
+    gate.submit(box.work(ask("word")))
+    assert held.entered.wait(10)
+    for _ in range(20):
+        gate.acquire()
+        waiting = Mailbox()
+        work = waiting.work(ask("gone"))
+        gate.submit(work)
+        gate.cancel(work)
+        assert isinstance(waiting.rest()[1], Cancelled), "told at once, while the engine is at work"
+        gate.release()
+    assert len(list(gate._queue)) == 1
+    held.go.set()
+    assert box.rest()[1] is None
+
+
+class Waiting(CountingGovernor):
+    """Makes a reservation wait until its request is cancelled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = threading.Event()
+
+    def reserve(self, resident: Any, cancel: Any = None) -> Any:
+        self.asked.set()
+        assert cancel.wait(10)
+        raise Cancelled("the request was cancelled while it waited for memory")
+
+
+def test_a_request_that_waits_for_memory_ends_with_its_client_and_loads_nothing(gates: Callable[..., Gate]) -> None:
+    governor = Waiting()
+    gate = gates(governor=governor)
+    box = Mailbox()
+    gate.acquire()
+    work = box.work(ask("word"))
+    gate.submit(work)
+    assert governor.asked.wait(10)
+    gate.cancel(work)
+    assert isinstance(box.rest()[1], Cancelled)
+    gate.release()
+    assert gate.rung is Rung.COLD
+    assert gate.drain(gate._clock())
+
+
+def test_a_request_cancelled_on_the_way_up_does_not_run_and_gives_its_memory_back(gates: Callable[..., Gate]) -> None:
+    governor = CountingGovernor()
+    gate = gates(governor=governor)
+    held = Held(gate)
+    box = Mailbox()
+    gate.acquire()
+    work = box.work(ask("word"))
+    gate.submit(work)
+    assert held.entered.wait(10), "opening"
+    gate.cancel(work)
+    held.go.set()
+    assert isinstance(box.rest()[1], Cancelled)
+    gate.release()
+    assert (governor.reserved, governor.released) == (1, 1)
+
+
+def test_map_ends_warm_and_reserves_nothing(gates: Callable[..., Gate]) -> None:
+    governor = CountingGovernor()
+    gate = gates(governor=governor)
+    gate.map()
+    assert gate.rung is Rung.WARM
+    assert governor.reserved == 0
+
+
+def test_the_worker_logs_under_the_id_of_the_request(gates: Callable[..., Gate]) -> None:
+    seen: list[str] = []
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            seen.append(logs.request_id.get())
+
+    logger = logging.getLogger("edgeserve.gate")
+    handler, level = Handler(), logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    token = logs.request_id.set("req-7")
+    try:
+        run(gates(), ask("word"))
+    finally:
+        logs.request_id.reset(token)
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+    assert seen == ["req-7"]
+
+
+class GateMachine(RuleBasedStateMachine):
+    """Leases, work and steps in any order: the rung, the counts and the engine never disagree."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = Clock()
+        self.governor = CountingGovernor()
+        self.gate = make_gate(governor=self.governor, clock=self.clock)
+        self.leases = 0
+
+    def teardown(self) -> None:
+        self.gate.stop()
+        assert self.gate.rung is Rung.COLD
+
+    @precondition(lambda self: self.leases < 9)
+    @rule()
+    def acquire(self) -> None:
+        self.gate.acquire()
+        self.leases += 1
+
+    @precondition(lambda self: self.leases)
+    @rule()
+    def release(self) -> None:
+        self.clock.now += 1
+        self.gate.release()
+        self.leases -= 1
+        assert self.gate.last_used == self.clock.now
+
+    @precondition(lambda self: self.leases)
+    @rule(cancelled=st.booleans())
+    def work(self, cancelled: bool) -> None:
+        box = Mailbox()
+        work = box.work(ChatRequest(prompt="one two three"))
+        if cancelled:
+            work.cancel.set()
+        self.gate.submit(work)
+        _, error = box.rest()
+        assert isinstance(error, Cancelled) is cancelled
+
+    @rule(to=st.sampled_from([Rung.WARM, Rung.COLD]))
+    def step_down(self, to: Rung) -> None:
+        # The worker may still be on its way out of the engine; a refusal is then right, too.
+        before = self.gate.rung
+        moved = self.gate.step_down(to)
+        if self.leases:
+            assert not moved
+            assert self.gate.rung is before
+        elif moved:
+            assert self.gate.rung <= to
+
+    @invariant()
+    def steps_alternate(self) -> None:
+        steps: list[str] = self.gate.engine.steps  # type: ignore[attr-defined]
+        rung = Rung.COLD
+        for step in steps:
+            expected = {"open": (0, 1), "heat": (1, 2), "park": (2, 1), "close": (rung, 0)}[step]
+            assert rung == expected[0], f"{step} from {rung.name}: {steps}"
+            rung = Rung(expected[1])
+        assert rung is self.gate.rung
+
+    @invariant()
+    def books_balance(self) -> None:
+        assert self.gate.leases == self.leases
+        assert self.governor.released <= self.governor.reserved
+
+
+TestGateMachine = GateMachine.TestCase
+TestGateMachine.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
+
+
+def test_who_maps_an_engine_waits_for_nobody_that_uses_it() -> None:
+    """An answer that waits for its reader keeps the engine's lock, and must not keep others from being prepared."""
+    gate = Gate(FakeBatchChat(fake_spec()), CountingGovernor())  # type: ignore[arg-type]
+    with gate._engine_lock:
+        mapping = threading.Thread(target=gate.map, daemon=True)
+        mapping.start()
+        gate.engine.open()
+        mapping.join(10)
+        assert not mapping.is_alive()
+    assert gate.rung is Rung.WARM

@@ -1,0 +1,365 @@
+"""Several answers at a time through one gate: all complete, in order, and none waits for another's memory."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.contract import ask
+from support.gates import CountingGovernor, Held, Mailbox, fake_spec, run
+
+from edgeserve.engine import Cancel, Rung
+from edgeserve.errors import (
+    Busy,
+    Cancelled,
+    DoesNotFit,
+    EngineFailure,
+    InvalidRequest,
+    MemoryPressure,
+    NotSupported,
+    ShuttingDown,
+)
+from edgeserve.messages import AudioEvent, EmbedRequest, FinishEvent, SpeakRequest, TokenEvent
+from edgeserve.residency.gate import Gate
+from edgeserve.residency.loop import Loop
+from edgeserve.residency.work import Work
+from engines.fake.chat import FakeBatchChat, FakeChat
+from engines.fake.engine import FakeTextToSpeech
+
+Make = Callable[..., Gate]
+
+
+@pytest.fixture
+def gates() -> Iterator[Make]:
+    made: list[Gate] = []
+
+    def make(governor: Any = None, *, queue_limit: int = 8, rest_after: float = 0.3, **options: Any) -> Gate:
+        engine = FakeBatchChat(fake_spec("llm", **options))
+        gate = Gate(engine, governor or CountingGovernor(), queue_limit=queue_limit, rest_after=rest_after)
+        made.append(gate)
+        return gate
+
+    yield make
+    for gate in made:
+        gate.stop()
+
+
+def submit(gate: Gate, text: str) -> tuple[Mailbox, Work]:
+    box = Mailbox()
+    gate.acquire()
+    work = box.work(ask(text))
+    gate.submit(work)
+    return box, work
+
+
+def texts(events: list[Any]) -> str:
+    return "".join(event.text for event in events if isinstance(event, TokenEvent))
+
+
+def test_one_answer(gates: Make) -> None:
+    governor = CountingGovernor()
+    gate = gates(governor)
+    events, error = run(gate, ask("one two"))
+    assert error is None
+    assert events == [TokenEvent("one"), TokenEvent(" two"), FinishEvent("stop", 2, 2)]
+    assert gate.rung is Rung.HOT
+    assert (governor.reserved, governor.released) == (1, 1)
+
+
+def test_answers_are_made_together_as_many_as_there_are_slots(gates: Make) -> None:
+    governor = CountingGovernor()
+    gate = gates(governor, slots=3)
+    held = Held(gate)
+    asked = [submit(gate, f"this is request {number}") for number in range(7)]
+    held.go.set()
+    for number, (box, _) in enumerate(asked):
+        events, error = box.rest()
+        assert error is None
+        assert texts(events) == f"this is request {number}"
+        gate.release()
+    assert gate.engine.peak == 3  # type: ignore[attr-defined]
+    assert gate.engine.steps == ["open", "heat"]  # type: ignore[attr-defined]
+    assert governor.reserved == governor.released == 7
+
+
+FATES = ("well", "raises", "raises late", "engine failure", "refuses", "refuses to close", "cancelled", "slow")
+ERRORS = {
+    "raises": ZeroDivisionError,
+    "raises late": RecursionError,
+    "engine failure": EngineFailure,
+    "refuses": InvalidRequest,
+}
+
+
+def fated(request: Any, answer: Iterator[Any]) -> Iterator[Any]:
+    """The answer, with the end that the prompt's first words name."""
+    fate = request.messages[-1].text.rpartition(":")[0]
+    try:
+        if fate in ("raises", "engine failure", "refuses"):
+            raise ERRORS[fate]("of this answer")
+        yield from answer
+        if fate == "raises late":
+            raise ERRORS[fate]("of this answer")
+    finally:
+        if fate == "refuses to close":
+            raise OverflowError("while it was closed")
+
+
+class Batched(FakeBatchChat):
+    def run(self, request: Any, cancel: Any, prepared: object | None = None) -> Any:
+        return fated(request, super().run(request, cancel, prepared))
+
+
+class Alone(FakeChat):
+    def chat(self, request: Any, cancel: Any) -> Any:
+        return fated(request, super().chat(request, cancel))
+
+
+@settings(max_examples=60, deadline=None)
+@given(fates=st.lists(st.sampled_from(FATES), min_size=1, max_size=10), slots=st.integers(1, 4), batches=st.booleans())
+def test_how_one_answer_ends_is_nothing_to_the_others(fates: list[str], slots: int, batches: bool) -> None:
+    if batches:  # paused answers keep their slots for a while: leave the others one
+        fates = [
+            fate for number, fate in enumerate(fates) if fate != "slow" or fates[:number].count("slow") < slots - 1
+        ]
+    governor = CountingGovernor()
+    engine = Batched(fake_spec("llm", slots=slots)) if batches else Alone(fake_spec("llm"))
+    gate = Gate(engine, governor, queue_limit=20)
+    open_readers = threading.Event()
+    asked: list[tuple[str, Mailbox, Work]] = []
+    try:
+        for number, fate in enumerate(fates):
+            box = Mailbox()
+            work = box.work(ask(f"{fate}: this is answer number {number}"))
+            if fate == "slow":
+                work.room = open_readers.is_set
+            gate.acquire()
+            gate.submit(work)
+            if fate == "cancelled":
+                gate.cancel(work)
+            asked.append((fate, box, work))
+        for fate, box, _ in asked:
+            if fate != "slow":
+                check_end(fate, box)
+        open_readers.set()
+        gate.wake()
+        for fate, box, _ in asked:
+            if fate == "slow":
+                check_end(fate, box)
+        assert run(gate, ask("after all"))[1] is None
+        assert gate.healthy
+    finally:
+        gate.stop()
+    assert governor.reserved == governor.released
+    assert not list(gate._queue)
+
+
+def check_end(fate: str, box: Mailbox) -> None:
+    events, error = box.rest()
+    if fate in ("well", "slow"):
+        assert error is None
+        assert texts(events).startswith(f"{fate}: this is answer")
+    elif fate == "cancelled":
+        assert isinstance(error, Cancelled | None)
+    elif fate != "refuses to close":
+        assert isinstance(error, InvalidRequest if fate == "refuses" else EngineFailure)
+        assert "of this answer" in error.message
+
+
+def test_places_are_counted_beyond_the_slots(gates: Make) -> None:
+    gate = gates(slots=2, queue_limit=1)
+    held = Held(gate)
+    asked = [submit(gate, "word") for _ in range(3)]
+    with pytest.raises(Busy, match="2 requests run and all 1 places"):
+        gate.acquire()
+    held.go.set()
+    for box, _ in asked:
+        assert box.rest()[1] is None
+        gate.release()
+
+
+def test_a_cancelled_answer_leaves_the_others_alone(gates: Make) -> None:
+    gate = gates()
+    held = Held(gate)
+    (first, work), (second, _) = submit(gate, "a b c d"), submit(gate, "e f g h")
+    assert held.entered.wait(10)
+    work.cancel.set()
+    held.go.set()
+    assert isinstance(first.rest()[1], Cancelled)
+    events, error = second.rest()
+    assert (texts(events), error) == ("e f g h", None)
+
+
+def test_a_request_of_another_kind_is_refused(gates: Make) -> None:
+    gate = gates()
+    _, error = run(gate, SpeakRequest("hello"))
+    assert isinstance(error, NotSupported)
+    assert gate.rung is Rung.COLD
+
+
+def test_vectors_are_made_beside_answers(gates: Make) -> None:
+    gate = gates(slots=2)
+    held = Held(gate)
+    answer, _ = submit(gate, "a b c")
+    vectors = Mailbox()
+    gate.acquire()
+    gate.submit(vectors.work(EmbedRequest(("one two", "three"))))
+    held.go.set()
+    assert texts(answer.rest()[0]) == "a b c"
+    events, error = vectors.rest()
+    assert error is None
+    assert [event.tokens for event in events] == [2, 1]
+    assert gate.engine.peak == 2  # type: ignore[attr-defined]
+
+
+def test_what_does_not_fit_is_told_and_nothing_stays_reserved(gates: Make) -> None:
+    governor = CountingGovernor(refuse=DoesNotFit("too large"))
+    gate = gates(governor)
+    assert isinstance(run(gate, ask("word"))[1], DoesNotFit)
+    governor.refuse = None
+    assert run(gate, ask("word"))[1] is None
+
+
+class Tight(CountingGovernor):
+    """Nobody beyond the first is let in at once."""
+
+    def reserve_at_once(self, resident: Any) -> object | None:
+        return None
+
+
+def test_who_finds_no_memory_waits_until_the_others_are_done(gates: Make) -> None:
+    gate = gates(Tight())
+    held = Held(gate)
+    asked = [submit(gate, "a b") for _ in range(3)]
+    held.go.set()
+    for box, _ in asked:
+        assert box.rest()[1] is None
+    assert gate.engine.peak == 1  # type: ignore[attr-defined]
+
+
+def test_a_failing_step_ends_all_and_the_next_request_opens_the_engine_anew(gates: Make) -> None:
+    gate = gates()
+    held = Held(gate)
+    asked = [submit(gate, "a b") for _ in range(3)]
+    assert held.entered.wait(10)
+
+    def fail() -> None:
+        raise EngineFailure("the runtime gave up")
+
+    gate.engine.step = fail  # type: ignore[attr-defined]
+    held.go.set()
+    for box, _ in asked:
+        error = box.rest()[1]
+        assert isinstance(error, EngineFailure)
+        assert "gave up" in error.message
+        gate.release()
+    assert gate.rung is Rung.COLD
+    del gate.engine.step  # type: ignore[attr-defined]
+    assert run(gate, ask("word"))[1] is None
+
+
+def test_an_answer_that_memory_pressure_stops_leaves_the_others_alone(gates: Make) -> None:
+    class Once(CountingGovernor):
+        def check(self) -> None:
+            super().check()
+            if self.checks == 1:
+                raise MemoryPressure("memory ran critical")
+
+    gate = gates(Once(), slots=2)
+    held = Held(gate)
+    long, short = submit(gate, " ".join(["word"] * 40))[0], submit(gate, "only three words")[0]
+    held.go.set()
+    assert isinstance(long.rest()[1], MemoryPressure)
+    events, error = short.rest()
+    assert (texts(events), error) == ("only three words", None)
+
+
+def test_the_engine_is_not_moved_while_it_answers_and_can_be_after(gates: Make) -> None:
+    gate = gates()
+    held = Held(gate)
+    box, _ = submit(gate, "word")
+    assert held.entered.wait(10)
+    gate.release()  # the client has gone
+    assert gate.step_down(Rung.COLD) is None
+    held.go.set()
+    box.rest()
+    done = threading.Event()
+    gate._worker.put(done.set)
+    assert done.wait(10)
+    assert gate.step_down(Rung.COLD) is not None
+
+
+def test_stop_ends_what_runs_and_what_waits(gates: Make) -> None:
+    gate = gates(slots=1)
+    held = Held(gate)
+    asked = [submit(gate, "a b c") for _ in range(3)]
+    assert held.entered.wait(10)
+    abort = gate.abort
+    gate.abort = lambda reason: (abort(reason), held.go.set())  # type: ignore[method-assign]
+    gate.stop()
+    for box, _ in asked:
+        assert isinstance(box.rest()[1], ShuttingDown)
+    assert gate.rung is Rung.COLD
+
+
+def test_the_engine_rests_once_nothing_is_asked_and_no_longer_than_that(gates: Make) -> None:
+    gate, resting, go = gates(rest_after=0.0), threading.Semaphore(0), threading.Semaphore(0)
+    steps: list[int] = []
+
+    def rest() -> Iterator[None]:
+        for step in range(3):
+            steps.append(step)
+            resting.release()
+            assert go.acquire(timeout=10)
+            yield
+
+    gate.engine.rest = rest  # type: ignore[attr-defined]
+    assert run(gate, ask("one"))[1] is None
+    assert resting.acquire(timeout=10)
+    box, _ = submit(gate, "two")
+    go.release()
+    assert texts(box.rest()[0]) == "two"
+    assert resting.acquire(timeout=10)
+    assert steps == [0, 0]
+    go.release(3)
+
+
+def test_a_failure_at_rest_closes_the_engine_and_the_next_request_opens_it(gates: Make) -> None:
+    gate, closed = gates(rest_after=0.0), threading.Event()
+
+    def rest() -> Iterator[None]:
+        if not closed.is_set():
+            raise EngineFailure("broken")
+        yield from ()
+
+    close = gate.engine.close
+    gate.engine.rest = rest  # type: ignore[attr-defined]
+    gate.engine.close = lambda: (close(), closed.set())  # type: ignore[method-assign]
+    assert run(gate, ask("one"))[1] is None
+    assert closed.wait(10)
+    assert run(gate, ask("two"))[1] is None
+    assert gate.rung is Rung.HOT
+
+
+class Mumbler(FakeTextToSpeech):
+    """Works without an event for each full stop."""
+
+    def speak(self, request: SpeakRequest, cancel: Cancel) -> Iterator[AudioEvent | None]:
+        for char in request.text:
+            yield None if char == "." else AudioEvent(char.encode(), 24_000)
+
+
+def test_work_without_an_event_gives_others_their_turn() -> None:
+    """Of an engine that makes one answer at a time, too: a text that says nothing kept it for minutes."""
+    loop, boxes = Loop(Mumbler(fake_spec("tts")), lambda: None), (Mailbox(), Mailbox())
+    for text, box in zip(("." * 1_000, "ab"), boxes, strict=True):
+        loop.begin(box.work(SpeakRequest(text)), 0.0, contextlib.ExitStack())
+    ended = [one for _ in range(3) for one in loop.turn()]
+    assert [(one.run.work.request, one.error) for one in ended] == [(SpeakRequest("ab"), None)]
+    assert boxes[0].items.empty()  # nothing but events is told
+    assert boxes[1].items.qsize() == 2

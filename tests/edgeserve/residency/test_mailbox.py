@@ -1,0 +1,148 @@
+"""Events for one reader: in order, bounded in bytes, and counted over all readers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgeserve.errors import Busy
+from edgeserve.messages import (
+    AudioEvent,
+    Candidate,
+    EmbeddingEvent,
+    FinishEvent,
+    ReasoningEvent,
+    SegmentEvent,
+    TokenEvent,
+    TokenLogprob,
+    ToolCall,
+    ToolCallEvent,
+    Word,
+)
+from edgeserve.residency.mailbox import EVENT_BYTES, LARGEST, SHARE, SMALLEST, Deliveries, Kept, Mailbox, weigh
+from edgeserve.residency.work import Done
+from edgeserve.units import MB
+
+
+def within(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(test())
+
+
+def sound(size: int) -> AudioEvent:
+    return AudioEvent(bytes(size), 24_000)
+
+
+@pytest.mark.parametrize(
+    ("event", "more"),
+    [
+        (sound(1000), 1000),
+        (EmbeddingEvent(bytes(1536), 3), 1536),
+        (TokenEvent("word"), 4),
+        (TokenEvent("word", (TokenLogprob(Candidate(b"a", 0), (Candidate(b"a", 0), Candidate(b"b", 0))),)), 400),
+        (ReasoningEvent("thoughts"), 8),
+        (ToolCallEvent(ToolCall("look", '{"up": "everything"}')), 24),
+        (SegmentEvent(0, 1, " said", tokens=(1, 2), words=(Word(0, 1, "said"),)), 150),
+        (FinishEvent("stop", 1, 1), 0),
+        (Done(), 0),
+    ],
+)
+def test_what_an_event_holds_is_counted(event: Any, more: int) -> None:
+    assert weigh(event) >= EVENT_BYTES + more
+
+
+@given(st.lists(st.one_of(st.integers(0, LARGEST), st.none()), max_size=40))
+def test_all_comes_in_order_and_the_count_is_what_is_there(steps: list[int | None]) -> None:
+    """A number puts so much sound in, None reads."""
+
+    async def test() -> None:
+        deliveries, woken = Deliveries(), list[int]()
+        box = Mailbox(deliveries, lambda: woken.append(1))
+        inside: list[tuple[int, AudioEvent]] = []
+        full = False
+        for number, size in enumerate(steps):
+            if size is None:
+                if inside:
+                    before = len(woken)
+                    assert await box.get() == inside.pop(0)
+                    if not inside and full:
+                        assert len(woken) == before + 1, "empty and nobody was told"
+                    full = full and len(woken) == before
+            else:
+                inside.append((number, sound(size)))
+                box.put(*inside[-1])
+                full = not box.room()
+            assert deliveries.held == sum(weigh(item) for _, item in inside)
+        box.close()
+        assert deliveries.held == 0
+        assert box.room()
+
+    within(test)
+
+
+def test_a_mailbox_is_full_at_its_share_and_wakes_at_half() -> None:
+    async def test() -> None:
+        woken: list[int] = []
+        box = Mailbox(Deliveries(), lambda: woken.append(1))
+        count = 0
+        while box.room():
+            box.put(0, sound(MB // 8))
+            count += 1
+        assert count == 8
+        while not woken:
+            assert not box.room(), "whoever looks meanwhile takes nobody's call"
+            await box.get()
+            count -= 1
+        assert count <= 4
+        assert box.room()
+
+    within(test)
+
+
+def test_many_slow_readers_get_less_each_and_all_together_are_bounded() -> None:
+    async def test() -> None:
+        deliveries = Deliveries(16 * MB)
+        boxes = [Mailbox(deliveries) for _ in range(100)]
+        for _ in range(100):
+            for box in boxes:
+                if box.room():
+                    box.put(0, sound(SMALLEST // 2))
+        assert deliveries.share() < LARGEST
+        assert deliveries.held <= 16 * MB + len(boxes) * (SMALLEST + SMALLEST // 2 + EVENT_BYTES)
+        for box in boxes:
+            box.close()
+        assert deliveries.held == 0
+        assert deliveries.share() == min(LARGEST, 16 * MB // SHARE)
+
+    within(test)
+
+
+def test_what_comes_after_the_end_is_dropped() -> None:
+    async def test() -> None:
+        deliveries = Deliveries()
+        box = Mailbox(deliveries)
+        box.close()
+        box.put(0, sound(1000))
+        box.close()
+        assert deliveries.held == 0
+
+    within(test)
+
+
+def test_a_whole_answer_is_counted_until_it_is_sent_and_refused_beyond_the_limit() -> None:
+    deliveries = Deliveries(2 * MB)
+    first, second = Kept(deliveries), Kept(deliveries)
+    first.add(MB)
+    first.add(MB // 2)
+    with pytest.raises(Busy, match="1 MB of answers wait for their readers and the limit is 2 MB"):
+        second.add(MB)
+    second.release()
+    first.release()
+    first.release()
+    assert deliveries.held == 0
+    second.add(MB)
+    assert deliveries.held == MB

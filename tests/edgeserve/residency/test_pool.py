@@ -1,0 +1,263 @@
+"""The async side of a lease: events in order, errors at the right moment, nothing left running."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+from support.contract import ask
+from support.gates import Clock, CountingGovernor, make_gate
+
+from edgeserve.engine import Job, Rung
+from edgeserve.errors import Busy, ContextOverflow, NotConfigured, ShuttingDown, SlowReader
+from edgeserve.messages import FinishEvent, SpeakRequest, TokenEvent
+from edgeserve.residency.gate import PATIENCE
+from edgeserve.residency.mailbox import LARGEST
+from edgeserve.residency.pool import Pool
+
+
+def make_pool(*jobs: Job, **settings: Any) -> Pool:
+    governor = CountingGovernor()
+    return Pool([make_gate(job, governor, **settings) for job in jobs], governor)  # type: ignore[arg-type]
+
+
+def with_pool(test: Callable[[Pool], Awaitable[None]], *jobs: Job, **settings: Any) -> None:
+    async def run() -> None:
+        pool = make_pool(*jobs, **settings)
+        try:
+            await test(pool)
+        finally:
+            await pool.stop()
+
+    asyncio.run(run())
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait for what other threads do."""
+    async with asyncio.timeout(10):
+        while not true():
+            await asyncio.to_thread(time.sleep, 0.001)
+
+
+async def collect(events: AsyncIterator[Any]) -> list[Any]:
+    return [event async for event in events]
+
+
+def test_a_lease_ends_with_its_work_and_runs_once() -> None:
+    async def test(pool: Pool) -> None:
+        gate = pool.gates["llm"]
+        async with await pool.lease("llm") as lease:
+            assert gate.leases == 1
+            assert await collect(lease.run(ask("one"))) == [TokenEvent("one"), FinishEvent("stop", 1, 1)]
+            assert gate.leases == 0
+            with pytest.raises(RuntimeError, match="once"):
+                await collect(lease.run(ask("two")))
+
+    with_pool(test, "llm")
+
+
+def test_an_answer_that_is_not_read_holds_its_engine_no_longer_than_it_is_made() -> None:
+    async def test(pool: Pool) -> None:
+        gate = pool.gates["llm"]
+        lease = await pool.lease("llm")
+        events = lease.run(ask("one two three"))
+        assert await anext(events) == TokenEvent("one")
+        await until(lambda: gate.leases == 0)
+        assert await pool.evict("llm"), "nobody holds it"
+        assert [event.text for event in (await collect(events))[:-1]] == [" two", " three"]
+        assert pool.deliveries.held == 0
+
+    with_pool(test, "llm")
+
+
+def test_speech_for_a_reader_that_waits_is_bounded_and_others_have_their_turn() -> None:
+    async def test(pool: Pool) -> None:
+        gate = pool.gates["tts"]
+        slow = await pool.lease("tts")
+        events = slow.run(SpeakRequest("one. " * 400))
+        first = await anext(events)
+        await until(lambda: gate._loop.stuck)
+        assert pool.deliveries.held <= LARGEST + len(first.pcm) + 1000
+        assert not await pool.evict("tts"), "an answer under way keeps its engine"
+        async with await pool.lease("tts") as other:
+            assert len(await collect(other.run(SpeakRequest("hello.")))) == 1
+        told = [first, *await collect(events)]
+        assert len(told) == 400
+        assert {event.pcm for event in told} == {first.pcm}
+        await until(lambda: gate.leases == 0)
+        assert pool.deliveries.held == 0
+
+    with_pool(test, "tts")
+
+
+def test_a_paused_answer_gives_its_place_to_others_after_a_while() -> None:
+    async def test(pool: Pool) -> None:
+        gate = pool.gates["tts"]
+        slow = await pool.lease("tts")
+        events = slow.run(SpeakRequest("one. " * 400))
+        await anext(events)
+        await until(lambda: gate._loop.stuck)
+        with pytest.raises(Busy):
+            await pool.lease("tts")
+        clock.now += PATIENCE
+        async with await pool.lease("tts") as other:
+            assert len(await collect(other.run(SpeakRequest("hello.")))) == 1
+        with pytest.raises(SlowReader, match="waited 10 s for its reader"):
+            await collect(events)
+
+    clock = Clock()
+    with_pool(test, "tts", queue_limit=0, clock=clock)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_several_requests_on_one_lease(apart: bool) -> None:
+    async def test(pool: Pool) -> None:
+        async with await pool.lease("llm") as lease:
+            told = await collect(lease.run_all([ask("a b"), ask("c"), ask("d e")], apart=apart))
+        for number, text in enumerate(("a b", "c", "d e")):
+            own = [event for index, event in told if index == number]
+            assert "".join(event.text for event in own[:-1]) == text
+            assert isinstance(own[-1], FinishEvent)
+        if apart:
+            assert [index for index, _ in told] == sorted(index for index, _ in told)
+
+    with_pool(test, "llm")
+
+
+def test_the_first_of_several_requests_goes_ahead() -> None:
+    async def test(pool: Pool) -> None:
+        gate = pool.gates["llm"]
+        submitted = []
+        submit = gate.submit
+        gate.submit = lambda work: (submitted.append(work), submit(work))  # type: ignore[assignment,func-returns-value]
+        async with await pool.lease("llm") as lease:
+            events = lease.run_all([ask("a b"), ask("c d"), ask("e f")])
+            assert await anext(events) == (0, TokenEvent("a"))
+            await until(lambda: len(submitted) == 3)
+            await events.aclose()
+        await until(lambda: not list(gate._queue))
+
+    with_pool(test, "llm")
+
+
+def test_one_of_several_requests_that_fails_ends_all() -> None:
+    async def test(pool: Pool) -> None:
+        async with await pool.lease("llm") as lease:
+            with pytest.raises(ContextOverflow):
+                await collect(lease.run_all([ask("a"), ask("far too many"), ask("b")]))
+
+    with_pool(test, "llm", options={"context": 2})
+
+
+def test_an_engine_that_is_not_listed_names_the_lines_that_add_it() -> None:
+    async def test(pool: Pool) -> None:
+        with pytest.raises(NotConfigured, match=r'\[tts\]\nmodel = "hibari"'):
+            await pool.lease("tts")
+
+    with_pool(test, "llm")
+
+
+def test_an_error_in_the_prefill_comes_with_the_first_event() -> None:
+    async def test(pool: Pool) -> None:
+        async with await pool.lease("llm") as lease:
+            with pytest.raises(ContextOverflow):
+                await anext(lease.run(ask("far too many words")))
+
+    with_pool(test, "llm", options={"context": 2})
+
+
+def test_releasing_early_cancels_the_run_and_frees_the_engine() -> None:
+    async def test(pool: Pool) -> None:
+        lease = await pool.lease("llm")
+        events = lease.run(ask(" ".join(["word"] * 10_000)))
+        assert await anext(events) == TokenEvent("word")
+        await lease.release()
+        await lease.release()
+        await events.aclose()  # type: ignore[attr-defined]
+        gate = pool.gates["llm"]
+        await until(lambda: gate.leases == 0)
+        async with await pool.lease("llm") as other:
+            assert await collect(other.run(ask("next"))) == [TokenEvent("next"), FinishEvent("stop", 1, 1)]
+
+    with_pool(test, "llm", options={"delay": 0.001, "context": 100_000})
+
+
+def test_one_engine_does_not_wait_for_another() -> None:
+    async def test(pool: Pool) -> None:
+        llm, tts = await pool.lease("llm"), await pool.lease("tts")
+        chat = llm.run(ask(" ".join(["word"] * 500)))
+        await anext(chat)
+        assert await collect(tts.run(SpeakRequest("hello.")))
+        await llm.release()
+        await tts.release()
+        await chat.aclose()  # type: ignore[attr-defined]
+
+    with_pool(test, "llm", "tts", options={"delay": 0.01})
+
+
+def test_start_maps_what_is_mapped_and_preloads_what_is_asked() -> None:
+    async def test(pool: Pool) -> None:
+        await pool.start(preload=["tts"])
+        assert {job: pool.rung(job) for job in pool.configured} == {
+            "llm": Rung.WARM,
+            "vision": Rung.WARM,
+            "asr": Rung.COLD,
+            "tts": Rung.HOT,
+        }
+
+    with_pool(test, "llm", "vision", "asr", "tts")
+
+
+def test_evict_and_preload_by_hand() -> None:
+    async def test(pool: Pool) -> None:
+        assert await pool.preload(["asr"]) == {"asr": True}
+        lease = await pool.lease("asr")
+        assert not await pool.evict("asr")
+        await lease.release()
+        assert await pool.evict("asr")
+        assert pool.rung("asr") is Rung.COLD
+
+    with_pool(test, "asr")
+
+
+def test_draining_tells_those_who_need_longer() -> None:
+    async def test(pool: Pool) -> None:
+        async with await pool.lease("llm") as lease:
+            events = lease.run(ask(" ".join(["word"] * 1000)))
+            await anext(events)
+            drain = asyncio.create_task(pool.drain(0.0))
+            with pytest.raises(ShuttingDown, match="drain time of 0 s"):
+                await collect(events)
+            await drain
+        with pytest.raises(ShuttingDown):
+            await pool.lease("llm")
+
+    with_pool(test, "llm", options={"delay": 0.01})
+
+
+def test_voices_come_from_the_speech_engine() -> None:
+    async def test(pool: Pool) -> None:
+        assert pool.voices() == ("tone", "hum")
+
+    with_pool(test, "tts")
+
+
+def test_a_request_without_a_thread_ends_alone_and_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def test(pool: Pool) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            async with await pool.lease("llm") as lease:
+                with pytest.raises(Busy, match="no thread"):
+                    await collect(lease.run(ask("one")))
+        assert (pool.gates["llm"].leases, pool.deliveries.held, pool.failing()) == (0, 0, [])
+        async with await pool.lease("llm") as lease:
+            assert len(await collect(lease.run(ask("one")))) == 2
+
+    with_pool(test, "llm")

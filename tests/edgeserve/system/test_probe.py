@@ -1,0 +1,236 @@
+"""The probe on recorded roots, on a simulated machine, on this one; and its thread."""
+
+from __future__ import annotations
+
+import logging
+import mmap
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.gates import Clock
+from support.memory import readings
+
+from edgeserve.system.probe import Probe, simulate
+from edgeserve.system.readings import Accelerator, GroupLimit, ProcessMemory, Stall, SystemPressure
+from edgeserve.units import MB
+
+ROLLUP = "0-1 ---p 0 00:00 0 [rollup]\nPss: 300 kB\nPss_Anon: 200 kB\nPss_File: 100 kB\n"
+STATUS = "Name:\tx\nVmRSS:\t 330 kB\nRssAnon:\t 210 kB\nRssFile:\t 120 kB\n"
+
+
+@pytest.fixture
+def linux(tmp_path: Path) -> Path:
+    files = {
+        "proc/meminfo": f"MemTotal: {8 << 20} kB\nMemAvailable: {6 << 20} kB\n",
+        "proc/self/smaps_rollup": ROLLUP,
+        "proc/self/status": STATUS,
+        "proc/self/cgroup": "0::/box\n",
+        "proc/pressure/memory": "some avg10=1.00 avg60=0\nfull avg10=0.50 avg60=0\n",
+        "cg/box/memory.max": f"{1 << 30}\n",
+        "cg/box/memory.current": f"{1 << 29}\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def probe(root: Path, **settings: Any) -> Probe:
+    settings.setdefault("platform", "linux")
+    return Probe(proc=root / "proc", cgroups=root / "cg", **settings)
+
+
+def test_a_linux_box_inside_a_group(linux: Path) -> None:
+    read = probe(linux).read()
+    assert (read.machine_total, read.machine_available) == (8 << 30, 6 << 30)
+    assert (read.total, read.available) == (1 << 30, 1 << 29)
+    assert read.process == ProcessMemory(anon=200 << 10, file=100 << 10, total=300 << 10)
+    assert read.stall == Stall(some=1.0, full=0.5)
+    assert read.accelerator == Accelerator()
+
+
+def test_a_glance_walks_no_pages(linux: Path) -> None:
+    (linux / "proc/self/smaps_rollup").unlink()
+    assert probe(linux).glance().process == ProcessMemory(anon=210 << 10, file=120 << 10, total=330 << 10)
+    assert probe(linux).read().process.anon == 210 << 10, "nor does a kernel without the rollup"
+
+
+def test_the_stalls_of_our_own_group_come_first(linux: Path) -> None:
+    (linux / "cg/box/memory.pressure").write_text("some avg10=9.00 avg60=0\nfull avg10=8.00 avg60=0\n")
+    assert probe(linux).read().stall == Stall(some=9.0, full=8.0)
+
+
+def test_a_kernel_without_stalls(linux: Path) -> None:
+    (linux / "proc/pressure/memory").unlink()
+    assert probe(linux).read().stall is None
+
+
+class Mac:
+    """Answers the two commands as a 16 GB Mac does, whose GPU may take ``wired_limit`` MB."""
+
+    def __init__(self) -> None:
+        self.level = 1
+        self.wired_limit: int | None = 0
+        self.commands = 0
+
+    def __call__(self, command: Sequence[str]) -> str:
+        self.commands += 1
+        if command[0] == "vm_stat":
+            return (
+                "Mach Virtual Memory Statistics: (page size of 16384 bytes)\nPages free: 100.\nPages speculative: 10.\n"
+                "Pages purgeable: 1.\nFile-backed pages: 1000.\nPages inactive: 5000.\n"
+            )
+        limit = "" if self.wired_limit is None else f"iogpu.wired_limit_mb: {self.wired_limit}\n"
+        return f"hw.memsize: {16 << 30}\nkern.memorystatus_vm_pressure_level: {self.level}\n{limit}"
+
+
+def test_a_mac(tmp_path: Path) -> None:
+    said = Mac()
+    mac = probe(tmp_path, platform="darwin", run=said)
+    assert mac.read().total == 16 << 30
+    assert mac.read().available == 1101 * 16384
+    assert mac.read().process.total > 0
+    assert said.commands == 6
+    said.level = 4
+    assert mac.read().system_pressure is SystemPressure.CRITICAL
+    assert mac.read().available == 110 * 16384
+
+
+def test_before_a_runtime_tells_of_it_the_gpu_of_a_mac_is_known_by_its_working_set(tmp_path: Path) -> None:
+    said = Mac()
+    mac = probe(tmp_path, platform="darwin", run=said)
+    assert mac.read().accelerator == Accelerator(recommended=(16 << 30) * 2 // 3, unified=True)
+    said.wired_limit = 14000
+    assert mac.read().accelerator.recommended == 14000 * MB, "read anew, as it may be set at any time"
+    said.wired_limit = None
+    assert mac.read().accelerator == Accelerator()
+
+
+def test_what_a_runtime_tells_comes_before_what_the_system_tells(tmp_path: Path) -> None:
+    said, told = Mac(), Accelerator("metal", 11 << 30, 9 << 30, active=2 << 30, recommended=11 << 30, unified=True)
+    mac = probe(tmp_path, platform="darwin", run=said, accelerator=Told(told))
+    assert mac.read().accelerator == told
+
+
+def test_the_gpu_of_a_smaller_mac_is_smaller(tmp_path: Path) -> None:
+    said, told = Mac(), Accelerator("metal", 12 << 30, 9 << 30, active=2 << 30, recommended=12 << 30, unified=True)
+    assert probe(tmp_path, platform="darwin", run=said, override_mb=8192).read().accelerator.recommended == int(
+        (8 << 30) * 2 / 3
+    )
+    small = probe(tmp_path, platform="darwin", run=said, override_mb=8192, accelerator=Told(told))
+    assert small.read().accelerator.recommended == 6 << 30
+    large = probe(tmp_path, platform="darwin", run=said, override_mb=65536, accelerator=Told(told))
+    assert large.read().accelerator.recommended == 12 << 30
+
+
+class Told:
+    """An accelerator of which a runtime has told."""
+
+    def __init__(self, figures: Accelerator) -> None:
+        self.figures = figures
+
+    def read(self) -> Accelerator:
+        return self.figures
+
+    def clear_cache(self) -> None: ...
+
+
+@pytest.mark.parametrize(("override", "total", "available"), [(512, 512, 511.8), (4096, 1024, 512)])
+def test_a_smaller_machine_can_be_simulated(linux: Path, override: int, total: int, available: float) -> None:
+    read = probe(linux, override_mb=override).read()
+    assert read.total == total * MB
+    assert read.available / MB == pytest.approx(min(available, 512), abs=0.1)
+
+
+@given(st.integers(0, 1 << 40), st.integers(0, 1 << 40), st.integers(0, 1 << 36), st.integers(1, 1 << 40))
+def test_a_simulated_machine_is_never_larger(total: int, available: int, anon: int, wanted: int) -> None:
+    real = readings(total, min(total, available), anon, group=GroupLimit(total // 2, available // 2))
+    small = simulate(real, wanted)
+    assert small.total <= min(real.total, wanted)
+    assert small.available <= min(real.available, max(0, wanted - anon))
+
+
+def test_latest_is_read_anew_when_it_is_old(linux: Path) -> None:
+    clock = Clock()
+    one = probe(linux, clock=clock)
+    first = one.latest()
+    clock.now += 2.0
+    assert one.latest() is first
+    clock.now += 0.1
+    assert one.latest() is not first
+
+
+class Counting:
+    """An accelerator that tells when it was read."""
+
+    def __init__(self) -> None:
+        self.seen = threading.Semaphore(0)
+        self.fails = False
+
+    def read(self) -> Accelerator:
+        self.seen.release()
+        if self.fails:
+            raise OSError("the driver is gone")
+        return Accelerator("cuda", total=1)
+
+    def clear_cache(self) -> None: ...
+
+
+def test_the_thread_reads_until_it_is_stopped(linux: Path) -> None:
+    card = Counting()
+    one = probe(linux, interval=0.001, accelerator=card)
+    before = set(threading.enumerate())
+    one.start()
+    for _ in range(3):
+        assert card.seen.acquire(timeout=10)
+    one.stop()
+    while card.seen.acquire(blocking=False):
+        pass
+    assert one.latest().accelerator.name == "cuda"
+    assert set(threading.enumerate()) <= before
+
+
+def test_a_failed_reading_is_told_and_does_not_end_the_thread(linux: Path, caplog: pytest.LogCaptureFixture) -> None:
+    card = Counting()
+    card.fails = True
+    one = probe(linux, interval=0.001, accelerator=card)
+    with caplog.at_level(logging.ERROR):
+        one.start()
+        for _ in range(3):
+            assert card.seen.acquire(timeout=10)
+        one.stop()
+    assert "memory could not be read; the next reading is in 0.001 s" in caplog.text
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads this machine's /proc")
+def test_this_machine_sees_memory_come_and_go() -> None:
+    one = Probe()
+    before = one.read()
+    size = 32 * MB
+    with mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as block:
+        for page in range(0, size, mmap.PAGESIZE):
+            block[page] = 1
+        exact, cheap = one.read(), one.glance()
+    after = one.read()
+    assert exact.process.anon - before.process.anon == pytest.approx(size, rel=0.1)
+    assert cheap.process.anon - before.process.anon == pytest.approx(size, rel=0.2)
+    assert exact.process.anon - after.process.anon == pytest.approx(size, rel=0.1)
+    assert 0 < before.available <= before.total
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads this machine's /proc")
+def test_a_glance_is_cheap() -> None:
+    one = Probe()
+    best = float("inf")
+    for _ in range(20):
+        started = time.perf_counter()
+        one.glance()
+        best = min(best, time.perf_counter() - started)
+    assert best < 0.01

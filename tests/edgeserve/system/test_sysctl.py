@@ -1,0 +1,75 @@
+"""What sysctl tells of a Mac's memory, on recorded lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgeserve.system.readings import SystemPressure
+from edgeserve.system.sysctl import parse, pressure, working_set
+from edgeserve.units import GB, MB
+
+# Lines as `sysctl hw.memsize` and `sysctl iogpu.wired_limit_mb` printed them on a Mac mini, M2 Pro, 32 GiB, macOS
+# 26.5.1 (a public log of 2026-09-05); the level is a line of the same form. In one call they were never recorded.
+RECORDED = "hw.memsize: 34359738368\nkern.memorystatus_vm_pressure_level: 1\niogpu.wired_limit_mb: 0\n"
+INTEL = "hw.memsize: 17179869184\nkern.memorystatus_vm_pressure_level: 1\n"
+
+
+def test_every_line_is_read() -> None:
+    assert parse(RECORDED) == {
+        "hw.memsize": 32 * GB,
+        "kern.memorystatus_vm_pressure_level": 1,
+        "iogpu.wired_limit_mb": 0,
+    }
+
+
+def test_another_text_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"not the output of sysctl -i hw\.memsize"):
+        parse("sysctl: unknown oid 'hw.memsize'\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "level"),
+    [
+        (RECORDED, SystemPressure.NORMAL),
+        (RECORDED.replace("level: 1", "level: 2"), SystemPressure.WARN),
+        (RECORDED.replace("level: 1", "level: 4"), SystemPressure.CRITICAL),
+        (RECORDED.replace("level: 1", "level: 3"), SystemPressure.WARN),
+        ("hw.memsize: 1\n", SystemPressure.WARN),
+    ],
+)
+def test_pressure_level(text: str, level: SystemPressure) -> None:
+    assert pressure(parse(text)) is level
+
+
+@pytest.mark.parametrize(
+    ("total", "recommended"),
+    [
+        # mx.device_info()["max_recommended_working_set_size"], as people published it: M1, macOS 13.7; M4 Pro; a 64 GB
+        # machine; M5 Max; M3 Ultra.
+        (16 * GB, 11_453_251_584),
+        (48 * GB, 40_200_896_512),
+        (64 * GB, 55_662_788_608),
+        (128 * GB, 115_448_725_504),
+        (256 * GB, 223_338_299_392),
+    ],
+)
+def test_the_default_share_is_never_above_what_macs_were_seen_to_recommend(total: int, recommended: int) -> None:
+    expected = working_set({"iogpu.wired_limit_mb": 0}, total)
+    assert expected is not None
+    assert 0.88 * recommended < expected <= recommended + MB
+
+
+def test_the_share_changes_at_36_gb() -> None:
+    told = {"iogpu.wired_limit_mb": 0}
+    assert working_set(told, 36 * GB) == 24 * GB
+    assert working_set(told, 48 * GB) == 36 * GB
+
+
+def test_what_is_set_holds() -> None:
+    # As M5 Max of 128 GB was seen to do: wired_limit_mb = 114688 and Metal recommends 112.00 GiB.
+    assert working_set({"iogpu.wired_limit_mb": 114688}, 128 * GB) == 112 * GB
+    assert working_set({"iogpu.wired_limit_mb": 114688}, 64 * GB) == 64 * GB
+
+
+def test_an_intel_mac_shares_no_memory_with_its_gpu() -> None:
+    assert working_set(parse(INTEL), 16 * GB) is None

@@ -1,0 +1,217 @@
+"""Whisper on MLX through the contract, against the engine on ONNX Runtime, and on a small model of random weights."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+from support import tiny_whisper
+from support.contract import SpeechToTextContract
+from support.mlx import SLOW, needs_mlx
+from support.speech import SENTENCES, spoken
+from support.transcripts import CancelAfter, transcribe
+
+from edgeserve.engine import Footprint, ModelSpec, Rung
+from edgeserve.errors import EngineFailure, InvalidRequest
+from edgeserve.messages import Pcm, SegmentEvent, TranscribeRequest, TranscriptEnd
+from edgeserve.models.convert import whisper_mlx as conversion
+from engines.asr.mlx import MlxSpeechToText
+from engines.asr.onnx import OnnxSpeechToText
+
+Pulled = Callable[[str], Mapping[str, Path]]
+RATE = 16_000
+PLAIN = {"quantization": "none", "vad": False}
+"""Whisper on ONNX Runtime as MLX has it: in floats, listening to all."""
+
+needs_models = pytest.mark.models
+
+
+def spec_of(files: Mapping[str, Path], **settings: Any) -> ModelSpec:
+    return ModelSpec("asr", "whisper-mlx", "engines.asr.mlx:MlxSpeechToText", files, **settings)
+
+
+@needs_mlx
+@needs_models
+@SLOW
+class TestMlxWhisper(SpeechToTextContract):
+    make = MlxSpeechToText
+
+    @property
+    def pcm(self) -> bytes:  # type: ignore[override]
+        return bytes(spoken(SENTENCES[0]).tobytes())
+
+    @pytest.fixture
+    def spec(self, pulled: Pulled) -> ModelSpec:
+        return spec_of(pulled("whisper-tiny.en-mlx"))
+
+
+@needs_mlx
+@needs_models
+@SLOW
+def test_text_and_words_are_those_of_the_engine_on_onnx_runtime(pulled: Pulled) -> None:
+    samples = spoken(SENTENCES[3])
+    answers = []
+    for engine in (
+        OnnxSpeechToText(ModelSpec("asr", "", "", pulled("whisper-tiny.en"), threads=2, options=PLAIN)),
+        MlxSpeechToText(spec_of(pulled("whisper-tiny.en-mlx"))),
+    ):
+        engine.heat()
+        answers.append(transcribe(engine, samples, word_timestamps=True))
+        engine.close()
+    (*theirs, their_end), (*ours, our_end) = answers
+    assert our_end == their_end
+    assert [one.text for one in ours] == [one.text for one in theirs]
+    assert [one.tokens for one in ours] == [one.tokens for one in theirs]
+    assert [one.avg_logprob for one in ours] == pytest.approx([one.avg_logprob for one in theirs], abs=0.02)
+    words = [(one, other) for left, right in zip(ours, theirs, strict=True) for one, other in _pairs(left, right)]
+    assert len(words) == len(SENTENCES[3].split())
+    assert all(abs(one.start - other.start) <= 0.3 for one, other in words)
+
+
+def _pairs(left: SegmentEvent, right: SegmentEvent) -> Iterator[tuple[Any, Any]]:
+    assert [one.text for one in left.words] == [one.text for one in right.words]
+    return zip(left.words, right.words, strict=True)
+
+
+# On a model of random weights, which says something quickly and means nothing.
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    folder = tmp_path_factory.mktemp("mlx")
+    return conversion.convert(tiny_whisper.build(folder / "checkpoint"), folder / "model")
+
+
+@pytest.fixture
+def engine(files: Mapping[str, Path]) -> Iterator[MlxSpeechToText]:
+    engine = MlxSpeechToText(spec_of(files))
+    engine.heat()
+    yield engine
+    engine.close()
+
+
+@needs_mlx
+def test_times_go_on_from_window_to_window(engine: MlxSpeechToText) -> None:
+    sound = numpy.random.default_rng(1).standard_normal(40 * RATE) / 10
+    *segments, end = transcribe(engine, sound, temperature=1.0, language="en")
+    assert end == TranscriptEnd("en", 40.0)
+    assert all(0 <= one.start < one.end <= 40 for one in segments)
+    assert segments[-1].end > 30
+
+
+@needs_mlx
+def test_the_language_is_detected_or_must_be_known(engine: MlxSpeechToText) -> None:
+    noise = numpy.random.default_rng(2).standard_normal(RATE) / 10
+    *_, end = transcribe(engine, noise, temperature=1.0)
+    assert len(end.language) in (2, 3)
+    with pytest.raises(InvalidRequest, match=r"unknown language 'xx'; known: .*\bde\b") as caught:
+        transcribe(engine, noise, language="xx")
+    assert caught.value.param == "language"
+
+
+@needs_mlx
+def test_a_prompt_may_spell_a_special_token(engine: MlxSpeechToText) -> None:
+    noise = numpy.random.default_rng(4).standard_normal(RATE) / 10
+    told = transcribe(engine, noise, temperature=1.0, language="en", prompt="What <|endoftext|> means")
+    assert isinstance(told[-1], TranscriptEnd)
+
+
+@needs_mlx
+def test_temperatures_that_nothing_can_be_divided_by_are_greedy(engine: MlxSpeechToText) -> None:
+    noise = numpy.random.default_rng(4).standard_normal(RATE) / 10
+    told = [transcribe(engine, noise, temperature=one, language="en") for one in (5e-324, 1e-40)]
+    assert [one.tokens for one in told[0][:-1]] == [one.tokens for one in told[1][:-1]], told
+    assert all(numpy.isfinite(one.avg_logprob) for one in told[0][:-1]), told
+
+
+@needs_mlx
+def test_no_audio_is_an_empty_transcript(engine: MlxSpeechToText) -> None:
+    assert transcribe(engine, []) == [TranscriptEnd("en", 0.0)]
+
+
+@needs_mlx
+def test_cancel_stops_within_a_token(engine: MlxSpeechToText) -> None:
+    cancel = CancelAfter(5)
+    noise = (numpy.random.default_rng(3).standard_normal(RATE) / 10).astype("<f4")
+    assert list(engine.transcribe(TranscribeRequest(Pcm(noise.tobytes()), language="en"), cancel)) == []
+    assert cancel.asked == 6
+    assert transcribe(engine, noise, temperature=1.0)
+
+
+@needs_mlx
+@pytest.mark.parametrize("step", ["park", "close"])
+def test_a_step_down_leaves_nothing_with_the_runtime(engine: MlxSpeechToText, step: str) -> None:
+    import mlx.core as mx
+    from mlx_whisper.transcribe import ModelHolder
+
+    transcribe(engine, numpy.ones(RATE) / 10, temperature=1.0, language="en")
+    assert ModelHolder.model is None, "lent for one window"
+    held, gone = mx.get_active_memory(), weakref.ref(engine._model)
+    assert held > engine.spec.size_bytes * 0.9
+    assert engine.footprint().private >= held
+    getattr(engine, step)()
+    assert gone() is None
+    assert mx.get_active_memory() < 0.05 * held
+    assert mx.get_cache_memory() == 0
+    assert (engine.rung, engine.footprint()) == (Rung.COLD, Footprint())
+
+
+@needs_mlx
+def test_a_failed_step_up_leaves_nothing(files: Mapping[str, Path], tmp_path: Path) -> None:
+    damaged = {"weights": tmp_path / "weights.safetensors", "config": tmp_path / "config.json"}
+    damaged["weights"].write_bytes(files["weights"].read_bytes()[:100_000])
+    damaged["config"].write_bytes(files["config"].read_bytes())
+    engine = MlxSpeechToText(spec_of(damaged))
+    with pytest.raises(EngineFailure, match=r"weights\.safetensors: mlx-whisper cannot open it"):
+        engine.open()
+    assert engine.rung is Rung.COLD
+    damaged["config"].write_text('{"n_mels": 80, "n_nonsense": 1}', encoding="utf-8")
+    with pytest.raises(EngineFailure, match="n_nonsense"):
+        engine.open()
+
+
+@needs_mlx
+def test_weights_of_other_types_and_containers_become_float16(files: Mapping[str, Path], tmp_path: Path) -> None:
+    import mlx.core as mx
+
+    loaded = mx.load(str(files["weights"]))
+    arrays = {name: numpy.array(array.astype(mx.float32)) for name, array in loaded.items()}
+    arrays["alignment_heads"] = arrays["alignment_heads"].astype("<i4")
+    numpy.savez(tmp_path / "weights.npz", **arrays)
+    (tmp_path / "config.json").write_bytes(files["config"].read_bytes())
+    engine = MlxSpeechToText(spec_of({"weights": tmp_path / "weights.npz", "config": tmp_path / "config.json"}))
+    engine.open()
+    assert engine._model.decoder.token_embedding.weight.dtype == mx.float16
+    assert isinstance(transcribe(engine, numpy.ones(RATE) / 10, temperature=1.0)[-1], TranscriptEnd)
+    engine.close()
+
+
+@needs_mlx
+@pytest.mark.parametrize("device", ["cuda", "metal"])
+def test_a_device_that_mlx_lacks_is_told(files: Mapping[str, Path], device: Any) -> None:
+    import mlx.core as mx
+
+    if device == "metal" and mx.metal.is_available():
+        pytest.skip("this machine has Metal")
+    engine = MlxSpeechToText(spec_of(files, device=device))
+    with pytest.raises(EngineFailure, match=f'device = "{device}": MLX computes on'):
+        engine.open()
+    assert engine.rung is Rung.COLD
+
+
+def test_without_mlx_it_says_what_to_install(files: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mlx_whisper", None)
+    with pytest.raises(EngineFailure, match=r"edgeserve\[apple\].*without -mlx"):
+        MlxSpeechToText(spec_of(files)).open()
+
+
+@needs_mlx
+def test_files_of_another_layout_are_told(files: Mapping[str, Path]) -> None:
+    engine = MlxSpeechToText(spec_of({"config": files["config"]}))
+    with pytest.raises(EngineFailure, match=r"needs weights\.safetensors or weights\.npz and config\.json"):
+        engine.open()

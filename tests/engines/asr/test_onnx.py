@@ -1,0 +1,243 @@
+"""Whisper through the contract, and against faster-whisper on the checkpoint it was converted from."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+from support.contract import SpeechToTextContract
+from support.speech import SENTENCES, STORY, spoken, word_error_rate
+from support.transcripts import CancelAfter, transcribe
+
+from edgeserve.engine import ModelSpec, Rung
+from edgeserve.errors import ConfigError, EngineFailure, InvalidRequest
+from edgeserve.messages import Pcm, SegmentEvent, TranscribeRequest, TranscriptEnd
+from edgeserve.system import pages
+from engines.asr import onnx
+from engines.asr.onnx import OnnxSpeechToText
+from engines.asr.whisper import features
+from engines.asr.whisper.transcribe import Whisper
+from engines.onnx.prepare import Prepared
+
+Pulled = Callable[[str], Mapping[str, Path]]
+
+pytestmark = pytest.mark.models
+
+
+def spec_of(files: Mapping[str, Path], **options: object) -> ModelSpec:
+    return ModelSpec("asr", "whisper-tiny.en", "engines.asr.onnx:OnnxSpeechToText", files, threads=2, options=options)
+
+
+@pytest.fixture(scope="module")
+def engine(pulled: Pulled) -> Iterator[OnnxSpeechToText]:
+    """In float32, as the reference."""
+    engine = OnnxSpeechToText(spec_of(pulled("whisper-tiny.en"), quantization="none"))
+    engine.heat()
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(scope="module")
+def small(pulled: Pulled) -> Iterator[OnnxSpeechToText]:
+    engine = OnnxSpeechToText(spec_of(pulled("whisper-tiny.en"), quantization="int8"))
+    engine.heat()
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(scope="module")
+def bare(pulled: Pulled) -> Iterator[OnnxSpeechToText]:
+    """Without voice-activity detection, as the reference: with Whisper's own times."""
+    engine = OnnxSpeechToText(spec_of(pulled("whisper-tiny.en"), quantization="none", vad=False))
+    engine.heat()
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(scope="module")
+def reference(checkpoint: Path) -> Any:
+    from faster_whisper import WhisperModel
+
+    return WhisperModel(str(checkpoint), device="cpu", compute_type="float32", cpu_threads=2)
+
+
+def text_of(events: list[Any]) -> str:
+    return "".join(event.text for event in events if isinstance(event, SegmentEvent))
+
+
+class TestWhisper(SpeechToTextContract):
+    make = OnnxSpeechToText
+
+    @property
+    def pcm(self) -> bytes:  # type: ignore[override]
+        return bytes(spoken(SENTENCES[0]).tobytes())
+
+    @pytest.fixture
+    def spec(self, pulled: Pulled) -> ModelSpec:
+        return spec_of(pulled("whisper-tiny.en"))
+
+
+@pytest.mark.parametrize("sentence", [*SENTENCES, STORY], ids=lambda text: text[:20])
+def test_the_text_is_that_of_the_reference(
+    engine: OnnxSpeechToText, bare: OnnxSpeechToText, reference: Any, sentence: str
+) -> None:
+    samples = spoken(sentence)
+    segments, _ = reference.transcribe(samples, beam_size=1, language="en")
+    theirs = list(segments)
+    ours = transcribe(bare, samples)[:-1]
+    assert text_of(ours) == "".join(segment.text for segment in theirs)
+    assert text_of(transcribe(engine, samples)) == text_of(ours)
+    assert [one.end for one in ours] == pytest.approx([one.end for one in theirs], abs=0.5)
+    assert word_error_rate(sentence, text_of(ours)) <= 0.10
+
+
+@pytest.mark.parametrize("sentence", [*SENTENCES, STORY], ids=lambda text: text[:20])
+def test_in_int8_no_word_is_lost(small: OnnxSpeechToText, reference: Any, sentence: str) -> None:
+    samples = spoken(sentence)
+    segments, _ = reference.transcribe(samples, beam_size=1, language="en")
+    theirs = word_error_rate(sentence, "".join(segment.text for segment in segments))
+    assert word_error_rate(sentence, text_of(transcribe(small, samples))) <= theirs + 0.02
+
+
+def test_int8_takes_a_third_of_the_memory(engine: OnnxSpeechToText, small: OnnxSpeechToText) -> None:
+    assert small.estimate().mapped < 0.33 * engine.estimate().mapped
+
+
+def test_an_unknown_quantization_is_named(pulled: Pulled) -> None:
+    with pytest.raises(ConfigError, match="quantization = 'int4': expected one of auto, none, int8"):
+        OnnxSpeechToText(spec_of(pulled("whisper-tiny.en"), quantization="int4"))
+
+
+def test_encoder_states_are_those_of_the_reference(engine: OnnxSpeechToText, reference: Any) -> None:
+    from faster_whisper.feature_extractor import FeatureExtractor
+
+    samples = spoken(SENTENCES[1])
+    mel = features.window(features.log_mel(samples, 80), 0)
+    theirs = FeatureExtractor(feature_size=80)(samples)
+    assert mel[0, :, : theirs.shape[1]] == pytest.approx(theirs, abs=1e-4)
+    states = engine._model._graphs._encoder.run(["states"], {"mel": mel})[0]  # type: ignore[union-attr]
+    expected = numpy.array(reference.encode(mel[0]))
+    assert states == pytest.approx(expected, abs=2e-2)
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="needs /proc/self/smaps")
+@pytest.mark.parametrize("quantization", ["none", "int8"])
+@pytest.mark.parametrize("form", ["prepared", "as pulled"])
+def test_every_weight_is_mapped_and_none_is_resident_when_warm(
+    pulled: Pulled, form: str, quantization: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = pulled("whisper-tiny.en")
+    if form == "as pulled":
+        monkeypatch.setattr(onnx, "prepared", lambda path, data, device: Prepared(path, tuple(data), "original"))
+    engine = OnnxSpeechToText(spec_of(files, quantization=quantization))
+    engine.open()
+    data, weights = engine._data, engine.estimate().mapped
+    assert all((path in files.values()) == (form == "as pulled") for path in data)
+    held = pages.resident_mapped(*data)
+    assert engine.footprint().private < 0.1 * weights
+    engine.heat()
+    assert pages.resident_mapped(*data) - held >= 0.99 * weights
+    transcribe(engine, spoken(SENTENCES[0]))
+    engine.park()
+    assert pages.resident_mapped(*data) == 0
+    ranges = len(list(pages.mappings(*data)))
+    engine.close()
+    assert len(list(pages.mappings(*data))) < ranges
+
+
+def test_prepared_or_not_the_text_is_the_same(
+    engine: OnnxSpeechToText, pulled: Pulled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnx, "prepared", lambda path, data, device: Prepared(path, tuple(data), "original"))
+    plain = OnnxSpeechToText(spec_of(pulled("whisper-tiny.en"), quantization="none"))
+    plain.heat()
+    samples = spoken(STORY)
+    theirs = transcribe(plain, samples, word_timestamps=True)
+    plain.close()
+    ours = transcribe(engine, samples, word_timestamps=True)
+    assert text_of(ours) == text_of(theirs)
+    assert [one.tokens for one in ours[:-1]] == [one.tokens for one in theirs[:-1]]
+    assert [one.avg_logprob for one in ours[:-1]] == pytest.approx([one.avg_logprob for one in theirs[:-1]], abs=1e-3)
+    assert [one.words for one in ours[:-1]] == [one.words for one in theirs[:-1]]
+
+
+def test_segments_carry_their_figures(engine: OnnxSpeechToText) -> None:
+    *segments, end = transcribe(engine, spoken(SENTENCES[0]))
+    assert isinstance(end, TranscriptEnd)
+    assert end.language == "en"
+    assert all(-1.0 < one.avg_logprob < 0 and one.tokens and one.no_speech_prob < 0.5 for one in segments)
+
+
+def test_a_prompt_steers_the_spelling(engine: OnnxSpeechToText) -> None:
+    assert text_of(transcribe(engine, spoken(SENTENCES[0]), prompt="A story about animals."))
+
+
+def test_no_audio_is_an_empty_transcript(engine: OnnxSpeechToText) -> None:
+    assert transcribe(engine, []) == [TranscriptEnd("en", 0.0)]
+
+
+def test_cancel_stops_within_a_token(engine: OnnxSpeechToText) -> None:
+    cancel = CancelAfter(5)
+    request = TranscribeRequest(Pcm(spoken(STORY).tobytes()))
+    assert list(engine.transcribe(request, cancel)) == []
+    assert cancel.asked == 6
+
+
+def test_cancel_in_the_second_window_ends_within_it(engine: OnnxSpeechToText) -> None:
+    """Of four windows: nothing of the second is told, none after it is listened to, and no more audio is read."""
+    speech = numpy.concatenate([spoken(one) for one in (STORY, *SENTENCES) * 3])
+    cancel, read, windows, model = threading.Event(), [0], [0], engine._model
+    assert isinstance(model, Whisper)
+    assert len(speech) > 90 * 16_000
+    listen = model._graphs.listen
+
+    class Told:
+        def pieces(self) -> Iterator[bytes]:
+            for piece in Pcm(speech.tobytes()).pieces():
+                read[0] += len(piece) // 64_000
+                yield piece
+
+    def second(mel: Any) -> dict[str, Any]:
+        windows[0] += 1
+        if windows[0] == 2:
+            cancel.set()
+        return listen(mel)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(model._graphs, "listen", second)
+        events = list(engine.transcribe(TranscribeRequest(Told()), cancel))
+    assert windows == [2]
+    assert events
+    assert all(isinstance(one, SegmentEvent) and one.end <= 32 for one in events)
+    assert read[0] <= 80
+
+
+def test_another_language_is_refused_by_an_english_model(engine: OnnxSpeechToText) -> None:
+    with pytest.raises(InvalidRequest, match="English only") as caught:
+        transcribe(engine, spoken(SENTENCES[0]), language="de")
+    assert caught.value.param == "language"
+
+
+@pytest.mark.parametrize("sentence", [SENTENCES[1], STORY], ids=["short", "long"])
+def test_words_have_the_times_of_the_reference(bare: OnnxSpeechToText, reference: Any, sentence: str) -> None:
+    samples = spoken(sentence)
+    segments, _ = reference.transcribe(samples, beam_size=1, language="en", word_timestamps=True)
+    theirs = [word for segment in segments for word in segment.words]
+    ours = [word for segment in transcribe(bare, samples, word_timestamps=True)[:-1] for word in segment.words]
+    assert [word.text for word in ours] == [word.word for word in theirs]
+    apart = [abs(one.start - other.start) for one, other in zip(ours, theirs, strict=True)]
+    assert sorted(apart)[int(0.9 * len(apart))] <= 0.25
+    assert all(one.start <= one.end for one in ours)
+
+
+def test_missing_roles_are_named(pulled: Pulled) -> None:
+    files = dict(pulled("whisper-tiny.en"))
+    del files["cross"], files["cross_int8"]
+    engine = OnnxSpeechToText(spec_of(files))
+    with pytest.raises(EngineFailure, match="lacks cross"):
+        engine.open()
+    assert engine.rung is Rung.COLD

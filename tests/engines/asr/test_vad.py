@@ -1,0 +1,73 @@
+"""Silero's detector: its probabilities, and the stretches of speech that come of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+from support.speech import SENTENCES, spoken
+
+from edgeserve.errors import EngineFailure
+from engines.asr.segments import FRAME
+from engines.asr.vad import Listener, Vad
+from engines.asr.whisper import transcribe
+
+RATE = 16_000
+PAUSE = numpy.zeros(4 * RATE, numpy.float32)
+
+pytestmark = pytest.mark.models
+
+
+@pytest.fixture(scope="module")
+def vad(pulled: Callable[[str], Mapping[str, Path]]) -> Vad:
+    return Vad(pulled("whisper-tiny.en")["vad"])
+
+
+@pytest.fixture(scope="module")
+def talk() -> Any:
+    """Four seconds of silence, a sentence, and so on; silence."""
+    parts = [part for text in SENTENCES[:2] for part in (PAUSE, spoken(text))]
+    return numpy.concatenate([*parts, PAUSE]).astype(numpy.float32)
+
+
+def pieces(samples: Any, size: int) -> Iterator[Any]:
+    return (samples[at : at + size] for at in range(0, len(samples), size))
+
+
+def test_probabilities_are_those_of_the_reference(vad: Vad, talk: Any) -> None:
+    from faster_whisper.vad import get_vad_model
+
+    whole = talk[: len(talk) // FRAME * FRAME]
+    listener = Listener(vad._session)
+    ours = [chance for piece in pieces(whole, 50 * FRAME) for chance in listener.chances(piece)]
+    assert ours == pytest.approx(get_vad_model()(whole.copy()), abs=1e-5)
+
+
+@pytest.mark.parametrize("size", [1_000, 10 * RATE, 60 * RATE])
+def test_stretches_hold_the_sentences_however_the_audio_comes(vad: Vad, talk: Any, size: int) -> None:
+    first, second = vad.stretches(pieces(talk, size), transcribe.SPEECH)
+    at = 0
+    for stretch, text in ((first, SENTENCES[0]), (second, SENTENCES[1])):
+        at += len(PAUSE)
+        loud = at + numpy.flatnonzero(abs(spoken(text)) > 0.02)
+        assert loud[0] - 0.6 * RATE <= stretch.start <= loud[0]
+        assert loud[-1] <= stretch.start + len(stretch.samples) <= loud[-1] + 0.6 * RATE
+        assert (stretch.samples == talk[stretch.start : stretch.start + len(stretch.samples)]).all()
+        assert len(stretch.voiced) == len(stretch.samples) // FRAME
+        at += len(spoken(text))
+
+
+def test_silence_and_nothing_hold_no_speech(vad: Vad) -> None:
+    noise = 1e-3 * numpy.random.default_rng(0).standard_normal(20 * RATE)
+    for samples in (PAUSE, noise.astype(numpy.float32), PAUSE[:0], PAUSE[:100]):
+        assert list(vad.stretches([samples], transcribe.SPEECH)) == []
+
+
+def test_another_graph_is_an_engine_failure(tmp_path: Path) -> None:
+    path = tmp_path / "vad.onnx"
+    path.write_bytes(b"no graph")
+    with pytest.raises(EngineFailure, match=r"vad\.onnx"):
+        Vad(path)

@@ -1,0 +1,131 @@
+"""Graphs and decode loop against CTranslate2 itself, on small checkpoints of every form."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+from support import tiny_whisper
+
+from edgeserve.engine import ModelSpec
+from edgeserve.errors import EngineFailure
+from edgeserve.models.convert import whisper
+from engines.asr.onnx import OnnxSpeechToText
+from engines.asr.whisper import words
+from engines.asr.whisper.decode import MAX_POSITIONS, Cancelled, decode
+from engines.onnx import session
+
+FORMS = [("float32", 80), ("float16", 128), ("int8", 80), ("bfloat16", 80)]
+
+
+class Pair:
+    """One checkpoint: the reference, and ours converted from it."""
+
+    def __init__(self, folder: Path, stored: str, mels: int) -> None:
+        import ctranslate2
+
+        source = tiny_whisper.build(folder / "checkpoint", mels=mels, stored=stored)
+        files = whisper.convert(source, folder / "converted")
+        options = {"quantization": "none"}
+        self.engine = OnnxSpeechToText(ModelSpec("asr", "tiny", "", files, threads=1, options=options))
+        self.engine.heat()
+        self.graphs, self.words = self.engine._model._graphs, self.engine._model._words  # type: ignore[union-attr]
+        self.reference = ctranslate2.models.Whisper(str(source), compute_type="float32", intra_threads=1)
+        self.mel = numpy.random.default_rng(1).standard_normal((1, mels, 3000)).astype(numpy.float32)
+        self.view = ctranslate2.StorageView.from_array(self.mel)
+        self.audio = self.graphs.listen(self.mel)
+
+    def decoded(self, prompt: list[int], temperature: float = 0.0) -> Any:
+        return decode(self.graphs, self.audio, prompt, self.words, temperature, threading.Event())
+
+
+@pytest.fixture(scope="module", params=FORMS, ids=lambda form: f"{form[0]}-{form[1]}")
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    pair = Pair(tmp_path_factory.mktemp("pair"), *request.param)
+    yield pair
+    pair.engine.close()
+
+
+def test_the_encoder_agrees(pair: Pair) -> None:
+    (states,) = session.run(pair.graphs._encoder, None, {"mel": pair.mel})
+    assert states == pytest.approx(numpy.array(pair.reference.encode(pair.view)), abs=1e-4)
+
+
+@pytest.mark.parametrize(("before", "positions"), [(0, 448), (400, 447)], ids=["bare", "after as much text as fits"])
+def test_tokens_and_their_figures_agree(pair: Pair, before: int, positions: int) -> None:
+    """After a long prompt the reference says one token more than ours: its last one never takes a position."""
+    prompt = pair.words.prompt("de", list(range(1000, 1000 + before)), MAX_POSITIONS // 2 - 1)
+    (theirs,) = pair.reference.generate(
+        pair.view, [prompt], beam_size=1, max_length=positions, return_scores=True, return_no_speech_prob=True
+    )
+    ours = pair.decoded(prompt)
+    expected = theirs.sequences_ids[0]
+    assert len(set(expected)) > 20
+    assert list(ours.tokens) == expected
+    assert ours.no_speech_prob == pytest.approx(theirs.no_speech_prob, rel=1e-3)
+    assert ours.avg_logprob == pytest.approx(theirs.scores[0] * len(expected) / (len(expected) + 1), rel=1e-3)
+
+
+def test_logits_of_given_text_agree(pair: Pair) -> None:
+    prompt, text = pair.words.prompt("de", (), 1), list(range(300, 340))
+    (theirs,) = pair.reference.align(pair.view, prompt, [text], 3000)
+    rows = range(len(prompt), len(prompt) + len(text))
+    logits, _ = pair.graphs.step([*prompt, pair.words.no_timestamps, *text], 0, rows, *_start(pair))
+    among_text = numpy.exp(logits[:, : pair.words.end])
+    chances = (among_text / among_text.sum(axis=1, keepdims=True))[range(len(text)), text]
+    assert chances == pytest.approx(numpy.array(theirs.text_token_probs), rel=1e-3)
+
+
+def test_alignment_agrees(pair: Pair) -> None:
+    prompt, text = pair.words.prompt("de", (), 1), list(range(300, 320))
+    (theirs,) = pair.reference.align(pair.view, prompt, [text], 600)
+    rows, columns = words.path(pair.graphs, pair.audio, pair.words, "de", text, 600)
+    assert list(zip(rows.tolist(), columns.tolist(), strict=True)) == theirs.alignments
+
+
+def test_step_by_step_is_the_same_as_at_once(pair: Pair) -> None:
+    tokens = [*pair.words.prompt("en", (), 1), 400, 401, 402]
+    at_once, _ = pair.graphs.step(tokens, 0, [len(tokens) - 1], *_start(pair))
+    past = pair.graphs.no_past()
+    for place, token in enumerate(tokens):
+        logits, past = pair.graphs.step([token], place, [0], past, pair.audio)
+    assert logits == pytest.approx(at_once, abs=1e-3)
+
+
+def test_sampling_varies_with_the_temperature_and_repeats_itself(pair: Pair) -> None:
+    prompt = pair.words.prompt("en", (), 1)
+    warm = pair.decoded(prompt, 0.8)
+    assert warm == pair.decoded(prompt, 0.8)
+    assert warm.tokens != pair.decoded(prompt).tokens
+
+
+@pytest.mark.parametrize("temperature", [5e-324, 1e-320, 1e-300, 1e-40, 1e-38, 1e-9, 9e-5])
+def test_temperatures_that_nothing_can_be_divided_by_are_greedy(pair: Pair, temperature: float) -> None:
+    prompt = pair.words.prompt("en", (), 1)
+    with warnings.catch_warnings(action="error"):
+        assert pair.decoded(prompt, temperature).tokens == pair.decoded(prompt).tokens
+
+
+@pytest.mark.parametrize("temperature", [1e-4, 1e-3])
+def test_the_smallest_that_are_sampled_are_numbers(pair: Pair, temperature: float) -> None:
+    assert numpy.isfinite(pair.decoded(pair.words.prompt("en", (), 1), temperature).avg_logprob)
+
+
+def test_cancel_is_asked_before_each_token(pair: Pair) -> None:
+    cancel = threading.Event()
+    cancel.set()
+    with pytest.raises(Cancelled):
+        decode(pair.graphs, pair.audio, pair.words.prompt("en", (), 1), pair.words, 0.0, cancel)
+
+
+def test_a_failing_runtime_is_an_engine_failure(pair: Pair) -> None:
+    with pytest.raises(EngineFailure, match="failed while computing"):
+        pair.graphs.listen(pair.mel[:, :1])
+
+
+def _start(pair: Pair) -> tuple[Any, Any]:
+    return pair.graphs.no_past(), pair.audio

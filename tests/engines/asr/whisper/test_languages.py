@@ -1,0 +1,20 @@
+"""The table of Whisper's languages against that of the reference, where it is installed, and OpenAI's counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from engines.asr.whisper.languages import codes
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "count", "last"), [(51_864, 1, "en"), (51_865, 99, "su"), (51_866, 100, "yue"), (60_000, 100, "yue")]
+)
+def test_a_vocabulary_tells_its_languages(vocabulary: int, count: int, last: str) -> None:
+    assert len(codes(vocabulary)) == count
+    assert codes(vocabulary)[-1] == last
+
+
+def test_the_table_is_that_of_the_reference() -> None:
+    tokenizer = pytest.importorskip("faster_whisper.tokenizer", reason="faster-whisper is not installed")
+    assert set(tokenizer._LANGUAGE_CODES) == set(codes(51_866))

@@ -1,0 +1,137 @@
+"""Whisper's windows, on a small multilingual model whose answers are written here."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+from support import tiny_whisper
+
+from edgeserve.engine import ModelSpec
+from edgeserve.errors import ConfigError, InvalidRequest
+from edgeserve.messages import Pcm, SegmentEvent, TranscribeRequest, TranscriptEnd, Word
+from edgeserve.models.convert import whisper as convert
+from engines.asr.onnx import OnnxSpeechToText
+from engines.asr.segments import FRAME
+from engines.asr.stretches import Stretch
+from engines.asr.whisper import transcribe as whisper
+from engines.asr.whisper.decode import Decoded
+from engines.asr.whisper.parts import boundaries
+
+SECOND = 16_000
+A, B = 1000, 2000
+"""Text tokens."""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("whisper")
+    return dict(convert.convert(tiny_whisper.build(folder / "checkpoint"), folder / "converted"))
+
+
+@pytest.fixture(scope="module")
+def engine(files: dict[str, Path]) -> Iterator[OnnxSpeechToText]:
+    engine = OnnxSpeechToText(ModelSpec("asr", "tiny", "", files, threads=1))
+    engine.heat()
+    yield engine
+    engine.close()
+
+
+class Script:
+    """What is said in one window after the other, in tokens and (as floats) seconds."""
+
+    def __init__(self, engine: OnnxSpeechToText, *windows: Sequence[int | float]) -> None:
+        self.first = engine._model._words.first_timestamp  # type: ignore[union-attr]
+        self.windows = list(windows)
+        self.prompts: list[list[int]] = []
+
+    def __call__(self, graphs: Any, audio: Any, prompt: Sequence[int], *settings: object) -> Decoded:
+        self.prompts.append(list(prompt))
+        said = self.windows.pop(0)
+        tokens = (one if isinstance(one, int) else self.first + round(one / 0.02) for one in said)
+        return Decoded(tuple(tokens), 0.0, -0.1, 0.0)
+
+
+def transcribe(engine: OnnxSpeechToText, seconds: float, **settings: Any) -> list[Any]:
+    noise = numpy.random.default_rng(0).standard_normal(int(seconds * SECOND)).astype("<f4")
+    request = TranscribeRequest(Pcm((0.1 * noise).tobytes()), **settings)
+    return [event for event in engine.transcribe(request, threading.Event()) if event is not None]
+
+
+def times(events: list[Any]) -> list[tuple[float, float]]:
+    return [(round(one.start, 2), round(one.end, 2)) for one in events if isinstance(one, SegmentEvent)]
+
+
+def test_windows_move_on_by_their_last_timestamp_and_carry_the_text(
+    engine: OnnxSpeechToText, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = Script(engine, [0.0, A, 9.0, 9.0, B, 27.0, 27.0], [0.5, B, 13.0])
+    monkeypatch.setattr(whisper, "decode", script)
+    events = transcribe(engine, 40.5, language="de")
+    assert times(events) == [(0.0, 9.0), (9.0, 27.0), (27.0, 40.0)]
+    assert events[-1] == TranscriptEnd("de", 40.5)
+    assert (A in script.prompts[1], A in script.prompts[0]) == (True, False)
+
+
+@pytest.mark.parametrize(("translate", "task"), [(True, "translate"), (False, "transcribe")])
+def test_a_translation_is_asked_for_by_its_token(
+    engine: OnnxSpeechToText, monkeypatch: pytest.MonkeyPatch, translate: bool, task: str
+) -> None:
+    script = Script(engine, [0.0, A, 2.0])
+    monkeypatch.setattr(whisper, "decode", script)
+    transcribe(engine, 2.0, language="fr", translate=translate)
+    assert script.prompts[0][-2:] == [tiny_whisper.special("fr"), tiny_whisper.special(task)]
+
+
+def test_a_language_the_model_lacks_is_refused(engine: OnnxSpeechToText) -> None:
+    with pytest.raises(InvalidRequest, match="unknown language 'tlh'") as caught:
+        transcribe(engine, 2.0, language="tlh")
+    assert caught.value.param == "language"
+
+
+def test_a_segment_over_a_long_silence_is_parted_by_its_words(
+    engine: OnnxSpeechToText, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two seconds of the file from 10 s on, and two from 100 s on."""
+    voiced = [False] * 12 + [True] * 40 + [False] * 12
+
+    def split(arrays: Iterable[Any]) -> Iterator[Stretch]:
+        samples = numpy.concatenate(list(arrays))
+        for second in (10, 100):
+            start = second * SECOND // FRAME * FRAME
+            yield Stretch(start, samples[start : start + 64 * FRAME], voiced)
+
+    said = [(Word(0.2, 1.5, " aa."), 1), (Word(1.5, 3.8, " bb"), 1)]
+    monkeypatch.setattr(whisper, "decode", Script(engine, [0.0, A, B, 4.0], [0.0, A, B, 4.0]))
+    monkeypatch.setattr(whisper, "time_words", lambda *given: said)
+    monkeypatch.setattr(engine._model, "_split", split)
+    *parts, end = transcribe(engine, 103.0)
+    assert times(parts) == [(10.37, 11.65), (100.38, 101.66)]
+    assert [(one.text, one.tokens, one.words) for one in parts] == [(" aa.", (A,), ()), (" bb", (B,), ())]
+    assert end.duration == 103.0
+    *parts, end = transcribe(engine, 103.0, word_timestamps=True)
+    assert [[word.text for word in one.words] for one in parts] == [[" aa."], [" bb"]]
+    assert parts[1].words[0].start == pytest.approx(100.38, abs=0.01)
+
+
+def test_a_clause_ends_at_a_pause_that_its_words_are_near() -> None:
+    timed = [
+        (Word(0.0, 1.0, " a"), 1),
+        (Word(1.0, 2.2, " b."), 1),
+        (Word(2.2, 3.0, " c"), 1),
+        (Word(3.0, 4.0, " d."), 1),
+    ]
+    assert boundaries(timed, [3 * SECOND]) == [2], "at 2.2 a clause ends, at 3.0 none"
+    assert boundaries(timed, [SECOND // 2, 4 * SECOND]) == [0, 4]
+    assert boundaries(timed, []) == []
+
+
+def test_the_detector_can_be_left_out(files: dict[str, Path], tmp_path: Path) -> None:
+    missing = {**files, "vad": tmp_path / "none.onnx"}
+    assert OnnxSpeechToText(ModelSpec("asr", "tiny", "", missing, options={"vad": False}))._vad() is None
+    with pytest.raises(ConfigError, match="vad = 'no': expected true or false"):
+        OnnxSpeechToText(ModelSpec("asr", "tiny", "", missing, options={"vad": "no"}))._vad()

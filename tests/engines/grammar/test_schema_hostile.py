@@ -1,0 +1,89 @@
+"""Schemas that try to hurt: each becomes a grammar that llama.cpp can read, or an error of its request."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from support.contract import ask
+from support.hostile_schemas import REFUSED_HOSTILE, TAKEN_HOSTILE, schemas
+from support.schemas import thing
+
+from edgeserve.errors import InvalidRequest
+from edgeserve.messages import Tool, ToolChoice
+from engines.grammar import limits
+from engines.grammar.rules import MAX_STEPS, Rules
+from engines.grammar.schema import SchemaGrammar
+from engines.llama.grammar import grammar
+from engines.llama.tools import TAGGED, CallForm
+
+MOST_AT_ONCE = 200_000
+"""Steps of one piece of work, which a budget can stop only before and after."""
+
+
+@pytest.mark.parametrize("name", REFUSED_HOSTILE)
+def test_what_would_hurt_is_refused(name: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        grammar(ask("Hi", json_schema=json.dumps(REFUSED_HOSTILE[name])), CallForm())
+    assert caught.value.param == "response_format"
+    assert caught.value.message.startswith("response_format: the schema ")
+    assert len(caught.value.message) < 1000
+
+
+@pytest.mark.parametrize("name", TAKEN_HOSTILE)
+def test_what_is_only_large_is_taken(name: str) -> None:
+    assert grammar(ask("Hi", json_schema=json.dumps(TAKEN_HOSTILE[name])), CallForm())
+
+
+@given(schemas())
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_any_schema_becomes_a_grammar_or_an_error(schema: Any) -> None:
+    rules = Rules()
+    with contextlib.suppress(InvalidRequest, limits.Unsayable):  # an exception of any other kind fails the test
+        root = SchemaGrammar(rules, schema, "response_format").convert()
+        limits.check(rules.text(root))
+    assert rules.budget.spent <= MAX_STEPS + MOST_AT_ONCE
+
+
+@given(schemas())
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_any_parameters_of_a_tool_do(schema: Any) -> None:
+    tools = (Tool("first", "", json.dumps(schema)), Tool("second"))
+    assert grammar(ask("Hi", tools=tools), TAGGED)  # whatever they are: the model may say no call at all
+    with contextlib.suppress(InvalidRequest):  # an exception of any other kind fails the test
+        assert grammar(ask("Hi", tools=tools, tool_choice=ToolChoice(required=True)), TAGGED)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        lambda index: thing(x={"type": "string", "maxLength": 1900 + index}),
+        lambda index: thing(x={"enum": [f"{index}-{one}" for one in range(3000)]}),
+    ],
+)
+def test_tools_too_large_together_are_refused_where_a_call_is_required(parameters: Callable[[int], Any]) -> None:
+    tools = tuple(Tool(f"t{index}", "", json.dumps(parameters(index))) for index in range(100))
+    with pytest.raises(InvalidRequest):
+        grammar(ask("Hi", tools=tools, tool_choice=ToolChoice(required=True)), TAGGED)
+
+
+def test_many_threads_make_grammars_at_once() -> None:
+    wanted = [json.dumps({"type": "array", "items": TAKEN_HOSTILE["any JSON"], "maxItems": most}) for most in range(40)]
+    alone = [grammar(ask("Hi", json_schema=one), CallForm()) for one in wanted]
+    made: list[list[str | None]] = []
+    threads = [
+        threading.Thread(
+            target=lambda: made.append([grammar(ask("Hi", json_schema=one), CallForm()) for one in wanted])
+        )
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert made == [alone] * 4

@@ -1,0 +1,217 @@
+"""Slots and what they decode next, on a context that only keeps count."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+from support.counting import batch_of, decode, prompt, talk
+
+from edgeserve.errors import ContextOverflow, EdgeserveError, EngineFailure, InvalidRequest
+from engines.llama.batch import PROMPT_SHARE, WORTH_SAVING
+from engines.llama.context import BATCH
+from engines.llama.slot import Slot
+
+
+def test_a_conversation_goes_on_from_what_it_said() -> None:
+    batch, _ = batch_of()
+    first = prompt(1)
+    assert talk(batch, first, said=5) == 0
+    assert talk(batch, [*first, *range(5), 77, 78]) == 105
+
+
+def test_the_last_token_is_always_decoded_anew() -> None:
+    batch, _ = batch_of()
+    assert talk(batch, prompt(1)) == 0
+    assert talk(batch, prompt(1)) == 99
+
+
+def test_a_beginning_is_shared_with_an_answer_under_way_and_both_stay_whole() -> None:
+    batch, context = batch_of()
+    begin = prompt(1, 60)
+    slot, _ = batch.take([*begin, 1, 2])
+    decode(batch, slot)
+    other, known = batch.take([*begin, 3, 4])
+    assert known == 60
+    decode(batch, other)
+    assert context.held == {slot.sequence: [*begin, 1, 2], other.sequence: [*begin, 3, 4]}
+
+
+def test_conversations_beyond_the_slots_come_back_from_the_saved_states() -> None:
+    batch, _ = batch_of(slots=1)
+    for seed in (1, 2, 3):
+        talk(batch, prompt(seed))
+    assert [talk(batch, prompt(seed)) for seed in (1, 2, 3)] == [99, 99, 99]
+
+
+def test_short_beginnings_are_not_worth_a_state() -> None:
+    batch, _ = batch_of(slots=1)
+    talk(batch, prompt(1, WORTH_SAVING - 1))
+    talk(batch, prompt(2, WORTH_SAVING - 1))
+    assert talk(batch, prompt(1, WORTH_SAVING - 1)) == 0
+
+
+def test_a_model_that_cannot_take_tokens_back_reuses_only_whole_states() -> None:
+    batch, _ = batch_of(slots=1, cuttable=False)
+    first = prompt(1)
+    talk(batch, first)
+    assert talk(batch, [*first[:90], 1, 2]) == 0
+    assert talk(batch, [*first, 5]) == 100
+
+
+def test_streams_go_on_while_a_long_prompt_comes_in() -> None:
+    batch, context = batch_of(size=4000)
+    stream, _ = batch.take(prompt(1, 10))
+    decode(batch, stream)
+    batch.push(stream, 1)
+    long, _ = batch.take(prompt(2, 1000))
+    while long.waiting:
+        batch.step()
+        assert stream.output is not None
+        assert len(context.calls[-1]) <= PROMPT_SHARE + 1
+        batch.push(stream, 1)
+
+
+def test_alone_a_prompt_takes_whole_calls() -> None:
+    batch, context = batch_of(size=4000)
+    talk(batch, prompt(1, 1000))
+    assert [len(call) for call in context.calls] == [BATCH, BATCH, BATCH, 1000 - 3 * BATCH]
+
+
+def test_a_prompt_that_cannot_fit_is_refused_with_both_numbers() -> None:
+    batch, _ = batch_of(size=50)
+    with pytest.raises(ContextOverflow, match="50 tokens long; the context holds 50"):
+        batch.take(prompt(1, 50))
+
+
+def test_when_the_context_is_full_idle_conversations_go_first() -> None:
+    batch, context = batch_of(size=150, slots=2, limit=0)
+    talk(batch, prompt(1, 100))
+    assert talk(batch, prompt(2, 100)) == 0
+    assert list(map(len, context.held.values())) == [100]
+
+
+def test_then_the_youngest_starts_over_and_nothing_of_it_is_lost() -> None:
+    batch, _ = batch_of(size=130, slots=2, limit=0)
+    old, _ = batch.take(prompt(1, 60))
+    young, _ = batch.take(prompt(2, 60))
+    said = 0
+    while said < 20:
+        batch.step()
+        if old.output is not None:
+            batch.push(old, said)
+            said += 1
+    batch.give_back(old)
+    decode(batch, young)
+    assert young.tokens == prompt(2, 60)
+    assert not young.full
+
+
+def test_alone_in_a_full_context_an_answer_is_told_so() -> None:
+    batch, _ = batch_of(size=50)
+    slot, _ = batch.take(prompt(1, 49))
+    decode(batch, slot)
+    batch.push(slot, 1)
+    decode(batch, slot)
+    batch.push(slot, 2)
+    batch.step()
+    assert slot.full
+
+
+def test_after_a_failure_all_slots_are_empty() -> None:
+    batch, context = batch_of()
+    slot, _ = batch.take(prompt(1))
+    context.fails = True
+    with pytest.raises(EngineFailure):
+        batch.step()
+    batch.give_back(slot)
+    context.fails = False
+    assert talk(batch, prompt(1)) == 0
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    some.lists(some.tuples(some.integers(0, 3), some.integers(1, 120), some.integers(0, 12)), min_size=1, max_size=14),
+    some.integers(1, 4),
+    some.booleans(),
+    some.sampled_from([160, 400, 2000]),
+    some.booleans(),
+)
+def test_every_conversation_is_decoded_exactly_whatever_its_neighbours(
+    asked: list[tuple[int, int, int]], slots: int, cuttable: bool, size: int, rests: bool
+) -> None:
+    batch, context = batch_of(size=size, slots=slots, limit=500, cuttable=cuttable)
+    waiting = [[*prompt(seed, 40), *prompt(seed + 9, length)] for seed, length, _ in asked]
+    answers = [count for *_, count in asked]
+    running: list[tuple[Slot, list[int], int]] = []
+    while waiting or running:
+        while waiting and len(running) < slots:
+            tokens, count = waiting.pop(), answers.pop()
+            if len(tokens) < size:
+                running.append((batch.take(tokens)[0], tokens, count))
+        for entry in list(running):
+            slot, tokens, count = entry
+            if slot.full or (slot.output is not None and len(slot.tokens) >= len(tokens) + count):
+                assert slot.full or slot.tokens == [*tokens, *range(len(slot.tokens) - len(tokens))]
+                assert not slot.full or len(running) == 1 or size < 400
+                batch.give_back(slot)
+                running.remove(entry)
+            elif slot.output is not None:
+                assert context.held[slot.sequence] == slot.tokens
+                batch.push(slot, len(slot.tokens) - len(tokens))
+        if running:
+            batch.step()
+        elif rests:
+            list(batch.rest())
+
+
+@pytest.mark.parametrize("common", [0, 4, 20])
+def test_empty_slots_are_taken_first_whatever_little_is_shared(common: int) -> None:
+    batch, context = batch_of(slots=4)
+    head = prompt(99, common)
+    for seed in range(4):
+        talk(batch, [*head, *prompt(seed)])
+    assert len(context.held) == 4
+    for seed in range(4):
+        assert talk(batch, [*head, *prompt(seed), 7]) == common + 100
+
+
+def raises(error: Exception) -> None:
+    raise error
+
+
+@pytest.mark.parametrize("error", [EngineFailure("code -3"), ValueError("odd"), RecursionError(), MemoryError("much")])
+def test_a_job_that_raises_is_the_error_of_its_own_slot(error: Exception) -> None:
+    batch, _ = batch_of()
+    stream, _ = batch.take(prompt(1))
+    bad = batch.take_empty()
+    bad.job = functools.partial(raises, error)
+    decode(batch, stream)
+    assert isinstance(bad.refused, EdgeserveError)
+    assert stream.tokens == prompt(1)
+    batch.give_back(bad)
+    assert bad.refused is None
+
+
+def test_a_prompt_of_no_token_is_refused() -> None:
+    batch, _ = batch_of()
+    with pytest.raises(InvalidRequest, match="empty"):
+        batch.take([])
+
+
+def test_an_answer_that_waits_for_room_says_so_once_nothing_is_decoded() -> None:
+    batch, _ = batch_of(size=130, slots=2, limit=0)
+    old, _ = batch.take(prompt(1, 60))
+    young, _ = batch.take(prompt(2, 60))
+    decode(batch, old)
+    while not young.held:
+        batch.push(old, 1)
+        batch.step()
+        assert not batch.starved
+    batch.step()
+    assert batch.starved
+    batch.give_back(old)
+    assert not batch.starved
+    decode(batch, young)

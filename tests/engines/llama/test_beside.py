@@ -1,0 +1,166 @@
+"""What one answer's grammar costs is no other answer's time, and nothing is freed while it is at work."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.tiny_gguf import write_model
+
+from edgeserve.engine import ModelSpec
+from edgeserve.errors import Busy
+from edgeserve.messages import ChatRequest, FinishEvent, Sampling
+from engines.llama import beside as llama_beside
+from engines.llama.beside import Beside
+from engines.llama.chat import LlamaChat
+from engines.llama.constraint import Constraint
+from engines.llama.sampler import Sampler
+
+LONG = 20.0
+"""Seconds until a test that hangs is told to fail."""
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(llama_beside, "ALONE", 0.001)
+
+
+def drained(steps: Generator[None, None, Any]) -> Any:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+def test_quick_work_takes_no_step() -> None:
+    with pytest.raises(StopIteration) as end:
+        next(Beside(lambda: 0).run(lambda: 7))
+    assert end.value.value == 7
+
+
+def test_others_go_on_until_slow_work_is_done() -> None:
+    go = threading.Event()
+    steps = Beside(lambda: 2).run(lambda: go.wait(LONG))
+    assert [next(steps) for _ in range(5)] == [None] * 5
+    go.set()
+    assert drained(steps) is True
+
+
+def test_an_error_is_the_answers_own() -> None:
+    def fail() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        drained(Beside(lambda: 0).run(fail))
+
+
+def test_what_comes_after_its_answer_has_gone_is_undone_before_the_end() -> None:
+    go, over, told = threading.Event(), threading.Event(), list[object]()
+    beside = Beside(lambda: 2)
+    steps = beside.run(lambda: go.wait(LONG), told.append)
+    next(steps)
+    steps.close()
+    beside.then(lambda: (told.append("end"), over.set()))
+    assert not told
+    go.set()
+    assert over.wait(LONG)
+    assert told == [True, "end"]
+
+
+def test_work_without_a_thread_is_refused_and_never_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stayed in the queue, and another thread did it when its answer had freed its sampler."""
+    refusing = [True]
+
+    def start(self: threading.Thread) -> None:
+        if refusing[0]:
+            raise RuntimeError("can't start new thread")
+        began(self)
+
+    began = threading.Thread.start
+    pool = ThreadPoolExecutor(2)
+    monkeypatch.setattr(llama_beside, "_threads", lambda: pool)
+    monkeypatch.setattr(threading.Thread, "start", start)
+    done: list[str] = []
+    with pytest.raises(Busy):
+        drained(Beside(lambda: 0).run(lambda: done.append("refused")))
+    refusing[0] = False
+    drained(Beside(lambda: 0).run(lambda: done.append("taken")))
+    pool.shutdown()
+    assert done == ["taken"]
+
+
+# With an engine of random weights
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[LlamaChat]:
+    files = {"model": write_model(tmp_path / "tiny.gguf", "llama")}
+    options = {"context": 512, "parallel": 3}
+    engine = LlamaChat(ModelSpec("llm", "tiny", "engines.llama.chat:LlamaChat", files, threads=1, options=options))
+    engine.open()
+    engine.heat()
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """A grammar that takes until this is set for each token."""
+    go = threading.Event()
+
+    def slowly(self: Constraint, chain: Any, logits: Any) -> int:
+        go.wait(LONG)
+        return 5
+
+    monkeypatch.setattr(Constraint, "sample", slowly)
+    return go
+
+
+FREE = ChatRequest(prompt=(5, 6, 7), max_tokens=5, sampling=Sampling(temperature=0.0))
+HELD = dataclasses.replace(FREE, json_schema='{"type": "string"}')
+
+
+def until(engine: LlamaChat, events: Any, over: Callable[[object], bool]) -> None:
+    for event in events:
+        if event is None:
+            engine.step()
+        elif over(event):
+            return
+
+
+@pytest.mark.models
+def test_a_slow_grammar_holds_nobody_else(engine: LlamaChat, slow: threading.Event) -> None:
+    held, free = engine.run(HELD, threading.Event()), engine.run(FREE, threading.Event())
+    for _ in range(10):
+        assert next(held) is None
+        engine.step()
+    until(engine, free, lambda event: isinstance(event, FinishEvent))
+    slow.set()
+    until(engine, held, lambda event: isinstance(event, FinishEvent))
+    held.close()
+
+
+@pytest.mark.models
+def test_an_answer_that_leaves_frees_its_grammar_when_that_has_ended(
+    engine: LlamaChat, slow: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    freed, free, model = threading.Event(), Sampler.free, engine._model
+    monkeypatch.setattr(Sampler, "free", lambda self: (free(self), freed.set()))
+    assert model is not None
+    held = engine.run(HELD, threading.Event())
+    for _ in range(10):
+        assert next(held) is None
+        engine.step()
+    held.close()
+    assert engine._batch is not None
+    assert engine._batch.busy == 0
+    engine.close()
+    assert (model.users, freed.is_set()) == (1, False)
+    slow.set()
+    assert freed.wait(LONG)

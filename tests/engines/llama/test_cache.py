@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as some
+
+from engines.llama.cache import CAREFUL, WORTH_SAVING, PrefixCache, SavedState, shared
+
+
+def state(tokens: tuple[int, ...], size: int = 10) -> SavedState:
+    return SavedState(tokens, bytes(size))
+
+
+def test_shared() -> None:
+    assert shared([1, 2, 3], (1, 2, 4, 5)) == 2
+    assert shared([], [1]) == 0
+    assert shared([1, 2], [1, 2, 3]) == 2
+
+
+def test_the_longest_prefix_is_found() -> None:
+    cache = PrefixCache(100)
+    cache.put(state((1, 2, 3)))
+    cache.put(state((1, 2, 9, 9)))
+    found, length = cache.best([1, 2, 9, 4])
+    assert found is not None
+    assert (found.tokens, length) == ((1, 2, 9, 9), 3)
+    assert cache.best([7]) == (None, 0)
+
+
+def test_a_state_that_cannot_be_cut_serves_only_what_begins_with_all_of_it() -> None:
+    cache = PrefixCache(100, whole=True)
+    cache.put(state((1, 2, 3)))
+    assert cache.best([1, 2, 4]) == (None, 0)
+    assert cache.best([1, 2, 3, 4])[1] == 3
+
+
+def test_a_longer_state_stands_for_its_beginning_unless_it_cannot_be_cut() -> None:
+    for whole, kept in ((False, 1), (True, 2)):
+        cache = PrefixCache(100, whole=whole)
+        cache.put(state((1, 2)))
+        cache.put(state((1, 2, 3)))
+        assert len(cache) == kept
+        assert cache.size == 10 * kept
+
+
+def test_the_least_recently_used_goes_first() -> None:
+    cache = PrefixCache(20)
+    first, second = state((1,)), state((2,))
+    cache.put(first)
+    cache.put(second)
+    cache.touch(first)
+    cache.put(state((3,)))
+    assert cache.best([2])[0] is None
+    assert cache.best([1])[0] is first
+
+
+def test_what_is_larger_than_the_limit_is_not_kept() -> None:
+    cache = PrefixCache(9)
+    assert not cache.put(state((1,)))
+    assert (len(cache), cache.size) == (0, 0)
+
+
+@given(
+    some.lists(some.tuples(some.lists(some.integers(0, 2), min_size=1, max_size=6), some.integers(1, 40)), max_size=30),
+    some.booleans(),
+)
+def test_the_cache_never_holds_more_than_its_limit_and_its_size_is_the_sum(
+    puts: list[tuple[list[int], int]], whole: bool
+) -> None:
+    cache = PrefixCache(60, whole=whole)
+    for tokens, size in puts:
+        kept = cache.put(state(tuple(tokens), size))
+        assert kept == (size <= 60)
+        assert cache.size == sum(one.size for one in cache._states) <= 60
+        if kept:
+            assert cache.best(tokens)[1] == len(tokens)
+    cache.shrink(0)
+    assert (len(cache), cache.size) == (0, 0)
+
+
+def long(number: int) -> tuple[int, ...]:
+    return (number,) * WORTH_SAVING
+
+
+def test_a_state_takes_the_room_of_those_that_it_can_stand_for() -> None:
+    cache = PrefixCache(30)
+    cache.put(state((1, 2), 20))
+    assert cache.fits((1, 2, 3), 30)
+    assert not cache.fits((1, 3), 11)
+    cache.discard((1,))
+    assert cache.size == 20
+    cache.discard((1, 2))
+    assert cache.size == 0
+
+
+def test_a_copy_takes_the_place_of_others_until_one_of_them_is_asked_for() -> None:
+    cache = PrefixCache(20)
+    cache.put(state(long(1)))
+    cache.put(state(long(2)))
+    assert cache.admits_copy(long(3), 10)
+    assert not cache.admits_copy(long(4), 21)
+    cache.put(state(long(3)))
+    cache.note(long(2), WORTH_SAVING)
+    assert cache.admits_copy(long(4), 10)
+    cache.note(long(1), 0)  # which went for the third
+    assert not cache.admits_copy(long(4), 10)
+    for _ in range(CAREFUL):
+        assert not cache.admits_copy(long(4), 10)
+        cache.note(long(9), 0)
+    assert cache.admits_copy(long(4), 10)
+
+
+def test_what_was_needed_elsewhere_is_not_taken_again_at_once() -> None:
+    cache = PrefixCache(20)
+    assert cache.admits_copy(long(2), 10)
+    cache.stop_copies()
+    for _ in range(CAREFUL):
+        assert not cache.admits_copy(long(2), 10)
+        cache.note(long(9), 0)
+    assert cache.admits_copy(long(2), 10)
+
+
+def test_where_states_go_to_disk_copies_take_only_what_is_free() -> None:
+    cache = PrefixCache(20, disk=Written())
+    cache.put(state(long(1), 15))
+    assert cache.admits_copy(long(2), 5)
+    assert not cache.admits_copy(long(2), 6)
+
+
+class Written:
+    """A disk that takes all."""
+
+    limit = 100
+
+    def longest(self, tokens: object) -> tuple[None, int]:
+        return None, 0
+
+    def read(self, state: object) -> None:
+        return None
+
+    def write(self, state: SavedState) -> bool:
+        return True

@@ -1,0 +1,79 @@
+"""A real small model whose conversations outlast memory and the engine, on disk."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from edgeserve.engine import ModelSpec
+from edgeserve.messages import ChatRequest, FinishEvent, Sampling, TokenEvent
+from engines.llama.chat import LlamaChat
+
+pytestmark = pytest.mark.models
+STORY = "The lighthouse keeper wrote down every ship that passed, its flag, its cargo and the weather. " * 4
+STORY += "The lighthouse"
+OTHER = "Recipes for bread begin with flour, water, salt and yeast; the rest is time and patience. " * 4
+OTHER += "Recipes for"
+
+
+@pytest.fixture
+def engine(pulled: Callable[[str], Mapping[str, Path]], tmp_path: Path) -> Iterator[Callable[..., LlamaChat]]:
+    """Makes engines, hot, one after the other."""
+    made: list[LlamaChat] = []
+
+    def build(**options: object) -> LlamaChat:
+        for one in made:
+            one.close()
+        disk = {"prefix_cache_disk_mb": 64, "prefix_cache_dir": str(tmp_path)}
+        files = {"model": pulled("smollm2-135m-instruct")["model"]}
+        options = {"context": 1024, **disk, **options}
+        made.append(
+            LlamaChat(ModelSpec("llm", "smollm2", "engines.llama.chat:LlamaChat", files, threads=2, options=options))
+        )
+        made[-1].open()
+        made[-1].heat()
+        return made[-1]
+
+    yield build
+    for one in made:
+        one.close()
+
+
+def say(engine: LlamaChat, prompt: str) -> tuple[str, int]:
+    """The text, and how many prompt tokens were in a cache."""
+    request = ChatRequest(prompt=prompt, max_tokens=8, sampling=Sampling(temperature=0.0))
+    *events, finish = engine.chat(request, threading.Event())
+    assert isinstance(finish, FinishEvent)
+    return "".join(one.text for one in events if isinstance(one, TokenEvent)), finish.cached_tokens
+
+
+def test_a_conversation_goes_on_in_a_new_engine(engine: Callable[..., LlamaChat], tmp_path: Path) -> None:
+    first, cached = say(engine(), STORY)
+    assert cached == 0
+    again, cached = say(engine(), STORY + first)
+    assert cached > 80
+    without, cached = say(engine(prefix_cache_disk_mb=0), STORY + first)
+    assert (cached, again) == (0, without)
+    assert list((tmp_path / "llm").iterdir())
+    assert say(engine(kv_type="q8_0"), STORY)[1] == 0, "other settings, other states"
+    assert list((tmp_path / "llm").iterdir()) == [], "those of other settings are gone"
+
+
+@pytest.mark.parametrize("options", [{"prefix_cache_mb": 0}, {"prefix_cache_mb": 3}, {}])
+def test_what_memory_has_no_room_for_comes_back_from_disk(
+    engine: Callable[..., LlamaChat], tmp_path: Path, options: dict[str, object]
+) -> None:
+    one = engine(parallel=1, **options)
+    texts = [say(one, prompt)[0] for prompt in (STORY, OTHER)]
+    one.park()
+    one.shed("prefix_cache", one.savings()["prefix_cache"])
+    assert one.savings()["prefix_cache"] == 0
+    assert len(list((tmp_path / "llm").iterdir())) == 2
+    one.heat()
+    for prompt, text in zip((STORY, OTHER, STORY), (*texts, texts[0]), strict=True):
+        again, cached = say(one, prompt)
+        assert cached > 60
+        assert again == text

@@ -1,0 +1,159 @@
+"""Conversations that are edited, put aside, parked and taken up again are answered as a fresh engine answers them.
+
+On small models of random weights, one for each kind of memory: what is rolled back wrongly shows in the next token.
+
+Two ways to the same state round differently: a cache that was edited holds its tokens in another order, in which
+llama.cpp's flash attention sums them up in 16 bits. No option makes that exact. So an answer may differ from the fresh
+one only where the fresh engine itself finds two tokens as good as equal, and rarely: a wrong state is off by far more.
+What slid out of a window is overwritten only when room is short, hence the longer turns there. From 64 tokens in a
+call the order of summing is another once more; calls are kept below, so that little is in doubt.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from support.tiny_gguf import VOCABULARY, write_model
+from support.together import events_together
+
+from edgeserve.engine import ModelSpec
+from edgeserve.messages import ChatRequest, FinishEvent, Sampling, TokenEvent, TokenLogprob
+from engines.llama import batch as llama_batch
+from engines.llama.chat import LlamaChat
+from engines.llama.context import BATCH
+
+pytestmark = pytest.mark.models
+CONVERSATIONS, ANSWER = 200, 4
+DOUBT = 0.15
+"""Of log-probabilities: two tokens are as good as equal. Those of a wrong state are off by about 1."""
+Turns = list[tuple[int, ...]]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Callable[..., LlamaChat]]:
+    made: list[LlamaChat] = []
+
+    def build(architecture: str, **options: object) -> LlamaChat:
+        path = tmp_path / f"{architecture}.gguf"
+        files = {"model": path if path.exists() else write_model(path, architecture)}
+        options = {"context": 2048, **options}
+        engine = LlamaChat(
+            ModelSpec("llm", architecture, "engines.llama.chat:LlamaChat", files, threads=1, options=options)
+        )
+        made.append(engine)
+        engine.open()
+        engine.heat()
+        return engine
+
+    yield build
+    for engine in made:
+        engine.close()
+
+
+def words(dice: random.Random, most: int) -> tuple[int, ...]:
+    return tuple(dice.randrange(1, VOCABULARY) for _ in range(dice.randrange(1, most)))
+
+
+def edit(dice: random.Random, turns: Turns, most: int) -> None:
+    """As a user does: go on, go back, put another turn in the place of one, put one between two; of ``most`` words."""
+    at = dice.randrange(1, len(turns)) if len(turns) > 1 else 1
+    what = dice.choice(("go on", "truncate", "replace", "insert"))
+    if what == "truncate":
+        del turns[at + 1 :]
+    elif what == "replace":
+        turns[at : at + 1] = [words(dice, most)]
+    elif what == "insert":
+        turns.insert(at, words(dice, most))
+    turns.append(words(dice, most))
+
+
+def answers(engine: LlamaChat, asked: Sequence[Turns]) -> list[tuple[list[TokenLogprob], FinishEvent]]:
+    """The tokens of each with the two likeliest in their place, and its end."""
+    greedy = Sampling(temperature=0.0)
+    requests = [ChatRequest(prompt=sum(one, ()), max_tokens=ANSWER, sampling=greedy, logprobs=2) for one in asked]
+    told = []
+    for *events, end in events_together(engine, requests):
+        assert isinstance(end, FinishEvent)
+        told.append(([one for event in events if isinstance(event, TokenEvent) for one in event.logprobs], end))
+    return told
+
+
+def fresh_answer(engine: LlamaChat, turns: Turns) -> list[TokenLogprob]:
+    """Of an engine with one slot that keeps nothing: after another prompt it knows nothing of any conversation."""
+    answers(engine, [[(0,)]])
+    [(tokens, end)] = answers(engine, [turns])
+    assert end.cached_tokens == 0
+    return tokens
+
+
+def differs(told: list[TokenLogprob], fresh: list[TokenLogprob]) -> bool:
+    """In a token that hung in the balance; fails when it did not, or when the same token is much less likely."""
+    for ours, theirs in zip(told, fresh, strict=True):
+        first, second = theirs.top
+        if ours.token.data != theirs.token.data:
+            assert first.logprob - second.logprob < DOUBT
+            return True
+        assert ours.token.logprob == pytest.approx(theirs.token.logprob, abs=DOUBT)
+    return False
+
+
+@pytest.mark.parametrize(
+    ("architecture", "options", "batch", "most"),
+    [
+        ("llama", {}, 48, 30),
+        ("llama", {"kv_type": "q8_0"}, BATCH, 30),
+        ("gemma3", {}, 48, 60),
+        ("gemma3", {"window": "full"}, 48, 30),
+        ("mamba", {}, BATCH, 30),
+    ],
+)
+def test_200_edited_conversations(
+    make: Callable[..., LlamaChat],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    architecture: str,
+    options: dict[str, object],
+    batch: int,
+    most: int,
+) -> None:
+    monkeypatch.setattr(llama_batch, "BATCH", batch)
+    disk = {"prefix_cache_mb": 1, "prefix_cache_disk_mb": 2, "prefix_cache_dir": str(tmp_path / "states")}
+    engine = make(architecture, parallel=3, **disk, **options)
+    fresh = make(architecture, parallel=1, prefix_cache_mb=0, **options)
+    dice, cached, asks, doubtful = random.Random(7), 0, 0, 0
+    begins, talks = [words(dice, 60) + words(dice, 60) for _ in range(3)], []
+    for number in range(CONVERSATIONS):
+        talks.append([dice.choice(begins), words(dice, most)])
+        asked = [talks[-1], *dice.sample(talks[-8:-1], min(2, number))]
+        for turns in asked[1:]:
+            edit(dice, turns, most)
+        for turns, (told, end) in zip(asked, answers(engine, asked), strict=True):
+            doubtful += differs(told, fresh_answer(fresh, turns))
+            turns.append(tuple(int(one.token.data[4:-1]) for one in told))
+            cached, asks = cached + end.cached_tokens, asks + 1
+        if dice.random() < 0.3:
+            list(engine.rest())
+        if dice.random() < 0.1:
+            engine.park()
+            engine.heat()
+    assert cached > 50 * CONVERSATIONS
+    assert doubtful <= 0.02 * asks
+
+
+@pytest.mark.parametrize(("parked", "copies"), [(False, 0), (True, 1)])
+def test_no_copies_are_made_where_memory_was_needed_while_hot(
+    make: Callable[..., LlamaChat], parked: bool, copies: int
+) -> None:
+    engine = make("llama", parallel=2, prefix_cache_mb=1)
+    answers(engine, [[(1,) * 50]])
+    assert len(list(engine.rest())) == 1
+    if parked:
+        engine.park()
+    engine.shed("prefix_cache", engine.savings()["prefix_cache"])
+    assert engine.savings()["prefix_cache"] == 0
+    engine.heat()
+    answers(engine, [[(2,) * 50]])
+    assert len(list(engine.rest())) == copies

@@ -1,0 +1,75 @@
+"""Conversations that come back to a full context: room is made for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+from support.counting import batch_of, decode, prompt, talk
+
+from engines.llama.cache import shared
+from engines.llama.states import StateFiles
+
+
+@pytest.mark.parametrize("slots", [2, 3, 4, 8])
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_more_conversations_than_the_context_holds_all_come_back(tmp_path: Path, slots: int, on_disk: bool) -> None:
+    disk = StateFiles(tmp_path, 1 << 20, bytes(32)) if on_disk else None
+    batch, _ = batch_of(size=2048, slots=slots, limit=600 if on_disk else 10_000, disk=disk)
+    talks = [prompt(seed, 585) for seed in range(7)]
+    for tokens in talks:
+        talk(batch, tokens)
+    for turn in range(3):
+        for tokens in talks:
+            tokens.append(turn)
+            assert talk(batch, tokens) == len(tokens) - 1
+
+
+def test_answers_under_way_keep_their_room() -> None:
+    batch, context = batch_of(size=1000, slots=3, limit=10_000)
+    talk(batch, prompt(1, 500))
+    talk(batch, prompt(2, 450))
+    slot, _ = batch.take(prompt(3, 400))
+    decode(batch, slot)
+    again, _ = batch.take([*prompt(1, 500), 7])
+    decode(batch, again)
+    assert context.held[slot.sequence] == prompt(3, 400)
+    assert context.held[again.sequence] == [*prompt(1, 500), 7]
+
+
+def test_what_cannot_fit_beside_answers_under_way_sends_nobody_away() -> None:
+    batch, context = batch_of(size=1000, slots=4, limit=10_000)
+    talk(batch, prompt(1, 700))
+    slot, _ = batch.take(prompt(3, 400))
+    decode(batch, slot)
+    batch.give_back(batch.take_empty())
+    talk(batch, prompt(2, 100))
+    before = dict(context.held)
+    batch.take([*prompt(1, 700), 7])
+    assert {number: context.held.get(number) for number in before} == before
+
+
+TURNS = some.lists(some.tuples(some.integers(0, 3), some.integers(0, 2), some.integers(1, 60)), max_size=25)
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    TURNS, some.integers(1, 4), some.booleans(), some.sampled_from([200, 400, 1000]), some.sampled_from([0, 150, 2000])
+)
+def test_a_prompt_shares_prefixes_of_its_own_salt_only(
+    turns: list[tuple[int, int, int]], slots: int, cuttable: bool, size: int, limit: int
+) -> None:
+    """Whatever others asked: of no prompt is more known than its own salt has said before."""
+    batch, _ = batch_of(size=size, slots=slots, limit=limit, cuttable=cuttable)
+    said: dict[str, list[list[int]]] = {}
+    head = prompt(99, 60)
+    for number, seed, length in turns:
+        salt, tokens = f"salt {number}", [*head, *prompt(seed, length)]
+        known = talk(batch, tokens, salt=salt)
+        mine = said.setdefault(salt, [])
+        assert known <= max((shared(one, tokens[:-1]) for one in mine), default=0)
+        mine.append(tokens)
+        if seed == 0:
+            list(batch.rest())

@@ -1,0 +1,82 @@
+"""Options of the llama.cpp engines: checked, and handed on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from edgeserve.engine import ModelSpec
+from edgeserve.errors import ConfigError, EngineFailure
+from edgeserve.messages import ChatRequest, Sampling, TokenEvent
+from engines.llama import context as llama_context
+from engines.llama import devices
+from engines.llama import model as llama_model
+from engines.llama.chat import LlamaChat
+from engines.llama.options import read_options
+from engines.llama.runtime import llama
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"contxt": 1}, "contxt is not a known setting; did you mean context"),
+        ({"context": "big"}, "expected a whole number"),
+        ({"kv_type": "f32"}, "expected one of f16, q8_0"),
+        ({"temperature": -1}, "expected a number from 0 to 2"),
+        ({"repeat_penalty": 0}, "expected a number from 0.01 to 10"),
+        ({"temperature": float("nan")}, "expected a number from 0 to 2"),
+        ({"context": 63}, "at least 64, or 0 for as many as memory allows"),
+        ({"context": -1}, "at least 64, or 0 for as many as memory allows"),
+        ({"threads_batch": 1.5}, "expected a whole number"),
+        ({"window": "half"}, "expected one of sliding, full"),
+        ({"split_mode": "tensor"}, "expected one of layer, row, none"),
+        ({"tensor_split": 1}, "a list of shares"),
+        ({"tensor_split": ["1"]}, "a list of shares"),
+        ({"tensor_split": [0, 0]}, "not all 0"),
+        ({"tensor_split": [-1, 2]}, "none below 0"),
+        ({"tensor_split": [float("nan")]}, "none below 0"),
+        ({"kv_type": "q8_0", "flash_attention": "off"}, 'set flash_attention = "auto", or kv_type = "f16"'),
+    ],
+)
+def test_options_are_checked(options: dict[str, object], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        read_options("llm", options)
+
+
+def test_options_reach_llama(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"threads_batch": 3, "kv_type": "q4_0", "window": "full", "context": 0}
+    options = read_options("llm", {**given, "tensor_split": [3, 1], "split_mode": "row", "main_gpu": 1})
+    runtime = llama()
+    monkeypatch.setattr(runtime, "llama_model_n_ctx_train", lambda model: 4096)
+    context = llama_context.context_parameters(None, options, 2)
+    assert (context.n_ctx, context.n_threads, context.n_threads_batch, context.swa_full) == (4096, 2, 3, True)
+    assert context.type_k == context.type_v == runtime.GGML_TYPE_Q4_0
+    assert llama_context.context_parameters(None, read_options("llm", {}), 2).n_threads_batch == 2
+    assert llama_model.model_parameters("cpu", options).n_gpu_layers == 0
+    monkeypatch.setattr(runtime, "llama_supports_gpu_offload", lambda: True)
+    monkeypatch.setattr(devices, "accelerators", lambda: 2)
+    model = llama_model.model_parameters("auto", options)
+    assert (model.split_mode, model.main_gpu) == (runtime.LLAMA_SPLIT_MODE_ROW, 1)
+    assert list(model.tensor_split[:3]) == [3.0, 1.0, 0.0]
+    monkeypatch.setattr(devices, "accelerators", lambda: 1)
+    with pytest.raises(EngineFailure, match=r"tensor_split = \[3, 1\]: llama\.cpp sees only 1 accelerators"):
+        llama_model.model_parameters("auto", options)
+
+
+@pytest.mark.models
+@pytest.mark.parametrize(
+    "options", [{"kv_type": "q4_0"}, {"kv_type": "q8_0", "flash_attention": "on"}, {"threads_batch": 1}]
+)
+def test_it_answers_with_other_options(pulled: Callable[[str], Mapping[str, Path]], options: dict[str, object]) -> None:
+    files = {"model": pulled("smollm2-135m-instruct")["model"]}
+    options = {"context": 256, **options}
+    engine = LlamaChat(ModelSpec("llm", "smollm2", "engines.llama.chat:LlamaChat", files, threads=2, options=options))
+    engine.open()
+    engine.heat()
+    request = ChatRequest(prompt="The capital of France is", max_tokens=3, sampling=Sampling(temperature=0.0))
+    told = "".join(event.text for event in engine.chat(request, threading.Event()) if isinstance(event, TokenEvent))
+    engine.close()
+    assert told.startswith(" Paris")

@@ -1,0 +1,325 @@
+"""Requests made ready beside the loop: what cannot be answered is refused before it costs anybody anything."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+from support.contract import ask
+from support.tiny_gguf import VOCABULARY, write_model
+
+from edgeserve.engine import ModelSpec
+from edgeserve.errors import ContextOverflow, DoesNotFit, EdgeserveError, EngineFailure, InvalidRequest
+from edgeserve.messages import ChatRequest, EmbedRequest, FinishEvent, Sampling
+from engines.llama import model
+from engines.llama import prepare as llama_prepare
+from engines.llama.batch import Batch
+from engines.llama.chat import LlamaChat
+
+pytestmark = pytest.mark.models
+GREEDY = Sampling(temperature=0.0)
+MAKE = Callable[..., LlamaChat]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[MAKE]:
+    """Engines of random weights, hot."""
+    made: list[LlamaChat] = []
+
+    def build(architecture: str = "llama", **options: object) -> LlamaChat:
+        files = {"model": write_model(tmp_path / f"{architecture}.gguf", architecture)}
+        options = {"context": 512, "parallel": 3, **options}
+        made.append(
+            LlamaChat(ModelSpec("llm", "tiny", "engines.llama.chat:LlamaChat", files, threads=1, options=options))
+        )
+        made[-1].open()
+        made[-1].heat()
+        return made[-1]
+
+    yield build
+    for one in made:
+        one.close()
+
+
+def batch_of(engine: LlamaChat) -> Batch:
+    assert engine._batch is not None
+    return engine._batch
+
+
+def free_slots(engine: LlamaChat) -> int:
+    return sum(not slot.busy for slot in batch_of(engine)._slots)
+
+
+def run(engine: LlamaChat, request: ChatRequest | EmbedRequest, *, prepared: bool) -> list[object]:
+    """The events of an answer, with a request made ready before or on the spot."""
+    events: list[object] = []
+    for event in engine.run(request, threading.Event(), engine.prepare(request) if prepared else None):
+        if event is None:
+            engine.step()
+        else:
+            events.append(event)
+    return events
+
+
+def answered(engine: LlamaChat, request: ChatRequest) -> bool:
+    return any(isinstance(one, FinishEvent) for one in engine.chat(request, threading.Event()))
+
+
+PLAIN = ChatRequest(prompt=(5, 6, 7), max_tokens=3, sampling=GREEDY)
+BAD: list[ChatRequest | EmbedRequest] = [
+    ChatRequest(prompt=()),
+    ChatRequest(prompt=""),
+    ChatRequest(prompt=(VOCABULARY,)),
+    ChatRequest(prompt=(-1,)),
+    ChatRequest(prompt=(2**31 - 1,)),
+    ChatRequest(prompt=(1,) * 512),
+    ChatRequest(prompt="word1, " * 100_000),
+    ChatRequest(prompt="\ud800"),
+    ChatRequest(prompt=(5,), sampling=Sampling(logit_bias=((VOCABULARY, 1.0),))),
+    ChatRequest(prompt=(5,), sampling=Sampling(logit_bias=((10**9, 1.0),))),
+    ask("word1, " * 100_000),
+    ask("\udfff"),
+    EmbedRequest(("",)),
+    EmbedRequest(((),)),
+    EmbedRequest(((1, 2), (VOCABULARY,))),
+    EmbedRequest(((1,) * 513,)),
+    EmbedRequest(("word1, " * 100_000,)),
+    EmbedRequest(("\ud800",)),
+]
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_a_bad_request_is_its_own_error_and_the_others_go_on(make: MAKE, prepared: bool) -> None:
+    engine = make()
+    stream = engine.run(ChatRequest(prompt=(5, 6, 7), max_tokens=400, sampling=GREEDY), threading.Event())
+    said = 0
+    for request in BAD:
+        with pytest.raises(InvalidRequest):
+            run(engine, request, prepared=prepared)
+        assert free_slots(engine) >= 2
+        for _ in range(3):
+            said += next(stream) is not None
+            engine.step()
+    assert said > 5
+    stream.close()
+    assert free_slots(engine) == 3
+    assert answered(engine, PLAIN)
+
+
+def test_an_answer_that_never_began_takes_nothing(make: MAKE) -> None:
+    engine = make()
+    for _ in range(9):
+        engine.run(PLAIN, threading.Event(), engine.prepare(PLAIN)).close()
+        begun = engine.run(PLAIN, threading.Event())
+        next(begun)
+        begun.close()
+    assert free_slots(engine) == 3
+    assert answered(engine, PLAIN)
+
+
+TEMPLATES = ["{{ 1 / 0 }}", "{{ raise_exception('no') }}", "{% for", "{{ 'a' * 10**9 }}", "{{ none.x.y }}"]
+
+
+@pytest.mark.parametrize("source", TEMPLATES)
+def test_a_template_that_raises_ends_its_own_answer(make: MAKE, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
+    monkeypatch.setattr(model.MappedModel, "chat_template", lambda self: source)
+    engine = make()
+    for prepared in (True, False):
+        with pytest.raises(InvalidRequest, match="chat template"):
+            run(engine, ask("hello"), prepared=prepared)
+    assert free_slots(engine) == 3
+    assert answered(engine, PLAIN)
+
+
+def test_what_was_prepared_is_answered_as_what_was_not(make: MAKE) -> None:
+    engine = make(prefix_cache_mb=0)
+    for request in (PLAIN, EmbedRequest(((1, 2, 3), (4, 5)))):
+        told = [run(engine, request, prepared=prepared) for prepared in (True, False)]
+        assert len(told[0]) > 1
+        assert len(told[0]) == len(told[1])
+    ready = engine.prepare(PLAIN)
+    assert [len(list(engine.run(PLAIN, _cancelled(), ready))) for _ in range(3)] == [0, 0, 0]
+
+
+def _cancelled() -> threading.Event:
+    cancel = threading.Event()
+    cancel.set()
+    return cancel
+
+
+def test_preparing_survives_an_engine_that_is_closed_meanwhile(make: MAKE) -> None:
+    engine, errors, done, stop = make(), list[Exception](), list[int](), threading.Event()
+
+    def prepare() -> None:
+        while not stop.is_set():
+            try:
+                engine.prepare(EmbedRequest(((1, 2, 3), (4,) * 500)))
+                engine.prepare(EmbedRequest(("word1, " * 500,)))
+            except InvalidRequest:  # the tiny vocabulary has no token for letters
+                done.append(1)
+            except Exception as error:
+                errors.append(error)
+
+    threads = [threading.Thread(target=prepare) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(40):
+        engine.close()
+        engine.open()
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert done
+    engine.close()
+    assert engine.prepare(ask("hello")) is None
+    with pytest.raises(EngineFailure):
+        next(engine.run(ask("hello"), threading.Event()))
+
+
+def test_an_answer_closed_after_its_engine_touches_nothing_freed(make: MAKE) -> None:
+    engine = make()
+    running = [engine.run(PLAIN, threading.Event()) for _ in range(3)]
+    vectors = engine.run(EmbedRequest(((1, 2, 3),)), threading.Event())
+    for one in running[:2]:
+        next(one)
+    next(vectors)
+    engine.close()
+    for one in (*running, vectors):
+        one.close()
+    engine.open()
+    engine.heat()
+    assert answered(engine, PLAIN)
+
+
+def test_a_context_that_shrank_meanwhile_is_looked_at_again(make: MAKE) -> None:
+    engine = make(context=0)
+    size = batch_of(engine).context.size
+    prompt, texts = ChatRequest(prompt=(1,) * (size - 9)), EmbedRequest(((1,) * (size - 9),))
+    ready = engine.prepare(prompt), engine.prepare(texts)
+    engine.park()
+    engine.shed("spare_context", engine.savings()["spare_context"])
+    engine.shed("context", engine.savings()["context"])
+    engine.heat()
+    now = batch_of(engine).context.size
+    assert now < size
+    with pytest.raises(DoesNotFit, match=f"the context holds {now}.*reduced from {size}"):
+        next(engine.run(prompt, threading.Event(), ready[0]))
+    with pytest.raises(DoesNotFit, match=f"the context holds {now}.*reduced from {size}"):
+        engine.prepare(prompt)
+    with pytest.raises(ContextOverflow, match=f"input 0 is {size - 9} tokens long; the context holds {now}"):
+        next(engine.run(texts, threading.Event(), ready[1]))
+    engine.park()
+    assert engine.prepare(prompt) == ready[0]
+    with pytest.raises(ContextOverflow):
+        engine.prepare(ChatRequest(prompt=(1,) * size))
+
+
+@settings(deadline=None, max_examples=25)
+@given(some.lists(some.one_of(some.integers(-2, VOCABULARY + 2), some.integers(-(2**31), 2**31)), max_size=600))
+def test_any_tokens_are_answered_or_refused(tokens: list[int]) -> None:
+    engine = _shared_engine()
+    request = ChatRequest(prompt=tuple(tokens), max_tokens=2, sampling=GREEDY)
+    try:
+        assert answered(engine, request)
+        assert all(0 <= token < VOCABULARY for token in tokens)
+    except EdgeserveError:
+        assert not tokens or len(tokens) >= 512 or not all(0 <= token < VOCABULARY for token in tokens)
+    assert free_slots(engine) == engine.slots
+
+
+_ENGINES: list[LlamaChat] = []
+
+
+def _shared_engine() -> LlamaChat:
+    assert _ENGINES
+    return _ENGINES[0]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """For tests of many examples."""
+    files = {"model": write_model(tmp_path_factory.mktemp("tiny") / "llama.gguf", "llama")}
+    engine = LlamaChat(ModelSpec("llm", "tiny", "x", files, threads=1, options={"context": 512, "parallel": 2}))
+    engine.open()
+    engine.heat()
+    _ENGINES.append(engine)
+    yield
+    _ENGINES.clear()
+    engine.close()
+
+
+HUGE = """
+import resource, sys, threading, time
+from pathlib import Path
+from edgeserve.engine import ModelSpec
+from edgeserve.errors import ContextOverflow
+from edgeserve.messages import ChatRequest, EmbedRequest, Message, TextPart
+from edgeserve.system import pages
+from engines.llama.chat import LlamaChat
+
+engine = LlamaChat(ModelSpec("llm", "m", "x", {"model": Path(sys.argv[1])}, threads=1, options={"context": 2048}))
+engine.open()
+engine.heat()
+stream = engine.run(ChatRequest(prompt="Once upon a time", max_tokens=500), threading.Event())
+for _ in range(8):
+    next(stream)
+    engine.step()
+words = "The lighthouse keeper wrote down every ship. " * 140_000
+base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+gaps, done = [], threading.Event()
+
+def refuse():
+    try:
+        for text in (words, words[:900_000], words[:60_000]):
+            for request in (
+                ChatRequest(prompt=text),
+                ChatRequest((Message("user", (TextPart(text),)),)),
+                EmbedRequest((text,)),
+            ):
+                begin = time.perf_counter()
+                try:
+                    engine.prepare(request)
+                except ContextOverflow as error:
+                    assert "more than 20" in str(error) and "2048" in str(error), error
+                assert time.perf_counter() - begin < 3
+    finally:
+        done.set()
+
+thread = threading.Thread(target=refuse)
+thread.start()
+while not done.is_set():
+    begin = time.perf_counter()
+    try:
+        next(stream)
+    except StopIteration:
+        stream = engine.run(ChatRequest(prompt="Once upon a time", max_tokens=500), threading.Event())
+    engine.step()
+    gaps.append(time.perf_counter() - begin)
+print(max(gaps), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base)
+"""
+
+
+def test_a_huge_prompt_beside_a_stream_is_refused_fast_and_small(pulled: Callable[[str], Mapping[str, Path]]) -> None:
+    """6 MB, as chat, raw prompt and embedding: the stream's longest gap, and memory in kilobytes."""
+    path = pulled("smollm2-135m-instruct")["model"]
+    told = subprocess.run([sys.executable, "-c", HUGE, str(path)], capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stderr[-2000:]
+    gap, memory = map(float, told.stdout.split())
+    assert gap < 1
+    assert memory < 80_000
+
+
+def test_the_inputs_of_one_request_keep_no_other_request_waiting(make: MAKE) -> None:
+    engine = make()
+    most, one = llama_prepare.MOST_TOKENS, (5,) * 400
+    assert engine.prepare(EmbedRequest((one,) * (most // 400))) is not None
+    with pytest.raises(InvalidRequest, match="the limit is 300000") as refused:
+        engine.prepare(EmbedRequest((one,) * (most // 400 + 1)))
+    assert refused.value.param == "input"

@@ -1,0 +1,103 @@
+"""Conversations at rest: copied while nothing is asked, out of the context when another begins."""
+
+from __future__ import annotations
+
+import pytest
+from support.counting import batch_of, decode, prompt, talk
+
+from engines.llama.cache import SavedState
+
+
+def test_what_rests_is_copied_and_leaves_the_context_when_another_begins() -> None:
+    batch, context = batch_of(slots=3)
+    talk(batch, prompt(1), said=5)
+    talk(batch, prompt(2))
+    assert len(list(batch.rest())) == 2
+    assert list(map(len, context.held.values())) == [105, 100]
+    slot, _ = batch.take(prompt(3))
+    decode(batch, slot)
+    assert context.held == {slot.sequence: prompt(3)}
+    assert talk(batch, [*prompt(1), *range(5), 7]) == 105
+
+
+def test_without_a_copy_it_stays() -> None:
+    batch, context = batch_of(slots=2)
+    talk(batch, prompt(1))
+    talk(batch, prompt(2))
+    assert list(map(len, context.held.values())) == [100, 100]
+
+
+def test_a_conversation_that_goes_on_stays_and_one_copy_of_it_is_kept() -> None:
+    batch, context = batch_of(limit=110)
+    talk(batch, prompt(1))
+    assert len(list(batch.rest())) == 1
+    assert talk(batch, [*prompt(1), 7, 8]) == 100
+    assert list(map(len, context.held.values())) == [102]
+    assert len(list(batch.rest())) == 1
+    assert len(batch._saved) == 1
+
+
+@pytest.mark.parametrize("limit", [0, 110, 250, 350])
+def test_as_many_conversations_as_slots_lose_hardly_anything_to_copies(limit: int) -> None:
+    """In turns, each after a rest: with room for fewer states than there are conversations, those that went before the
+    first was missed are decoded anew; from then on the context keeps them all."""
+    batch, _ = batch_of(slots=4, limit=limit)
+    talks = [prompt(seed) for seed in range(4)]
+    missed: list[int] = []
+    for turn in range(12):
+        for seed, tokens in enumerate(talks):
+            if talk(batch, tokens) < len(tokens) - 1 and turn:
+                missed.append(seed)
+            tokens.append(seed)
+            list(batch.rest())
+    assert len(missed) == len(set(missed)) < len(talks)
+
+
+def test_what_a_window_still_holds_stays_in_the_context_where_it_can_be_cut() -> None:
+    batch, _ = batch_of(whole=True)
+    first = prompt(1)
+    talk(batch, first, said=5)
+    assert list(batch.rest()) == []
+    talk(batch, prompt(2))
+    assert talk(batch, [*first, 0, 1, 9]) == 102
+
+
+def test_two_that_fill_the_context_come_back_in_turns() -> None:
+    batch, _ = batch_of(size=1000, slots=2, limit=2000)
+    talks = [prompt(1, 600), prompt(2, 700)]
+    for tokens in talks:
+        talk(batch, tokens)
+        list(batch.rest())
+    for turn in range(3):
+        for tokens in talks:
+            assert talk(batch, [*tokens, turn]) == len(tokens)
+            list(batch.rest())
+
+
+def test_only_the_latest_that_fit_together_are_copied() -> None:
+    batch, _ = batch_of(size=2000, slots=4, limit=250)
+    for seed in range(4):
+        talk(batch, prompt(seed))
+    assert len(list(batch.rest())) == 2
+    assert [batch._saved.best(prompt(seed))[1] for seed in range(4)] == [0, 0, 100, 100]
+
+
+def test_what_is_saved_at_the_end_does_not_push_itself_out() -> None:
+    batch, _ = batch_of(size=2000, slots=4, limit=350)
+    for seed, length in enumerate((100, 100, 100, 60)):
+        talk(batch, prompt(seed, length))
+    batch._saved.careful = 5
+    batch.save()
+    assert [batch._saved.best(prompt(seed, 60))[1] for seed in range(4)] == [0, 60, 60, 60]
+
+
+def test_where_copies_must_not_cost_others_they_go_first() -> None:
+    batch, _ = batch_of(size=2000, slots=2, limit=250)
+    talk(batch, prompt(1))
+    talk(batch, prompt(2))
+    list(batch.rest())
+    batch._saved.careful = 5
+    batch._saved.put(SavedState(tuple(prompt(3, 50)), bytes(50)))
+    first, _ = batch.take(prompt(4))
+    assert batch._saved.best(prompt(3, 50))[1] == 50
+    batch.give_back(first)

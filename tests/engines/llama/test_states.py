@@ -1,0 +1,251 @@
+"""States in files: under the cap, least recently used out, found by the longest prefix, and trusted only when whole."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from engines.llama.cache import PrefixCache, SavedState, shared
+from engines.llama.options import LlamaOptions
+from engines.llama.states import HEAD, StateFiles, states_key
+
+KEY = bytes(range(32))
+TOKENS = some.lists(some.integers(0, 2), min_size=1, max_size=6).map(tuple)
+
+
+def state(tokens: tuple[int, ...], size: int = 10) -> SavedState:
+    return SavedState(tokens, bytearray(bytes(tokens) * size)[:size])
+
+
+def files(folder: Path, limit: int = 1 << 20, key: bytes = KEY, *, whole: bool = False) -> StateFiles:
+    return StateFiles(folder, limit, key, whole=whole)
+
+
+def taken(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir())
+
+
+def test_what_was_written_is_there_after_a_restart(tmp_path: Path) -> None:
+    first, saved = files(tmp_path / "states"), state((1, 2, 3), 1000)
+    assert first.write(saved)
+    again = files(tmp_path / "states")
+    found, length = again.longest([1, 2, 9])
+    assert found is not None
+    assert length == 2
+    assert again.read(found) == saved.data
+    assert again.size == taken(tmp_path / "states") == HEAD.size + 12 + 1000
+
+
+def test_nobody_else_may_read_them(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        files(tmp_path / "states").write(state((1,)))
+    finally:
+        os.umask(before)
+    [path] = (tmp_path / "states").iterdir()
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_nothing_is_made_before_there_is_something_to_keep(tmp_path: Path) -> None:
+    assert files(tmp_path / "states").longest([1]) == (None, 0)
+    assert not (tmp_path / "states").exists()
+
+
+def damage(path: Path, at: int, to: bytes) -> None:
+    data = bytearray(path.read_bytes())
+    data[at : at + len(to)] = to
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(path.read_bytes()[:-1]),
+        lambda path: path.write_bytes(path.read_bytes() + b"x"),
+        lambda path: damage(path, 0, b"x"),
+        lambda path: damage(path, 8, b"xxx"),
+        lambda path: damage(path, 40, b"xxx"),
+        lambda path: damage(path, 76, b"\xff\xff\xff\xff"),
+        lambda path: damage(path, HEAD.size, b"\x07"),
+        lambda path: path.rename(path.with_suffix(".1.part")),
+    ],
+    ids=["empty", "short", "long", "magic", "key", "salt", "count", "tokens", "part"],
+)
+def test_a_file_that_is_not_whole_is_removed_unseen(tmp_path: Path, harm: Callable[[Path], object]) -> None:
+    files(tmp_path).write(state((1, 2, 3)))
+    [path] = tmp_path.iterdir()
+    harm(path)
+    assert files(tmp_path).longest([1, 2, 3]) == (None, 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_state_damaged_behind_its_header_is_found_out_when_it_is_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files(tmp_path).write(state((1, 2, 3)))
+    [path] = tmp_path.iterdir()
+    damage(path, path.stat().st_size - 1, b"\xff")
+    again = files(tmp_path)
+    cache = PrefixCache(100, disk=again)
+    found, _ = cache.best([1, 2, 3])
+    assert found is not None
+    assert cache.fetch(found) is None
+    assert "the checksum is wrong" in caplog.text
+    assert (cache.best([1, 2, 3]), again.size, list(tmp_path.iterdir())) == ((None, 0), 0, [])
+
+
+def test_a_file_that_is_gone_is_forgotten(tmp_path: Path) -> None:
+    one = files(tmp_path)
+    one.write(state((1, 2, 3)))
+    [path] = tmp_path.iterdir()
+    path.unlink()
+    found, _ = one.longest([1])
+    assert found is not None
+    assert one.read(found) is None
+    assert len(one) == 0
+
+
+def test_other_files_in_the_folder_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    files(tmp_path, limit=0).longest([1])
+    assert (tmp_path / "notes.txt").exists()
+
+
+def test_a_disk_that_refuses_costs_the_state_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "states").write_text("a file, not a folder")
+    assert not files(tmp_path / "states").write(state((1,)))
+    assert "cannot be kept on disk" in caplog.text
+
+
+def test_the_order_of_use_outlasts_a_restart(tmp_path: Path) -> None:
+    one = files(tmp_path)
+    for at, tokens in enumerate([(1,), (2,), (3,)]):
+        one.write(state(tokens))
+        found, _ = one.longest(tokens)
+        assert found is not None
+        os.utime(found.path, (at, at))
+    used, _ = one.longest([1])
+    assert used is not None
+    one.read(used)
+    again = files(tmp_path, limit=2 * used.size)
+    assert [again.longest([token])[1] for token in (1, 2, 3)] == [1, 0, 1]
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_the_key_tells_models_and_settings_apart(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(b"one")
+    keys = {states_key(path, LlamaOptions()), states_key(path, LlamaOptions(temperature=1.0))}
+    assert len(keys) == 1, "temperature is none of a state's business"
+    keys |= {states_key(path, LlamaOptions(**one)) for one in ({"kv_type": "q8_0"}, {"window": "full"})}
+    path.write_bytes(b"other")
+    keys.add(states_key(path, LlamaOptions()))
+    assert len(keys) == 4
+
+
+def test_a_file_serves_its_own_salt_and_does_not_name_it(tmp_path: Path) -> None:
+    files(tmp_path).write(SavedState((1, 2, 3), bytearray(b"one"), salt="secret"))
+    files(tmp_path).write(SavedState((1, 2, 3), bytearray(b"two"), salt="other"))
+    again = files(tmp_path)
+    assert again.longest((1, 2, 3)) == (None, 0)
+    for salt, data in (("secret", b"one"), ("other", b"two")):
+        found, length = again.longest((1, 2, 3), salt)
+        assert found is not None
+        assert (length, again.read(found)) == (3, data)
+    assert not any(b"secret" in path.read_bytes() or "secret" in path.name for path in tmp_path.iterdir())
+
+
+@given(some.lists(some.tuples(TOKENS, some.integers(1, 40)), max_size=20), some.booleans(), some.integers(0, 60))
+@settings(deadline=None)
+def test_memory_spills_to_disk_and_nothing_is_lost_under_the_caps(
+    puts: list[tuple[tuple[int, ...], int]], whole: bool, limit: int
+) -> None:
+    """With room on disk, the longest prefix of all that was ever put is found, wherever it lies."""
+    with tempfile.TemporaryDirectory() as folder:
+        cache = PrefixCache(limit, whole=whole, disk=files(Path(folder), whole=whole))
+        for tokens, size in puts:
+            assert cache.put(state(tokens, size))
+            assert cache.size <= limit
+        cache.shrink(0)
+        for tokens, _ in puts:
+            found, length = cache.best(tokens)
+            assert found is not None
+            assert length == len(tokens)
+            assert cache.fetch(found) == state(tuple(found.tokens), len(cache.fetch(found) or b"")).data
+
+
+class Files(RuleBasedStateMachine):
+    """Against a list of what should be there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = Path(self.temporary.name)
+        self.limit = 400
+        self.here = files(self.folder, self.limit)
+        self.expected: list[tuple[tuple[int, ...], int]] = []
+        self.clock = 0
+
+    def stamp(self) -> None:
+        """The clock of file systems is coarse; uses here are closer together."""
+        for path in self.folder.iterdir():
+            if path.stat().st_mtime > 1_000_000:
+                self.clock += 1
+                os.utime(path, (self.clock, self.clock))
+
+    @rule(tokens=TOKENS, size=some.integers(1, 450))
+    def write(self, tokens: tuple[int, ...], size: int) -> None:
+        known = [one for one in self.expected if one[0][: len(tokens)] == tokens]
+        whole = HEAD.size + 4 * len(tokens) + size
+        assert self.here.write(state(tokens, size)) is (bool(known) or whole <= self.limit)
+        if known:
+            self.use(known[0])
+        elif whole <= self.limit:
+            self.expected = [one for one in self.expected if tokens[: len(one[0])] != one[0]]
+            while sum(size for _, size in self.expected) + whole > self.limit:
+                self.expected.pop(0)
+            self.expected.append((tokens, whole))
+        self.stamp()
+
+    def use(self, one: tuple[tuple[int, ...], int]) -> None:
+        self.expected.remove(one)
+        self.expected.append(one)
+
+    @precondition(lambda self: self.expected)
+    @rule(tokens=TOKENS)
+    def read(self, tokens: tuple[int, ...]) -> None:
+        found, length = self.here.longest(tokens)
+        assert length == max(shared(one, tokens) for one, _ in self.expected)
+        if found is not None:
+            assert (
+                self.here.read(found) == state(tuple(found.tokens), found.size - HEAD.size - 4 * len(found.tokens)).data
+            )
+            self.use((tuple(found.tokens), found.size))
+        self.stamp()
+
+    @rule()
+    def restart(self) -> None:
+        self.here = files(self.folder, self.limit)
+
+    @invariant()
+    def what_is_there_is_what_should_be(self) -> None:
+        self.here.longest([9])
+        assert [(tuple(one.tokens), one.size) for one in self.here._states] == self.expected
+        assert self.here.size == taken(self.folder) <= self.limit
+
+    def teardown(self) -> None:
+        self.temporary.cleanup()
+
+
+TestFiles = Files.TestCase
+TestFiles.settings = settings(deadline=None, max_examples=60, stateful_step_count=25)

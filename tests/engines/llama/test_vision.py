@@ -1,0 +1,306 @@
+"""Vision on SmolLM2 with a projector made for it: the contract, and that the answer depends on the picture."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import math
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+from benchmarks.mmproj import build_mmproj, picture
+from support.contract import ChatContract, ask
+from support.together import events_together, text_of
+
+from edgeserve.engine import ModelSpec
+from edgeserve.errors import Busy, ContextOverflow, EngineFailure, UnsupportedMedia
+from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, ImagePart, Message, Sampling, TextPart, TokenEvent
+from edgeserve.system import pages
+from engines.llama.chat import LlamaChat
+from engines.llama.model import MappedModel
+from engines.llama.projector import Chunks, Projector
+from engines.llama.vision import LlamaVision
+
+Pulled = Callable[[str], Mapping[str, Path]]
+
+pytestmark = pytest.mark.models
+SYSTEM = {"system": "You are a helpful AI assistant."}
+
+
+@pytest.fixture(scope="session")
+def files(pulled: Pulled, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    llm = pulled("smollm2-135m-instruct")["model"]
+    return {"model": llm, "mmproj": build_mmproj(llm, tmp_path_factory.mktemp("mmproj") / "mmproj.gguf")}
+
+
+def spec_of(files: Mapping[str, Path], **options: object) -> ModelSpec:
+    return ModelSpec(
+        "vision", "vision", "engines.llama.vision:LlamaVision", files, threads=2, options={**SYSTEM, **options}
+    )
+
+
+@pytest.fixture(scope="module")
+def engine(files: Mapping[str, Path]) -> Iterator[LlamaVision]:
+    engine = LlamaVision(spec_of(files))
+    engine.open()
+    engine.heat()
+    yield engine
+    engine.close()
+
+
+def look(*images: bytes, text: str = "Describe this image.") -> ChatRequest:
+    parts = (*(ImagePart(image) for image in images), TextPart(text))
+    return ChatRequest((Message("user", parts),), max_tokens=16, sampling=Sampling(temperature=0.0))
+
+
+def answer(engine: LlamaVision, request: ChatRequest) -> tuple[str, FinishEvent]:
+    *tokens, finish = engine.chat(request, threading.Event())
+    assert isinstance(finish, FinishEvent)
+    return "".join(token.text for token in tokens if isinstance(token, TokenEvent)), finish
+
+
+class TestLlamaVision(ChatContract):
+    make = LlamaVision
+
+    @pytest.fixture
+    def spec(self, files: Mapping[str, Path]) -> ModelSpec:
+        return spec_of(files, context=512)
+
+
+@pytest.mark.parametrize(("colour", "other"), [("red", "blue"), ("blue", "red")])
+def test_the_answer_depends_on_the_picture(engine: LlamaVision, colour: str, other: str) -> None:
+    text, finish = answer(engine, look(picture(colour)))
+    assert colour in text
+    assert other not in text
+    assert finish.prompt_tokens > 4
+
+
+def test_a_picture_of_any_size_is_resized(engine: LlamaVision) -> None:
+    assert "blue" in answer(engine, look(picture("blue", 700)))[0]
+
+
+def test_several_pictures_take_several_places(engine: LlamaVision) -> None:
+    _, one = answer(engine, look(picture("red")))
+    _, two = answer(engine, look(picture("red"), picture("blue")))
+    assert two.prompt_tokens >= one.prompt_tokens + 4
+
+
+def test_text_after_a_picture_starts_a_fresh_context(engine: LlamaVision) -> None:
+    answer(engine, look(picture("red")))
+    text, _ = answer(engine, ask("What is the capital of France?", max_tokens=16, sampling=Sampling(temperature=0.0)))
+    assert "Paris" in text
+
+
+def test_bytes_that_are_no_picture_are_refused(engine: LlamaVision) -> None:
+    with pytest.raises(UnsupportedMedia, match="image 2 cannot be decoded"):
+        answer(engine, look(picture("red"), b"\x89PNG\r\n\x1a\n" + bytes(100)))
+    assert "red" in answer(engine, look(picture("red")))[0]
+
+
+def damaged(number: int) -> bytes:
+    """Bytes that begin as a picture does; the decoder takes them for one and fails."""
+    whole = picture("red", 300)
+    return [
+        whole[:8] + bytes(100),
+        whole[:60],
+        whole.replace(b"IDAT", b"IDAX"),
+        b"\xff\xd8\xff\xe0" + bytes(200),
+        b"GIF89a" + bytes(100),
+        b"BM" + bytes(200),
+        b"RIFF\0\0\0\0WEBPVP8 " + bytes(100),
+        b"\0\0\0\x18ftypmp42" + bytes(1 << 20),
+    ][number]
+
+
+def settled() -> int:
+    """Private bytes of this process, without what the heap keeps for later."""
+    gc.collect()
+    pages.trim_heap()
+    return pages.private_bytes()
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_a_picture_that_cannot_be_decoded_starts_no_program_and_leaks_nothing(
+    engine: LlamaVision, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for program in ("ffmpeg", "ffprobe"):
+        path = tmp_path / program
+        path.write_text(f"#!/bin/sh\necho {program} >>{tmp_path}/started\n")
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    def refuse() -> UnsupportedMedia:
+        with pytest.raises(UnsupportedMedia, match="image 1 cannot be decoded") as refused:
+            answer(engine, ChatRequest((Message("user", (ImagePart(damaged(number), "the part"),)),)))
+        return refused.value
+
+    error = refuse()
+    assert not (tmp_path / "started").exists()
+    assert error.param == "the part"
+    assert "ff" not in error.message
+    del error
+    before, files = settled(), psutil.Process().num_fds()
+    for _ in range(20):
+        refuse()
+    after = settled()
+    assert not (tmp_path / "started").exists()
+    assert not psutil.Process().children()
+    assert psutil.Process().num_fds() <= files
+    assert after - before < 4 << 20
+    assert "red" in answer(engine, look(picture("red")))[0]
+
+
+class AtEnd(LlamaVision):
+    """Its template writes pictures last, with nothing after them."""
+
+    def prompt(self, model: MappedModel, request: ChatRequest, marker: str = "") -> str:
+        text = super().prompt(model, request, "")
+        return text + len(request.images) * marker
+
+
+@pytest.fixture(scope="module")
+def at_end(files: Mapping[str, Path]) -> Iterator[LlamaVision]:
+    engine = AtEnd(spec_of(files, context=1024, parallel=4))
+    engine.open()
+    engine.heat()
+    yield engine
+    engine.close()
+
+
+COUNT = ask("Count from one to twenty.", max_tokens=24, sampling=Sampling(temperature=0.0))
+
+
+def first_choices(events: Sequence[ChatEvent]) -> dict[str, float]:
+    """The likeliest tokens in the place of the first, and their probabilities."""
+    (first, *_) = [one for event in events if isinstance(event, TokenEvent) for one in event.logprobs]
+    return {one.text: math.exp(one.logprob) for one in first.top}
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_picture_that_ends_a_prompt_is_answered_from_its_own_logits(at_end: LlamaVision, place: int) -> None:
+    requests = [dataclasses.replace(one, logprobs=3) for one in (COUNT, look(picture("red")), look(picture("blue")))]
+    alone = [list(at_end.chat(one, threading.Event())) for one in requests]
+    assert first_choices(alone[1]) != pytest.approx(first_choices(alone[2]), abs=0.02)
+    order = [*range(place, 3), *range(place)]  # whose turn comes first must not matter
+    for number, events in zip(order, events_together(at_end, [requests[one] for one in order]), strict=True):
+        assert text_of(events) == text_of(alone[number])
+        assert first_choices(events) == pytest.approx(first_choices(alone[number]), abs=0.02)
+
+
+def test_a_picture_at_the_end_is_read_as_the_words_that_it_stands_for(at_end: LlamaVision) -> None:
+    """The projector of the tests makes of a picture the very embeddings of these words."""
+    seen = dataclasses.replace(look(picture("blue")), logprobs=3)
+    written = at_end.prompt(at_end._hot()[0], look(), "") + "The color is blue"
+    read = ChatRequest((), prompt=written, max_tokens=16, sampling=Sampling(temperature=0.0), logprobs=3)
+    first, second = (list(at_end.chat(one, threading.Event())) for one in (seen, read))
+    assert first_choices(first) == pytest.approx(first_choices(second), abs=0.03)
+
+
+def test_a_picture_at_the_end_without_room_is_refused_and_others_go_on(files: Mapping[str, Path]) -> None:
+    engine = AtEnd(spec_of(files, context=512, parallel=2))
+    engine.open()
+    engine.heat()
+    try:
+        slot = engine._batch.take_empty()  # type: ignore[union-attr]
+        slot.cells = engine._batch.context.size - 10  # type: ignore[union-attr]
+        with pytest.raises(Busy, match="taken by answers under way"):
+            answer(engine, look(picture("red"), text="x"))
+        slot.cells = 0
+        assert answer(engine, look(picture("red")))[1].reason in ("stop", "length")
+    finally:
+        engine.close()
+
+
+@pytest.mark.parametrize("text", ["<__media__>", "a <__media__> b <__media__>", "<image>", "", "\0", "<|im_end|>"])
+def test_a_client_cannot_write_the_place_of_a_picture(engine: LlamaVision, text: str) -> None:
+    told, finish = answer(engine, look(picture("blue"), text=text))
+    assert finish.completion_tokens
+    assert "red" not in told
+    plain = ask(text, max_tokens=4, sampling=Sampling(temperature=0.0))
+    assert answer(engine, plain)[1].completion_tokens  # nor does it stand for one where there is none
+
+
+def test_markers_differ_between_engines_and_must_match_the_pictures(engine: LlamaVision, at_end: LlamaVision) -> None:
+    marker = engine._marker
+    assert marker != at_end._marker
+    assert engine._projector is not None
+    chunks = engine._projector.cut(f"a{marker}b", [ImagePart(picture("red"))])
+    assert [chunk.tokens is None for chunk in chunks] == [False, True, False]
+    for text, count in [("no picture", 1), ("", 1), (at_end._marker, 1), (marker * 2, 1), (marker, 2)]:
+        with pytest.raises(UnsupportedMedia, match="cannot be prepared"):
+            engine._projector.cut(text, [ImagePart(picture("red"), f"part {number}") for number in range(count)])
+
+
+def test_too_much_text_beside_a_picture(engine: LlamaVision) -> None:
+    with pytest.raises(ContextOverflow, match="text and images make"):
+        answer(engine, look(picture("red"), text="word " * 3000))
+
+
+def test_a_cancelled_picture_yields_nothing(engine: LlamaVision) -> None:
+    cancel = threading.Event()
+    cancel.set()
+    assert list(engine.chat(look(picture("red")), cancel)) == []
+
+
+def test_pictures_are_decoded_beside_the_loop_and_the_projector_waits_for_them(
+    files: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go, cut = threading.Event(), Projector._cut
+
+    def slowly(self: Projector, prompt: str, images: Sequence[ImagePart]) -> Chunks:
+        go.wait(60)
+        return cut(self, prompt, images)
+
+    monkeypatch.setattr(Projector, "_cut", slowly)
+    engine = LlamaVision(spec_of(files))
+    engine.open()
+    engine.heat()
+    seeing = engine.run(look(picture("red")), threading.Event())
+    for _ in range(10):
+        assert next(seeing) is None
+        engine.step()
+    assert answer(engine, ask("Hi", max_tokens=3, sampling=Sampling(temperature=0.0)))[1].completion_tokens
+    seeing.close()
+    parking = threading.Thread(target=engine.park, daemon=True)
+    parking.start()
+    parking.join(0.2)
+    assert parking.is_alive()
+    go.set()
+    parking.join(60)
+    assert not parking.is_alive()
+    engine.close()
+
+
+def test_the_language_model_is_shared_and_survives_the_others_close(files: Mapping[str, Path]) -> None:
+    vision = LlamaVision(spec_of(files, context=256))
+    chat = LlamaChat(ModelSpec("llm", "chat", "x", {"model": files["model"]}, options={**SYSTEM, "context": 256}))
+    chat.open()
+    before = len(list(pages.mappings(files["model"])))
+    vision.open()
+    assert len(list(pages.mappings(files["model"]))) == before
+    vision.heat()
+    chat.close()
+    assert "red" in answer(vision, look(picture("red")))[0]
+    vision.close()
+
+
+def test_a_missing_projector_is_named(files: Mapping[str, Path], tmp_path: Path) -> None:
+    engine = LlamaVision(spec_of({"model": files["model"], "mmproj": tmp_path / "none.gguf"}))
+    with pytest.raises(EngineFailure, match=r"none\.gguf"):
+        engine.open()
+
+
+def test_a_projector_that_is_none_is_named(files: Mapping[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(EngineFailure, match="no vision projector"):
+        LlamaVision(spec_of({"model": files["model"], "mmproj": files["model"]})).open()
+    cut = tmp_path / "cut.gguf"
+    cut.write_bytes(files["mmproj"].read_bytes()[:100_000])
+    engine = LlamaVision(spec_of({"model": files["model"], "mmproj": cut}))
+    engine.open()
+    with pytest.raises(EngineFailure, match="cannot read it as a projector"):
+        engine.heat()
+    engine.close()

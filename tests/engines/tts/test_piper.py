@@ -1,0 +1,206 @@
+"""Piper voices: the settings beside the network, what the network is given, and the real voice."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy
+import onnx
+import pytest
+from support.contract import TextToSpeechContract
+from support.piper import needs_phonemizer, noiseless
+from support.speech import STORY
+
+from edgeserve.engine import ModelSpec
+from edgeserve.errors import EngineFailure, InvalidRequest
+from edgeserve.messages import SpeakRequest
+from engines.tts import onnx as tts_onnx
+from engines.tts.onnx import OnnxTextToSpeech
+from engines.tts.piper import Piper, Settings
+
+Pulled = Callable[[str], Mapping[str, Path]]
+
+SETTINGS: dict[str, Any] = {
+    "audio": {"sample_rate": 16_000},
+    "espeak": {"voice": "en-us"},
+    "inference": {"noise_scale": 0.5, "length_scale": 2.0, "noise_w": 0.25},
+    "phoneme_id_map": {"_": [0], "^": [1], "$": [2], " ": [3], "h": [4], "ə": [5], "l": [6], "o": [7], "ʊ": [8]},
+    "num_speakers": 2,
+    "speaker_id_map": {"ann": 0, "bob": 1},
+}
+
+
+def build(path: Path) -> Path:
+    """output = [sid, length, the three scales, all ids]."""
+    make, kinds = onnx.helper, onnx.TensorProto
+    names = {"sid": [1], "input_lengths": [1], "input": [1, "n"]}
+    nodes = [make.make_node("Cast", [name], [f"{name}_f"], to=kinds.FLOAT) for name in names]
+    nodes += [
+        make.make_node("Reshape", ["input_f", "flat"], ["ids"]),
+        make.make_node("Concat", ["sid_f", "input_lengths_f", "scales", "ids"], ["output"], axis=0),
+    ]
+    inputs = [make.make_tensor_value_info(name, kinds.INT64, shape) for name, shape in names.items()]
+    inputs.append(make.make_tensor_value_info("scales", kinds.FLOAT, [3]))
+    flat = onnx.numpy_helper.from_array(numpy.asarray([-1]), "flat")
+    output = make.make_tensor_value_info("output", kinds.FLOAT, ["m"])
+    graph = make.make_graph(nodes, "piper", inputs, [output], [flat])
+    onnx.save(make.make_model(graph, opset_imports=[make.make_opsetid("", 17)], ir_version=9), str(path))
+    return path
+
+
+def settings_at(folder: Path, **changed: Any) -> Path:
+    path = folder / "voice.onnx.json"
+    path.write_text(json.dumps({**SETTINGS, **changed}), encoding="utf-8")
+    return path
+
+
+def spec_of(**files: Path) -> ModelSpec:
+    return ModelSpec("tts", "voice", "engines.tts.onnx:OnnxTextToSpeech", files, threads=2, options={"family": "piper"})
+
+
+@pytest.fixture
+def echo(tmp_path: Path) -> Iterator[OnnxTextToSpeech]:
+    engine = OnnxTextToSpeech(spec_of(model=build(tmp_path / "voice.onnx"), config=settings_at(tmp_path)))
+    engine.heat()
+    yield engine
+    engine.close()
+
+
+@needs_phonemizer
+def test_the_network_gets_ids_lengths_scales_and_the_speaker(echo: OnnxTextToSpeech) -> None:
+    assert echo.voices() == ("ann", "bob")
+    voice: Any = echo._voice
+    (samples,) = voice.say("hə z", "bob", 2.0)
+    assert list(samples) == [1, 9, 0.5, 1.0, 0.25, 1, 0, 4, 0, 5, 0, 3, 0, 2]
+    events = list(echo.speak(SpeakRequest("Hello.", voice="ann"), threading.Event()))
+    assert [event.sample_rate for event in events] == [16_000]
+
+
+@needs_phonemizer
+def test_english_is_read_in_words_and_other_languages_as_they_stand(tmp_path: Path, echo: OnnxTextToSpeech) -> None:
+    said = {text: list(echo._voice.pieces(text, "ann", 200)) for text in ("$3.50", "three dollars and fifty cents")}  # type: ignore[union-attr]
+    assert len({tuple(pieces) for pieces in said.values()}) == 1
+    german = OnnxTextToSpeech(
+        spec_of(model=tmp_path / "voice.onnx", config=settings_at(tmp_path, espeak={"voice": "de"}))
+    )
+    german.heat()
+    (piece,) = german._voice.pieces("5 Äpfel", "ann", 200)  # type: ignore[union-attr]
+    assert piece.startswith("fˈ")
+    german.close()
+
+
+@needs_phonemizer
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("The U.S. Army met at 10 a.m. Monday.", 1),
+        ("One. Two!", 2),
+        ("[Kokoro](/kˈOkəɹO/)", 1),
+        ("...", 0),
+        ("", 0),
+    ],
+)
+def test_pieces_are_sentences(echo: OnnxTextToSpeech, text: str, pieces: int) -> None:
+    found = [one for one in echo._voice.pieces(text, "ann", 200) if one]  # type: ignore[union-attr]
+    assert len(found) == pieces
+    assert not any("/" in piece for piece in found)
+
+
+@needs_phonemizer
+def test_letters_are_read_as_letters(echo: OnnxTextToSpeech) -> None:
+    (piece,) = echo._voice.pieces("At 10 a.m. in the U.S.", "ann", 200)  # type: ignore[union-attr]
+    assert piece.replace(" ", "") == "ættˈɛnˈeɪˈɛmɪnðəjˈuːˈɛs."
+
+
+@needs_phonemizer
+def test_pieces_keep_the_limit(echo: OnnxTextToSpeech) -> None:
+    found = list(echo._voice.pieces(STORY + " word" * 500, "ann", 50))  # type: ignore[union-attr]
+    assert max(map(len, found)) <= 50
+
+
+@needs_phonemizer
+def test_text_that_espeak_cannot_take(echo: OnnxTextToSpeech) -> None:
+    with pytest.raises(InvalidRequest, match="cannot read"):
+        list(echo.speak(SpeakRequest("a \0 b"), threading.Event()))
+
+
+@needs_phonemizer
+def test_an_unknown_language_is_told_on_opening(tmp_path: Path) -> None:
+    config = settings_at(tmp_path, espeak={"voice": "xx-none"})
+    with pytest.raises(EngineFailure, match="espeak-ng has no voice 'xx-none'"):
+        OnnxTextToSpeech(spec_of(model=build(tmp_path / "voice.onnx"), config=config)).open()
+
+
+def test_without_the_extra_the_command_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("piper", "piper.phonemize_espeak"):
+        monkeypatch.setitem(sys.modules, name, None)
+    engine = OnnxTextToSpeech(spec_of(model=build(tmp_path / "voice.onnx"), config=settings_at(tmp_path)))
+    with pytest.raises(EngineFailure, match=r"pip install 'edgeserve\[piper\]', which is GPL"):
+        engine.open()
+    assert engine.estimate().private > 0
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"phoneme_type": "pinyin"}, "phoneme type 'pinyin'"),
+        ({"espeak": {}}, "no settings of a Piper voice"),
+        ({"audio": None}, "no settings of a Piper voice"),
+        ({"phoneme_id_map": []}, "no settings of a Piper voice"),
+    ],
+)
+def test_settings_that_are_none_are_named(tmp_path: Path, changed: dict[str, Any], told: str) -> None:
+    with pytest.raises(EngineFailure, match=told):
+        Settings.read(settings_at(tmp_path, **changed))
+
+
+def test_speakers_without_names_are_numbered(tmp_path: Path) -> None:
+    many = Settings.read(settings_at(tmp_path, speaker_id_map={}))
+    one = Settings.read(settings_at(tmp_path, num_speakers=1, dataset="joe"))
+    assert (many.speakers, one.speakers) == ({"speaker0": 0, "speaker1": 1}, {"joe": 0})
+
+
+@pytest.mark.parametrize("role", ["model", "config"])
+def test_a_voice_without_its_files(tmp_path: Path, role: str) -> None:
+    files = {"model": build(tmp_path / "voice.onnx"), "config": settings_at(tmp_path)}
+    del files[role]
+    with pytest.raises(EngineFailure, match=f"voice needs .*{role}"):
+        OnnxTextToSpeech(spec_of(**files)).open()
+
+
+@needs_phonemizer
+@pytest.mark.models
+class TestJoe(TextToSpeechContract):
+    make = OnnxTextToSpeech
+
+    @pytest.fixture
+    def spec(self, pulled: Pulled, tmp_path: Path) -> ModelSpec:
+        """Without noise, for the contract wants equal answers; the last test has the voice as it is."""
+        return spec_of(**noiseless(pulled("piper-en-us-joe-medium"), tmp_path))
+
+    def test_the_voice_as_it_is_gives_sound_samples_that_are_not_clipped(self, pulled: Pulled) -> None:
+        engine = OnnxTextToSpeech(spec_of(**pulled("piper-en-us-joe-medium")))
+        engine.heat()
+        voice: Any = engine._voice
+        for piece in voice.pieces("The lift was seldom working. He went for the stairs.", "joe", Piper.max_phonemes):
+            (samples,) = voice.say(piece, "joe", 1.0)
+            assert numpy.isfinite(samples).all()
+            assert 0.01 < numpy.sqrt((samples**2).mean()) < 0.3
+            assert (abs(samples) >= 1.0).mean() < 1e-4
+        engine.close()
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="resident pages of a mapping are told by Linux only")
+    def test_the_estimate_is_near_what_is_taken(self, engine: Any) -> None:
+        tts_onnx.prepare(engine.spec, lambda done, total: None)
+        engine.heat()
+        taken = engine.footprint()
+        assert engine.estimate().mapped + engine.estimate().private == pytest.approx(
+            taken.mapped + taken.private, rel=0.15
+        )
+        engine.park()
+        assert engine.footprint().mapped == 0
