@@ -174,8 +174,8 @@ class Thrifty(Protocol):
         """Bytes that ``shed`` could save now, by kind. Any thread; reads no file.
 
         "prefix_cache": states of past prompts, held on top of the footprint. "context", "image": what the next way up
-        to hot would take less with a smaller context or picture; nothing while hot. "spare_context": of a context that
-        is to be as large as memory allows, what lies on top of that; nobody else gives anything up for it.
+        to hot would take less with a smaller context or picture; nothing while hot. "optional_context": the part of a
+        context of automatic size above the smallest useful one; no other engine gives memory up for it.
         """
         ...
 
@@ -262,7 +262,7 @@ class Batching(Protocol):
         """Compute once for all runs. Raises EngineFailure, after which none of them can go on."""
         ...
 
-    def rest(self) -> Iterator[None]:
+    def idle_work(self) -> Iterator[None]:
         """While there are no runs: what makes the next ones cheaper, in steps that take some milliseconds each; may be
         left off after any. Requires hot."""
         ...

@@ -16,10 +16,10 @@ from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget
 from edgeserve.memory.entry import Entry, Resident
 from edgeserve.memory.history import History
+from edgeserve.memory.optional_context import excess
 from edgeserve.memory.peaks import Ledger
 from edgeserve.memory.plan import Decision, Need, Standing, booked, overhead, plan, within
 from edgeserve.memory.policy import MemoryPolicy
-from edgeserve.memory.spare import excess
 from edgeserve.system.readings import Readings
 
 Pause = Callable[[threading.Condition, float], object]
@@ -69,7 +69,7 @@ class Books:
         for entry in self:
             entry.observe()
 
-    def rest(self, readings: Readings) -> None:
+    def note_overhead(self, readings: Readings) -> None:
         """When no request runs, what the process takes beside its engines shows: remember it."""
         with self.changed:
             if self.at_rest():
@@ -115,7 +115,7 @@ class Books:
 
     def excess(self, entry: Entry, readings: Readings, limit: Budget) -> int:
         """Bytes of the context that it would like to have on top, and that there is no room for."""
-        spare = entry.spare
+        spare = entry.optional_context
         if not spare:
             return 0
         need = Need(entry.resident.job, entry.resident.spec.name, entry.need)

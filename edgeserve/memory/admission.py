@@ -72,7 +72,7 @@ class Admission:
     def reserve_if_free(self, entry: Entry) -> Reservation | None:
         """None unless it fits as things stand, by a fresh reading."""
         self.expect(entry)
-        self.fit_spare(entry)
+        self.fit_optional_context(entry)
         readings = self._probe.glance()
         if too_large(entry.resident.spec, readings.total, self._policy):
             return None
@@ -90,7 +90,7 @@ class Admission:
         """
         self.expect(entry)
         self._check_size(entry)
-        self.fit_spare(entry)
+        self.fit_optional_context(entry)
         deadline = self._books.clock() + self._policy.queue_seconds
         busy: set[Job] = set()
         spent: set[tuple[Job, str]] = set()
@@ -99,7 +99,7 @@ class Admission:
             _go_on(cancel)
             self._books.observe()
             readings = self._probe.glance()
-            self._books.rest(readings)
+            self._books.note_overhead(readings)
             limit = budget(readings, self._policy, settled=settled)
             with self._books.changed:
                 decision = self._books.decide(need_of(entry), readings, limit, busy, spent)
@@ -119,15 +119,15 @@ class Admission:
         if entry.resident.rung is not Rung.HOT:
             entry.restore()
 
-    def fit_spare(self, entry: Entry) -> None:
+    def fit_optional_context(self, entry: Entry) -> None:
         """Before the way up: a context that may be as large as memory allows is cut to that, others left alone."""
         self._books.observe()
-        if entry.resident.rung is Rung.HOT or not entry.spare:
+        if entry.resident.rung is Rung.HOT or not entry.optional_context:
             return
         readings = self._probe.glance()
         over = self._books.excess(entry, readings, budget(readings, self._policy))
         if over:
-            self._mover.shed(Saving(entry.resident.job, "spare_context", over))
+            self._mover.shed(Saving(entry.resident.job, "optional_context", over))
 
     def book(self, entry: Entry) -> Reservation:
         """Under the lock of the books."""
@@ -176,7 +176,7 @@ class Admission:
             with self._books.changed:
                 self._measure(entry, taken)
             self._learn(entry)
-            self._books.rest(self._probe.glance())
+            self._books.note_overhead(self._probe.glance())
 
     def _measure(self, entry: Entry, taken: Footprint, measured: int | None = None) -> None:
         entry.measure(taken, measured)

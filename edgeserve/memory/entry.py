@@ -41,7 +41,7 @@ class Thrifty(Protocol):
     """A resident that can do with less before anything is evicted for it. Both methods: any thread, never wait."""
 
     def savings(self) -> Mapping[str, int]:
-        """Bytes that it could save now, by kind: "prefix_cache", "spare_context", "context", "image"."""
+        """Bytes that it could save now, by kind: "prefix_cache", "optional_context", "context", "image"."""
         ...
 
     def shed(self, kind: str, amount: int) -> bool:
@@ -138,9 +138,9 @@ class Entry:
         return cached(self.resident)
 
     @property
-    def spare(self) -> int:
+    def optional_context(self) -> int:
         """Bytes of context that it takes only where there is room for them."""
-        return self.thrifty.savings().get("spare_context", 0) if self.thrifty else 0
+        return self.thrifty.savings().get("optional_context", 0) if self.thrifty else 0
 
     def _estimate(self) -> Footprint | None:
         try:

@@ -155,7 +155,7 @@ class Governor:
         self._relieved_at = self.books.clock()
         self.books.observe()
         readings = self.probe.glance()
-        self.books.rest(readings)
+        self.books.note_overhead(readings)
         now = self._situation(readings)
         used = 1 - readings.available / readings.total if readings.total else 1.0
         if used >= prefix_cache_threshold(readings.total, self.policy):
@@ -173,7 +173,7 @@ class Governor:
         """Of an engine that has long been idle; nothing happens while it is in use."""
         self._drop(self.books[resident.job].standing(busy=False, spent=frozenset()))
 
-    def rest(self) -> None:
+    def release_idle_heap(self) -> None:
         """No engine is hot: return the heap's free pages and let go of the code that nobody runs now."""
         self._trim()
         log.debug("at rest: let go of %.1f MB of code", self._drop_code() / MB)
@@ -279,7 +279,7 @@ class OpenGovernor(Governor):
         """At once, whatever there is; a context without a size of its own is still cut to what there is."""
         entry = self.books[resident.job]
         self._admission.expect(entry)
-        self._admission.fit_spare(entry)
+        self._admission.fit_optional_context(entry)
         with self.books.changed:
             return self._admission.book(entry)
 

@@ -15,9 +15,10 @@ from edgeserve.memory.budget import Budget
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.system.readings import Readings
 
-SavingKind = Literal["prefix_cache", "context", "image", "spare_context"]
+SavingKind = Literal["prefix_cache", "context", "image", "optional_context"]
 SAVING_ORDER: tuple[SavingKind, ...] = ("prefix_cache", "context", "image")
-"""Degradation before eviction, in this order (DESIGN: memory policy). What is spare went before (memory/spare.py)."""
+"""Degradation before eviction, in this order (DESIGN: memory policy). The optional part of a context went before
+(memory/optional_context.py)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,7 +199,7 @@ class Gate(Ladder):
         if self.rung is not Rung.HOT:
             return
         with self._governor.spare() as free:
-            for _ in self._loop.rest() if free else ():
+            for _ in self._loop.idle_work() if free else ():
                 if self._queue.waits():
                     return
 

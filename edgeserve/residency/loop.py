@@ -132,9 +132,9 @@ class Loop:
         self.failed = True
         return [self._ended(run, error) for run in tuple(self.runs)]
 
-    def rest(self) -> Iterator[None]:
+    def idle_work(self) -> Iterator[None]:
         """Steps that make the next answers cheaper, while none is made."""
-        yield from self._engine.rest()
+        yield from self._engine.idle_work()
 
     def _tell(self, run: Run) -> bool:
         """Pass events on, up to where the answer needs a step (True) or its reader has no room (False)."""
@@ -179,7 +179,7 @@ class Serial:
     def step(self) -> None:
         """Nothing: such an engine computes while its events are asked for."""
 
-    def rest(self) -> Iterator[None]:
+    def idle_work(self) -> Iterator[None]:
         yield from ()
 
 

@@ -108,7 +108,7 @@ class Monitor:
         if Rung.HOT in rungs or any(gate.leases for gate in self._gates):
             self._resting_on = None
         elif rungs != self._resting_on and self._clock() - self._rested_at >= REST_EVERY:
-            self._governor.rest()
+            self._governor.release_idle_heap()
             self._resting_on, self._rested_at = rungs, self._clock()
 
     def pause(self) -> float:

@@ -114,7 +114,7 @@ class Pool:
             elif job in MAPPED_AT_STARTUP:
                 await asyncio.to_thread(gate.map)
         if not wanted:
-            await asyncio.to_thread(self.governor.rest)
+            await asyncio.to_thread(self.governor.release_idle_heap)
 
     async def drain(self, seconds: float) -> None:
         """Take no new requests, let the ones under way end, and cut those that need longer, telling them why."""

@@ -189,6 +189,6 @@ class FakeBatchChat(FakeChat):
         self._require(Rung.HOT)
         self._work()
 
-    def rest(self) -> Iterator[None]:
+    def idle_work(self) -> Iterator[None]:
         self._require(Rung.HOT)
         yield from ()

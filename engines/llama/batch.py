@@ -106,7 +106,7 @@ class Batch:
             log.exception("a job of a request failed")
             slot.refused = InvalidRequest(f"the request cannot be answered: {type(error).__name__}: {error}")
 
-    def rest(self) -> Iterator[None]:
+    def idle_work(self) -> Iterator[None]:
         """Make the next requests cheaper, a step at a time."""
         yield from self._keeper.copies()
 

@@ -149,9 +149,9 @@ class LlamaChat(LlamaLadder):
         if self._batch is not None:
             self._batch.step()
 
-    def rest(self) -> Iterator[None]:
+    def idle_work(self) -> Iterator[None]:
         if self._batch is not None:
-            yield from self._batch.rest()
+            yield from self._batch.idle_work()
 
     def _take(
         self, batch: Batch, request: ChatRequest, prepared: Prepared, beside: Beside

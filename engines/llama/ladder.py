@@ -157,7 +157,7 @@ class LlamaLadder:
         """The saved states; and a smaller context, as long as none is made."""
         span = self._span
         spare = span.savable(DEFAULT_CONTEXT) if not self._configured.context else 0
-        return {"prefix_cache": self._saved.size, "spare_context": spare, "context": span.savable() - spare}
+        return {"prefix_cache": self._saved.size, "optional_context": spare, "context": span.savable() - spare}
 
     def shed(self, kind: str, amount: int) -> None:
         if kind == "prefix_cache":
@@ -165,8 +165,8 @@ class LlamaLadder:
             if self.rung is Rung.HOT:  # else it has long been idle, or copies were not what took it
                 self._saved.stop_copies()
             pages.trim_heap()
-        elif kind in ("spare_context", "context") and self.rung is not Rung.HOT:
-            least = DEFAULT_CONTEXT if kind == "spare_context" else llama_estimate.SMALLEST_CONTEXT
+        elif kind in ("optional_context", "context") and self.rung is not Rung.HOT:
+            least = DEFAULT_CONTEXT if kind == "optional_context" else llama_estimate.SMALLEST_CONTEXT
             self.options = dataclasses.replace(self.options, context=self._span.without(amount, least))
 
     @property

@@ -122,7 +122,7 @@ class EngineContract:
         """Of an engine that offers savings; one that offers none has nothing to prove."""
         first = list(self.run(hot, threading.Event()))
         offered = hot.savings() if isinstance(hot, Thrifty) else {}
-        assert set(offered) <= {"prefix_cache", "spare_context", "context", "image"}
+        assert set(offered) <= {"prefix_cache", "optional_context", "context", "image"}
         for kind, saved in offered.items():
             rung = hot.rung
             hot.shed(kind, saved)

@@ -62,7 +62,7 @@ class CountingGovernor:
     def reserve_if_free(self, resident: Any) -> object | None:
         return None if self.refuse else self.reserve(resident)
 
-    def rest(self) -> None:
+    def release_idle_heap(self) -> None:
         self.rests += 1
 
     @contextlib.contextmanager

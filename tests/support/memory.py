@@ -103,7 +103,7 @@ class ThriftyResident(FakeResident):
 
     def savings(self) -> dict[str, int]:
         context, spare = (0, 0) if self.rung is Rung.HOT else (self.context, self.spare)
-        return {"prefix_cache": self.cached, "context": context, "spare_context": spare}
+        return {"prefix_cache": self.cached, "context": context, "optional_context": spare}
 
     def shed(self, kind: str, amount: int) -> bool:
         self.shed_kinds.append(kind)
@@ -111,7 +111,7 @@ class ThriftyResident(FakeResident):
             self.cached -= amount
         else:
             self.context -= amount if kind == "context" else 0
-            self.spare -= amount if kind == "spare_context" else 0
+            self.spare -= amount if kind == "optional_context" else 0
             self.takes = self.says = dataclasses.replace(self.takes, private=self.takes.private - amount)
         return True
 

@@ -145,7 +145,7 @@ def test_a_prefix_cache_goes_when_its_engine_is_long_idle_but_not_while_it_works
 
 def test_at_rest_the_heap_and_the_code_go() -> None:
     world = World(1000)
-    world.governor.rest()
+    world.governor.release_idle_heap()
     assert (world.trims, world.code_drops) == (1, 1)
 
 

@@ -311,14 +311,14 @@ def test_the_engine_rests_once_nothing_is_asked_and_no_longer_than_that(gates: M
     gate, resting, go = gates(rest_after=0.0), threading.Semaphore(0), threading.Semaphore(0)
     steps: list[int] = []
 
-    def rest() -> Iterator[None]:
+    def idle_work() -> Iterator[None]:
         for step in range(3):
             steps.append(step)
             resting.release()
             assert go.acquire(timeout=10)
             yield
 
-    gate.engine.rest = rest  # type: ignore[attr-defined]
+    gate.engine.idle_work = idle_work  # type: ignore[attr-defined]
     assert run(gate, ask("one"))[1] is None
     assert resting.acquire(timeout=10)
     box, _ = submit(gate, "two")
@@ -332,13 +332,13 @@ def test_the_engine_rests_once_nothing_is_asked_and_no_longer_than_that(gates: M
 def test_a_failure_at_rest_closes_the_engine_and_the_next_request_opens_it(gates: Make) -> None:
     gate, closed = gates(rest_after=0.0), threading.Event()
 
-    def rest() -> Iterator[None]:
+    def idle_work() -> Iterator[None]:
         if not closed.is_set():
             raise EngineFailure("broken")
         yield from ()
 
     close = gate.engine.close
-    gate.engine.rest = rest  # type: ignore[attr-defined]
+    gate.engine.idle_work = idle_work  # type: ignore[attr-defined]
     gate.engine.close = lambda: (close(), closed.set())  # type: ignore[method-assign]
     assert run(gate, ask("one"))[1] is None
     assert closed.wait(10)

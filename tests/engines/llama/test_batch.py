@@ -164,7 +164,7 @@ def test_every_conversation_is_decoded_exactly_whatever_its_neighbours(
         if running:
             batch.step()
         elif rests:
-            list(batch.rest())
+            list(batch.idle_work())
 
 
 @pytest.mark.parametrize("common", [0, 4, 20])

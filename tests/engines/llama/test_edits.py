@@ -135,7 +135,7 @@ def test_200_edited_conversations(
             turns.append(tuple(int(one.token.data[4:-1]) for one in told))
             cached, asks = cached + end.cached_tokens, asks + 1
         if dice.random() < 0.3:
-            list(engine.rest())
+            list(engine.idle_work())
         if dice.random() < 0.1:
             engine.park()
             engine.heat()
@@ -149,11 +149,11 @@ def test_no_copies_are_made_where_memory_was_needed_while_hot(
 ) -> None:
     engine = make("llama", parallel=2, prefix_cache_mb=1)
     answers(engine, [[(1,) * 50]])
-    assert len(list(engine.rest())) == 1
+    assert len(list(engine.idle_work())) == 1
     if parked:
         engine.park()
     engine.shed("prefix_cache", engine.savings()["prefix_cache"])
     assert engine.savings()["prefix_cache"] == 0
     engine.heat()
     answers(engine, [[(2,) * 50]])
-    assert len(list(engine.rest())) == copies
+    assert len(list(engine.idle_work())) == copies

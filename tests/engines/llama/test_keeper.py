@@ -72,4 +72,4 @@ def test_a_prompt_shares_prefixes_of_its_own_salt_only(
         assert known <= max((shared(one, tokens[:-1]) for one in mine), default=0)
         mine.append(tokens)
         if seed == 0:
-            list(batch.rest())
+            list(batch.idle_work())

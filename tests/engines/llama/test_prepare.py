@@ -204,7 +204,7 @@ def test_a_context_that_shrank_meanwhile_is_looked_at_again(make: MAKE) -> None:
     prompt, texts = ChatRequest(prompt=(1,) * (size - 9)), EmbedRequest(((1,) * (size - 9),))
     ready = engine.prepare(prompt), engine.prepare(texts)
     engine.park()
-    engine.shed("spare_context", engine.savings()["spare_context"])
+    engine.shed("optional_context", engine.savings()["optional_context"])
     engine.shed("context", engine.savings()["context"])
     engine.heat()
     now = batch_of(engine).context.size
