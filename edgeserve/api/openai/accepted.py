@@ -18,7 +18,8 @@ class Only(Field[None]):
         self._values = values
 
     def read(self, fields: Fields, limits: Limits) -> None:
-        if fields.raw(self.name) not in self._values:
+        given = fields.raw(self.name)
+        if not any(type(given) is type(one) and given == one for one in self._values):  # 0 == False
             listed = " or ".join(map(_written, self._values))
             raise fields.error(self.name, f"is not supported by this server unless it is {listed}; leave it out")
 
