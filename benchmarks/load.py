@@ -40,8 +40,8 @@ def chat(text: str, tokens: int, *, stream: bool = False) -> Ask:
 def go_on(text: str, tokens: int, *, stream: bool = False) -> Ask:
     """The text over and over, broken off after three words, to be continued.
 
-    The continuation is beyond doubt. llama.cpp rounds otherwise for answers made together than for one alone, so that
-    close calls between two words may go the other way.
+    The continuation is beyond doubt: no other word comes close. Answers made together are rounded otherwise than one
+    alone, so that close calls between two words may go the other way.
     """
     prompt = text * 4 + " ".join(text.split()[:3])
     body = {"model": "llm", "prompt": prompt, "max_tokens": tokens, "stream": stream, **GREEDY}
