@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from edgeserve import messages
+from edgeserve.connections import client_of
 from edgeserve.engine import Job
 from edgeserve.errors import Cancelled, EdgeserveError, InvalidRequest
 from edgeserve.lease import Lease
@@ -78,7 +79,7 @@ def answering(parse: Parse, *jobs: Job) -> Callable[[Request], Awaitable[Respons
         pool.expect(jobs)
         call = await parse(request)
         lease = await pool.lease(call.job, call.keep_alive)
-        kept = Kept(pool.deliveries)
+        kept = Kept(pool.deliveries, client_of(request.client.host if request.client else ""))
         try:
             async with _watching(request.receive, lease):
                 events = lease.run_all(call.requests, apart=call.apart)
