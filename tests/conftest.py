@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from support.examples import register_profiles
 from support.unforeseen import Watch, watching
 
 from edgeserve.models import catalog
 from edgeserve.models.sources import package
 from edgeserve.models.sources.source import PackageSource
 from edgeserve.models.store import Store, default_root
+
+register_profiles()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.gates import Clock
 
 from edgeserve.api.bodies import LARGEST_AT_ONCE, SLOWEST, SMALL, Bodies, Body
@@ -81,7 +82,7 @@ def test_the_client_that_holds_most_pays_for_it() -> None:
     asyncio.run(run())
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 40), st.booleans()), max_size=60))
 def test_the_limit_holds_whatever_comes(parts: list[tuple[int, int, bool]]) -> None:
     async def run() -> None:
