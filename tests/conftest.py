@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+import ssl
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from edgeserve.models.sources.source import PackageSource
 from edgeserve.models.store import Store, default_root
 
 register_profiles()
+# Each HTTP client reads the certificates of all authorities, which takes 0.1 s, although tests ask servers without TLS.
+ssl.create_default_context = functools.cache(ssl.create_default_context)
 
 
 @pytest.fixture(scope="session", autouse=True)
