@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.gates import Clock
 
 from edgeserve.api.bodies import LARGEST_AT_ONCE, SHARE, SLOWEST, SMALL, Bodies, Body
@@ -115,7 +116,7 @@ def test_a_client_beyond_its_share_loses_its_own_slowest_body() -> None:
     asyncio.run(run())
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 40), st.booleans()), max_size=60))
 def test_the_limit_holds_whatever_comes(parts: list[tuple[int, int, bool]]) -> None:
     async def run() -> None:

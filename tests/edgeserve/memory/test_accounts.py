@@ -6,10 +6,10 @@ import random
 import threading
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support.contract import ask
+from support.examples import examples
 from support.gates import make_gate, run
 from support.memory import POLICY, FakeResident, World
 
@@ -123,7 +123,7 @@ class Books(RuleBasedStateMachine):
         assert self.world.booked() == expected
 
 
-Books.TestCase.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
+Books.TestCase.settings = examples(150, stateful_step_count=25)
 TestBooks = Books.TestCase
 
 
