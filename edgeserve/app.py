@@ -19,15 +19,16 @@ from edgeserve.api.limits import Limits
 from edgeserve.api.origin import Rules, read_host
 from edgeserve.api.routes import exception_handlers, middleware, routes
 from edgeserve.config import Config, EngineSettings, ServerSettings, chains
-from edgeserve.engine import Engine, Job, ModelSpec
+from edgeserve.engine import Engine, ModelSpec
 from edgeserve.errors import ConfigError
+from edgeserve.jobs import INFO, PICTURES, Job
 from edgeserve.live.ear import Ear
 from edgeserve.live.sessions import Sessions
 from edgeserve.memory.governor import make_governor
 from edgeserve.missing import find_all
-from edgeserve.models import catalog, entry
+from edgeserve.models import catalog
 from edgeserve.models.needs import command, packages
-from edgeserve.models.store import Store, expanded
+from edgeserve.models.store import Store, StoredModel, expanded
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.monitor import IdlePolicy, Monitor
 from edgeserve.residency.pool import Pool
@@ -35,9 +36,6 @@ from edgeserve.system import heap
 from edgeserve.units import MB
 
 log = logging.getLogger("edgeserve.app")
-
-OF_PLAIN: tuple[Job, ...] = ("vision", "embedding")
-"""Jobs that a plain GGUF file, which is stored as a language model, may be configured for."""
 
 
 def specs(config: Config, store: Store) -> Iterator[ModelSpec]:
@@ -48,18 +46,18 @@ def specs(config: Config, store: Store) -> Iterator[ModelSpec]:
         stored = found[job]
         if lacking := store.needed(settings.model):
             log.warning("%s runs only with %s: %s", stored.name, packages(lacking), command(lacking))
-        if stored.job != job and not (job in OF_PLAIN and stored.job == "llm"):
+        if stored.job != job and stored.job not in INFO[job].also_runs:
             shown = exposure.shown(settings.model)
             raise ConfigError(f"{config.source}: [{job}] model = {shown!r} is made for {stored.job}, not {job}")
         files = {**stored.files, **_projector(job, settings)}
-        if job == "vision" and "mmproj" not in files:
+        if job in PICTURES and "mmproj" not in files:
             raise ConfigError(
-                f'{config.source}: [vision] {exposure.shown(settings.model)!r} needs its projector: mmproj = "…"'
+                f'{config.source}: [{job}] {exposure.shown(settings.model)!r} needs its projector: mmproj = "…"'
             )
         yield ModelSpec(
             job=job,
             name=stored.name,
-            engine=_engine_for(job, stored.engine),
+            engine=_engine_for(job, stored),
             files=files,
             device=settings.device,
             threads=settings.threads or None,
@@ -68,22 +66,22 @@ def specs(config: Config, store: Store) -> Iterator[ModelSpec]:
 
 
 def _projector(job: Job, settings: EngineSettings) -> Mapping[str, Path]:
-    if job != "vision" or not settings.mmproj:
+    if job not in PICTURES or not settings.mmproj:
         return {}
     path = expanded(settings.mmproj)
     if not path.is_file():
-        raise ConfigError(f"[vision] mmproj = {settings.mmproj!r}: no such file")
+        raise ConfigError(f"[{job}] mmproj = {settings.mmproj!r}: no such file")
     return {"mmproj": path}
 
 
-def _engine_for(job: Job, engine: str) -> str:
-    """A plain GGUF file runs in the engine of the job that it is served for."""
-    return entry.ENGINES[job] if job in OF_PLAIN and engine == entry.ENGINES["llm"] else engine
+def _engine_for(job: Job, stored: StoredModel) -> str:
+    """A model that is stored for another job runs in the engine of the job that it is configured for."""
+    return stored.engine if stored.job == job else INFO[job].engine
 
 
 def _capped(spec: ModelSpec, max_new_tokens: int) -> ModelSpec:
     """The memory policy's cap on the tokens of one answer, where the engine's own table sets none."""
-    if spec.job not in ("llm", "vision"):
+    if not INFO[spec.job].answers:
         return spec
     return dataclasses.replace(spec, options={"max_new_tokens": max_new_tokens, **spec.options})
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from edgeserve.config import Config
-from edgeserve.engine import Job
 from edgeserve.errors import ModelDamaged, ModelMissing, StoreError
+from edgeserve.jobs import STARTER, Job
 from edgeserve.models import catalog, needs
 from edgeserve.models.store import Store, StoredModel
 
@@ -60,7 +60,7 @@ def _error(
 
 def _names(gone: Mapping[str, object], config: Config) -> str:
     """The word for all starter models, where these are the ones that are configured."""
-    starter = set(catalog.STARTER)
+    starter = set(STARTER.values())
     named = (settings.model for settings in config.engines.values())
     configured = {catalog.find(name).name if catalog.knows(name) else name for name in named}
     return catalog.ALL_STARTER if len(gone) > 1 and configured <= starter else " ".join(gone)

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edgeserve.errors import ConfigError
+from edgeserve.jobs import CHAT, PICTURES
 from edgeserve.settings import Reader, key
 
-CHAT = ("llm", "vision")
-"""Tables of the engines that write answers."""
 DEFAULT_CONTEXT = 2048
 SHARES = "a list of shares, none below 0 and not all 0, such as [3, 1]"
 
@@ -67,8 +66,8 @@ class LlamaOptions:
     prefix_cache_mb: int = key(64, low=0)
     prefix_cache_disk_mb: int = key(0, low=0)
     prefix_cache_dir: str = key("")
-    image_max_tokens: int = key(0, low=0, only=("vision",))
-    image_min_tokens: int = key(0, low=0, only=("vision",))
+    image_max_tokens: int = key(0, low=0, only=PICTURES)
+    image_min_tokens: int = key(0, low=0, only=PICTURES)
     pooled: bool = False
 
 

@@ -21,6 +21,7 @@ from support.http_files import Files, serving_files
 
 from edgeserve.engine import ModelSpec
 from edgeserve.errors import ChecksumMismatch, DiskFull, ModelMissing, SourceUnavailable, StoreError
+from edgeserve.jobs import STARTER
 from edgeserve.models import catalog, wanted
 from edgeserve.models import entry as catalog_entry
 from edgeserve.models.convert import whisper
@@ -265,7 +266,7 @@ def test_a_local_checkpoint_is_converted(models: Store, checkpoint: Path) -> Non
 
 
 @pytest.mark.models
-@pytest.mark.parametrize("name", catalog.STARTER)
+@pytest.mark.parametrize("name", STARTER.values())
 def test_the_starter_models_have_their_documented_sizes(store: Store, name: str) -> None:
     entry = catalog.find(name)
     stored = store.pull(name)
