@@ -1,7 +1,7 @@
 """The device under measurement: its models, a ledger of its own that starts empty, and its models.toml.
 
-No runtime and no numpy are loaded here: pages of theirs that this process maps as well would make the server's share
-of them look smaller.
+This process loads no runtime and no numpy. Pages that two processes map count half for each, and the server would
+look smaller.
 """
 
 from __future__ import annotations
