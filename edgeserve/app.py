@@ -27,8 +27,9 @@ from edgeserve.live.sessions import Sessions
 from edgeserve.memory.governor import make_governor
 from edgeserve.missing import find_all
 from edgeserve.models import catalog
+from edgeserve.models.folder import expanded
 from edgeserve.models.needs import command, packages
-from edgeserve.models.store import Store, StoredModel, expanded
+from edgeserve.models.store import Store, StoredModel
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.monitor import IdlePolicy, Monitor
 from edgeserve.residency.pool import Pool

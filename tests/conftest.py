@@ -12,9 +12,10 @@ import pytest
 from support.unforeseen import Watch, watching
 
 from edgeserve.models import catalog
+from edgeserve.models.folder import default_root
 from edgeserve.models.sources import package
 from edgeserve.models.sources.source import PackageSource
-from edgeserve.models.store import Store, default_root
+from edgeserve.models.store import Store
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -49,7 +49,8 @@ class Call:
 
     def store(self, config: Config) -> Store:
         """Where models lie: models_dir of the settings, else the user's data folder."""
-        from edgeserve.models.store import Store, default_root, expanded
+        from edgeserve.models.folder import default_root, expanded
+        from edgeserve.models.store import Store
 
         named = config.server.models_dir
         return Store(expanded(named) if named else default_root(self.environ))

@@ -21,7 +21,8 @@ from edgeserve.jobs import INFO
 from edgeserve.models import catalog, disk
 from edgeserve.models.convert.conversions import CONVERSIONS
 from edgeserve.models.entry import FORMER, RUNNERS
-from edgeserve.models.sources.source import inside, sha256_of
+from edgeserve.models.sources.checksum import sha256_of
+from edgeserve.models.sources.source import inside
 from edgeserve.models.wanted import Kind, Wanted, mending
 
 FILE = "manifest.json"

@@ -25,8 +25,9 @@ from edgeserve.jobs import STARTER
 from edgeserve.models import catalog, wanted
 from edgeserve.models import entry as catalog_entry
 from edgeserve.models.convert import whisper
+from edgeserve.models.folder import default_root
 from edgeserve.models.sources.source import Progress, UrlSource
-from edgeserve.models.store import Store, StoredModel, default_root
+from edgeserve.models.store import Store, StoredModel
 from engines.asr import onnx
 from engines.asr.whisper import files as whisper_files
 
