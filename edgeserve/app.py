@@ -18,7 +18,7 @@ from edgeserve import exposure
 from edgeserve.api.limits import Limits
 from edgeserve.api.origin import Rules, read_host
 from edgeserve.api.routes import exception_handlers, middleware, routes
-from edgeserve.config import Config, EngineSettings, ServerSettings, chains
+from edgeserve.config import Config, ServerSettings, chains, tables
 from edgeserve.engine import Engine, ModelSpec
 from edgeserve.errors import ConfigError
 from edgeserve.jobs import INFO, PICTURES, Job
@@ -47,14 +47,12 @@ def specs(config: Config, store: Store) -> Iterator[ModelSpec]:
         stored = found[job]
         if lacking := store.needed(settings.model):
             log.warning("%s runs only with %s: %s", stored.name, packages(lacking), command(lacking))
+        shown = exposure.shown(settings.model)
         if stored.job != job and stored.job not in INFO[job].also_runs:
-            shown = exposure.shown(settings.model)
-            raise ConfigError(f"{config.source}: [{job}] model = {shown!r} is made for {stored.job}, not {job}")
-        files = {**stored.files, **_projector(job, settings)}
+            raise ConfigError(f"{config.label(job, 'model')} = {shown!r} is made for {stored.job}, not {job}")
+        files = {**stored.files, **_projector(config, job)}
         if job in PICTURES and "mmproj" not in files:
-            raise ConfigError(
-                f'{config.source}: [{job}] {exposure.shown(settings.model)!r} needs its projector: mmproj = "…"'
-            )
+            raise ConfigError(f'{config.label(job, "model")} = {shown!r} needs its projector: mmproj = "…"')
         yield ModelSpec(
             job=job,
             name=stored.name,
@@ -62,16 +60,23 @@ def specs(config: Config, store: Store) -> Iterator[ModelSpec]:
             files=files,
             device=settings.device,
             threads=settings.threads or None,
-            options={**stored.options, **settings.options},
+            options={**_options_of(stored, job), **settings.options},
         )
 
 
-def _projector(job: Job, settings: EngineSettings) -> Mapping[str, Path]:
-    if job not in PICTURES or not settings.mmproj:
+def _options_of(stored: StoredModel, job: Job) -> Mapping[str, object]:
+    """The catalogue's options of the model, as far as the job that it is configured for has them."""
+    known = tables()[job]
+    return {name: value for name, value in stored.options.items() if stored.job == job or name in known}
+
+
+def _projector(config: Config, job: Job) -> Mapping[str, Path]:
+    """The projector that the settings name. Raises ConfigError when the file does not exist."""
+    if job not in PICTURES or not (named := config.engines[job].mmproj):
         return {}
-    path = expanded(settings.mmproj)
+    path = expanded(named)
     if not path.is_file():
-        raise ConfigError(f"[{job}] mmproj = {settings.mmproj!r}: no such file")
+        raise ConfigError(f"{config.label(job, 'mmproj')} = {named!r}: no such file")
     return {"mmproj": path}
 
 

@@ -87,6 +87,14 @@ class Config:
     source: str = "defaults"
     written: Source = NO_FILE
 
+    def in_file(self, job: Job, name: str) -> bool:
+        """Whether the file holds this value of an engine's key, rather than a flag or a variable."""
+        return bool(self.written.name) and str(getattr(self.engines[job], name)) in self.written.text
+
+    def label(self, job: Job, name: str) -> str:
+        """An engine's key for messages, with file and line where the file holds it."""
+        return self.written.label(job, name) if self.in_file(job, name) else f"[{job}] {name}"
+
 
 ENGINE_VARIABLES: Mapping[str, tuple[Job, str]] = MappingProxyType(
     {one.variable: (job, "model") for job, one in INFO.items()} | {"MMPROJ": ("vision", "mmproj")}

@@ -36,9 +36,9 @@ def find_all(config: Config, store: Store) -> Mapping[Job, StoredModel]:
 
 def _placed(config: Config, job: Job, error: StoreError) -> StoreError:
     """The error about a name, with the line of models.toml that holds the name; a flag or a variable has no line."""
-    if not config.written.name or config.engines[job].model not in config.written.text:
+    if not config.in_file(job, "model"):
         return error
-    return type(error)(f"{config.written.label(job, 'model')}: {error.message}", param=error.param)
+    return type(error)(f"{config.label(job, 'model')}: {error.message}", param=error.param)
 
 
 def _error(
