@@ -14,15 +14,15 @@ from edgeserve.api import keep_alive, models
 from edgeserve.api.fields import NAME_CHARS, Fields, read_json
 from edgeserve.api.line import Call
 from edgeserve.api.openai.prompts import read_prompts
-from edgeserve.engine import Job
 from edgeserve.errors import EdgeserveError, InvalidRequest
+from edgeserve.jobs import INFO, Job
 from edgeserve.messages import EmbeddingEvent, EmbedRequest, Event
 
 MAX_INPUTS = 2048
 """OpenAI's own limit."""
 MAX_DIMENSIONS = 1 << 16
 FORMATS = ("float", "base64")
-JOBS: tuple[Job, ...] = ("embedding", "llm", "vision")
+JOBS: tuple[Job, ...] = ("embedding", *INFO["embedding"].stand_ins)
 """That can, the best first."""
 FIELDS = {"model", "input", "encoding_format", "dimensions", "user", keep_alive.FIELD}
 
