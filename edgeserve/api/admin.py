@@ -8,7 +8,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from edgeserve.api.fields import Fields
+from edgeserve.api.fields import NAME_CHARS, Fields, clipped
 from edgeserve.api.json_body import read_json
 from edgeserve.api.limits import Limits
 from edgeserve.api.schema import Field, Objects, Record
@@ -28,7 +28,7 @@ class Engines(Field[tuple[Job, ...]]):
         super().__init__("to load", ())
 
     def read(self, fields: Fields, limits: Limits) -> tuple[Job, ...]:
-        return tuple(_job(name, self.name) for name in fields.texts(self.name, len(ALL_JOBS)))
+        return tuple(_job(clipped(name, NAME_CHARS), self.name) for name in fields.texts(self.name, len(ALL_JOBS)))
 
     def schema(self, limits: Limits) -> dict[str, Any]:
         name = {"type": "string", "enum": list(ALL_JOBS)}
@@ -39,8 +39,8 @@ class Named(Record):
     """A model to load. Other fields, such as those of ``/memory/models``, are accepted and change nothing."""
 
     OPEN = True
-    name = Text("of the model; required without model_type")
-    model_type = Text("the model's engine")
+    name = Text("of the model; required without model_type", limit=NAME_CHARS)
+    model_type = Text("the model's engine", limit=NAME_CHARS)
 
     def job(self, pool: Pool) -> Job:
         """The engine that is meant. Raises InvalidRequest and NotFound."""

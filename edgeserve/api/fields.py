@@ -11,6 +11,10 @@ from edgeserve.errors import InvalidRequest
 NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 INTEGER = re.compile(r"[-+]?[0-9]+")
 FLAGS = {"true": True, "1": True, "false": False, "0": False}
+NAME_CHARS = 1024
+"""Of a text that names a model, a voice, a format: megabytes of it held the event loop for a second."""
+NAME_CHARS = 1024
+"""Characters of a text that names a model, a voice or a format. Searching megabytes holds the event loop."""
 LONGEST_NUMBER = 64
 """Characters of a number that is written as text."""
 SMALLEST = 2.0**-126
@@ -42,17 +46,19 @@ class Fields:
                 listed = ", ".join(sorted(known))
                 raise self.error(name, f"is not a known field; known are: {listed}")
 
-    def text(self, name: str) -> str:
-        """The string, empty where the field is left out."""
+    def text(self, name: str, *, limit: int | None = None, advice: str = "") -> str:
+        """The string, empty where the field is left out. ``advice`` follows the limit in the error."""
         value = self._values.get(name)
         if value is None:
             return ""
         if not isinstance(value, str):
             raise self.error(name, f"must be a string, not {kind(value)}")
+        if limit is not None and len(value) > limit:
+            raise self.error(name, f"has {len(value)} characters; the limit is {limit}{advice}")
         return value
 
-    def required_text(self, name: str) -> str:
-        value = self.text(name)
+    def required_text(self, name: str, *, limit: int | None = None, advice: str = "") -> str:
+        value = self.text(name, limit=limit, advice=advice)
         if not value.strip():
             raise self.error(name, "is required and must not be empty")
         return value

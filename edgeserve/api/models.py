@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from edgeserve.engine import Job, Rung
+from edgeserve.engine import Rung
 from edgeserve.errors import ModelNotFound
+from edgeserve.jobs import CHAT, PICTURES, Job
 from edgeserve.messages import Message
 from edgeserve.residency.pool import Pool
 
@@ -40,7 +41,7 @@ def name(pool: Pool, job: Job) -> str:
 
 def answering_chat(messages: Iterable[Message]) -> tuple[Job, ...]:
     """Engines that can continue the conversation, the preferred one first."""
-    return ("vision",) if any(message.images for message in messages) else ("llm", "vision")
+    return PICTURES if any(message.images for message in messages) else CHAT
 
 
 async def list_models(request: Request) -> Response:

@@ -25,8 +25,8 @@ from edgeserve.api.openai import audio, chat, completions, embeddings, speech
 from edgeserve.api.origin import Rules
 from edgeserve.api.request_id import RequestId
 from edgeserve.api.sound import voices
-from edgeserve.engine import Job
 from edgeserve.errors import EdgeserveError
+from edgeserve.jobs import CHAT
 
 
 async def describe(request: Request) -> Response:
@@ -34,7 +34,6 @@ async def describe(request: Request) -> Response:
 
 
 SSE, WAV, MP3 = "text/event-stream", "audio/wav", "audio/mpeg"
-CHAT: tuple[Job, ...] = ("llm", "vision")
 SESSION: dict[str, Any] = {"query": live.SessionQuery, "headers": (("session", live.HEADER),)}
 
 ENTRIES = (

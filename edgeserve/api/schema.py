@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, overload
 
-from edgeserve.api.fields import Fields, clipped
+from edgeserve.api.fields import NAME_CHARS, Fields, clipped
 from edgeserve.api.limits import Limits
 from edgeserve.errors import InvalidRequest
 
@@ -186,7 +186,7 @@ class Objects(Field[tuple[R, ...]]):
 
 def read_variant(fields: Fields, variants: Mapping[str, type[R]], limits: Limits) -> R:
     """The record that the field ``type`` of an object names. Raises InvalidRequest."""
-    name = fields.required_text("type")
+    name = fields.required_text("type", limit=NAME_CHARS)
     if name not in variants:
         raise fields.error("type", f"must be {listed(variants)}, not {clipped(name, 80)!r}")
     return variants[name](fields, limits)

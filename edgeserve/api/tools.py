@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgeserve import strict_json
-from edgeserve.api.fields import Fields
+from edgeserve.api.fields import NAME_CHARS, Fields
 from edgeserve.api.json_body import check_size
 from edgeserve.api.json_schema import JsonSchema
 from edgeserve.api.limits import Limits
@@ -84,7 +84,7 @@ class DeclaredTool(Record):
 
 
 class NamedFunction(Record):
-    name = Text("of one of the tools", required=True)
+    name = Text("of one of the tools", required=True, limit=NAME_CHARS)
 
 
 class NamedTool(Record):

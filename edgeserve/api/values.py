@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar, overload
 
-from edgeserve.api.fields import Fields, clipped
+from edgeserve.api.fields import NAME_CHARS, Fields, clipped
 from edgeserve.api.limits import Limits
 from edgeserve.api.schema import Bound, Field, limit_of, listed
 
@@ -25,10 +25,9 @@ class Text(Field[str]):
         self._advice = advice
 
     def read(self, fields: Fields, limits: Limits) -> str:
-        value = fields.required_text(self.name) if self.required else fields.text(self.name)
-        if self._limit is not None and len(value) > (limit := limit_of(self._limit, limits)):
-            raise fields.error(self.name, f"has {len(value)} characters; the limit is {limit}{self._advice}")
-        return value
+        limit = None if self._limit is None else limit_of(self._limit, limits)
+        read = fields.required_text if self.required else fields.text
+        return read(self.name, limit=limit, advice=self._advice)
 
     def schema(self, limits: Limits) -> dict[str, Any]:
         least = {"minLength": 1, "pattern": r"\S"} if self.required else {}
@@ -44,7 +43,7 @@ class Enum(Field[str]):
         self._values = tuple(values)
 
     def read(self, fields: Fields, limits: Limits) -> str:
-        value = fields.required_text(self.name) if self.required else fields.text(self.name)
+        value = (fields.required_text if self.required else fields.text)(self.name, limit=NAME_CHARS)
         if value not in self._values:
             raise fields.error(self.name, f"must be {listed(self._values)}, not {clipped(value, 80)!r}")
         return value

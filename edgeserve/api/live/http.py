@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from edgeserve.api.auth import client_of
-from edgeserve.api.fields import Fields
+from edgeserve.api.fields import NAME_CHARS, Fields
 from edgeserve.api.json_body import check_media, read_bytes, read_object
 from edgeserve.api.limits import Limits, limits_of
 from edgeserve.api.question import Question
@@ -34,7 +34,7 @@ PROXY_HEADERS = ("Forwarded", "X-Forwarded-For", "X-Real-IP")
 class Live(Question):
     """The body of POST /v1/transcribe/stream, and the query of the WebSocket."""
 
-    language = Text("of the speech, ISO 639-1; left out: the model recognises it")
+    language = Text(languages.WORDS, limit=NAME_CHARS)
     prompt = Text("earlier text", limit=4096)
 
     def options(self, pool: Pool) -> Options:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from starlette.requests import Request
 
+from edgeserve.api.fields import NAME_CHARS
 from edgeserve.api.json_body import read_json
 from edgeserve.api.limits import limits_of
 from edgeserve.api.line import Call
@@ -22,7 +23,7 @@ class Recording(Form, Question):
     """The form of POST /v1/transcribe/file."""
 
     audio = File(FORMATS)
-    language = Text("of the speech, ISO 639-1; left out: the model recognises it")
+    language = Text(languages.WORDS, limit=NAME_CHARS)
     prompt = Text("earlier text")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 
 from edgeserve.api import models, uploads
+from edgeserve.api.fields import NAME_CHARS
 from edgeserve.api.limits import limits_of
 from edgeserve.api.line import Call
 from edgeserve.api.question import Question
@@ -22,7 +23,7 @@ class Translation(Form, Question):
     """The form of POST /v1/audio/translations."""
 
     file = File(FORMATS)
-    model = Text(models.MODEL)
+    model = Text(models.MODEL, limit=NAME_CHARS)
     prompt = Text("earlier text, in English")
     response_format = Enum("the form of the transcript", tuple(transcripts.FORMS), default="json")
     temperature = Number("0 rises by itself where the text is doubtful", 0, 1, default=0.0)
@@ -36,7 +37,7 @@ class Translation(Form, Question):
 class Transcription(Translation):
     """The form of POST /v1/audio/transcriptions."""
 
-    language = Text("of the speech, ISO 639-1; left out: the model recognises it")
+    language = Text(languages.WORDS, limit=NAME_CHARS)
     prompt = Text("earlier text")
     timestamp_granularities = Texts(
         "what verbose_json tells; several as timestamp_granularities[]; left out: segment",

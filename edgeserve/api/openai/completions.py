@@ -20,6 +20,7 @@ from edgeserve.api.openai.sampling import Sampled
 from edgeserve.api.question import MAX_TOKENS
 from edgeserve.api.schema import Field
 from edgeserve.api.values import Flag, Integer
+from edgeserve.jobs import CHAT
 from edgeserve.messages import ChatRequest, Event, FinishEvent, ReasoningEvent, TokenEvent
 
 DEFAULT_TOKENS = 16
@@ -78,7 +79,7 @@ async def completions(request: Request) -> Call:
     asked.check(limits_of(request).max_choices)
     heads, usage_wanted = asked.heads(), asked.usage_wanted
     pool = request.app.state.pool
-    job = models.choose(pool, asked.model, ("llm", "vision"))
+    job = models.choose(pool, asked.model, CHAT)
     base = ChatRequest(
         max_tokens=asked.max_tokens,
         stop=asked.stops(),

@@ -11,19 +11,20 @@ from collections.abc import Sequence
 from starlette.requests import Request
 
 from edgeserve.api import models
+from edgeserve.api.fields import NAME_CHARS
 from edgeserve.api.json_body import read_json
 from edgeserve.api.line import Call
 from edgeserve.api.openai.prompts import Prompts
 from edgeserve.api.question import Question
 from edgeserve.api.values import Enum, Ignored, Integer, Text
-from edgeserve.engine import Job
 from edgeserve.errors import EdgeserveError, InvalidRequest
+from edgeserve.jobs import INFO, Job
 from edgeserve.messages import EmbeddingEvent, EmbedRequest, Event
 
 MAX_INPUTS = 2048
 """OpenAI's own limit."""
 MAX_DIMENSIONS = 1 << 16
-JOBS: tuple[Job, ...] = ("embedding", "llm", "vision")
+JOBS: tuple[Job, ...] = ("embedding", *INFO["embedding"].stand_ins)
 """Engines that make vectors, the best first."""
 
 
@@ -31,7 +32,7 @@ class Embedding(Question):
     """The body of POST /v1/embeddings."""
 
     input = Prompts("a text, several, its tokens, or several lists of tokens", MAX_INPUTS)
-    model = Text(models.MODEL)
+    model = Text(models.MODEL, limit=NAME_CHARS)
     encoding_format = Enum("how vectors are written", ("float", "base64"), default="float")
     dimensions = Integer("keep the first so many numbers of a vector, at length 1 again", 1, MAX_DIMENSIONS)
     user = Ignored()

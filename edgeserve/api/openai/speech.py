@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 
 from edgeserve.api import models
+from edgeserve.api.fields import NAME_CHARS
 from edgeserve.api.json_body import read_json
 from edgeserve.api.limits import limits_of
 from edgeserve.api.line import Call, Renderer
@@ -22,7 +23,7 @@ class Speech(Spoken):
         required=True,
         limit=lambda limits: limits.max_text_chars,
     )
-    model = Text(models.MODEL)
+    model = Text(models.MODEL, limit=NAME_CHARS)
     response_format = Enum("the format of the file", tuple(FORMS), default="mp3")
     stream_format = Enum("audio: the file as it is made; sse: events with pieces of the file", ("audio", "sse"))
     instructions = Ignored()

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 
 from edgeserve.errors import InvalidRequest
 
+WORDS = "of the speech, ISO 639-1; left out: the model recognises it"
+"""Describes the field ``language``."""
+
 
 def choose(known: Sequence[str], code: str) -> str | None:
     """The code; None where it is empty, and the model shall recognise the language.

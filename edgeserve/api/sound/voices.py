@@ -8,6 +8,7 @@ from types import MappingProxyType
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from edgeserve.api.fields import NAME_CHARS
 from edgeserve.api.question import Question
 from edgeserve.api.values import Number, Text
 from edgeserve.errors import InvalidRequest
@@ -39,7 +40,7 @@ BLENDS = "+,"
 class Spoken(Question):
     """The fields about how a text is said."""
 
-    voice = Text("one of /v1/tts/voices, one of OpenAI's names, or a blend; left out: the default")
+    voice = Text("one of /v1/tts/voices, one of OpenAI's names, or a blend; left out: the default", limit=NAME_CHARS)
     speed = Number("pace; 1 is the voice's own", 0.25, 4, default=1.0)
 
     def say(self, pool: Pool, text: str) -> SpeakRequest:
