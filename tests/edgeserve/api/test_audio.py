@@ -13,7 +13,7 @@ import pytest
 from support.server import fake_pool, serving, until
 from support.sounds import FORMS, Form, encoded, melody
 
-from edgeserve.api import native
+from edgeserve.api.native import sound
 from edgeserve.api.openai import audio
 from edgeserve.api.sound.recording import PROMPT_CHARS
 from edgeserve.audio.decode import RAISE
@@ -50,7 +50,7 @@ def test_an_engine_gets_the_end_of_a_prompt_that_it_can_tokenise_in_time(
         asked.append(TranscribeRequest(*values, **named))
         return asked[-1]
 
-    for module in (native, audio):
+    for module in (sound, audio):
         monkeypatch.setattr(module, "TranscribeRequest", made_ready)
     prompt = ("words " * (size // 6 + 1))[:size]
     answer = client.post(path, files={field: ("said", made("wav"))}, data={"prompt": prompt})

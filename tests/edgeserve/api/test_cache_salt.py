@@ -13,13 +13,16 @@ from support.server import Running
 
 from edgeserve.api import cache_salt
 from edgeserve.api.fields import Fields
+from edgeserve.api.limits import Limits
+from edgeserve.api.question import Prompt
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import ChatRequest
 
 
 def salt(key: str = "", name: object = None) -> str:
     headers = [(b"authorization", key.encode("latin-1"))] if key else []
-    return cache_salt.read(Request({"type": "http", "headers": headers}), Fields({"prompt_cache_key": name}))
+    asked = Prompt(Fields({"prompt_cache_key": name}), Limits())
+    return cache_salt.salt(Request({"type": "http", "headers": headers}), asked.prompt_cache_key)
 
 
 TEXTS = some.text(some.characters(min_codepoint=32, max_codepoint=255), max_size=12)

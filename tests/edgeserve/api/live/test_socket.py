@@ -116,7 +116,7 @@ def test_an_engine_that_is_behind_is_told_once_and_sound_is_left_out(
         error = told(socket, "started") and told(socket, "error")["error"]
         assert (error["code"], "30 s of sound wait" in error["message"]) == ("queue_full", True)
         socket.send('{"type": "nothing"}')
-        assert "must be start" in told(socket, "error")["error"]["message"], "the other five were not told of"
+        assert "must be one of start" in told(socket, "error")["error"]["message"], "the other five were not told of"
         free.set()
         command(socket, "flush")
         assert told(socket, "flushed")["duration"] == 30
@@ -149,7 +149,7 @@ def test_mistakes_are_told_and_the_connection_stays(live: Running) -> None:
         for frame, text in (
             ("flush", "a text frame is not valid JSON"),
             ("[]", "must be a JSON object"),
-            ('{"type": "stop"}', "must be start, flush or close"),
+            ('{"type": "stop"}', "type must be one of start, flush, close, not"),
             ('{"type": "flush", "now": true}', "now is not a known field"),
             ('{"type": "start", "prompt": "\\ud800"}', "half of a character"),
             (bytes(7), "7 bytes"),
