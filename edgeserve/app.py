@@ -28,9 +28,9 @@ from edgeserve.missing import find_all
 from edgeserve.models import catalog, entry
 from edgeserve.models.needs import command, packages
 from edgeserve.models.store import Store, expanded
-from edgeserve.residency.gate import Gate
 from edgeserve.residency.monitor import IdlePolicy, Monitor
 from edgeserve.residency.pool import Pool
+from edgeserve.residency.thread_host import ThreadHost
 from edgeserve.system import heap
 from edgeserve.units import MB
 
@@ -116,18 +116,13 @@ def build_pool(config: Config, store: Store) -> Pool:
         devices=_named(catalog.DEVICES),
         allocator=_named(catalog.ALLOCATOR)(),
     )
-    gates = []
-    for spec in specs(config, store):
-        pinned = config.engines[spec.job].pinned
-        gates.append(
-            Gate(
-                _configured(config, spec),
-                governor,
-                queue_limit=config.server.queue_limit,
-                pinned=pinned,
-            )
-        )
-    return Pool(gates, governor, chains(config.engines))
+    return Pool(
+        [ThreadHost(_configured(config, spec), governor) for spec in specs(config, store)],
+        governor,
+        queue_limit=config.server.queue_limit,
+        pinned={job for job, settings in config.engines.items() if settings.pinned},
+        chains=chains(config.engines),
+    )
 
 
 def _limits(server: ServerSettings) -> Limits:
@@ -173,7 +168,7 @@ def build(config: Config, pool: Pool) -> Starlette:
 
     @contextlib.asynccontextmanager
     async def lifespan(application: Starlette) -> AsyncIterator[None]:
-        monitor = Monitor(pool.gates.values(), pool.governor, idle)
+        monitor = Monitor(pool.gates.values(), pool.governor, idle, pool.idle)
         pool.governor.start()
         monitor.start()
         try:

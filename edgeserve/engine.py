@@ -250,6 +250,11 @@ class Batching(Protocol):
         """How many runs there may be at a time."""
         ...
 
+    @property
+    def starved(self) -> bool:
+        """True when no run can go on before another ends: the runs share what the engine holds."""
+        ...
+
     def run(
         self, request: ChatRequest | EmbedRequest, cancel: Cancel, prepared: object | None = None
     ) -> Generator[ChatEvent | EmbeddingEvent | None, None, None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Set
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from edgeserve.engine import Footprint, Job, ModelSpec, Rung
 from edgeserve.errors import EdgeserveError
@@ -31,8 +31,8 @@ class Resident(Protocol):
     def estimate(self) -> Footprint: ...
     def footprint(self) -> Footprint: ...
 
-    def step_down(self, to: Rung) -> Move | None:
-        """Down to ``to`` on the calling thread; None at once when there already, leased or at work. Never waits."""
+    def step_down(self, to: Rung) -> Moved | Refused:
+        """Down to ``to`` on the calling thread. Refuses at once when there already, leased or at work; never waits."""
         ...
 
 
@@ -55,7 +55,7 @@ class Thrifty(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Move:
+class Moved:
     """A step down as it was: the rungs, and what the engine took before and after, read while nobody else could move
     it. ``cached``: of what is left, its prefix cache."""
 
@@ -64,6 +64,13 @@ class Move:
     held: Amount
     left: Amount
     cached: Amount = NOTHING
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Refused:
+    """No step down, and why."""
+
+    reason: Literal["already there", "leased", "at work"]
 
 
 def cached(resident: Resident) -> Amount:

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from types import TracebackType
 
 from edgeserve.engine import ModelSpec
@@ -23,9 +23,12 @@ class Lease:
     The lease ends with its work, not with its reader: a finished answer waits in its mailbox and holds no engine.
     """
 
-    def __init__(self, gate: Gate, deliveries: Deliveries) -> None:
+    def __init__(
+        self, gate: Gate, deliveries: Deliveries, begun: Callable[[Request], None] = lambda request: None
+    ) -> None:
         self._gate = gate
         self._deliveries = deliveries
+        self._begun = begun
         self._lock = threading.Lock()
         self._mailbox: Mailbox | None = None
         self._behind: deque[Work] = deque()
@@ -55,7 +58,7 @@ class Lease:
         mailbox = self._mailbox = Mailbox(self._deliveries, self._gate.wake)
         left = len(requests)
         for number, request in enumerate(requests):
-            work = Work(request, lambda item: None, mailbox.room)
+            work = Work(request, lambda item: None, mailbox.room, self._begun)
             work.emit = functools.partial(self._emit, mailbox, number, work, apart)
             self._behind.append(work)
         try:

@@ -52,28 +52,28 @@ def rung_when_idle(job: Job, rung: Rung, idle: float, policy: IdlePolicy, keep_a
 
 
 class Monitor:
-    """``start`` and ``stop`` bracket the thread; ``check`` is one round of it."""
+    """``start`` and ``stop`` bracket the thread; ``check`` is one round of it. Setting ``nudge`` begins a round at
+    once. ``clock`` in seconds."""
 
     def __init__(
         self,
         gates: Iterable[Gate],
         governor: Governor,
         policy: IdlePolicy,
+        nudge: threading.Event,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._gates = tuple(gates)
         self._governor = governor
         self._policy = policy
         self._clock = clock
-        self._nudge = threading.Event()
+        self._nudge = nudge
         self._stopping = False
         self._resting_on: tuple[Rung, ...] | None = None
         self._rested_at = -REST_EVERY
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        for gate in self._gates:
-            gate.on_idle = self._nudge.set
         self._thread = threading.Thread(target=self._loop, name="edgeserve-monitor", daemon=True)
         self._thread.start()
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import cast
 
-from edgeserve.engine import Job, ModelSpec, Prefetchable, Rung, SpeechToText, TextToSpeech
+from edgeserve.engine import Job, ModelSpec, Rung
 from edgeserve.errors import NotConfigured, ShuttingDown
 from edgeserve.memory.governor import Governor
 from edgeserve.messages import Request
 from edgeserve.residency.aside import Aside
 from edgeserve.residency.gate import Gate
+from edgeserve.residency.host import Host
 from edgeserve.residency.lease import Lease
 from edgeserve.residency.mailbox import Deliveries
 from edgeserve.residency.monitor import MAPPED_AT_STARTUP
@@ -35,15 +36,30 @@ HOW_TO_ADD: Mapping[Job, str] = MappingProxyType(
 class Pool:
     """Every engine that the device is configured for, behind its gate.
 
-    ``chains``: engines to heat ahead, where they fit, when a request of a kind begins.
+    ``queue_limit`` and ``pinned`` as in ``Gate``. ``chains``: engines to heat ahead, where they fit, when a request of
+    a kind begins. ``clock`` in seconds.
     """
 
     def __init__(
-        self, gates: Iterable[Gate], governor: Governor, chains: Mapping[str, Sequence[Job]] = MappingProxyType({})
+        self,
+        hosts: Iterable[Host],
+        governor: Governor,
+        *,
+        queue_limit: int = 8,
+        pinned: Collection[Job] = (),
+        chains: Mapping[str, Sequence[Job]] = MappingProxyType({}),
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._chains = chains
-        self.gates: Mapping[Job, Gate] = MappingProxyType({gate.job: gate for gate in gates})
+        self.idle = threading.Event()
+        """Set when a lease, or work, that held an engine with a ``keep_alive`` has ended; the monitor clears it."""
+
+        def make_gate(host: Host) -> Gate:
+            is_pinned = host.spec.job in pinned
+            return Gate(host, governor, queue_limit=queue_limit, pinned=is_pinned, clock=clock, on_idle=self.idle.set)
+
+        self.gates: Mapping[Job, Gate] = MappingProxyType({host.spec.job: make_gate(host) for host in hosts})
         self.governor = governor
+        self._chains = chains
         self._moves = Aside("moves of engines", threads=2)
         self.deliveries = Deliveries()
         governor.count(lambda: self.deliveries.held)
@@ -52,7 +68,6 @@ class Pool:
         )
         for gate in self.gates.values():
             governor.adopt(gate)
-            gate.on_serve = self._heat_ahead
         self._prefetches = {job: self._prefetch(gate) for job, gate in self.gates.items()}
 
     def rung(self, job: Job) -> Rung:
@@ -60,7 +75,7 @@ class Pool:
 
     def failing(self) -> list[Job]:
         """Jobs whose engine has lost a thread; a restart of the server is the only way back."""
-        return [job for job, gate in self.gates.items() if not gate.healthy]
+        return [job for job, gate in self.gates.items() if not gate.host.healthy]
 
     async def lease(self, job: Job, keep_alive: float | None = None) -> Lease:
         """Raises NotConfigured, Busy or ShuttingDown. Memory is reserved when the work begins.
@@ -69,7 +84,7 @@ class Pool:
         """
         gate = self._gate(job)
         gate.acquire(keep_alive)
-        return Lease(gate, self.deliveries)
+        return Lease(gate, self.deliveries, self._heat_ahead)
 
     def expect(self, jobs: Sequence[Job]) -> None:
         """A request for the first of these that is configured is coming in: fetch its model files ahead.
@@ -83,11 +98,11 @@ class Pool:
 
     def voices(self) -> tuple[str, ...]:
         """Voices of the speech engine, the default first."""
-        return cast(TextToSpeech, self._gate("tts").engine).voices()
+        return self._gate("tts").host.voices()
 
     def languages(self) -> tuple[str, ...]:
-        """Codes of those that the transcription engine knows; none where that is not known ahead."""
-        return cast(SpeechToText, self._gate("asr").engine).languages()
+        """Language codes of the transcription engine; none where only the open model knows them."""
+        return self._gate("asr").host.languages()
 
     async def preload(self, jobs: Iterable[Job]) -> dict[Job, bool]:
         """Bring engines up to hot; True for each that now is. Raises what a load raises."""
@@ -138,9 +153,7 @@ class Pool:
             self.gates[job].warm_up()
 
     def _prefetch(self, gate: Gate) -> Prefetch:
-        engine = gate.engine
-        files = engine.prefetch_files if isinstance(engine, Prefetchable) else gate.spec.files.values
-        return Prefetch(files, lambda: gate.rung is not Rung.HOT, self._room)
+        return Prefetch(gate.host.prefetch_files, lambda: gate.rung is not Rung.HOT, self._room)
 
     def _room(self) -> int:
         """Bytes free for the page cache beside the weights that are in use."""

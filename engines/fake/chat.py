@@ -162,7 +162,10 @@ def _logprob(token: str, alternatives: int) -> TokenLogprob:
 
 
 class FakeBatchChat(FakeChat):
-    """The same for several at once: option ``slots`` (4). ``peak``: most answers under way at a time."""
+    """The same for several at once: option ``slots`` (4). ``peak``: most answers under way at a time. Its answers share
+    nothing, so none of them starves."""
+
+    starved = False
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import struct
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure, InvalidRequest
@@ -43,6 +43,8 @@ class FakeEngine:
     def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
         self.steps: list[str] = []
+        self.on_work: Callable[[], None] = lambda: None
+        """Called at each step and before each event; a test may wait or raise here."""
         self._rung = Rung.COLD
         self._delay = self._number("delay", 0.0)
         self._pause = threading.Event()
@@ -102,6 +104,7 @@ class FakeEngine:
             raise EngineFailure(f"{self.spec.name} failed on {step}, as configured")
 
     def _work(self) -> None:
+        self.on_work()
         if self._delay:
             self._pause.wait(self._delay)
 

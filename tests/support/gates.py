@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from edgeserve.engine import Job, ModelSpec, Rung
 from edgeserve.errors import EdgeserveError
+from edgeserve.memory.entry import Moved
 from edgeserve.messages import Request
 from edgeserve.residency.gate import Gate
+from edgeserve.residency.thread_host import IDLE_AFTER, ThreadHost
 from edgeserve.residency.work import Done, Work
 from engines.fake.chat import FakeBatchChat, FakeChat
 from engines.fake.engine import FakeSpeechToText, FakeTextToSpeech
@@ -78,8 +81,10 @@ class CountingGovernor:
     def check(self) -> None:
         self.checks += 1
 
+    def limits(self) -> None: ...
+
     def step_down(self, resident: Any, to: Rung, reason: str) -> None:
-        if resident.step_down(to):
+        if isinstance(resident.step_down(to), Moved):
             self.steps.append((resident.spec.name, to, reason))
 
 
@@ -94,9 +99,21 @@ class Clock:
 
 
 def make_gate(job: Job = "llm", governor: Any = None, **settings: Any) -> Gate:
+    """A gate over a fake engine of a kind; ``options`` are the engine's."""
     options = settings.pop("options", {})
-    engine = FAKES[job](fake_spec(job, **options))
-    return Gate(engine, governor or CountingGovernor(), **settings)
+    return gate_of(FAKES[job](fake_spec(job, **options)), governor, **settings)
+
+
+def gate_of(engine: Any, governor: Any = None, *, idle_after: float = IDLE_AFTER, **settings: Any) -> Gate:
+    """A gate over an engine on threads of this process."""
+    governor = governor or CountingGovernor()
+    clock = settings.get("clock", time.monotonic)
+    return Gate(ThreadHost(engine, governor, clock=clock, idle_after=idle_after), governor, **settings)
+
+
+def engine_of(gate: Gate) -> Any:
+    """The engine behind a gate that ``gate_of`` made."""
+    return cast(ThreadHost, gate.host).engine
 
 
 class Mailbox:
@@ -132,10 +149,10 @@ def run(gate: Gate, request: Request, before: Callable[[Work], None] = lambda wo
 class Held:
     """Makes a fake engine stop at each unit of work until let go."""
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, engine: Any) -> None:
         self.entered = threading.Event()
         self.go = threading.Event()
-        gate.engine._work = self._wait  # type: ignore[attr-defined]
+        engine.on_work = self._wait
 
     def _wait(self) -> None:
         self.entered.set()

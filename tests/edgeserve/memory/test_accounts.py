@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support.contract import ask
-from support.gates import make_gate, run
+from support.gates import engine_of, make_gate, run
 from support.memory import POLICY, FakeResident, World
 
 from edgeserve.engine import JOBS, Job, Rung
@@ -142,7 +142,7 @@ def test_gates_under_fire_keep_the_books_right() -> None:
     gates = [make_gate(job, governor, queue_limit=100) for job in ("llm", "vision", "tts")]
     for gate in gates:
         governor.adopt(gate)
-        world.probe.residents.append(gate.engine)
+        world.probe.residents.append(engine_of(gate))
     answers: list[str] = []
     done = threading.Event()
 
@@ -173,7 +173,7 @@ def test_gates_under_fire_keep_the_books_right() -> None:
     assert set(answers) <= {"whole", "Busy"}
     assert answers.count("whole") > 36
     for gate in gates:
-        opens = [step for step in gate.engine.steps if step in ("open", "close")]  # type: ignore[attr-defined]
+        opens = [step for step in engine_of(gate).steps if step in ("open", "close")]
         assert "open open" not in " ".join(opens), "opened twice"
     assert governor.books.booked().host == sum(gate.footprint().total for gate in gates)
     assert governor.books.at_rest()
