@@ -59,7 +59,7 @@ class Pool:
 
         self.gates: Mapping[Job, Gate] = MappingProxyType({host.spec.job: make_gate(host) for host in hosts})
         self.governor = governor
-        self._chains = chains
+        self.chains = chains
         self._moves = Aside("moves of engines", threads=2)
         self.deliveries = Deliveries()
         governor.count(lambda: self.deliveries.held)
@@ -149,7 +149,7 @@ class Pool:
             await asyncio.to_thread(gate.stop)
 
     def _heat_ahead(self, request: Request) -> None:
-        for job in self._chains.get(kind_of(request), ()):
+        for job in self.chains.get(kind_of(request), ()):
             self.gates[job].warm_up()
 
     def _prefetch(self, gate: Gate) -> Prefetch:

@@ -117,6 +117,7 @@ def end_thread() -> None:
     raise SystemExit
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_an_engine_that_lost_its_thread_is_reported() -> None:
     with serving(fake_pool(["llm", "tts"])) as running:
         assert running.client.get("/v1/health").json()["failing"] == []
