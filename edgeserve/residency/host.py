@@ -37,7 +37,7 @@ class Pressure(Protocol):
         """Limits for a runtime that takes some; None for no limit."""
         ...
 
-    def spare(self) -> AbstractContextManager[bool]:
+    def optional_memory(self) -> AbstractContextManager[bool]:
         """Brackets idle work that takes memory; False when the host must leave it off."""
         ...
 

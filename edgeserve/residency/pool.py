@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from edgeserve.engine import Job, ModelSpec, Rung
 from edgeserve.errors import NotConfigured, ShuttingDown
+from edgeserve.jobs import INFO
 from edgeserve.memory.governor import Governor
 from edgeserve.messages import Request
 from edgeserve.residency.aside import Aside
@@ -21,23 +22,13 @@ from edgeserve.residency.monitor import MAPPED_AT_STARTUP
 from edgeserve.residency.work import kind_of
 from edgeserve.system.prefetch import Prefetch
 
-HOW_TO_ADD: Mapping[Job, str] = MappingProxyType(
-    {
-        "llm": '[llm]\nmodel = "smollm2-135m-instruct"',
-        "vision": '[vision]\nmodel = "smolvlm-256m"',
-        "asr": '[asr]\nmodel = "whisper-tiny.en"',
-        "tts": '[tts]\nmodel = "hibari"',
-        "embedding": '[embedding]\nmodel = "nomic-embed-text-v1.5"',
-    }
-)
-"""The lines of models.toml that would add an engine."""
-
 
 class Pool:
     """Every engine that the device is configured for, behind its gate.
 
     ``queue_limit`` and ``pinned`` as in ``Gate``. ``chains``: engines to heat ahead, where they fit, when a request of
-    a kind begins. ``clock`` in seconds.
+    a kind begins. ``deliveries``: the answers on their way to their readers, which the governor counts. ``clock`` in
+    seconds.
     """
 
     def __init__(
@@ -48,6 +39,7 @@ class Pool:
         queue_limit: int = 8,
         pinned: Collection[Job] = (),
         chains: Mapping[str, Sequence[Job]] = MappingProxyType({}),
+        deliveries: Deliveries | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.idle = threading.Event()
@@ -61,8 +53,7 @@ class Pool:
         self.governor = governor
         self.chains = chains
         self._moves = Aside("moves of engines", threads=2)
-        self.deliveries = Deliveries()
-        governor.count(lambda: self.deliveries.held)
+        self.deliveries = deliveries or Deliveries()
         self.configured: Mapping[Job, ModelSpec] = MappingProxyType(
             {job: gate.spec for job, gate in self.gates.items()}
         )
@@ -165,5 +156,5 @@ class Pool:
             return self.gates[job]
         except KeyError:
             raise NotConfigured(
-                f"no {job} engine is configured on this device; add to models.toml:\n{HOW_TO_ADD[job]}"
+                f"no {job} engine is configured on this device; add to models.toml:\n{INFO[job].how_to_add}"
             ) from None

@@ -256,7 +256,7 @@ class ThreadHost:
 
     def _prepare_for_next(self) -> None:
         """Make the next answers cheaper, until a task comes."""
-        with self._pressure.spare() as free:
+        with self._pressure.optional_memory() as free:
             for _ in self._loop.idle_work() if free else ():
                 if self._worker.waiting:
                     return

@@ -392,11 +392,11 @@ class HostContract:
         gate, asked = self.gate(idle_after=0.0, idle_mb=3), threading.Event()
 
         @contextlib.contextmanager
-        def spare() -> Iterator[bool]:
+        def optional_memory() -> Iterator[bool]:
             asked.set()
             yield False
 
-        self.governor.spare = spare  # type: ignore[method-assign]
+        self.governor.optional_memory = optional_memory  # type: ignore[method-assign]
         assert Asked(gate, "word").text() == "word"
         assert asked.wait(10)
         gate.host.call(lambda: None).result(10)
