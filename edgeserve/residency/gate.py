@@ -26,9 +26,12 @@ log = logging.getLogger("edgeserve.gate")
 
 
 class Gate:
-    """``queue_limit`` requests may wait beside those that run; the gate refuses the next with Busy. ``pinned``: neither
-    the monitor nor another engine moves this one down. ``on_idle`` is called on any thread when a lease, or work, that
-    held an engine with a ``keep_alive`` has ended. ``clock`` in seconds."""
+    """The door to one engine. Any thread; one lock guards the state.
+
+    ``queue_limit`` requests may wait beside those that run; the gate refuses the next with Busy. ``pinned``: neither
+    the monitor nor another engine moves this one down. ``on_idle`` is called, on any thread, when a lease or its work
+    has ended and the latest request gave a ``keep_alive``. ``clock`` in seconds.
+    """
 
     def __init__(
         self,
@@ -99,8 +102,10 @@ class Gate:
             return Moved(before, self.rung, held, taken(self), cached(self))
 
     def shed(self, kind: str, amount: int) -> bool:
-        """Let the engine do with ``amount`` bytes less, on the calling thread. False at once when the engine is in use
-        or has nothing to save."""
+        """Let the engine do with ``amount`` bytes less, on the calling thread.
+
+        Returns False at once when the engine is in use or has nothing to save.
+        """
         return self._adjust(lambda: self.host.shed(kind, amount))
 
     def restore(self) -> bool:

@@ -27,7 +27,7 @@ PATIENCE = 10.0
 
 
 class Pressure(Protocol):
-    """Questions of a host about memory; the governor answers them. Any thread."""
+    """Memory pressure, as a host asks about it; the governor answers. Any thread."""
 
     def check(self) -> None:
         """Called between the events of an answer. Raises MemoryPressure when memory is critical."""
@@ -148,7 +148,7 @@ class Host(Protocol):
     # Moves
 
     def hold(self, seconds: float = FOREVER) -> AbstractContextManager[bool]:
-        """Keep other threads from moving the engine; waits for it for at most so many seconds. False: not held."""
+        """Keep other threads from moving the engine. Waits at most so many seconds for it; False when that failed."""
         ...
 
     def map(self) -> None:

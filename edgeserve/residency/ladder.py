@@ -17,8 +17,10 @@ LOOK_AGAIN = 0.1
 
 
 class Ladder:
-    """``climb``, ``step_down`` and ``close`` require ``hold``. ``limits`` is asked before each way up: memory may have
-    changed since the last. ``clock`` in seconds."""
+    """``climb``, ``step_down`` and ``close`` require ``hold``. ``clock`` in seconds.
+
+    The ladder calls ``limits`` before each way up, because memory may have changed since the last.
+    """
 
     def __init__(self, engine: Engine, limits: Callable[[], MetalLimits | None], clock: Callable[[], float]) -> None:
         self._engine = engine
@@ -42,8 +44,10 @@ class Ladder:
                 self._lock.release()
 
     def map(self) -> None:
-        """Cold → warm on the calling thread. A worker holds the lock as long as it has work, and an answer may wait for
-        its reader: that another thread opened the engine is enough."""
+        """Cold → warm on the calling thread, or on the thread that holds the lock, if that thread is first.
+
+        A worker holds the lock as long as it has work, and its work may wait for readers.
+        """
         while self.rung is Rung.COLD:
             with self.hold(LOOK_AGAIN) as held:
                 if held:

@@ -1,4 +1,4 @@
-"""All gates of the device."""
+"""The gates of all models that the device serves."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Pool:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.idle = threading.Event()
-        """Set when a lease, or work, that held an engine with a ``keep_alive`` has ended; the monitor clears it."""
+        """Set when a lease or its work has ended and its request gave a ``keep_alive``; the monitor clears it."""
 
         def make_gate(host: Host) -> Gate:
             is_pinned = host.spec.job in pinned
@@ -69,16 +69,17 @@ class Pool:
         return [job for job, gate in self.gates.items() if not gate.host.healthy]
 
     async def lease(self, job: Job, keep_alive: float | None = None) -> Lease:
-        """Raises NotConfigured, Busy or ShuttingDown. Memory is reserved when the work begins.
+        """A lease on the engine of a job; the gate reserves memory when the work begins.
 
-        ``keep_alive``: seconds for which the engine keeps it afterwards; None: as configured.
+        ``keep_alive``: idle seconds after which the engine steps down; None: as configured. Raises NotConfigured, Busy
+        or ShuttingDown.
         """
         gate = self._gate(job)
         gate.acquire(keep_alive)
         return Lease(gate, self.deliveries, self._heat_ahead)
 
     def expect(self, jobs: Sequence[Job]) -> None:
-        """A request for the first of these that is configured is coming in: fetch its model files ahead.
+        """Fetch the model files of the first of ``jobs`` that is configured: a request for it is coming in.
 
         Returns at once; does nothing for an engine that is hot.
         """
@@ -96,14 +97,14 @@ class Pool:
         return self._gate("asr").host.languages()
 
     async def preload(self, jobs: Iterable[Job]) -> dict[Job, bool]:
-        """Bring engines up to hot; True for each that now is. Raises what a load raises."""
+        """Bring engines up to hot; True for each that is hot now. Raises the first error of a load."""
         gates = [self._gate(job) for job in jobs]
         for gate in gates:
             await asyncio.wrap_future(gate.preload_in_turn())
         return {gate.job: gate.rung is Rung.HOT for gate in gates}
 
     async def evict(self, job: Job, to: Rung = Rung.COLD) -> bool:
-        """Ask an engine down; False when a lease or its work holds it."""
+        """Ask an engine to step down; False when a lease or its work holds it."""
         gate = self._gate(job)
         return await self._moves.run(self._evict, gate, to)
 
@@ -112,7 +113,7 @@ class Pool:
         return gate.rung <= to
 
     async def start(self, preload: Iterable[Job] = ()) -> None:
-        """Map what is mapped at startup, ending warm; bring ``preload`` up to hot."""
+        """Bring the engines of ``preload`` up to hot, and those that are mapped at startup to warm."""
         wanted = set(preload)
         for job, gate in self.gates.items():
             if job in wanted:
@@ -123,7 +124,7 @@ class Pool:
             await asyncio.to_thread(self.governor.release_idle_heap)
 
     async def drain(self, seconds: float) -> None:
-        """Take no new requests, let the ones under way end, and cut those that need longer, telling them why."""
+        """Take no new requests. Answers under way may end within ``seconds``; then they are cut with ShuttingDown."""
         until = time.monotonic() + seconds
         for prefetch in self._prefetches.values():
             await asyncio.to_thread(prefetch.stop)
@@ -133,7 +134,7 @@ class Pool:
                 gate.abort(ShuttingDown(reason))
 
     async def stop(self) -> None:
-        """End all workers and close all engines."""
+        """End the threads of all hosts and close all engines."""
         for prefetch in self._prefetches.values():
             await asyncio.to_thread(prefetch.stop)
         for gate in self.gates.values():
@@ -147,7 +148,7 @@ class Pool:
         return Prefetch(gate.host.prefetch_files, lambda: gate.rung is not Rung.HOT, self._room)
 
     def _room(self) -> int:
-        """Bytes free for the page cache beside the weights that are in use."""
+        """Bytes free for the page cache beside the weights in use."""
         readings = self.governor.probe.latest()
         return readings.available - readings.process.file
 

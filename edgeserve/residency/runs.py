@@ -1,7 +1,7 @@
 """The answers of one engine that are under way.
 
-An answer pauses while its reader has no room for more. It pauses only behind an event: llama.cpp keeps the logits of
-the latest step alone, and an answer that waited in front of its next token would find the logits of others.
+An answer pauses while its reader has no room for more. It pauses only behind an event, never in front of a token:
+llama.cpp keeps the logits of the latest step alone, and the next step would replace those of the paused answer.
 """
 
 from __future__ import annotations
@@ -70,8 +70,10 @@ class Runs:
         self._runs.append(Run(admitted, answer))
 
     def advance(self) -> tuple[list[Ended], bool]:
-        """Let every answer go on as far as it can. Returns those that ended, and whether any of the others needs a
-        step. The failure of one answer ends that answer alone."""
+        """Let every answer go on as far as it can. The failure of one answer ends that answer alone.
+
+        Returns the answers that ended, and True when another answer needs a step.
+        """
         ended: list[Ended] = []
         stepping = False
         for run in self:

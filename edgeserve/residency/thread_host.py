@@ -38,14 +38,17 @@ from edgeserve.residency.worker import Worker
 log = logging.getLogger("edgeserve.gate")
 
 IDLE_AFTER = 0.3
-"""Seconds without a request before idle work: a program that asks on at once need not wait for it."""
+"""Seconds without a request before idle work: the next request of a program that asks on need not wait for it."""
 STARVED = 0.01
 """Seconds between two checks of an answer that has no room beside the paused ones."""
 
 
 class ThreadHost:
-    """The worker thread drives the loop and holds the engine meanwhile. The preparer thread gets requests ready beside
-    the answers under way. The first request starts both. ``clock`` in seconds."""
+    """A ``Host`` with two threads, which the first request starts. ``clock`` in seconds.
+
+    The worker drives the loop and holds the engine meanwhile. The preparer prepares requests beside the answers under
+    way, for an engine that can. Without tasks for ``idle_after`` seconds, the worker does the engine's idle work.
+    """
 
     def __init__(
         self,
@@ -236,8 +239,10 @@ class ThreadHost:
             self.close()
 
     def _await_readers(self, scheduler: Scheduler) -> None:
-        """Wait until a reader has room, a request comes, or a waiting request may take the place of a paused answer.
-        Returns at once while any answer can go on."""
+        """Wait until a reader has room, a request comes, or a paused answer must give its place to a waiting request.
+
+        Returns at once while any answer can go on.
+        """
         starved = self._loop.starved
         cut = (starved or scheduler.waits()) and scheduler.cut_slowest()
         if not cut and (starved or self._loop.runs.stuck):
@@ -245,7 +250,7 @@ class ThreadHost:
             self._stirred.wait(seconds)
 
     def _do_idle_work(self) -> None:
-        """An engine that fails is closed, and the next request opens it anew."""
+        """Close the engine if its idle work fails; the next request opens it anew."""
         with self.hold():
             try:
                 if self.rung is Rung.HOT:

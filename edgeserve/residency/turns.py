@@ -1,4 +1,4 @@
-"""The requests of one gate on their way to its host: who is next, and how each ends."""
+"""The order in which the requests of one gate reach its host, and the end of each."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from edgeserve.residency.work import Admitted, Done, Work
 log = logging.getLogger("edgeserve.gate")
 
 Reserve = Callable[[Admitted, bool], bool]
-"""Reserves memory for admitted work and makes the engine hot. The flag is ``beside``, as in ``Scheduler.admit``; False
-when the work must wait for memory."""
+"""Reserves memory for work and makes the engine hot; False when the work must wait for memory. The flag is ``beside``
+of ``Scheduler.admit``."""
 
 
 class Turns:
-    """The scheduler of one host (``host.Scheduler``). ``state`` is the gate's lock. ``went_idle`` as in Scheduler."""
+    """The ``Scheduler`` of one host. ``state`` is the gate's lock; ``went_idle`` as in ``Scheduler``."""
 
     def __init__(
         self,
@@ -100,8 +100,10 @@ class Turns:
             self.typical_seconds += 0.3 * (self._clock() - admitted.started - self.typical_seconds)
 
     def _let_begin(self, admitted: Admitted, beside: bool) -> bool:
-        """False when the work must wait for memory. A client that goes away is noticed before each step that costs
-        others something."""
+        """False when the work must wait for memory. Raises when the work must not begin.
+
+        Looks for a client that has gone before each step that costs others something.
+        """
         work = admitted.work
         self._host.check_kind(work.request)
         work.check_wanted()

@@ -38,7 +38,7 @@ def nothing(request: Request) -> None: ...
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """One request on its way through a gate.
+    """One request on its way through a gate. Two works are never equal.
 
     ``emit`` takes each event and last a ``Done``, on the thread where it happens. ``room`` says whether the reader's
     mailbox takes more; an answer without room pauses until the gate's ``wake``. ``begun`` is called on the host's

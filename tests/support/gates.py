@@ -1,4 +1,4 @@
-"""A gate over a fake engine, and a governor that admits all and counts what it is asked."""
+"""Gates over fake engines, and a governor that admits every request and counts the calls."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def fake_spec(job: Job = "llm", **options: Any) -> ModelSpec:
 
 @dataclass
 class CountingGovernor:
-    """Admits all; ``refuse`` makes it raise instead."""
+    """Admits every request; ``refuse`` makes it raise that error instead."""
 
     refuse: EdgeserveError | None = None
     reserved: int = 0
@@ -39,7 +39,7 @@ class CountingGovernor:
     released: int = 0
     checks: int = 0
     steps: list[tuple[str, Rung, str]] = field(default_factory=list)
-    rests: int = 0
+    heap_returns: int = 0
     dropped: list[str] = field(default_factory=list)
 
     def adopt(self, resident: Any) -> None: ...
@@ -64,7 +64,7 @@ class CountingGovernor:
         return None if self.refuse else self.reserve(resident)
 
     def release_idle_heap(self) -> None:
-        self.rests += 1
+        self.heap_returns += 1
 
     @contextlib.contextmanager
     def optional_memory(self) -> Iterator[bool]:
@@ -115,7 +115,7 @@ def engine_of(gate: Gate) -> Any:
 
 
 class Mailbox:
-    """Where a test receives the events of a piece of work."""
+    """Receives the events of one piece of work."""
 
     def __init__(self) -> None:
         self.items: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -145,7 +145,7 @@ def run(gate: Gate, request: Request, before: Callable[[Work], None] = lambda wo
 
 
 class Held:
-    """Makes a fake engine stop at each unit of work until let go."""
+    """Makes a fake engine wait at each unit of work until ``go`` is set."""
 
     def __init__(self, engine: Any) -> None:
         self.entered = threading.Event()

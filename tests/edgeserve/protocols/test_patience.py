@@ -15,7 +15,6 @@ from edgeserve.errors import SlowReader
 from edgeserve.messages import TokenEvent
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import PATIENCE
-from edgeserve.residency.runs import Runs
 from edgeserve.residency.work import Work
 from engines.fake.chat import FakeBatchChat, FakeChat
 
@@ -127,19 +126,3 @@ def test_an_answer_without_room_gets_that_of_a_paused_one(make: Callable[..., Ga
     clock.now += PATIENCE
     assert starved.rest(5)[1] is None
     assert isinstance(unread.rest(5)[1], SlowReader)
-
-
-def test_an_answer_may_go_on_while_it_is_looked_at() -> None:
-    """Another thread asks for the slowest answer when its reader has just made room."""
-
-    class GoesOn(Runs):
-        def __iter__(self) -> Iterator[Any]:
-            looks = iter([5.0, None, None])
-
-            class Resumed:
-                work = "the answer"
-                paused = property(lambda self: next(looks))
-
-            return iter([Resumed()])
-
-    assert GoesOn(lambda: None, Clock(100.0)).slowest(10) == "the answer"

@@ -209,8 +209,8 @@ def test_the_pressure_is_checked_every_16_events(gates: Callable[..., Gate]) -> 
     assert governor.checks == 2
 
 
-def test_a_run_that_is_stopped_is_over_before_it_is_told(gates: Callable[..., Gate]) -> None:
-    """What the run holds in the runtime is freed while the engine is still ours, not when the error is forgotten."""
+def test_a_stopped_run_is_closed_before_its_reader_hears_of_it(gates: Callable[..., Gate]) -> None:
+    """The run frees its memory in the runtime while the host holds the engine, not when the error is forgotten."""
     ended = threading.Event()
 
     def endless(request: Any, cancel: Any) -> Iterator[TokenEvent]:

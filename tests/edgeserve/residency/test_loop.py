@@ -358,7 +358,7 @@ class Mumbler(FakeTextToSpeech):
 
 
 def test_work_without_an_event_gives_others_their_turn() -> None:
-    """Of an engine that makes one answer at a time, too: a text that says nothing kept it for minutes."""
+    """Also with a serial engine: a text without a word in it kept such an engine for minutes."""
     loop, boxes = SerialLoop(Mumbler(fake_spec("tts")), Runs(lambda: None, Clock())), (Mailbox(), Mailbox())
     for text, box in zip(("." * 1_000, "ab"), boxes, strict=True):
         loop.begin(Admitted(box.work(SpeakRequest(text)), 0.0))

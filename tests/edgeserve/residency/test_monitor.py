@@ -36,27 +36,27 @@ def test_rung_when_idle(job: Job, rung: Rung, idle: float, expected: Rung) -> No
     assert rung_when_idle(job, rung, idle, POLICY) is expected
 
 
-def test_the_process_rests_when_no_engine_is_hot_and_again_after_each_further_step() -> None:
+def test_the_heap_is_returned_when_no_engine_is_hot_and_after_each_further_step() -> None:
     clock, governor = Clock(), CountingGovernor()
     gates = [make_gate(job, governor, clock=clock) for job in ("llm", "tts")]
     monitor = Monitor(gates, governor, POLICY, threading.Event(), clock)  # type: ignore[arg-type]
     for gate in gates:
         gate.preload()
     monitor.check()
-    assert governor.rests == 0
+    assert governor.heap_returns == 0
     for expected in (1, 1):  # all warm
         clock.now += 60
         monitor.check()
-        assert governor.rests == expected
+        assert governor.heap_returns == expected
     clock.now += 180  # one cold
     monitor.check()
-    assert governor.rests == 2
+    assert governor.heap_returns == 2
     gates[0].preload()
     monitor.check()
-    assert governor.rests == 2
+    assert governor.heap_returns == 2
     clock.now += 60
     monitor.check()
-    assert governor.rests == 3
+    assert governor.heap_returns == 3
 
 
 def test_long_idle_engines_drop_their_prefix_cache() -> None:
