@@ -48,7 +48,7 @@ def chosen(arguments: argparse.Namespace) -> Models:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """``environ``: variables that name the models and the learned peaks to a server. ``picture``: a PNG to ask about."""
+    """``environ``: variables that lead a server to models and learned peaks. ``picture``: a PNG to ask about."""
 
     folder: Path
     models: Models
