@@ -2,8 +2,11 @@
 
     python tools/prose.py [PATH ...]     files or folders; without one, all that the project says
 
-Rules: a sentence has at most 25 words; a docstring starts with the thing or the action; a page has no line beyond 100
-columns and no paragraph of more than 80 words. Code, tables, links and text in parentheses do not count.
+- A sentence has at most 25 words.
+- A docstring starts with the thing or the action.
+- A page has no line beyond 100 columns and no paragraph of more than 80 words.
+
+Code, tables, links and text in parentheses do not count.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Set
 
 from edgeserve.engine import Job, Rung
 from edgeserve.errors import ShuttingDown
+from edgeserve.jobs import INFO
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget
 from edgeserve.memory.entry import Entry, Resident, need_of
@@ -107,7 +108,7 @@ class Accounts:
         found: dict[str, int] = {}
         for entry in self:
             spec = entry.resident.spec
-            if spec.job in ("llm", "vision") and spec.device != "cpu":
+            if INFO[spec.job].mapped and spec.device != "cpu":
                 weights = str(spec.files.get("model", spec.job))
                 found[weights] = max(found.get(weights, 0), entry.held.mapped)
         return sum(found.values())

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import TracebackType
 
 from edgeserve.engine import Cancel, Footprint, Job, Rung
 from edgeserve.errors import Busy, Cancelled, DoesNotFit
+from edgeserve.jobs import INFO
 from edgeserve.memory import refusal
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.amount import NOTHING
@@ -22,8 +23,6 @@ from edgeserve.units import GB, MB
 
 log = logging.getLogger("edgeserve.memory")
 
-SWITCH_BYTES: Mapping[Job, int] = {"vision": 20 * GB, "asr": 10 * GB, "tts": 10 * GB}
-"""Memory that a switch waits for at most, by job (reference/vision-threshold-and-switch-gate.md)."""
 MEASURE_EVERY = 30.0
 """Seconds between two measurements of a hot engine, whose arenas may still grow."""
 
@@ -216,7 +215,7 @@ class Admission:
         True at once when more engines must go first: one may keep more on warm than was known before it went there.
         """
         need = entry.need.host
-        wanted = min(SWITCH_BYTES.get(entry.resident.job, need), need)
+        wanted = min(INFO[entry.resident.job].switch_bytes or need, need)
         deadline = self._accounts.clock() + self._policy.switch_timeout
         while (readings := self._probe.read_quick()).available < wanted:
             if not self._accounts.admits(need_of(entry), budget(readings, self._policy, settled=False)):
@@ -241,7 +240,7 @@ class Admission:
         spec, total = entry.resident.spec, self._probe.latest().total
         if entry.resident.rung is Rung.HOT or not too_large(spec, total, self._policy):
             return
-        if spec.job == "vision":
+        if INFO[spec.job].pictures:
             raise DoesNotFit(vision_refusal(spec, total, self._policy))
         log.warning("%s", text_warning(spec, total, self._policy))
 

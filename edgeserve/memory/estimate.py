@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from edgeserve.engine import Footprint, ModelSpec
+from edgeserve.jobs import INFO
 
 PEAK_PER_FILE_BYTE = 1.3
 """Peak memory for each byte of the model's files when no better figure is known
@@ -44,7 +45,7 @@ def heuristic(spec: ModelSpec) -> Footprint:
     """File size × 1.3: the files count as mapped, the rest as private. A vision model's overhead comes on top."""
     size = spec.size_bytes
     extra = 0
-    if spec.job == "vision":
+    if INFO[spec.job].pictures:
         projector = spec.files.get("mmproj")
         weights = projector.stat().st_size if projector and projector.is_file() else 0
         extra = vision_overhead(str(spec.options.get("architecture", "")), weights)

@@ -7,11 +7,14 @@ borders cannot be said in a grammar and are refused.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
 from dataclasses import dataclass
 
+from engines.grammar import paths
 from engines.grammar.chars import ALL, ASCII, PLAIN, Ranges, one_of, without
+from engines.grammar.paths import EMPTY, Shape
 from engines.grammar.rules import MAX_REPEATS, Unsayable, either, literal, repeat
 
 CATEGORIES: dict[str, Ranges] = {
@@ -30,6 +33,8 @@ MAX_SPREAD = 512
 MAX_LIVE = 500
 """Places that the grammar of one pattern may be at together: each token takes time with
 their square, a second for one of 80 characters at 1,000 places."""
+PATHS = 100
+"""Ways through one token that cost as much as a place."""
 MAX_NESTING = 40
 """Groups in groups: llama.cpp reads them on its stack, as the reader here does on Python's."""
 
@@ -41,7 +46,8 @@ CODE = re.compile(r"x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})")
 class Piece:
     """A part of a grammar, and how many characters it makes (None: any number).
 
-    ``places``: characters and repeats of them; ``live``: at how many of these places a text may be at once.
+    ``places``: characters and repeats of them; ``live``: at how many of these places a text may be at once; ``shape``:
+    the same part as its ways are counted.
     """
 
     text: str
@@ -49,6 +55,7 @@ class Piece:
     high: int | None
     places: int = 1
     live: int = 1
+    shape: Shape = EMPTY
 
     @property
     def spread(self) -> int | None:
@@ -60,8 +67,11 @@ class Piece:
 def convert(source: str) -> Piece:
     """Raises Unsayable for what a grammar cannot say."""
     piece = _Reader(source).whole()
+    piece = dataclasses.replace(piece, live=max(piece.live, paths.most(piece.shape) // PATHS))
     if piece.live > MAX_LIVE:
-        raise Unsayable(f"can be read in {piece.live} ways at once; up to {MAX_LIVE} are possible")
+        raise Unsayable(
+            f"can be read in {piece.live} ways at once; up to {MAX_LIVE} are possible; make fewer parts optional"
+        )
     return piece
 
 
@@ -93,7 +103,10 @@ class _Reader:
         highs = [one.high for one in branches]
         high = None if None in highs else max(one for one in highs if one is not None)
         places, live = sum(one.places for one in branches), sum(one.live for one in branches)
-        return Piece(either(*(one.text for one in branches)), min(one.low for one in branches), high, places, live)
+        shape = Shape(parts=tuple(one.shape for one in branches), choice=True)
+        return Piece(
+            either(*(one.text for one in branches)), min(one.low for one in branches), high, places, live, shape
+        )
 
     def _sequence(self, *, top: bool) -> Piece:
         pieces: list[Piece] = []
@@ -124,7 +137,8 @@ class _Reader:
         places, live = piece.places * max(low, high or 1), piece.live + 1
         if piece.spread != 0:  # each repeat may have begun at several places
             live = places if piece.spread is None else min(places, live * (piece.spread + 1) * max(low, high or 1))
-        return Piece(repeat(f"( {piece.text} )", low, high), piece.low * low, most, places, live)
+        shape = Shape(parts=(piece.shape,), low=low, high=high)
+        return Piece(repeat(f"( {piece.text} )", low, high), piece.low * low, most, places, live, shape)
 
     def _counts(self) -> tuple[int, int | None]:
         for sign, counts in {"*": (0, None), "+": (1, None), "?": (0, 1)}.items():
@@ -224,7 +238,8 @@ def _joined(pieces: list[Piece]) -> Piece:
     live = max(live, shared + 1)
     high = None if endless else sum(piece.high or 0 for piece in pieces)
     text = " ".join(piece.text for piece in pieces if piece.text) or '""'
-    return Piece(text, sum(piece.low for piece in pieces), high, sum(piece.places for piece in pieces), live)
+    shape = Shape(parts=tuple(piece.shape for piece in pieces))
+    return Piece(text, sum(piece.low for piece in pieces), high, sum(piece.places for piece in pieces), live, shape)
 
 
 def _set(ranges: Ranges) -> Piece:
@@ -237,4 +252,4 @@ def _set(ranges: Ranges) -> Piece:
             choices.append(literal(written))
     if not choices:
         raise Unsayable("asks for a character that cannot be said")
-    return Piece(either(*choices), 1, 1)
+    return Piece(either(*choices), 1, 1, shape=paths.of_chars(ranges))

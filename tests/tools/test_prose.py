@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-PATH = Path(__file__).parents[2] / "tools" / "prose.py"
 LONG = "The gate " + "a " * 24 + "refuses."
-
-
-@pytest.fixture(scope="module")
-def prose() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("prose", PATH)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def complaints(prose: ModuleType, text: str, kind: str) -> list[tuple[int, str]]:

@@ -7,10 +7,10 @@ import threading
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support.contract import ask
+from support.examples import examples
 from support.gates import make_gate, run
 from support.memory import POLICY, FakeResident, World
 
@@ -125,7 +125,7 @@ class Machine(RuleBasedStateMachine):
         assert self.world.booked() == expected
 
 
-Machine.TestCase.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
+Machine.TestCase.settings = examples(150, stateful_step_count=25)
 TestMachine = Machine.TestCase
 
 
