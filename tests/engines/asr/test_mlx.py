@@ -52,7 +52,9 @@ def noise(seconds: float) -> Any:
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     folder = tmp_path_factory.mktemp("mlx")
-    return conversion.convert(tiny_whisper.build(folder / "checkpoint", taught=tiny_whisper.script(*SAID)), folder / "model")
+    return conversion.convert(
+        tiny_whisper.build(folder / "checkpoint", taught=tiny_whisper.script(*SAID)), folder / "model"
+    )
 
 
 @needs_mlx
