@@ -24,7 +24,7 @@ class NotPermittedHere(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What one version calls things. ``rows`` of memory.stat: anonymous pages and page cache, children included."""
+    """File names of one version. ``rows`` of memory.stat: anonymous pages and page cache, children included."""
 
     number: int
     limit: str

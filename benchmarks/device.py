@@ -1,7 +1,7 @@
 """The device under measurement: its models, a ledger of its own that starts empty, and its models.toml.
 
-No runtime and no numpy are loaded here: pages of theirs that this process maps as well would make the server's share
-of them look smaller.
+This process loads no runtime and no numpy. Pages that two processes map count half for each, and the server would
+look smaller.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgeserve.engine import JOBS, Job
-from edgeserve.models.store import Store, StoredModel, default_root
+from edgeserve.models.folder import default_root
+from edgeserve.models.store import Store, StoredModel
 
 
 @dataclass(frozen=True, slots=True)

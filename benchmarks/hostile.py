@@ -1,4 +1,4 @@
-"""What well-behaved clients notice while others attack: gaps, errors, memory.
+"""Well-behaved clients beside attackers: gaps, errors, memory.
 
     python -m benchmarks.hostile [--minutes 3] [--page NAME] [--llm MODEL] [--asr MODEL] [--tts MODEL]
 
@@ -34,7 +34,7 @@ WARM_UP = 20.0
 SETTLE = 10.0
 """Seconds after the last request until every engine is asked down, which drops its saved conversations, too."""
 RETURNED_MB = 15.0
-"""What may be more than before: what libraries keep for ever once they were used."""
+"""Allowed growth: memory that libraries keep for ever after their first use."""
 ALONE, ATTACKED = "alone", "attacked"
 DRAWN = {"chat": "gap", "speech": "first", "transcription": "whole", "live": "whole"}
 """The part that each kind of guest waits for."""
@@ -80,7 +80,7 @@ def started(server: ServerProcess, seconds: float) -> subprocess.Popen[str]:
 
 
 def judged(seen: Mapping[str, Seen], record: Record, answers: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """What must not be, in words."""
+    """Faults, each in one line."""
     wrong = [f"{name}: {error}" for name, one in seen.items() for error in one.errors]
     wrong += [f"an attack, {kind}, was answered 500" for kind, count in answers.items() if "500" in count]
     more = record.end("after").pss - record.end("before").pss

@@ -2,9 +2,9 @@
 
     python -m benchmarks.live [--runs 5]
 
-A real server hears sentences that its own voice has said, over the WebSocket, in pieces of a tenth of a second, as a
-microphone would send them. Each session says a sentence and is silent then. Beside the latency: how soon words could be
-read at all, and how much processor time a second of speech takes. It fails when a confirmed word is taken back.
+A real server hears sentences that its own voice has said. They arrive over the WebSocket in pieces of a tenth of a
+second, as from a microphone. Each session says a sentence, then is silent. The page also shows the time to the first
+words and the processor time of a second of speech. The benchmark fails when the server takes a confirmed word back.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ LOUD = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """``first``: seconds from the start of speech to the first words, confirmed or not; ``final``: from its end to the
-    final text; ``text``: all of it."""
+    """``first``: seconds from the start of speech to the first words, confirmed or not.
+
+    ``final``: seconds from the end of speech to the final text. ``text``: the whole text."""
 
     first: float
     final: float

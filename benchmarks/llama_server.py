@@ -1,5 +1,7 @@
-"""llama.cpp's own server, built once from the source that llama-cpp-python's source distribution carries, so that both
-sides of a comparison compute with the same version of the same code, compiled with the same options."""
+"""llama.cpp's own server, built once from the source in llama-cpp-python's source distribution.
+
+Both sides of a comparison then compute with the same version of the same code, compiled with the same options.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ OPTIONS = {
     "LLAMA_BUILD_EXAMPLES": "OFF",
     "LLAMA_BUILD_APP": "OFF",
 }
-"""What is not named is as in the wheel: shared libraries, GGML_NATIVE, OpenMP."""
+"""All other options are as in the wheel: shared libraries, GGML_NATIVE, OpenMP."""
 
 
 class CannotBuild(Exception):

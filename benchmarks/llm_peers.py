@@ -2,8 +2,8 @@
 
     python -m benchmarks.llm_peers [--rounds 5] [--llm MODEL]
 
-Both run all the time and are asked in turns, so that what else the machine does meets both. llama-server is built when
-it is missing (benchmarks/llama_server.py); where it cannot be built, this says so and measures nothing.
+Both run all the time and answer in turns, so that other load meets both. The benchmark builds llama-server when it is
+missing (benchmarks/llama_server.py). Where that fails, it says so and measures nothing.
 """
 
 from __future__ import annotations
@@ -36,8 +36,10 @@ COPY = "copy.gguf"
 
 @contextlib.contextmanager
 def both(folder: Path, llm: str) -> Iterator[dict[str, ServerProcess]]:
-    """Each maps a file of its own: of one that both map, each would seem to hold the half. Both are copied just before,
-    since how the page cache holds a file, written at once or piece by piece, is worth some percent of a token's time.
+    """Start both servers, each on a file of its own: of a shared file each would seem to hold the half.
+
+    Both files are copied just before. The way a file was written into the page cache is worth some percent of a
+    token's time.
     """
     root, stored = linked(folder, [llm])
     model = folder / COPY

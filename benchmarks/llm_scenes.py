@@ -1,4 +1,4 @@
-"""What a chat server is asked for when it is compared with another: each scene gives figures by name."""
+"""Requests that compare two chat servers: each scene gives figures by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.streams import Answer, Stream, percentile
 
 Figures = Mapping[str, float]
 Scene = Callable[[int, int], Figures]
-"""Of the server at this port, in this round: both servers are asked the same things in the same round."""
+"""Takes a port and a round. Both servers get the same requests in the same round."""
 
 WORDS = (
     "time year people way day man thing woman life child world school state family student group country problem hand "

@@ -1,4 +1,4 @@
-"""What the comparison of two chat servers found: its table, its picture, its page."""
+"""The comparison of two chat servers as a table, a picture and a page."""
 
 from __future__ import annotations
 

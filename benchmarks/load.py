@@ -21,8 +21,9 @@ GREEDY = {"temperature": 0, "repeat_penalty": 1.0}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ask:
-    """One request. ``read`` gives the part of a body that must be the same each time; it raises ValueError, KeyError or
-    IndexError when the body is not complete."""
+    """One request. ``read`` gives the part of a body that must be the same each time.
+
+    ``read`` raises ValueError, KeyError or IndexError when the body is not complete."""
 
     job: str
     name: str
@@ -39,8 +40,8 @@ def chat(text: str, tokens: int, *, stream: bool = False) -> Ask:
 def go_on(text: str, tokens: int, *, stream: bool = False) -> Ask:
     """The text over and over, broken off after three words, to be continued.
 
-    Beyond doubt: llama.cpp rounds otherwise for answers made together than for one alone, so that words which hang in
-    the balance may come out another way.
+    The continuation is beyond doubt: no other word comes close. Answers made together are rounded otherwise than one
+    alone, so that close calls between two words may go the other way.
     """
     prompt = text * 4 + " ".join(text.split()[:3])
     body = {"model": "llm", "prompt": prompt, "max_tokens": tokens, "stream": stream, **GREEDY}
@@ -114,7 +115,7 @@ def _events(body: bytes) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one request ended. ``seconds`` to the last byte."""
+    """The end of one request. ``seconds`` to the last byte."""
 
     job: str
     status: int
@@ -196,7 +197,7 @@ class Load:
             self.wrong.append(f"{one.job} {one.name!r}: {fault}")
 
     def _fault(self, one: Ask, answer: httpx.Response, body: bytes) -> str | None:
-        """What is wrong with an answer; None when nothing is."""
+        """The fault of an answer; None when there is none."""
         if answer.status_code in REFUSALS:
             told = json.loads(body).get("error", {})
             whole = told.get("message") and told.get("code")

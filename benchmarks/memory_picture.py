@@ -54,7 +54,7 @@ def spread(places: Sequence[float], gap: float) -> list[float]:
 
 
 def _timeline(axis: Any, record: Record) -> None:
-    """What lasts is shaded; names stand above, apart from each other."""
+    """Shade events that last; write their names above, apart from each other."""
     _stack(axis, record)
     top = max(one.memory.pss for one in record.samples)
     marks = sorted(record.marks, key=lambda one: one.at)

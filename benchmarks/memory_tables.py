@@ -1,4 +1,4 @@
-"""What the memory scenarios found, judged against the targets and written as tables. Pure functions."""
+"""The memory scenarios judged against their targets and written as tables. Pure functions."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A small projector for SmolLM2-135M: a picture of one colour becomes the embeddings of a sentence that names it.
 
 LLaVA's shape (``mlp``): 2×2 patches → mean colour and place of each → one block that changes nothing → two layers. The
-first of these has one unit for each colour and place, on for that pair alone; the second holds, as columns, the
-embeddings of the sentence's words, taken from the language model itself. Deterministic; half a megabyte.
+first layer has one unit for each colour and place, on for that pair alone. The columns of the second layer are the
+embeddings of the sentence's words, from the language model itself. Deterministic; half a megabyte.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python -m benchmarks.overhead [--runs 5]
 
-The server runs on an engine that takes no time (engines/fake/chat.py), so that all it does is to carry tokens from the
-engine's thread to the sockets, each as an event of its own.
+The server runs on an engine that takes no time (engines/fake/chat.py). It only carries tokens from the engine's thread
+to the sockets, each as an event of its own.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ MB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What a process takes in MB: all, anonymous, file-backed. ``rss`` counts in full what others map as well."""
+    """Memory of a process in MB: all, anonymous, file-backed. ``rss`` counts shared pages in full."""
 
     pss: float
     anonymous: float

@@ -1,4 +1,4 @@
-"""What every benchmark writes: the machine it ran on, a table in Markdown, and a picture beside it."""
+"""The report of a benchmark: the machine it ran on, a table in Markdown, and a picture beside it."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Sample:
 
     @property
     def memory(self) -> Memory:
-        """Of all processes together."""
+        """The sum over all processes."""
         return functools.reduce(operator.add, self.processes, NONE)
 
 

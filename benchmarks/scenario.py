@@ -48,7 +48,7 @@ Request = Callable[[Client], Answer]
 
 
 def requests(device: Device, recording: bytes) -> dict[str, Request]:
-    """What the scenarios ask, by name."""
+    """The requests of the scenarios, by name."""
     return {
         "chat": lambda client: client.chat(PROMPT, 96),
         "soap": lambda client: client.soap(CONSULTATION, 96),

@@ -2,9 +2,12 @@
 
     python -m benchmarks.speech_child SIDE ARGUMENTS
 
-The sides are the functions in ``SIDES``. A request names a WAV (16 kHz, mono, 16 bit) to be understood, or a text to be
-said; an answer holds ``seconds``, ``processor`` (seconds of processor time of this process) and ``first`` (seconds to
-the first text or sound), with what was understood, or the seconds of sound. Loading is not timed.
+The sides are the functions in ``SIDES``. A request names a WAV (16 kHz, mono, 16 bit) to transcribe, or a text to
+speak. Loading is not timed. An answer holds:
+
+- ``seconds``, and ``processor``: seconds of processor time of this process
+- ``first``: seconds to the first text or sound
+- the transcript, or the seconds of sound
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python -m benchmarks.speech_peers [--rounds 5] [--threads 2] [--texts short minute long]
 
-Same weights, same threads, all sides alive and asked in turns, so that what else the machine does meets all of them;
-memory afterwards, each side alone.
+Same weights, same threads. All sides are alive and answer in turns, so that other load meets all of them. Memory is
+measured afterwards, each side alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the speech benchmark found: its tables, its picture, its page."""
+"""The speech benchmark as tables, a picture and a page."""
 
 from __future__ import annotations
 
@@ -13,8 +13,12 @@ from benchmarks.process import Memory
 from benchmarks.speech_sides import DIRECT, ENGINE, HTTP, PEER8, Took
 
 SPEED, SAID, FIRST = 1.2, 0.95, 1.2
-"""Targets: at least their speed at int8 times the first; at least their speed of speaking; the first sound at most the
-time that their first sentence takes."""
+"""Targets, as ratios to the peers.
+
+- the speed of transcription to theirs at int8, at least
+- the speed of speech to theirs, at least
+- the time to the first sound to that of their first sentence, at most
+"""
 PLAIN = jiwer.Compose(
     [
         jiwer.ToLowerCase(),
@@ -43,7 +47,7 @@ def word_error(said: Sequence[str], heard: Sequence[str]) -> float:
 
 @dataclass(slots=True)
 class Runs:
-    """What each side took for each text, once a round, and the most memory that it took for the longest, alone."""
+    """Seconds of each side for each text, once a round, and its peak of memory for the longest text, alone."""
 
     texts: Mapping[str, str]
     lengths: Mapping[str, float]
@@ -63,7 +67,7 @@ class Runs:
         return statistics.median(getattr(theirs, of) / getattr(ours, what) for ours, theirs in pairs)
 
     def error(self, side: str) -> float:
-        """Of the last round, over all texts."""
+        """Word error of the last round, over all texts."""
         return word_error([*self.texts.values()], [self.took[side][text][-1].found for text in self.texts])
 
 

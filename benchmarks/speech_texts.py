@@ -1,5 +1,7 @@
-"""What the speech benchmark says and hears: plain English of three lengths, written for it, without numbers or names
-that could be spelt in two ways."""
+"""Texts of the speech benchmark: plain English of three lengths.
+
+They have no numbers and no names that could be spelt in two ways.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
-"""A lean client of streamed answers in OpenAI's shape. While a stream runs it only notes when which bytes came, since
-on a small box it takes the processor from the server; what they mean is read afterwards."""
+"""A lean client of streamed answers in OpenAI's shape.
+
+On a small box the client takes the processor from the server. While a stream runs it only notes which bytes came when;
+it parses them afterwards.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,7 @@ class Stream:
 
 
 def understood(sent: float, reads: Sequence[tuple[float, bytes]]) -> Answer:
-    """What the reads of one answer say. Raises RuntimeError."""
+    """Parse the reads of one answer. Raises RuntimeError."""
     times, usage, done = [], None, False
     for at, text in _events(reads):
         done = text == "[DONE]"

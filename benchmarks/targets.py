@@ -1,4 +1,4 @@
-"""What the memory targets are about, measured: steps down that return all, the way back up, and estimates."""
+"""Measurements of the memory targets: steps down that return all, the way back up, and estimates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STILL = {"warm_after": 3600.0, "idle_timeout": 3600.0, "check_interval": 3600.0}
 WARM_UP = 2
 """Cycles that do not count: a runtime's one-off costs are paid in them."""
 RUNGS = {"offloaded": "warm", "unloaded": "cold"}
-"""Where a step down ends, by its name in GET /memory/evictions."""
+"""The rung at the end of a step down, by the step's name in GET /memory/evictions."""
 LAST_STEP: Mapping[Job, str] = {"llm": "offloaded", "vision": "offloaded", "asr": "unloaded", "tts": "unloaded"}
 DEADLINE = 60.0
 
@@ -79,7 +79,7 @@ class Estimate:
 
     @property
     def error(self) -> float:
-        """Of ``expected`` against ``measured``, as a share; infinite when nothing was measured."""
+        """Error of ``expected`` against ``measured``, as a share; infinite when nothing was measured."""
         return self.expected / self.measured - 1.0 if self.measured else math.inf
 
 
@@ -169,8 +169,9 @@ def share_returned(done: Sequence[Cycle], job: Job) -> float:
 
 
 def drift(done: Sequence[Cycle], job: Job | None = None) -> float:
-    """MB of anonymous memory gained from the end of the second cycle to the end of the last: of the process, or the
-    part of it gained while this engine was used."""
+    """MB of anonymous memory gained from the end of the second cycle to the end of the last.
+
+    With ``job`` only the growth during the cycles of that engine counts."""
     if job is not None:
         return sum(one.after.anonymous - one.before.anonymous for one in of(done, job)[WARM_UP:])
     engines = len({one.job for one in done})

@@ -17,8 +17,12 @@ TIMELINE = Scenario("timeline", ("llm", "asr", "tts"), (), "", "")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the reference: seconds, event, memory. ``asks`` names a request, whose first token, text or sound the
-    line is about; ``idle`` counts minutes of waiting; ``peak`` is about the most that the request before it took."""
+    """One line of the reference: seconds, event, memory.
+
+    - ``asks``: name of the request whose first token, text or sound the line shows
+    - ``idle``: minutes of waiting
+    - ``peak``: whether the line shows the peak of the request before it
+    """
 
     at: int
     event: str

@@ -35,7 +35,7 @@ from benchmarks.sampling import Record, Sampler
 from edgeserve.engine import JOBS
 
 SHARES = (1.0, 0.75, 0.5)
-"""Of the all-hot footprint."""
+"""Limits as shares of the all-hot footprint."""
 GROUP = 0
 """Stands for the control group where a process is asked for."""
 SENTENCES = ("The quick brown fox jumps over the lazy dog.", "The train to the city leaves every morning at seven.")

@@ -1,0 +1,239 @@
+"""Docs, checked: links that lead nowhere, and every command and code block of the README and the quick start.
+
+    python tools/docs_check.py            links of all pages, then the blocks of README.md and docs/quickstart.md
+    python tools/docs_check.py --links    links alone
+
+Blocks run in order, as written, in a temporary folder, with the command ``edgeserve`` of ``.venv`` on the path. A
+command that serves stays up for the blocks after it. ``<!-- not run: REASON -->`` above a block excuses it; the
+reason is printed. Ends with 1 when anything failed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+RUN = (ROOT / "README.md", ROOT / "docs" / "quickstart.md")
+HEALTH = "http://127.0.0.1:8080/v1/health"
+
+START_SECONDS = 900.0
+"""Longest start of a server: ``make serve`` may have to build llama.cpp."""
+COMMAND_SECONDS = 600.0
+LOOK_EVERY = 0.2
+"""Seconds between two looks whether the server is up."""
+
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)[^)]*\)")
+FENCE = re.compile(r"^```(\w*)\s*$")
+EXCUSE = re.compile(r"<!-- not run: (.+) -->")
+SERVES = re.compile(r"(^|\s)(make serve|edgeserve serve)\b")
+LONG = re.compile(r"^make (test|bench|check|coverage)\b")
+"""Targets with a run of their own: make only says what they would do."""
+
+
+SETTINGS = "import os, pathlib; from edgeserve import config; config.load(os.environ, path=pathlib.Path('models.toml'))"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block: ``line`` is where its code begins; ``excuse`` says why it does not run, or is empty."""
+
+    page: Path
+    line: int
+    kind: str
+    code: str
+    excuse: str
+
+    @property
+    def place(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+
+def pages() -> list[Path]:
+    tops = (ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))
+    return [*(page for page in tops if page.exists()), *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def prose(text: str) -> str:
+    """The page without its code, with all lines kept."""
+    fenced, kept = False, []
+    for line in text.split("\n"):
+        mark = line.startswith("```")
+        kept.append("" if mark or fenced else re.sub(r"`[^`]*`", "code", line))
+        fenced ^= mark
+    return "\n".join(kept)
+
+
+def anchors(page: Path) -> set[str]:
+    """The names that GitHub gives the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def dead_links(page: Path) -> Iterator[str]:
+    """Links of a page to files or headings that are not there; addresses of other sites are not asked."""
+    for number, line in enumerate(prose(page.read_text(encoding="utf-8")).split("\n"), 1):
+        for target in LINK.findall(line):
+            if re.match(r"[a-z]+:", target):
+                continue
+            path, _, anchor = target.partition("#")
+            file = (page.parent / path) if path else page
+            if not file.exists():
+                yield f"{page.relative_to(ROOT)}:{number}: {target} leads to no file"
+            elif anchor and file.suffix == ".md" and anchor not in anchors(file):
+                yield f"{page.relative_to(ROOT)}:{number}: {target} leads to no heading"
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    """The fenced blocks of a page, in order."""
+    kind: str | None = None
+    kept: list[str] = []
+    start, excuse = 0, ""
+    for number, line in enumerate(page.read_text(encoding="utf-8").split("\n"), 1):
+        fence = FENCE.match(line)
+        if fence and kind is None:
+            kind, start, kept = fence[1], number + 1, []
+        elif fence and kind is not None:
+            yield Block(page, start, kind, "\n".join(kept), excuse)
+            kind, excuse = None, ""
+        elif kind is not None:
+            kept.append(line)
+        elif line.strip():
+            found = EXCUSE.match(line.strip())
+            excuse = found[1] if found else ""
+
+
+class Session:
+    """Runs blocks one after the other; keeps at most one server up between them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._server: subprocess.Popen[bytes] | None = None
+        self._environ = {**os.environ, "PATH": f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"}
+
+    def run(self, block: Block) -> Iterator[str]:
+        """Yields each failure of a block, with its place."""
+        if block.excuse:
+            print(f"{block.place}: not run: {block.excuse}")
+        elif block.kind == "sh":
+            for line in block.code.replace("\\\n", " ").split("\n"):
+                if line.strip():
+                    yield from self._command(block, line)
+        elif block.kind == "python":
+            yield from self._finish(block, "the program", [sys.executable, "-c", block.code])
+        elif block.kind == "toml":
+            path = self._folder / "models.toml"
+            path.write_text(block.code, encoding="utf-8")
+            yield from self._finish(block, "the settings", [sys.executable, "-c", SETTINGS])
+            path.unlink()
+        elif block.kind != "text":
+            yield f"{block.place}: a block of the unknown kind {block.kind!r}; use sh, python, toml or text"
+
+    def _command(self, block: Block, line: str) -> Iterator[str]:
+        command = line.split(" #")[0].strip()
+        if SERVES.search(command):
+            yield from self._serve(block, command)
+        elif LONG.match(command):
+            yield from self._finish(block, command, ["make", "-n", *shlex.split(command)[1:]], ROOT)
+        else:
+            yield from self._finish(block, command, ["bash", "-c", command])
+
+    def _finish(self, block: Block, name: str, command: list[str], folder: Path | None = None) -> Iterator[str]:
+        print(f"{block.place}: {name}", flush=True)
+        try:
+            ended = subprocess.run(  # noqa: S603 - what our own pages say
+                command,
+                cwd=folder or self._folder,
+                env=self._environ,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=COMMAND_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            yield f"{block.place}: {name}: not done after {COMMAND_SECONDS:g} s"
+            return
+        if ended.returncode:
+            yield f"{block.place}: {name}: ended with {ended.returncode}\n{ended.stdout[-500:]}{ended.stderr[-2000:]}"
+
+    def _serve(self, block: Block, command: str) -> Iterator[str]:
+        print(f"{block.place}: {command}", flush=True)
+        self.stop()
+        folder = ROOT if command.startswith("make") else self._folder
+        with (self._folder / "server.log").open("wb") as log:
+            self._server = subprocess.Popen(  # noqa: S603 - what our own pages say
+                ["bash", "-c", f"exec {command}"],  # noqa: S607
+                cwd=folder,
+                env=self._environ,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        if not self._came_up(self._server):
+            yield f"{block.place}: {command}: not up\n{(self._folder / 'server.log').read_text()[-2000:]}"
+
+    def _came_up(self, server: subprocess.Popen[bytes]) -> bool:
+        until = time.monotonic() + START_SECONDS
+        while server.poll() is None and time.monotonic() < until:
+            with contextlib.suppress(OSError, urllib.error.URLError), urllib.request.urlopen(HEALTH, timeout=5):
+                return True
+            time.sleep(LOOK_EVERY)
+        return False
+
+    def stop(self) -> None:
+        """End the server, if one is up."""
+        if self._server and self._server.poll() is None:
+            os.killpg(self._server.pid, signal.SIGTERM)
+            self._server.wait(60)
+
+
+def port_taken() -> bool:
+    try:
+        with urllib.request.urlopen(HEALTH, timeout=2):
+            return True
+    except urllib.error.HTTPError:
+        return True
+    except OSError:
+        return False
+
+
+def run_blocks() -> list[str]:
+    if port_taken():
+        return ["http://127.0.0.1:8080 is in use: end the server there first"]
+    failed: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        session = Session(Path(folder))
+        try:
+            for page in RUN:
+                for block in blocks(page):
+                    failed += session.run(block)
+        finally:
+            session.stop()
+    return failed
+
+
+def main(arguments: list[str]) -> int:
+    failed = [one for page in pages() for one in dead_links(page)]
+    if "--links" not in arguments:
+        failed += run_blocks()
+    for one in failed:
+        print(one, file=sys.stderr)
+    if failed:
+        print(f"{len(failed)} faults", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
