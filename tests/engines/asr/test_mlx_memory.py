@@ -136,7 +136,7 @@ def test_an_engine_behind_its_gate_is_loaded_within_its_limits(tmp_path: Path) -
     gate = gate_of(engine, world.governor, clock=world.clock)
     world.governor.adopt(gate)
     mx = mlx_memory.core()
-    before = mx.set_memory_limit(1 << 40), mx.set_cache_limit(1 << 40)
+    before, held = (mx.set_memory_limit(1 << 40), mx.set_cache_limit(1 << 40)), mx.get_active_memory()
     try:
         gate.preload()
         told: Any = world.governor.stats()["mlx"]
@@ -145,8 +145,8 @@ def test_an_engine_behind_its_gate_is_loaded_within_its_limits(tmp_path: Path) -
         assert mx.set_cache_limit(before[1]) == int(0.7 * (16 << 30)) // 4
         assert told["active_mb"] > 0
         gate.step_down(Rung.COLD)
-        told = world.governor.stats()["mlx"]
-        assert (told["active_mb"], told["cache_mb"]) == (0.0, 0.0)
+        assert mx.get_active_memory() <= held
+        assert world.governor.stats()["mlx"]["cache_mb"] == 0.0  # type: ignore[index]
     finally:
         gate.stop()
         mx.set_memory_limit(before[0])
