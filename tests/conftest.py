@@ -14,9 +14,10 @@ from support.examples import register_profiles
 from support.unforeseen import Watch, watching
 
 from edgeserve.models import catalog
+from edgeserve.models.folder import default_root
 from edgeserve.models.sources import package
 from edgeserve.models.sources.source import PackageSource
-from edgeserve.models.store import Store, default_root
+from edgeserve.models.store import Store
 
 register_profiles()
 # Each HTTP client reads the certificates of all authorities, which takes 0.1 s, although tests ask servers without TLS.

@@ -17,7 +17,7 @@ HEAVY = RUNTIMES | {"av", "numpy", "onnx", "huggingface_hub", "jinja2"}
 
 SERVER = (
     "edgeserve.errors edgeserve.sound edgeserve.strict_json edgeserve.units",
-    "edgeserve.messages edgeserve.settings",
+    "edgeserve.jobs edgeserve.messages edgeserve.settings",
     "edgeserve.engine",
     "edgeserve.system edgeserve.logs edgeserve.connections edgeserve.terminal",
     "edgeserve.memory edgeserve.audio edgeserve.models.sources edgeserve.models.convert",

@@ -28,9 +28,10 @@ from edgeserve.errors import (
 )
 from edgeserve.models import catalog, partial, wanted
 from edgeserve.models.convert import whisper
+from edgeserve.models.folder import default_root
 from edgeserve.models.sources import hub, package
 from edgeserve.models.sources.source import HubSource
-from edgeserve.models.store import Store, StoredModel, default_root
+from edgeserve.models.store import Store, StoredModel
 
 GGUF = b"GGUF" + bytes(3000)
 ONNX = b"\x08\x0a" + bytes(2000)
@@ -144,7 +145,7 @@ def test_a_folder_that_lacks_a_file_is_told(models: Store, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("environ", [{"EDGESERVE_MODELS_DIR": "~nobody-of-this-name/models"}, {"HOME": "~nobody-here"}])
 def test_a_home_that_nobody_knows_is_told(environ: dict[str, str]) -> None:
-    with pytest.raises(ConfigError, match="nobody knows this home folder"):
+    with pytest.raises(ConfigError, match="this home folder is unknown"):
         default_root(environ)
 
 
@@ -318,7 +319,7 @@ def test_a_pull_under_way_is_neither_a_leftover_nor_removed(models: Store, files
         fcntl.flock(lock, fcntl.LOCK_EX)
         (one,) = models.leftovers()
         assert one.busy
-        with pytest.raises(StoreError, match="pulled or removed by another process"):
+        with pytest.raises(StoreError, match="another process pulls or removes"):
             models.remove("one")
     (one,) = models.leftovers()
     assert not one.busy
