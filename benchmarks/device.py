@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgeserve.engine import JOBS, Job
-from edgeserve.models.store import Store, StoredModel, default_root
+from edgeserve.models.folder import default_root
+from edgeserve.models.store import Store, StoredModel
 
 
 @dataclass(frozen=True, slots=True)

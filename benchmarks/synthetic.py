@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgeserve.models.store import Store, default_root
+from edgeserve.models.folder import default_root
+from edgeserve.models.store import Store
 
 VOCABULARY = "smollm2-135m-instruct"
 CONTEXT = 8192

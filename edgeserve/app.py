@@ -18,26 +18,26 @@ from edgeserve import exposure
 from edgeserve.api.limits import Limits
 from edgeserve.api.origin import Rules, read_host
 from edgeserve.api.routes import exception_handlers, middleware, routes
-from edgeserve.config import Config, EngineSettings, ServerSettings, chains
-from edgeserve.engine import Engine, Job, ModelSpec
+from edgeserve.config import Config, ServerSettings, chains, tables
+from edgeserve.engine import Engine, ModelSpec
 from edgeserve.errors import ConfigError
+from edgeserve.jobs import INFO, PICTURES, Job
 from edgeserve.live.ear import Ear
 from edgeserve.live.sessions import Sessions
 from edgeserve.memory.governor import make_governor
 from edgeserve.missing import find_all
-from edgeserve.models import catalog, entry
+from edgeserve.models import catalog
+from edgeserve.models.folder import expanded
 from edgeserve.models.needs import command, packages
-from edgeserve.models.store import Store, expanded
+from edgeserve.models.store import Store, StoredModel
 from edgeserve.residency.gate import Gate
+from edgeserve.residency.mailbox import Deliveries
 from edgeserve.residency.monitor import IdlePolicy, Monitor
 from edgeserve.residency.pool import Pool
 from edgeserve.system import heap
 from edgeserve.units import MB
 
 log = logging.getLogger("edgeserve.app")
-
-OF_PLAIN: tuple[Job, ...] = ("vision", "embedding")
-"""Jobs that a plain GGUF file, which is stored as a language model, may be configured for."""
 
 
 def specs(config: Config, store: Store) -> Iterator[ModelSpec]:
@@ -48,42 +48,47 @@ def specs(config: Config, store: Store) -> Iterator[ModelSpec]:
         stored = found[job]
         if lacking := store.needed(settings.model):
             log.warning("%s runs only with %s: %s", stored.name, packages(lacking), command(lacking))
-        if stored.job != job and not (job in OF_PLAIN and stored.job == "llm"):
-            shown = exposure.shown(settings.model)
-            raise ConfigError(f"{config.source}: [{job}] model = {shown!r} is made for {stored.job}, not {job}")
-        files = {**stored.files, **_projector(job, settings)}
-        if job == "vision" and "mmproj" not in files:
-            raise ConfigError(
-                f'{config.source}: [vision] {exposure.shown(settings.model)!r} needs its projector: mmproj = "…"'
-            )
+        shown = exposure.shown(settings.model)
+        if stored.job != job and stored.job not in INFO[job].also_runs:
+            raise ConfigError(f"{config.label(job, 'model')} = {shown!r} is made for {stored.job}, not {job}")
+        files = {**stored.files, **_projector(config, job)}
+        if job in PICTURES and "mmproj" not in files:
+            raise ConfigError(f'{config.label(job, "model")} = {shown!r} needs its projector: mmproj = "…"')
         yield ModelSpec(
             job=job,
             name=stored.name,
-            engine=_engine_for(job, stored.engine),
+            engine=_engine_for(job, stored),
             files=files,
             device=settings.device,
             threads=settings.threads or None,
-            options={**stored.options, **settings.options},
+            options={**_options_of(stored, job), **settings.options},
         )
 
 
-def _projector(job: Job, settings: EngineSettings) -> Mapping[str, Path]:
-    if job != "vision" or not settings.mmproj:
+def _options_of(stored: StoredModel, job: Job) -> Mapping[str, object]:
+    """The catalogue's options of the model, as far as the job that it is configured for has them."""
+    known = tables()[job]
+    return {name: value for name, value in stored.options.items() if stored.job == job or name in known}
+
+
+def _projector(config: Config, job: Job) -> Mapping[str, Path]:
+    """The projector that the settings name. Raises ConfigError when the file does not exist."""
+    if job not in PICTURES or not (named := config.engines[job].mmproj):
         return {}
-    path = expanded(settings.mmproj)
+    path = expanded(named)
     if not path.is_file():
-        raise ConfigError(f"[vision] mmproj = {settings.mmproj!r}: no such file")
+        raise ConfigError(f"{config.label(job, 'mmproj')} = {named!r}: no such file")
     return {"mmproj": path}
 
 
-def _engine_for(job: Job, engine: str) -> str:
-    """A plain GGUF file runs in the engine of the job that it is served for."""
-    return entry.ENGINES[job] if job in OF_PLAIN and engine == entry.ENGINES["llm"] else engine
+def _engine_for(job: Job, stored: StoredModel) -> str:
+    """A model that is stored for another job runs in the engine of the job that it is configured for."""
+    return stored.engine if stored.job == job else INFO[job].engine
 
 
 def _capped(spec: ModelSpec, max_new_tokens: int) -> ModelSpec:
     """The memory policy's cap on the tokens of one answer, where the engine's own table sets none."""
-    if spec.job not in ("llm", "vision"):
+    if not INFO[spec.job].answers:
         return spec
     return dataclasses.replace(spec, options={"max_new_tokens": max_new_tokens, **spec.options})
 
@@ -110,11 +115,13 @@ def _named(import_string: str) -> Any:
 def build_pool(config: Config, store: Store) -> Pool:
     """Engines behind their gates, under one governor. Raises ModelMissing and ConfigError."""
     heap.tune()
+    deliveries = Deliveries()
     governor = make_governor(
         config.memory,
-        ledger=store.root.parent / "memory.json",
+        peaks=store.root.parent / "memory.json",
         devices=_named(catalog.DEVICES),
         allocator=_named(catalog.ALLOCATOR)(),
+        undelivered=lambda: deliveries.held,
     )
     gates = []
     for spec in specs(config, store):
@@ -127,7 +134,7 @@ def build_pool(config: Config, store: Store) -> Pool:
                 pinned=pinned,
             )
         )
-    return Pool(gates, governor, chains(config.engines))
+    return Pool(gates, governor, chains(config.engines), deliveries)
 
 
 def _limits(server: ServerSettings) -> Limits:

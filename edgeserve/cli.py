@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import edgeserve
 from edgeserve.commands import Call, PoolBuilder
 from edgeserve.errors import ConfigError, EdgeserveError, NotConfigured
+from edgeserve.jobs import INFO
 from edgeserve.system import streams
 
 SERVE = "serve:serve"
@@ -120,12 +121,9 @@ def _serve(commands: Any) -> None:
     parser = _command(commands, "serve", SERVE, "answer HTTP requests until Ctrl-C or SIGTERM")
     parser.add_argument("--host", help="address to listen on (127.0.0.1)")
     parser.add_argument("--port", type=int, help="port to listen on (8080); 0 takes a free one")
-    parser.add_argument("--llm", metavar="NAME", help="model for chat")
-    parser.add_argument("--vlm-model", metavar="NAME", help="model for vision")
+    for job in INFO.values():
+        parser.add_argument(job.flag, metavar="NAME", help=f"model for {job.words}")
     parser.add_argument("--mmproj", metavar="FILE", help="image projector of the vision model")
-    parser.add_argument("--asr-model", metavar="NAME", help="model for transcription")
-    parser.add_argument("--tts-model", metavar="NAME", help="model for speech")
-    parser.add_argument("--embedding-model", metavar="NAME", help="model for vectors of texts (else that for chat)")
     parser.add_argument("--device", choices=DEVICES, help="where to compute (auto)")
     parser.add_argument("--idle-timeout", type=float, metavar="SECONDS", help="idle time before an engine closes (300)")
     parser.add_argument("--preload", metavar="ENGINES", help='engines to load at startup: a comma list, or "all"')

@@ -15,15 +15,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from edgeserve.engine import ALL_JOBS, Device, Job
+from edgeserve.engine import Device
 from edgeserve.errors import ConfigError
+from edgeserve.jobs import ALL_JOBS, INFO, PICTURES, STARTER, Job
 from edgeserve.memory.policy import MemoryPolicy, read_policy
 from edgeserve.settings import ENV_PREFIX, NO_FILE, Reader, Source, key, key_names, shorten
 
-KINDS: Mapping[Job, str] = MappingProxyType(
-    {"llm": "chat", "vision": "vision", "asr": "transcribe", "tts": "speak", "embedding": "embed"}
-)
-"""What each engine is asked for, in the words of ``when``."""
+KINDS: tuple[str, ...] = tuple(one.kind for one in INFO.values())
+"""Kinds of request, in the words of ``when``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +66,12 @@ class EngineSettings:
     """[llm], [vision], [asr], [tts], [embedding]: one engine. ``options`` are the keys that belong to itself."""
 
     model: str = key("")
-    mmproj: str = key("", only=("vision",))
+    mmproj: str = key("", only=PICTURES)
     device: Device = key("auto")
     threads: int = key(0, low=0, high=512)  # llama.cpp aborts beyond
     preload: bool = key(False)
     pinned: bool = key(False)
-    when: tuple[str, ...] = key((), choices=tuple(KINDS.values()))
+    when: tuple[str, ...] = key((), choices=KINDS)
     """Kinds of request at whose beginning this engine is heated, too, where it fits."""
     options: Mapping[str, object] = field(default_factory=dict)
 
@@ -88,38 +87,19 @@ class Config:
     source: str = "defaults"
     written: Source = NO_FILE
 
+    def in_file(self, job: Job, name: str) -> bool:
+        """Whether the file holds this value of an engine's key, rather than a flag or a variable."""
+        return bool(self.written.name) and str(getattr(self.engines[job], name)) in self.written.text
 
-STARTER: Mapping[Job, EngineSettings] = MappingProxyType(
-    {
-        "llm": EngineSettings(model="smollm2-135m-instruct"),
-        "asr": EngineSettings(model="whisper-tiny.en"),
-        "tts": EngineSettings(model="hibari"),
-    }
-)
-"""What is served where no models.toml says otherwise."""
+    def label(self, job: Job, name: str) -> str:
+        """An engine's key for messages, with file and line where the file holds it."""
+        return self.written.label(job, name) if self.in_file(job, name) else f"[{job}] {name}"
+
 
 ENGINE_VARIABLES: Mapping[str, tuple[Job, str]] = MappingProxyType(
-    {
-        "LLM": ("llm", "model"),
-        "VLM_MODEL": ("vision", "model"),
-        "MMPROJ": ("vision", "mmproj"),
-        "ASR_MODEL": ("asr", "model"),
-        "TTS_MODEL": ("tts", "model"),
-        "EMBEDDING_MODEL": ("embedding", "model"),
-    }
+    {one.variable: (job, "model") for job, one in INFO.items()} | {"MMPROJ": ("vision", "mmproj")}
 )
-"""Variables (and flags of the same name) that name one engine's model: variable → (engine, key)."""
-
-OPTIONS: Mapping[Job, str] = MappingProxyType(
-    {
-        "llm": "engines.llama.options:LlamaOptions",
-        "vision": "engines.llama.options:LlamaOptions",
-        "asr": "engines.asr.options:AsrOptions",
-        "tts": "engines.tts.options:TtsOptions",
-        "embedding": "engines.llama.options:LlamaOptions",
-    }
-)
-"""Import strings of the keys that belong to the engines of a job."""
+"""Variables (and flags of the same name) that set a key of one engine: variable → (job, key)."""
 
 SECTIONS = ("server", "residency", "memory", *ALL_JOBS)
 
@@ -146,7 +126,9 @@ def load(environ: Mapping[str, str], *, path: Path | None = None, flags: Mapping
         server=server,
         residency=ResidencySettings(**reader.read(ResidencySettings, "residency", document.get("residency", {}))),
         memory=read_policy(document.get("memory", {}), environ, source, reader.tables),
-        engines=_overrides(reader, engines if path else dict(STARTER)),
+        engines=_overrides(
+            reader, engines if path else {job: EngineSettings(model=model) for job, model in STARTER.items()}
+        ),
         source=source.name or "defaults",
         written=source,
     )
@@ -154,7 +136,7 @@ def load(environ: Mapping[str, str], *, path: Path | None = None, flags: Mapping
 
 def chains(engines: Mapping[Job, EngineSettings]) -> dict[str, tuple[Job, ...]]:
     """Engines to heat ahead, by the kind of request that begins."""
-    return {kind: tuple(job for job, one in engines.items() if kind in one.when) for kind in KINDS.values()}
+    return {kind: tuple(job for job, one in engines.items() if kind in one.when) for kind in KINDS}
 
 
 def _named(environ: Mapping[str, str]) -> Path | None:
@@ -196,7 +178,7 @@ def tables() -> dict[str, list[str]]:
 
 def options_of(job: Job) -> type[Any]:
     """The dataclass of the keys that belong to the engines of a job."""
-    module, _, name = OPTIONS[job].partition(":")
+    module, _, name = INFO[job].options.partition(":")
     kind: type[Any] = getattr(importlib.import_module(module), name)
     return kind
 
@@ -210,8 +192,8 @@ def _engine(reader: Reader, job: Job, table: dict[str, Any]) -> EngineSettings:
     options = {name: item for name, item in table.items() if name in names}
     reader.values(options_of(job), job, options)
     settings = EngineSettings(**reader.values(EngineSettings, job, table), options=options)
-    if KINDS[job] in settings.when:
-        label = f"{reader.source.label(job, 'when')} = {KINDS[job]!r}"
+    if INFO[job].kind in settings.when:
+        label = f"{reader.source.label(job, 'when')} = {INFO[job].kind!r}"
         raise ConfigError(f"{label}: that request heats [{job}] anyway; name another kind")
     return settings
 

@@ -20,6 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
+from edgeserve.jobs import ALL_JOBS as ALL_JOBS
+from edgeserve.jobs import JOBS as JOBS
+from edgeserve.jobs import Job as Job
 from edgeserve.messages import (
     AudioEvent,
     ChatEvent,
@@ -30,12 +33,6 @@ from edgeserve.messages import (
     TranscribeEvent,
     TranscribeRequest,
 )
-
-Job = Literal["llm", "vision", "asr", "tts", "embedding"]
-JOBS: tuple[Job, ...] = ("llm", "vision", "asr", "tts")
-"""What a device is for."""
-ALL_JOBS: tuple[Job, ...] = (*JOBS, "embedding")
-"""With what another engine does where none of its own is configured."""
 
 Device = Literal["auto", "cpu", "cuda", "metal"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from edgeserve.config import Config
-from edgeserve.engine import Job
 from edgeserve.errors import ModelDamaged, ModelMissing, StoreError
+from edgeserve.jobs import STARTER, Job
 from edgeserve.models import catalog, needs
 from edgeserve.models.store import Store, StoredModel
 
@@ -36,9 +36,9 @@ def find_all(config: Config, store: Store) -> Mapping[Job, StoredModel]:
 
 def _placed(config: Config, job: Job, error: StoreError) -> StoreError:
     """The error about a name, with the line of models.toml that holds the name; a flag or a variable has no line."""
-    if not config.written.name or config.engines[job].model not in config.written.text:
+    if not config.in_file(job, "model"):
         return error
-    return type(error)(f"{config.written.label(job, 'model')}: {error.message}", param=error.param)
+    return type(error)(f"{config.label(job, 'model')}: {error.message}", param=error.param)
 
 
 def _error(
@@ -60,7 +60,7 @@ def _error(
 
 def _names(gone: Mapping[str, object], config: Config) -> str:
     """The word for all starter models, where these are the ones that are configured."""
-    starter = set(catalog.STARTER)
+    starter = set(STARTER.values())
     named = (settings.model for settings in config.engines.values())
     configured = {catalog.find(name).name if catalog.knows(name) else name for name in named}
     return catalog.ALL_STARTER if len(gone) > 1 and configured <= starter else " ".join(gone)

@@ -8,7 +8,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from edgeserve.api.fields import Fields, read_json
+from edgeserve.api.fields import NAME_CHARS, Fields, clipped, read_json
 from edgeserve.engine import ALL_JOBS, Job
 from edgeserve.errors import Busy, NotFound
 from edgeserve.residency.aside import Aside
@@ -44,7 +44,7 @@ async def preload(request: Request) -> Response:
     pool: Pool = request.app.state.pool
     fields = await read_json(request)
     fields.only(("models", "engines"))
-    jobs = [_job(name) for name in fields.texts("engines", len(ALL_JOBS))]
+    jobs = [_job(clipped(name, NAME_CHARS)) for name in fields.texts("engines", len(ALL_JOBS))]
     if fields.has("models"):
         jobs += [_named(pool, one) for one in fields.objects("models")]
     if not jobs:
@@ -54,9 +54,9 @@ async def preload(request: Request) -> Response:
 
 
 def _named(pool: Pool, fields: Fields) -> Job:
-    if kind := fields.text("model_type"):
+    if kind := fields.text("model_type", limit=NAME_CHARS):
         return _job(kind)
-    name = fields.required_text("name").lower()
+    name = fields.required_text("name", limit=NAME_CHARS).lower()
     for job, spec in pool.configured.items():
         if spec.name.lower() == name:
             return job

@@ -29,6 +29,8 @@ JSON = re.compile(r"application/(?:[a-z0-9.+-]+\+)?json")
 NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 WHOLE = re.compile(r"[-+]?[0-9]+")
 FLAGS = {"true": True, "1": True, "false": False, "0": False}
+NAME_CHARS = 1024
+"""Of a text that names a model, a voice, a format: megabytes of it held the event loop for a second."""
 LONGEST_NUMBER = 64
 """Characters of a number that is written as text."""
 SMALLEST = 2.0**-126

@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from edgeserve.api import cache_salt, failures, keep_alive, models, sse
 from edgeserve.api.conversation import read_messages
-from edgeserve.api.fields import Fields, read_json
+from edgeserve.api.fields import NAME_CHARS, Fields, read_json
 from edgeserve.api.limits import Limits
 from edgeserve.api.line import Call
 from edgeserve.api.pictures import image
@@ -172,7 +172,7 @@ def speak_request(request: Request, fields: Fields, name: str, *, whole: bool) -
             "whole: ask /v1/audio/speech for a format that streams, or send less",
         )
     speed = fields.number("speed", 0.25, 4.0)
-    voice = voices.choose(request.app.state.pool.voices(), fields.text("voice"))
+    voice = voices.choose(request.app.state.pool.voices(), fields.text("voice", limit=NAME_CHARS))
     return SpeakRequest(text, voice, 1.0 if speed is None else speed)
 
 

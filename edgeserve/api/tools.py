@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from edgeserve import strict_json
-from edgeserve.api.fields import Fields, check_size
+from edgeserve.api.fields import NAME_CHARS, Fields, check_size
 from edgeserve.errors import NotSupported
 from edgeserve.messages import Message, Tool, ToolCall, ToolChoice
 
@@ -62,7 +62,7 @@ def _named(fields: Fields) -> str:
     if function is None:
         return ""
     function.only({"name"})
-    return function.required_text("name")
+    return function.required_text("name", limit=NAME_CHARS)
 
 
 def _tool(fields: Fields) -> Tool:
@@ -111,7 +111,7 @@ def read_choice(fields: Fields, tools: tuple[Tool, ...]) -> ToolChoice:
     if not tools:
         raise fields.error("tool_choice", "needs tools to choose from")
     if allowed is not None:
-        choice = allowed.required_text("mode")
+        choice = allowed.required_text("mode", limit=NAME_CHARS)
         if choice not in ("auto", "required"):
             raise allowed.error("mode", f"must be auto or required, not {choice!r}")
     if choice == "auto":

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgeserve.jobs import INFO
+
 if TYPE_CHECKING:
     from edgeserve.config import Config
     from edgeserve.models.store import Store
@@ -18,12 +20,8 @@ PoolBuilder = Callable[["Config"], "Pool"]
 FLAGS = (
     "host",
     "port",
-    "llm",
-    "vlm_model",
+    *(one.variable.lower() for one in INFO.values()),
     "mmproj",
-    "asr_model",
-    "tts_model",
-    "embedding_model",
     "device",
     "idle_timeout",
     "preload",
@@ -51,7 +49,8 @@ class Call:
 
     def store(self, config: Config) -> Store:
         """Where models lie: models_dir of the settings, else the user's data folder."""
-        from edgeserve.models.store import Store, default_root, expanded
+        from edgeserve.models.folder import default_root, expanded
+        from edgeserve.models.store import Store
 
         named = config.server.models_dir
         return Store(expanded(named) if named else default_root(self.environ))

@@ -18,7 +18,8 @@ from edgeserve.engine import Job
 from edgeserve.errors import ConfigError, ModelMissing, NotFound, StoreError
 from edgeserve.models import catalog
 from edgeserve.models.entry import Entry
-from edgeserve.models.store import Store, expanded
+from edgeserve.models.folder import expanded
+from edgeserve.models.store import Store
 from edgeserve.terminal import human_size, table
 
 

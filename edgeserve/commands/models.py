@@ -6,8 +6,9 @@ import sys
 from collections.abc import Callable, Iterator
 
 from edgeserve.commands import Call
-from edgeserve.config import STARTER, Config
+from edgeserve.config import Config
 from edgeserve.errors import EdgeserveError, ModelDamaged, ModelMissing
+from edgeserve.jobs import STARTER
 from edgeserve.models import catalog
 from edgeserve.models.needs import command, packages
 from edgeserve.models.store import Leftover, Progress, Store, StoredModel
@@ -96,7 +97,7 @@ def _say(level: str, message: str) -> None:
 
 def wanted(names: list[str], config: Config) -> Iterator[str]:
     """Names as typed, ``starter`` spelled out; without any, what the settings list. Each once, in order."""
-    starter = [settings.model for settings in STARTER.values()]
+    starter = list(STARTER.values())
     configured = [settings.model for settings in config.engines.values()]
     spelled = [one for name in names for one in (starter if name == catalog.ALL_STARTER else [name])]
     yield from dict.fromkeys(spelled if names else configured)

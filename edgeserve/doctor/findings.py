@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edgeserve.doctor.machine import Machine
-from edgeserve.engine import Job
+from edgeserve.jobs import INFO, Job
 from edgeserve.terminal import human_size
 
 OVERHEAD = 1.3
@@ -22,14 +22,6 @@ COMPILERS: Mapping[str, str] = {
     "zypper": "sudo zypper install gcc gcc-c++ make",
     "apk": "sudo apk add build-base",
     "brew": "xcode-select --install",
-}
-
-RUNTIME_OF: Mapping[Job, str] = {
-    "llm": "llama-cpp-python",
-    "vision": "llama-cpp-python",
-    "asr": "onnxruntime",
-    "tts": "onnxruntime",
-    "embedding": "llama-cpp-python",
 }
 
 
@@ -115,7 +107,7 @@ def _settings(facts: Facts) -> Iterator[Finding]:
 
 
 def _runtimes(facts: Facts) -> Iterator[Finding]:
-    needed = {RUNTIME_OF[model.job] for model in facts.configured}
+    needed = {INFO[model.job].package for model in facts.configured}
     for runtime in facts.machine.runtimes:
         if runtime.version is not None or runtime.name not in needed:
             continue

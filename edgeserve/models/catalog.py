@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from edgeserve.errors import NotFound
+from edgeserve.jobs import INFO
 from edgeserve.models.entry import DECIMAL_MB, Entry, Kind, for_mlx, gguf, piper, vision, whisper
 from edgeserve.models.sources.source import HubSource, PackageSource
 
@@ -14,7 +15,9 @@ DEVICES = "engines.llama.devices:devices"
 """What tells of the accelerators' memory."""
 ALLOCATOR = "engines.asr.mlx_memory:MlxAllocator"
 """The runtime that keeps what it frees."""
-COMPANIONS: Mapping[Kind, Mapping[str, str]] = MappingProxyType({"asr": {"vad": "silero-vad"}})
+COMPANIONS: Mapping[Kind, Mapping[str, str]] = MappingProxyType(
+    {job: one.companions for job, one in INFO.items() if one.companions}
+)
 """Models that are pulled with every model of a kind, by the roles under which its engine is handed their files."""
 
 _SMOLLM2 = Entry(
@@ -247,9 +250,6 @@ _ENTRIES = (
 
 _ALL = (*_ENTRIES, *(for_mlx(entry) for entry in _ENTRIES if entry.convert == "whisper"))
 MODELS: Mapping[str, Entry] = MappingProxyType({entry.name: entry for entry in _ALL})
-STARTER = (_SMOLLM2.name, _WHISPER_TINY.name, _HIBARI.name)
-"""Served where no models.toml says otherwise; all from the package index, pinned and checksummed."""
-
 _BY_ANY_NAME = {name.lower(): entry for entry in _ALL for name in (entry.name, *entry.aliases)}
 
 ALL_STARTER = "starter"

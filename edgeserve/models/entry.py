@@ -7,39 +7,16 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal
 
-from edgeserve.engine import Job
+from edgeserve.jobs import INFO, MLX_WHISPER, Job
 from edgeserve.models.sources.source import HubSource, PackageSource, Source
-
-ENGINES: Mapping[str, str] = MappingProxyType(
-    {
-        "llm": "engines.llama.chat:LlamaChat",
-        "vision": "engines.llama.vision:LlamaVision",
-        "asr": "engines.asr.onnx:OnnxSpeechToText",
-        "tts": "engines.tts.onnx:OnnxTextToSpeech",
-        "embedding": "engines.llama.embedding:LlamaEmbedding",
-    }
-)
-"""Import strings by job."""
-MLX_WHISPER = "engines.asr.mlx:MlxSpeechToText"
 
 Kind = Job | Literal["vad"]  # voice activity, which is no engine of its own
 RUNNERS: Mapping[str, frozenset[str]] = MappingProxyType(
-    {
-        **{job: frozenset({engine}) for job, engine in ENGINES.items()},
-        "asr": frozenset({ENGINES["asr"], MLX_WHISPER}),
-        "vad": frozenset({""}),
-    }
+    {job: frozenset({one.engine, *one.other_engines}) for job, one in INFO.items()} | {"vad": frozenset({""})}
 )
 """All import strings that a stored model of a kind may name; nothing else is ever imported for it."""
 FORMER: Mapping[str, str] = MappingProxyType(
-    {
-        "engines.llama:LlamaChat": ENGINES["llm"],
-        "engines.llama_vision:LlamaVision": ENGINES["vision"],
-        "engines.asr_onnx:OnnxSpeechToText": ENGINES["asr"],
-        "engines.tts_onnx:OnnxTextToSpeech": ENGINES["tts"],
-        "engines.llama_embedding:LlamaEmbedding": ENGINES["embedding"],
-        "engines.whisper_mlx:MlxSpeechToText": MLX_WHISPER,
-    }
+    {former: engine for one in INFO.values() for former, engine in one.former.items()}
 )
 """Import strings that version 0.1 wrote into manifests, and today's."""
 DECIMAL_MB = 1_000_000
@@ -63,7 +40,7 @@ class Entry:
     @property
     def engine(self) -> str:
         """Empty for a model that only accompanies others."""
-        return MLX_WHISPER if self.convert == "whisper_mlx" else ENGINES.get(self.job, "")
+        return MLX_WHISPER if self.convert == "whisper_mlx" else "" if self.job == "vad" else INFO[self.job].engine
 
     @property
     def source(self) -> str:

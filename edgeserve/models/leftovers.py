@@ -1,20 +1,21 @@
-"""What pulls and removals that were broken off left in the store."""
+"""Folders that interrupted pulls and removals left in the store."""
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from edgeserve.models.lock import busy
+
 PREFIXES: dict[str, Literal["pull", "removal"]] = {".partial-": "pull", ".removed-": "removal"}
 
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """``name`` of the model; ``busy``: another process works on it now, so nothing was broken off."""
+    """``name`` of the model; ``busy``: another process works on it now, so nothing was interrupted."""
 
     name: str
     of: Literal["pull", "removal"]
@@ -23,28 +24,32 @@ class Leftover:
     busy: bool = False
 
 
-def lock_file(root: Path, name: str) -> Path:
-    """Locked by the process that writes the model."""
-    return root / f".lock-{name}"
-
-
 def partial(root: Path, name: str) -> Path:
-    """Where a model is pulled to."""
+    """The folder that a pull fills. It becomes the model's folder when it is complete."""
     return root / f".partial-{name}"
 
 
 def removed(root: Path, name: str) -> Path:
-    """Where a model goes before its files are deleted: half of one must not be found."""
+    """The folder of a model whose files are about to be deleted."""
     return root / f".removed-{name}"
 
 
 def of(root: Path, name: str) -> list[Path]:
-    """What was left of one model."""
+    """Leftovers of one model."""
     return [path for path in (partial(root, name), removed(root, name)) if path.is_dir() or path.is_symlink()]
 
 
+def set_aside(root: Path, name: str) -> Path:
+    """Rename a model's folder to the one to be deleted, so that nobody finds half a model. Raises OSError."""
+    gone = removed(root, name)
+    if gone.exists():  # a removal was killed
+        delete(gone)
+    (root / name).rename(gone)
+    return gone
+
+
 def delete(path: Path) -> None:
-    """A folder and all in it; of a link to one, only the link."""
+    """Delete a folder with its files. Of a link to a folder, delete only the link. Raises OSError."""
     if path.is_symlink():
         path.unlink()
     else:
@@ -52,7 +57,7 @@ def delete(path: Path) -> None:
 
 
 def everything(root: Path) -> Iterator[Leftover]:
-    """Raises OSError where the folder cannot be read."""
+    """All leftovers, sorted by path. Raises OSError."""
     for path in sorted(root.iterdir()) if root.is_dir() else []:
         for prefix, stage in PREFIXES.items():
             if path.name.startswith(prefix) and path.is_dir():
@@ -60,20 +65,8 @@ def everything(root: Path) -> Iterator[Leftover]:
                 yield Leftover(name, stage, path, _size(path), busy(root, name))
 
 
-def busy(root: Path, name: str) -> bool:
-    """Whether a process writes the model now."""
-    try:
-        with lock_file(root, name).open() as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except FileNotFoundError:
-        return False
-    return False
-
-
 def _size(folder: Path) -> int:
-    """Of what can be read: another process may be deleting it."""
+    """Bytes of the files that are still there: another process may be deleting them."""
     size = 0
     for path in folder.rglob("*"):
         try:

@@ -17,10 +17,12 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from edgeserve.errors import ModelDamaged, ModelMissing
+from edgeserve.jobs import INFO
 from edgeserve.models import catalog, disk
 from edgeserve.models.convert.conversions import CONVERSIONS
 from edgeserve.models.entry import FORMER, RUNNERS
-from edgeserve.models.sources.source import inside, sha256_of
+from edgeserve.models.sources.checksum import sha256_of
+from edgeserve.models.sources.source import inside
 from edgeserve.models.wanted import Kind, Wanted, mending
 
 FILE = "manifest.json"
@@ -28,11 +30,7 @@ MAX_BYTES = 1 << 20
 ROLE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 CHECKSUM = re.compile(r"[0-9a-f]{1,64}")
 NEEDED: Mapping[str, tuple[frozenset[str], ...]] = MappingProxyType(
-    {
-        **dict.fromkeys(("llm", "vision", "embedding", "tts"), (frozenset({"model"}),)),
-        "asr": (frozenset({"encoder", "decoder"}), frozenset({"weights", "config"})),
-        "vad": (frozenset({"vad"}),),
-    }
+    {job: one.files for job, one in INFO.items()} | {"vad": (frozenset({"vad"}),)}
 )
 """Roles without which no engine of a kind runs; one set of several is enough."""
 OPTIONS = frozenset(key for entry in catalog.MODELS.values() for key in entry.options)

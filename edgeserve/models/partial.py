@@ -10,7 +10,8 @@ from edgeserve.errors import EdgeserveError, SourceUnavailable, StoreError
 from edgeserve.models import disk, manifest
 from edgeserve.models.convert.conversions import CONVERSIONS
 from edgeserve.models.sources import beginning
-from edgeserve.models.sources.source import HubSource, PackageSource, Progress, Source, check
+from edgeserve.models.sources.checksum import check
+from edgeserve.models.sources.source import HubSource, PackageSource, Progress, Source
 from edgeserve.models.wanted import Wanted
 
 Tell = Callable[[Progress], None]

@@ -11,8 +11,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from edgeserve.errors import NotFound, StoreError
+from edgeserve.jobs import INFO, MLX_WHISPER
 from edgeserve.models import catalog
-from edgeserve.models import entry as catalog_entry
 from edgeserve.models.entry import Kind
 from edgeserve.models.sources.source import HubSource, Source, UrlSource
 
@@ -119,13 +119,13 @@ def _hub(text: str, offline: bool) -> Wanted:
 
         there = hub.list_files(where, source.revision)
         if files := _mlx_files(there):
-            return Wanted(name, "asr", catalog_entry.MLX_WHISPER, (dataclasses.replace(source, members=files),))
+            return Wanted(name, "asr", MLX_WHISPER, (dataclasses.replace(source, members=files),))
         if missing := set(CHECKPOINT_FILES.values()) - set(there):
             raise StoreError(
                 f"{source} is no Whisper checkpoint (it lacks {', '.join(sorted(missing))}), nor one for MLX "
                 f"({' or '.join(MLX_WEIGHTS)}); name a file of it"
             )
-    return Wanted(name, "asr", catalog_entry.ENGINES["asr"], (source,), convert="whisper")
+    return Wanted(name, "asr", INFO["asr"].engine, (source,), convert="whisper")
 
 
 def _mlx_files(names: Container[str]) -> dict[str, str]:
@@ -137,7 +137,7 @@ def _mlx_files(names: Container[str]) -> dict[str, str]:
 def _of_file(file: str, sources: tuple[Source, ...], origin: str) -> Wanted:
     if not file.endswith(".gguf"):
         raise StoreError(f"{file}: only GGUF files can be pulled by address; other models need their catalogue entry")
-    return Wanted(_own_name(file.removesuffix(".gguf"), origin), "llm", catalog_entry.ENGINES["llm"], sources)
+    return Wanted(_own_name(file.removesuffix(".gguf"), origin), "llm", INFO["llm"].engine, sources)
 
 
 def _own_name(name: str, origin: str) -> str:
@@ -154,7 +154,7 @@ def _local(path: Path) -> Wanted:
         return Wanted(
             _own_name(path.name, "local"),
             "asr",
-            catalog_entry.ENGINES["asr"],
+            INFO["asr"].engine,
             (),
             (path / "model.bin").stat().st_size,
             convert="whisper",
@@ -163,14 +163,14 @@ def _local(path: Path) -> Wanted:
     if path.is_dir() and (path / "decoder.onnx").is_file():
         from edgeserve.models.convert import whisper
 
-        return Wanted(path.name, "asr", catalog_entry.ENGINES["asr"], here=whisper.files_in(path))
+        return Wanted(path.name, "asr", INFO["asr"].engine, here=whisper.files_in(path))
     if path.is_dir() and (files := _mlx_files([one.name for one in path.iterdir()])):
         here = {role: path / name for role, name in files.items()}
-        return Wanted(plain(path.name), "asr", catalog_entry.MLX_WHISPER, here=here)
+        return Wanted(plain(path.name), "asr", MLX_WHISPER, here=here)
     if path.suffix == ".gguf":
-        return Wanted(path.stem, "llm", catalog_entry.ENGINES["llm"], here={"model": path})
+        return Wanted(path.stem, "llm", INFO["llm"].engine, here={"model": path})
     if path.suffix == ".onnx":
-        return Wanted(path.stem, "tts", catalog_entry.ENGINES["tts"], here={"model": path})
+        return Wanted(path.stem, "tts", INFO["tts"].engine, here={"model": path})
     raise StoreError(f"{path}: neither a GGUF or ONNX file nor a folder with a Whisper checkpoint or MLX weights")
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 
 from edgeserve.errors import Busy
@@ -57,36 +57,48 @@ def weigh(item: Event | Done) -> int:
 
 
 class Deliveries:
-    """Bytes that were made and not yet sent, of all answers. ``limit``: bytes of all together. Any thread."""
+    """Bytes that were made and not yet sent. ``limit``: bytes of answers that are kept until they are whole, half of
+    them for one client; mailboxes share half as much, so that who does not read them refuses nobody a whole answer. Any
+    thread."""
 
     def __init__(self, limit: int = 128 * MB) -> None:
         self.limit = limit
         self._held = 0
+        self._kept: Counter[str] = Counter()
         self._lock = threading.Lock()
 
     @property
     def held(self) -> int:
-        return self._held
+        with self._lock:
+            return self._held + self._kept.total()
 
     def share(self) -> int:
         """Bytes that one mailbox may hold now."""
-        return max(SMALLEST, min(LARGEST, (self.limit - self._held) // SHARE))
+        return max(SMALLEST, min(LARGEST, (self.limit // 2 - self._held) // SHARE))
 
     def add(self, size: int) -> None:
-        """Count bytes, or give them back with a negative ``size``."""
+        """Count bytes of a mailbox, or give them back with a negative ``size``."""
         with self._lock:
             self._held += size
 
-    def take(self, size: int) -> None:
+    def keep(self, size: int, client: str) -> None:
         """Count bytes of an answer that is kept until it is whole. Raises Busy beyond the limit, and counts nothing."""
         with self._lock:
-            if self._held + size > self.limit:
-                raise Busy(
-                    f"{self._held // MB} MB of answers wait for their readers and the limit is {self.limit // MB} MB; "
-                    "try again later, or ask for a stream",
-                    retry_after=5,
-                )
-            self._held += size
+            held, own = self._kept.total(), self._kept[client]
+            if held + size > self.limit or own + size > self.limit // 2:
+                raise self._full(held, own)
+            self._kept[client] += size
+
+    def _full(self, held: int, own: int) -> Busy:
+        text = f"{held // MB} MB of answers wait for their readers, {own // MB} MB of them for you, and the limits are"
+        text += f" {self.limit // MB} and {self.limit // 2 // MB} MB; try again later, or ask for a stream"
+        return Busy(text, retry_after=5)
+
+    def give_back(self, size: int, client: str) -> None:
+        with self._lock:
+            self._kept[client] -= size
+            if not self._kept[client]:
+                del self._kept[client]
 
 
 class Mailbox:
@@ -152,18 +164,18 @@ class Mailbox:
 
 
 class Kept:
-    """Bytes of an answer that is kept until it is whole and sent."""
+    """Bytes of an answer that is kept until it is whole and sent to its client."""
 
-    def __init__(self, deliveries: Deliveries) -> None:
-        self._deliveries = deliveries
+    def __init__(self, deliveries: Deliveries, client: str = "") -> None:
+        self._deliveries, self._client = deliveries, client
         self._size = 0
 
     def add(self, size: int) -> None:
-        """Raises Busy when all answers together would be beyond their limit."""
-        self._deliveries.take(size)
+        """Raises Busy when all answers together, or those of the client, would be beyond their limit."""
+        self._deliveries.keep(size, self._client)
         self._size += size
 
     def release(self) -> None:
         """Idempotent."""
-        self._deliveries.add(-self._size)
+        self._deliveries.give_back(self._size, self._client)
         self._size = 0

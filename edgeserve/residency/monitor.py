@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from edgeserve.engine import Job, Rung
+from edgeserve.jobs import INFO
 from edgeserve.memory.governor import Governor
 from edgeserve.residency.gate import Gate
 
 log = logging.getLogger("edgeserve.monitor")
 
-MAPPED_AT_STARTUP: frozenset[Job] = frozenset({"llm", "vision"})
+MAPPED_AT_STARTUP: frozenset[Job] = frozenset(job for job, one in INFO.items() if one.mapped)
 """Jobs whose engines are opened at startup and never closed for being idle."""
 
 

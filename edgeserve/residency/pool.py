@@ -10,6 +10,7 @@ from typing import cast
 
 from edgeserve.engine import Job, ModelSpec, Prefetchable, Rung, SpeechToText, TextToSpeech
 from edgeserve.errors import NotConfigured, ShuttingDown
+from edgeserve.jobs import INFO
 from edgeserve.memory.governor import Governor
 from edgeserve.messages import Request
 from edgeserve.residency.aside import Aside
@@ -20,33 +21,26 @@ from edgeserve.residency.monitor import MAPPED_AT_STARTUP
 from edgeserve.residency.work import kind_of
 from edgeserve.system.prefetch import Prefetch
 
-HOW_TO_ADD: Mapping[Job, str] = MappingProxyType(
-    {
-        "llm": '[llm]\nmodel = "smollm2-135m-instruct"',
-        "vision": '[vision]\nmodel = "smolvlm-256m"',
-        "asr": '[asr]\nmodel = "whisper-tiny.en"',
-        "tts": '[tts]\nmodel = "hibari"',
-        "embedding": '[embedding]\nmodel = "nomic-embed-text-v1.5"',
-    }
-)
-"""The lines of models.toml that would add an engine."""
-
 
 class Pool:
     """Every engine that the device is configured for, behind its gate.
 
-    ``chains``: engines to heat ahead, where they fit, when a request of a kind begins.
+    ``chains``: engines to heat ahead, where they fit, when a request of a kind begins. ``deliveries``: those that the
+    governor counts.
     """
 
     def __init__(
-        self, gates: Iterable[Gate], governor: Governor, chains: Mapping[str, Sequence[Job]] = MappingProxyType({})
+        self,
+        gates: Iterable[Gate],
+        governor: Governor,
+        chains: Mapping[str, Sequence[Job]] = MappingProxyType({}),
+        deliveries: Deliveries | None = None,
     ) -> None:
         self._chains = chains
         self.gates: Mapping[Job, Gate] = MappingProxyType({gate.job: gate for gate in gates})
         self.governor = governor
         self._moves = Aside("moves of engines", threads=2)
-        self.deliveries = Deliveries()
-        governor.count(lambda: self.deliveries.held)
+        self.deliveries = deliveries or Deliveries()
         self.configured: Mapping[Job, ModelSpec] = MappingProxyType(
             {job: gate.spec for job, gate in self.gates.items()}
         )
@@ -152,5 +146,5 @@ class Pool:
             return self.gates[job]
         except KeyError:
             raise NotConfigured(
-                f"no {job} engine is configured on this device; add to models.toml:\n{HOW_TO_ADD[job]}"
+                f"no {job} engine is configured on this device; add to models.toml:\n{INFO[job].how_to_add}"
             ) from None

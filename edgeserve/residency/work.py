@@ -7,15 +7,12 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from edgeserve import messages
 from edgeserve.errors import EdgeserveError
-from edgeserve.messages import ChatRequest, EmbedRequest, Event, Request, SpeakRequest, TranscribeRequest
+from edgeserve.jobs import INFO
+from edgeserve.messages import ChatRequest, Event, Request
 
-METHODS: dict[type, str] = {
-    ChatRequest: "chat",
-    EmbedRequest: "embed",
-    TranscribeRequest: "transcribe",
-    SpeakRequest: "speak",
-}
+METHODS: dict[type, str] = {getattr(messages, one.request): one.method for one in INFO.values()}
 """The engine's method that answers a request."""
 
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import ConfigError, EngineFailure
 from edgeserve.messages import TranscribeEvent, TranscribeRequest
-from edgeserve.system import pages
+from edgeserve.system import heap, pages
 from engines import model_files
 from engines.asr import families
 from engines.asr.segments import Rules
@@ -175,7 +175,7 @@ class OnnxSpeechToText:
         try:
             yield from self._model.transcribe(request, cancel)
         finally:
-            pages.trim_heap()
+            heap.trim()
 
     def _vad(self) -> Path | None:
         """The detector's file, where there is one and it is wanted. Raises ConfigError."""

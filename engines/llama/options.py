@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edgeserve.errors import ConfigError
+from edgeserve.jobs import CHAT, PICTURES
 from edgeserve.settings import Reader, key
 
-CHAT = ("llm", "vision")
-"""Tables of the engines that write answers."""
 DEFAULT_CONTEXT = 2048
 SHARES = "a list of shares, none below 0 and not all 0, such as [3, 1]"
 
 
 @dataclass(frozen=True, slots=True)
 class LlamaOptions:
-    """Keys of [llm] and [vision] in models.toml that belong to llama.cpp.
+    """Keys of [llm], [vision] and [embedding] in models.toml that belong to llama.cpp.
 
     context          tokens of the context; more than the model was trained on is cut to that. 0: as many as it was
                      trained on, less what the governor has no room for (``shed``) when the context is made
@@ -47,7 +46,7 @@ class LlamaOptions:
     """
 
     context: int = key(DEFAULT_CONTEXT, low=64, special={0: "as many as memory allows"})
-    parallel: int = key(4, low=1, high=256)  # LLAMA_MAX_SEQ
+    parallel: int = key(4, low=1, high=256, only=CHAT)  # LLAMA_MAX_SEQ
     max_new_tokens: int = key(4096, low=1, high=1_000_000, only=CHAT)
     temperature: float = key(0.7, low=0, high=2, only=CHAT)
     top_p: float = key(0.95, low=0, high=1, only=CHAT)
@@ -56,7 +55,7 @@ class LlamaOptions:
     repeat_penalty: float = key(1.0, low=0.01, high=10, only=CHAT)  # llama.cpp divides by it
     system: str = key("", only=CHAT)
     kv_type: Literal["f16", "q8_0", "q4_0"] = key("f16")
-    window: Literal["sliding", "full"] = key("sliding")
+    window: Literal["sliding", "full"] = key("sliding", only=CHAT)
     flash_attention: Literal["auto", "on", "off"] = key("auto")
     threads_batch: int = key(0, low=0, high=512)  # GGML_MAX_N_THREADS
     gpu_layers: int = key(-1, low=0, special={-1: "all"})
@@ -64,11 +63,11 @@ class LlamaOptions:
     main_gpu: int = key(0, low=0)
     tensor_split: tuple[float, ...] = key((), low=0, words=SHARES)
     repack: Literal["auto", "on", "off"] = key("auto")
-    prefix_cache_mb: int = key(64, low=0)
-    prefix_cache_disk_mb: int = key(0, low=0)
-    prefix_cache_dir: str = key("")
-    image_max_tokens: int = key(0, low=0, only=("vision",))
-    image_min_tokens: int = key(0, low=0, only=("vision",))
+    prefix_cache_mb: int = key(64, low=0, only=CHAT)
+    prefix_cache_disk_mb: int = key(0, low=0, only=CHAT)
+    prefix_cache_dir: str = key("", only=CHAT)
+    image_max_tokens: int = key(0, low=0, only=PICTURES)
+    image_min_tokens: int = key(0, low=0, only=PICTURES)
     pooled: bool = False
 
 

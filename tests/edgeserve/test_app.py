@@ -14,7 +14,7 @@ from edgeserve.config import Config, EngineSettings, load
 from edgeserve.engine import AllocatorMemory
 from edgeserve.errors import ConfigError, ModelMissing
 from edgeserve.memory.policy import MemoryPolicy
-from edgeserve.models.store import Store
+from edgeserve.models.store import Store, StoredModel
 from engines.asr.mlx_memory import MlxAllocator
 from engines.llama import devices
 from engines.llama.chat import LlamaChat
@@ -90,9 +90,9 @@ def test_chains_reach_the_gates(gguf: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("job", "settings", "told"),
     [
-        ("vision", {"model": "GGUF"}, "needs its projector"),
-        ("vision", {"model": "GGUF", "mmproj": "/nowhere"}, "no such file"),
-        ("tts", {"model": "GGUF"}, "is made for llm, not tts"),
+        ("vision", {"model": "GGUF"}, r"^\[vision\] model = '.*tiny.gguf' needs its projector"),
+        ("vision", {"model": "GGUF", "mmproj": "/nowhere"}, r"^\[vision\] mmproj = '/nowhere': no such file"),
+        ("tts", {"model": "GGUF"}, r"^\[tts\] model = '.*tiny.gguf' is made for llm, not tts"),
         ("llm", {"model": "GGUF", "options": {"contxt": 1}}, "contxt is not a known setting"),
     ],
 )
@@ -102,6 +102,42 @@ def test_what_does_not_fit_together_is_refused(
     engine = EngineSettings(**{**settings, "model": str(gguf)})  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=told):
         app.build_pool(config(**{job: engine}), Store(tmp_path / "models"))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            '[vision]\n\nmodel = "tiny.gguf"\n',
+            r"^models\.toml, line 3: \[vision\] model = 'tiny\.gguf' needs its projec",
+        ),
+        (
+            '[vision]\nmodel = "tiny.gguf"\nmmproj = "none"\n',
+            r"^models\.toml, line 3: \[vision\] mmproj = 'none': no su",
+        ),
+        (
+            '[tts]\nmodel = "tiny.gguf"\n',
+            r"^models\.toml, line 2: \[tts\] model = 'tiny\.gguf' is made for llm, not tts",
+        ),
+    ],
+)
+def test_what_does_not_fit_together_names_its_line(
+    gguf: Path, monkeypatch: pytest.MonkeyPatch, text: str, told: str
+) -> None:
+    monkeypatch.chdir(gguf.parent)
+    Path("models.toml").write_text(text)
+    with pytest.raises(ConfigError, match=told):
+        app.build_pool(load({}), Store(gguf.parent / "models"))
+
+
+def test_the_options_of_a_chat_model_that_vectors_have_not_are_left_out(tmp_path: Path) -> None:
+    stored = StoredModel("chat", "llm", "engine", {}, 1, options={"temperature": 0.0, "context": 99})
+    store = Store(tmp_path / "models")
+    store.find = lambda name: stored  # type: ignore[method-assign]
+    (spec,) = app.specs(config(embedding=EngineSettings(model="smollm2")), store)
+    assert spec.options == {"context": 99}
+    (spec,) = app.specs(config(llm=EngineSettings(model="smollm2")), store)
+    assert spec.options == stored.options
 
 
 def test_a_model_that_is_not_there_names_the_command(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ special tokens of a multilingual model, two layers, 64 wide."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import string
@@ -39,12 +40,18 @@ def build(folder: Path, *, mels: int = 80, stored: str = "float32") -> Path:
         "suppress_ids_begin": [220, special("endoftext")],
     }
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    for name, text in _vocabulary().items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+@functools.cache
+def _vocabulary() -> dict[str, str]:
+    """tokenizer.json and vocabulary.json, which are the same in every checkpoint."""
     tokenizer = _tokenizer()
-    tokenizer.save(str(folder / "tokenizer.json"))
     names = [tokenizer.id_to_token(number) for number in range(TEXT_TOKENS + len(SPECIALS))]
     stamps = [f"<|{step * 0.02:.2f}|>" for step in range(TIMESTAMPS)]
-    (folder / "vocabulary.json").write_text(json.dumps(names + stamps), encoding="utf-8")
-    return folder
+    return {"tokenizer.json": tokenizer.to_str(pretty=True), "vocabulary.json": json.dumps(names + stamps)}
 
 
 def _tokenizer() -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 
 from edgeserve.api import keep_alive, models, uploads
-from edgeserve.api.fields import Fields
+from edgeserve.api.fields import NAME_CHARS, Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.line import Call
 from edgeserve.api.sound import languages, transcripts
@@ -32,7 +32,7 @@ async def _written_down(request: Request, known: set[str], *, translate: bool) -
     fields = form.fields
     fields.only(known)
     pool: Pool = request.app.state.pool
-    models.choose(pool, fields.text("model"), ("asr",))
+    models.choose(pool, fields.text("model", limit=NAME_CHARS), ("asr",))
     language = languages.choose(pool.languages(), fields.text("language"))
     renderer = _renderer(fields, translate)
     seconds = keep_alive.read(fields)
@@ -52,7 +52,7 @@ def _renderer(fields: Fields, translate: bool) -> transcripts.Transcript:
     kinds = fields.texts("timestamp_granularities", 2) or ("segment",)
     if unknown := set(kinds) - {"word", "segment"}:
         raise fields.error("timestamp_granularities", f"must be word or segment, not {', '.join(sorted(unknown))}")
-    name = fields.text("response_format", "json")
+    name = fields.text("response_format", "json", limit=NAME_CHARS)
     if name not in transcripts.FORMS and name != "verbose_json":
         known = ", ".join([*transcripts.FORMS, "verbose_json"])
         raise fields.error("response_format", f"must be one of {known}, not {name!r}")

@@ -15,7 +15,7 @@ from starlette.requests import Request
 import edgeserve
 from edgeserve.api import cache_salt, failures, keep_alive, models, sse
 from edgeserve.api.conversation import read_messages
-from edgeserve.api.fields import Fields
+from edgeserve.api.fields import NAME_CHARS, Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.line import Call
 from edgeserve.api.openai import accepted, logprobs, sampling
@@ -56,7 +56,7 @@ async def chat(request: Request) -> Call:
     accepted.check(fields)
     limits: Limits = request.app.state.limits
     messages = await read_messages(fields, limits, Pictures(request, attached))
-    job = models.choose(request.app.state.pool, fields.text("model"), models.answering_chat(messages))
+    job = models.choose(request.app.state.pool, fields.text("model", limit=NAME_CHARS), models.answering_chat(messages))
     form, tools = await asyncio.to_thread(_read_form, fields)  # beside the event loop: schemas may have megabytes
     older = fields.integer("max_tokens", 1, sampling.MAX_TOKENS)
     tokens = fields.integer("max_completion_tokens", 1, sampling.MAX_TOKENS) or older

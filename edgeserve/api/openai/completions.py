@@ -10,7 +10,7 @@ from typing import Any
 from starlette.requests import Request
 
 from edgeserve.api import cache_salt, keep_alive, models
-from edgeserve.api.fields import Fields, read_json
+from edgeserve.api.fields import NAME_CHARS, Fields, read_json
 from edgeserve.api.limits import Limits
 from edgeserve.api.line import Call
 from edgeserve.api.openai import accepted, logprobs, sampling
@@ -34,7 +34,7 @@ async def completions(request: Request) -> Call:
     prompts = read_prompts(fields, "prompt", limits.max_choices)
     count = _count(fields, len(prompts), limits.max_choices)
     echo = _echo(fields, prompts)
-    job = models.choose(request.app.state.pool, fields.text("model"), ("llm", "vision"))
+    job = models.choose(request.app.state.pool, fields.text("model", limit=NAME_CHARS), ("llm", "vision"))
     base = ChatRequest(
         max_tokens=fields.integer("max_tokens", 1, sampling.MAX_TOKENS) or DEFAULT_TOKENS,
         stop=sampling.read_stop(fields),

@@ -11,18 +11,18 @@ from collections.abc import Sequence
 from starlette.requests import Request
 
 from edgeserve.api import keep_alive, models
-from edgeserve.api.fields import Fields, read_json
+from edgeserve.api.fields import NAME_CHARS, Fields, read_json
 from edgeserve.api.line import Call
 from edgeserve.api.openai.prompts import read_prompts
-from edgeserve.engine import Job
 from edgeserve.errors import EdgeserveError, InvalidRequest
+from edgeserve.jobs import INFO, Job
 from edgeserve.messages import EmbeddingEvent, EmbedRequest, Event
 
 MAX_INPUTS = 2048
 """OpenAI's own limit."""
 MAX_DIMENSIONS = 1 << 16
 FORMATS = ("float", "base64")
-JOBS: tuple[Job, ...] = ("embedding", "llm", "vision")
+JOBS: tuple[Job, ...] = ("embedding", *INFO["embedding"].stand_ins)
 """That can, the best first."""
 FIELDS = {"model", "input", "encoding_format", "dimensions", "user", keep_alive.FIELD}
 
@@ -32,7 +32,7 @@ async def embeddings(request: Request) -> Call:
     fields.only(FIELDS)
     pool = request.app.state.pool
     wanted = EmbedRequest(read_prompts(fields, "input", MAX_INPUTS))
-    job = models.choose(pool, fields.text("model"), JOBS)
+    job = models.choose(pool, fields.text("model", limit=NAME_CHARS), JOBS)
     return Call(job, [wanted], EmbeddingList(models.name(pool, job), fields), keep_alive.read(fields), threaded=True)
 
 
@@ -47,7 +47,7 @@ class EmbeddingList:
 
     def __init__(self, model: str, fields: Fields) -> None:
         self._model = model
-        self._format = fields.text("encoding_format", FORMATS[0])
+        self._format = fields.text("encoding_format", FORMATS[0], limit=NAME_CHARS)
         if self._format not in FORMATS:
             raise fields.error("encoding_format", f"must be one of {', '.join(FORMATS)}, not {self._format!r}")
         self._dimensions = fields.integer("dimensions", 1, MAX_DIMENSIONS)

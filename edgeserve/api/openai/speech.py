@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 
 from edgeserve.api import keep_alive, models
-from edgeserve.api.fields import read_json
+from edgeserve.api.fields import NAME_CHARS, read_json
 from edgeserve.api.line import Call, Renderer
 from edgeserve.api.native import speak_request
 from edgeserve.api.sound.speech import SpeechEvents, SpeechStream, WavBody
@@ -18,11 +18,11 @@ DEFAULT = "mp3"
 async def speech(request: Request) -> Call:
     fields = await read_json(request)
     fields.only(KNOWN)
-    models.choose(request.app.state.pool, fields.text("model"), ("tts",))
-    name = fields.text("response_format") or DEFAULT
+    models.choose(request.app.state.pool, fields.text("model", limit=NAME_CHARS), ("tts",))
+    name = fields.text("response_format", limit=NAME_CHARS) or DEFAULT
     if name not in FORMS:
         raise fields.error("response_format", f"must be one of {', '.join(FORMS)}, not {name!r}")
-    stream = fields.text("stream_format")
+    stream = fields.text("stream_format", limit=NAME_CHARS)
     if stream not in (None, "audio", "sse"):
         raise fields.error("stream_format", f"must be audio or sse, not {stream!r}")
     whole = name == "wav" and stream is None  # so that its header tells the true length

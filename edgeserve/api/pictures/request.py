@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from starlette.requests import Request
 
+from edgeserve.api.fields import NAME_CHARS, clipped
 from edgeserve.api.limits import HOLD, Limits
 from edgeserve.api.pictures.image import checked_image, from_data_url
 from edgeserve.api.pictures.remote import Remote
@@ -56,6 +57,8 @@ class Pictures:
     def _part(self, name: str, param: str) -> bytes:
         if name not in self._attached:
             there = f"there are: {', '.join(self._attached)}" if self._attached else "there are none"
-            raise InvalidRequest(f"{param}: the body has no file part named {name!r}; {there}", param=param)
+            raise InvalidRequest(
+                f"{param}: the body has no file part named {clipped(name, NAME_CHARS)!r}; {there}", param=param
+            )
         self._used.add(name)
         return self._attached[name]

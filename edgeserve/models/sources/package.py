@@ -17,7 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from edgeserve.errors import SourceUnavailable, StoreError
-from edgeserve.models.sources.source import PackageSource, Report, check, file_name
+from edgeserve.models.sources.checksum import check
+from edgeserve.models.sources.source import PackageSource, Report, file_name
 
 POLL_SECONDS = 0.25
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Literal
 
-from edgeserve.errors import ChecksumMismatch, StoreError
+from edgeserve.errors import StoreError
 
 CHUNK = 1 << 20
 
@@ -86,24 +85,3 @@ def file_name(member: str) -> str:
     if path.is_absolute() or ".." in path.parts or not inside(path.name):
         raise StoreError(f"{member!r} is not the path of a file inside its source")
     return path.name
-
-
-def sha256_of(path: Path, report: Report = lambda done, total: None) -> str:
-    digest, done, total = hashlib.sha256(), 0, path.stat().st_size
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
-            done += len(chunk)
-            report(done, total)
-    return digest.hexdigest()
-
-
-def check(path: Path, expected: str, report: Report = lambda done, total: None) -> None:
-    """Raises ChecksumMismatch, after removing the file, when it is not the promised one."""
-    got = sha256_of(path, report)
-    if got != expected:
-        path.unlink()
-        raise ChecksumMismatch(
-            f"{path.name} has the checksum sha256 {got[:16]}…, {expected[:16]}… was promised; the file was removed: "
-            "pull again, and if it happens again, do not trust the source"
-        )

@@ -11,9 +11,10 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
+from support.examples import examples
 from support.server import Running, fake_pool, serving
 
 from edgeserve.api import fields
@@ -61,7 +62,7 @@ def count(value: Any) -> int:
     return 1 + sum(map(count, children))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.dictionaries(TEXTS, VALUES, max_size=5), st.booleans())
 def test_only_values_are_counted_and_all_of_them(value: dict[str, Any], ascii_only: bool) -> None:
     """However many commas its strings hold: as many values as allowed are read, and one more is refused."""

@@ -8,8 +8,9 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.server import Running, fake_pool, serving
 from support.sounds import FORMS as SOUNDS
 from support.sounds import encoded, melody
@@ -81,7 +82,7 @@ VALUES = st.one_of(
     st.integers(-(10**400), 10**400).map(str),
     st.text("0123456789+-.eE_ naif１٣", max_size=20),
 )
-SETTINGS = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SETTINGS = examples(250, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +170,7 @@ def test_tokens(served: Running, text: str, place: tuple[str, str, str]) -> None
         check(post(served, *place, form % as_json(text, False)), place[2])
 
 
-@settings(SETTINGS, max_examples=60)
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(VALUES)
 def test_numbers_in_the_query_of_a_socket(served: Running, text: str) -> None:
     query = str(httpx.QueryParams({"keep_alive": text}))

@@ -110,11 +110,18 @@ def test_words_after_the_sound_are_passed_over() -> None:
         b"#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:9,\nfile:///etc/hostname\n#EXT-X-ENDLIST\n",
         b"ffconcat version 1.0\nfile '/etc/hostname'\n",
         b"v=0\nc=IN IP4 127.0.0.1\nm=audio 5004 RTP/AVP 0\n",
-        made("m4a")[:60_000],  # whose index comes last
-        made("ogg")[:100],
     ],
 )
 def test_what_is_no_audio_is_named(data: bytes) -> None:
+    refused_as_no_audio(data)
+
+
+@pytest.mark.parametrize(("name", "size"), [("m4a", 60_000), ("ogg", 100)])  # the index of m4a comes last
+def test_a_beginning_without_its_index_is_no_audio(name: str, size: int) -> None:
+    refused_as_no_audio(made(name)[:size])
+
+
+def refused_as_no_audio(data: bytes) -> None:
     with pytest.raises(UnsupportedMedia, match=rf"file is no audio, or broken.*{len(data)} bytes.*send WAV") as told:
         decode.check(data, LIMIT, "file")
     assert told.value.param == "file"

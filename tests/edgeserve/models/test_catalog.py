@@ -6,8 +6,8 @@ import importlib
 
 import pytest
 
-from edgeserve.config import STARTER
 from edgeserve.errors import NotFound
+from edgeserve.jobs import STARTER
 from edgeserve.models import catalog
 from edgeserve.models import entry as catalog_entry
 from edgeserve.models.sources.source import PackageSource, file_name
@@ -28,17 +28,13 @@ def test_names_and_aliases_are_unique() -> None:
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize("name", [*catalog.STARTER, *catalog.COMPANIONS["asr"].values()])
+@pytest.mark.parametrize("name", [*STARTER.values(), *catalog.COMPANIONS["asr"].values()])
 def test_starter_models_are_pinned_and_checksummed(name: str) -> None:
     entry = catalog.MODELS[name]
     source = entry.sources[0]
     assert isinstance(source, PackageSource)
     assert len(source.sha256) == 64
     assert set(entry.checksums) == set(source.members)
-
-
-def test_the_starter_models_are_those_that_are_served_without_a_file() -> None:
-    assert tuple(settings.model for settings in STARTER.values()) == catalog.STARTER
 
 
 @pytest.mark.parametrize("entry", catalog.MODELS.values(), ids=lambda entry: entry.name)

@@ -21,11 +21,13 @@ from support.http_files import Files, serving_files
 
 from edgeserve.engine import ModelSpec
 from edgeserve.errors import ChecksumMismatch, DiskFull, ModelMissing, SourceUnavailable, StoreError
+from edgeserve.jobs import STARTER
 from edgeserve.models import catalog, wanted
 from edgeserve.models import entry as catalog_entry
 from edgeserve.models.convert import whisper
+from edgeserve.models.folder import default_root
 from edgeserve.models.sources.source import Progress, UrlSource
-from edgeserve.models.store import Store, StoredModel, default_root
+from edgeserve.models.store import Store, StoredModel
 from engines.asr import onnx
 from engines.asr.whisper import files as whisper_files
 
@@ -265,7 +267,7 @@ def test_a_local_checkpoint_is_converted(models: Store, checkpoint: Path) -> Non
 
 
 @pytest.mark.models
-@pytest.mark.parametrize("name", catalog.STARTER)
+@pytest.mark.parametrize("name", STARTER.values())
 def test_the_starter_models_have_their_documented_sizes(store: Store, name: str) -> None:
     entry = catalog.find(name)
     stored = store.pull(name)

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from support import tiny_whisper
+from support.examples import examples
 from support.http_files import Files, serving_files
 
 from edgeserve.errors import (
@@ -27,9 +28,10 @@ from edgeserve.errors import (
 )
 from edgeserve.models import catalog, partial, wanted
 from edgeserve.models.convert import whisper
+from edgeserve.models.folder import default_root
 from edgeserve.models.sources import hub, package
 from edgeserve.models.sources.source import HubSource
-from edgeserve.models.store import Store, StoredModel, default_root
+from edgeserve.models.store import Store, StoredModel
 
 GGUF = b"GGUF" + bytes(3000)
 ONNX = b"\x08\x0a" + bytes(2000)
@@ -126,7 +128,7 @@ def test_names_that_mean_nothing_are_told(models: Store, name: str) -> None:
 PREFIXES = st.sampled_from(["", "hub:", "hub:o/r/", "http://", "https://h/", "HTTP://", "./", "/", "~", ".partial-"])
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(prefix=PREFIXES, name=st.text(max_size=40), end=st.sampled_from(["", ".gguf", ".onnx", "?x.gguf", "@v"]))
 def test_any_name_is_a_model_or_told(models: Store, prefix: str, name: str, end: str) -> None:
     for use in (models.find, models.remove, models.ready, models.lacking, models.needed):
@@ -143,7 +145,7 @@ def test_a_folder_that_lacks_a_file_is_told(models: Store, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("environ", [{"EDGESERVE_MODELS_DIR": "~nobody-of-this-name/models"}, {"HOME": "~nobody-here"}])
 def test_a_home_that_nobody_knows_is_told(environ: dict[str, str]) -> None:
-    with pytest.raises(ConfigError, match="nobody knows this home folder"):
+    with pytest.raises(ConfigError, match="this home folder is unknown"):
         default_root(environ)
 
 
@@ -317,7 +319,7 @@ def test_a_pull_under_way_is_neither_a_leftover_nor_removed(models: Store, files
         fcntl.flock(lock, fcntl.LOCK_EX)
         (one,) = models.leftovers()
         assert one.busy
-        with pytest.raises(StoreError, match="pulled or removed by another process"):
+        with pytest.raises(StoreError, match="another process pulls or removes"):
             models.remove("one")
     (one,) = models.leftovers()
     assert not one.busy

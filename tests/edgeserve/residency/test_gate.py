@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from support.contract import ask
+from support.examples import examples
 from support.gates import Clock, CountingGovernor, Held, Mailbox, fake_spec, make_gate, run
 
 from edgeserve import logs
@@ -390,7 +390,7 @@ class GateMachine(RuleBasedStateMachine):
 
 
 TestGateMachine = GateMachine.TestCase
-TestGateMachine.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
+TestGateMachine.settings = examples(60, stateful_step_count=20)
 
 
 def test_who_maps_an_engine_waits_for_nobody_that_uses_it() -> None:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.contract import ask
+from support.examples import examples
 from support.gates import CountingGovernor, Held, Mailbox, fake_spec, run
 
 from edgeserve.engine import Cancel, Rung
@@ -120,7 +121,7 @@ class Alone(FakeChat):
         return fated(request, super().chat(request, cancel))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(fates=st.lists(st.sampled_from(FATES), min_size=1, max_size=10), slots=st.integers(1, 4), batches=st.booleans())
 def test_how_one_answer_ends_is_nothing_to_the_others(fates: list[str], slots: int, batches: bool) -> None:
     if batches:  # paused answers keep their slots for a while: leave the others one

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.commands import read_until
 
-from edgeserve.models import catalog
+from edgeserve.jobs import STARTER
 from edgeserve.models.store import Store
 from edgeserve.system import reporting
 
@@ -94,7 +94,7 @@ def test_speaking_and_hearing_leave_only_what_was_asked_for(
 def test_a_server_with_all_engines_open_leaves_nothing(
     home: Home, store: Store, pulled: Callable[[str], Mapping[str, Path]]
 ) -> None:
-    for name in catalog.STARTER:
+    for name in STARTER.values():
         pulled(name)
     command = [*RUN, "serve", "--port", "0", "--preload", "all"]
     environ = {**home.environ, "EDGESERVE_MODELS_DIR": str(store.root)}

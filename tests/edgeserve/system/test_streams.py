@@ -12,10 +12,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support import fake_cli
 from support.commands import run, told
+from support.examples import examples
 
 from edgeserve.errors import InvalidRequest
 from edgeserve.system import streams
@@ -156,7 +157,7 @@ def is_text(data: bytes) -> bool:
     return True
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.binary(max_size=40).filter(lambda data: not is_text(data)))
 def test_stdin_that_is_not_utf8_is_refused(data: bytes) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -165,7 +166,7 @@ def test_stdin_that_is_not_utf8_is_refused(data: bytes) -> None:
             streams.read_text("prompt")
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.text())
 def test_stdin_that_is_utf8_is_read_whatever_the_locale(text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:

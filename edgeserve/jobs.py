@@ -1,0 +1,175 @@
+"""The jobs of a model: one entry each, with all that the server must know of a job.
+
+Tables by job in other rooms are derived from ``INFO``. A new job is a name in ``Job``, an entry here, and its engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+from edgeserve.units import GB
+
+Job = Literal["llm", "vision", "asr", "tts", "embedding"]
+
+MLX_WHISPER = "engines.asr.mlx:MlxSpeechToText"
+
+
+@dataclass(frozen=True, slots=True)
+class JobInfo:
+    """One job.
+
+    name          name of its table in models.toml
+    words         description of the job for people
+    kind          name of its requests in the setting ``when``
+    request       class of its requests in edgeserve.messages
+    method        method of the engine that answers such a request
+    engine        import string of its engine
+    options       import string of the dataclass with the engine's own keys of models.toml
+    package       Python package of the engine's runtime
+    variable      environment variable, without prefix, that names the model; the flag has the same name
+    example       model of the catalogue, for advice
+    files         sets of file roles; a stored model has all files of at least one set
+    starter       the server without a models.toml serves ``example``
+    mapped        the engine is opened at startup and never closed for being idle
+    answers       the engine writes answers of tokens
+    pictures      the engine reads pictures, with a projector
+    other_engines import strings of further engines that a stored model may name
+    former        import strings that version 0.1 stored, with their names of today
+    companions    models of the catalogue that every model of this job needs, by the role of their file
+    also_runs     jobs of stored models that may be configured for this job, too
+    stand_ins     jobs whose engines answer its requests where this job has no model
+    switch_bytes  free memory that a switch to this engine waits for at most; None: all that the engine needs
+    """
+
+    name: Job
+    words: str
+    kind: str
+    request: str
+    method: str
+    engine: str
+    options: str
+    package: str
+    variable: str
+    example: str
+    files: tuple[frozenset[str], ...] = (frozenset({"model"}),)
+    starter: bool = False
+    mapped: bool = False
+    answers: bool = False
+    pictures: bool = False
+    other_engines: tuple[str, ...] = ()
+    former: Mapping[str, str] = field(default_factory=dict)
+    companions: Mapping[str, str] = field(default_factory=dict)
+    also_runs: tuple[Job, ...] = ()
+    stand_ins: tuple[Job, ...] = ()
+    switch_bytes: int | None = None
+
+    @property
+    def how_to_add(self) -> str:
+        """The lines of models.toml that configure the job."""
+        return f'[{self.name}]\nmodel = "{self.example}"'
+
+    @property
+    def flag(self) -> str:
+        """The flag of ``edgeserve serve`` that names the model."""
+        return f"--{self.variable.lower().replace('_', '-')}"
+
+
+_LLM = JobInfo(
+    "llm",
+    words="chat",
+    kind="chat",
+    request="ChatRequest",
+    method="chat",
+    engine="engines.llama.chat:LlamaChat",
+    options="engines.llama.options:LlamaOptions",
+    package="llama-cpp-python",
+    variable="LLM",
+    example="smollm2-135m-instruct",
+    starter=True,
+    mapped=True,
+    answers=True,
+    former={"engines.llama:LlamaChat": "engines.llama.chat:LlamaChat"},
+)
+_VISION = JobInfo(
+    "vision",
+    words="vision",
+    kind="vision",
+    request="ChatRequest",
+    method="chat",
+    engine="engines.llama.vision:LlamaVision",
+    options="engines.llama.options:LlamaOptions",
+    package="llama-cpp-python",
+    variable="VLM_MODEL",
+    example="smolvlm-256m",
+    mapped=True,
+    answers=True,
+    pictures=True,
+    former={"engines.llama_vision:LlamaVision": "engines.llama.vision:LlamaVision"},
+    also_runs=("llm",),
+    switch_bytes=20 * GB,
+)
+_ASR = JobInfo(
+    "asr",
+    words="transcription",
+    kind="transcribe",
+    request="TranscribeRequest",
+    method="transcribe",
+    engine="engines.asr.onnx:OnnxSpeechToText",
+    options="engines.asr.options:AsrOptions",
+    package="onnxruntime",
+    variable="ASR_MODEL",
+    example="whisper-tiny.en",
+    files=(frozenset({"encoder", "decoder"}), frozenset({"weights", "config"})),
+    starter=True,
+    other_engines=(MLX_WHISPER,),
+    former={
+        "engines.asr_onnx:OnnxSpeechToText": "engines.asr.onnx:OnnxSpeechToText",
+        "engines.whisper_mlx:MlxSpeechToText": MLX_WHISPER,
+    },
+    companions={"vad": "silero-vad"},
+    switch_bytes=10 * GB,
+)
+_TTS = JobInfo(
+    "tts",
+    words="speech",
+    kind="speak",
+    request="SpeakRequest",
+    method="speak",
+    engine="engines.tts.onnx:OnnxTextToSpeech",
+    options="engines.tts.options:TtsOptions",
+    package="onnxruntime",
+    variable="TTS_MODEL",
+    example="hibari",
+    starter=True,
+    former={"engines.tts_onnx:OnnxTextToSpeech": "engines.tts.onnx:OnnxTextToSpeech"},
+    switch_bytes=10 * GB,
+)
+_EMBEDDING = JobInfo(
+    "embedding",
+    words="embeddings",
+    kind="embed",
+    request="EmbedRequest",
+    method="embed",
+    engine="engines.llama.embedding:LlamaEmbedding",
+    options="engines.llama.options:LlamaOptions",
+    package="llama-cpp-python",
+    variable="EMBEDDING_MODEL",
+    example="nomic-embed-text-v1.5",
+    former={"engines.llama_embedding:LlamaEmbedding": "engines.llama.embedding:LlamaEmbedding"},
+    also_runs=("llm",),
+    stand_ins=("llm", "vision"),
+)
+
+INFO: Mapping[Job, JobInfo] = MappingProxyType({one.name: one for one in (_LLM, _VISION, _ASR, _TTS, _EMBEDDING)})
+
+ALL_JOBS: tuple[Job, ...] = tuple(INFO)
+JOBS: tuple[Job, ...] = tuple(job for job, one in INFO.items() if not one.stand_ins)
+"""Jobs that only an engine of their own can do."""
+CHAT: tuple[Job, ...] = tuple(job for job, one in INFO.items() if one.answers)
+"""Jobs whose engines continue conversations, the preferred one first."""
+PICTURES: tuple[Job, ...] = tuple(job for job, one in INFO.items() if one.pictures)
+STARTER: Mapping[Job, str] = MappingProxyType({job: one.example for job, one in INFO.items() if one.starter})
+"""Models that the server without a models.toml serves."""
