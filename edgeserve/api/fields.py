@@ -23,7 +23,7 @@ MAX_DIGITS = 400
 AT_ONCE = 64 << 10
 """Bytes that are read on the event loop; more are read beside it."""
 JSON_HINT = (
-    "send pictures as files of a form (docs/api.md, Pictures) and sound as a file, or raise max_json_mb in models.toml"
+    "send pictures as files of a form (docs/api/pictures.md) and sound as a file, or raise max_json_mb in models.toml"
 )
 JSON = re.compile(r"application/(?:[a-z0-9.+-]+\+)?json")
 NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")

@@ -112,7 +112,7 @@ ENTRIES = (
 
 
 LIVE = "/v1/transcribe/live"
-"""OpenAPI knows no WebSockets: docs/api.md describes this one."""
+"""OpenAPI knows no WebSockets: docs/api/live.md describes this one."""
 
 
 def routes() -> list[BaseRoute]:
