@@ -17,6 +17,7 @@ from edgeserve.api.limits import Limits
 from edgeserve.api.question import Prompt
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import ChatRequest
+from edgeserve.residency.work import Work
 
 
 def salt(key: str = "", name: object = None) -> str:
@@ -76,12 +77,16 @@ def ask(client: httpx.Client, path: str, key: str, name: object) -> httpx.Respon
 def test_every_route_that_chats_is_salted(running: Running, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
-    def note(request: object) -> None:
-        assert isinstance(request, ChatRequest)
-        seen.append(request.salt)
-
     job: Any = ROUTES[path][0]
-    monkeypatch.setattr(running.pool.gates[job], "on_serve", note)
+    gate = running.pool.gates[job]
+    submit = gate.submit
+
+    def note(work: Work) -> None:
+        assert isinstance(work.request, ChatRequest)
+        seen.append(work.request.salt)
+        submit(work)
+
+    monkeypatch.setattr(gate, "submit", note)
     for key, name in (("", None), ("one", None), ("two", None), ("one", "a"), ("one", "b"), ("", "a")):
         seen.clear()
         assert ask(running.client, path, key, name).status_code == 200

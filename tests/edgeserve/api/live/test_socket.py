@@ -10,6 +10,7 @@ from socket import SHUT_RDWR
 from typing import Any
 
 import pytest
+from support.gates import engine_of
 from support.server import Running, fake_pool, serving, until
 from support.sound import silence, speech
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -102,7 +103,7 @@ def test_an_engine_that_is_behind_is_told_once_and_sound_is_left_out(
     live: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_socket, "PATIENCE_SECONDS", 0.05)
-    engine: Any = live.pool.gates["asr"].engine
+    engine: Any = engine_of(live.pool.gates["asr"])
     free, transcribe = threading.Event(), engine.transcribe
 
     def slow(request: Any, cancel: Any) -> Iterator[Any]:
