@@ -12,7 +12,7 @@ NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 INTEGER = re.compile(r"[-+]?[0-9]+")
 FLAGS = {"true": True, "1": True, "false": False, "0": False}
 NAME_CHARS = 1024
-"""Of a text that names a model, a voice, a format: megabytes of it held the event loop for a second."""
+"""Characters of a text that names a model, a voice or a format. Searching megabytes holds the event loop."""
 NAME_CHARS = 1024
 """Characters of a text that names a model, a voice or a format. Searching megabytes holds the event loop."""
 LONGEST_NUMBER = 64
