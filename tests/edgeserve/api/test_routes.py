@@ -115,7 +115,7 @@ def test_a_key_is_asked_for_everywhere_but_the_health_check() -> None:
 
 
 @pytest.mark.unforeseen
-def test_what_nobody_foresaw_is_answered_logged_and_survived(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unforeseen_error_is_answered_logged_and_survived(caplog: pytest.LogCaptureFixture) -> None:
     with serving(fake_pool(["llm"])) as running:
 
         def broken() -> int:
