@@ -11,8 +11,8 @@ from edgeserve.engine import Footprint, Job, ModelSpec, Rung
 from edgeserve.errors import EdgeserveError
 from edgeserve.memory.amount import NOTHING, Amount, per_request, without_requests
 from edgeserve.memory.estimate import heuristic
+from edgeserve.memory.occupancy import SAVING_ORDER, Need, Occupancy, Saving
 from edgeserve.memory.peaks import Peaks
-from edgeserve.memory.plan import SAVING_ORDER, Need, Occupancy, Saving
 
 log = logging.getLogger("edgeserve.memory")
 

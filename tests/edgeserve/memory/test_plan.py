@@ -12,18 +12,8 @@ from support.memory import POLICY, readings
 from edgeserve.engine import JOBS, Job, Rung
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget
-from edgeserve.memory.plan import (
-    Decision,
-    Need,
-    Occupancy,
-    Saving,
-    Step,
-    Verdict,
-    booked,
-    may_step_down,
-    overhead,
-    plan,
-)
+from edgeserve.memory.occupancy import Need, Occupancy, Saving, booked, overhead
+from edgeserve.memory.plan import Decision, Step, Verdict, plan
 
 NOW = 1000.0
 
@@ -199,7 +189,7 @@ def test_properties_of_every_decision(residents: list[Occupancy], amount: Amount
     for step in decision.steps:
         victim = by_job[step.job]
         assert step.job != need.job
-        assert may_step_down(victim, NOW, POLICY)
+        assert victim.may_step_down(NOW, POLICY)
         assert not victim.leases
         assert not victim.pinned
         assert NOW - victim.last_used >= POLICY.grace_seconds

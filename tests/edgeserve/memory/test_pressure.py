@@ -12,7 +12,8 @@ from support.memory import readings
 from edgeserve.engine import JOBS, Job, Rung
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget, budget
-from edgeserve.memory.plan import Occupancy, Step
+from edgeserve.memory.occupancy import Occupancy
+from edgeserve.memory.plan import Step
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.memory.pressure import Level, level_of, relief, used_percent
 from edgeserve.system.readings import Accelerator, ProcessMemory, Stall, SystemPressure
