@@ -183,8 +183,8 @@ def machines(draw: st.DrawFn) -> list[Occupancy]:
 @given(machines(), amounts, st.integers(0, 3000), st.integers(0, 1000))
 def test_properties_of_every_decision(residents: list[Occupancy], amount: Amount, usable: int, anon: int) -> None:
     need = Need("asr", "asr", amount)
-    told = readings(anon=anon)
-    decision = plan(need, residents, told, limit(usable), NOW, POLICY)
+    machine = readings(anon=anon)
+    decision = plan(need, residents, machine, limit(usable), NOW, POLICY)
     by_job = {one.job: one for one in residents}
     for step in decision.steps:
         victim = by_job[step.job]
@@ -196,12 +196,12 @@ def test_properties_of_every_decision(residents: list[Occupancy], amount: Amount
         assert step.to < victim.rung
     if decision.verdict in (Verdict.ADMIT, Verdict.STEP):
         after = booked(residents, {step.job: step.to for step in decision.steps}, need)
-        assert after.host + overhead(residents, told) <= usable
+        assert after.host + overhead(residents, machine) <= usable
     if decision.verdict is Verdict.STEP:
         for spared in decision.steps:
             rungs = {step.job: step.to for step in decision.steps if step is not spared}
             fewer = booked(residents, rungs, need)
-            private = fewer.private + overhead(residents, told)
+            private = fewer.private + overhead(residents, machine)
             fits = fewer.mapped + private <= usable and 100 * private < POLICY.critical_percent * usable
             assert not fits, "no engine is moved in vain"
 
