@@ -31,7 +31,7 @@ class ServerSettings:
 
     host: str = key("127.0.0.1", env="HOST")
     port: int = key(8080, env="PORT", low=0, high=65_535)
-    api_key: str = field(default="", repr=False, metadata={"env": "API_KEY", "low": None, "choices": ()})
+    api_key: str = key("", env="API_KEY", secret=True)
     log_level: str = key("info", env="LOG_LEVEL", choices=("debug", "info", "warning", "error"))
     log_json: bool = key(False, env="LOG_JSON")
     drain_seconds: float = key(10.0, env="DRAIN_SECONDS", low=0)
