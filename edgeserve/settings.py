@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import reprlib
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -57,15 +58,21 @@ def key(
     words     description of the expected value, where type and bounds do not suffice
     secret    no message and no representation shows the value
     """
-    bounds = {"env": env, "low": low, "high": high, "choices": choices}
-    return field(
-        default=default, repr=not secret, metadata={**bounds, "special": special, "only": only, "words": words}
-    )
+    bounds = {"low": low, "high": high, "choices": choices, "special": special, "words": words}
+    return field(default=default, repr=not secret, metadata={"env": env, "only": only, **bounds})
 
 
 def key_names(kind: type[Any], table: str) -> list[str]:
     """Names of the keys that ``kind`` declares for ``table``."""
     return [one.name for one in _keys(kind, table)]
+
+
+_cached_hints = functools.cache(get_type_hints)
+
+
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    """Types of the fields, evaluated once: each evaluation compiles every annotation."""
+    return _cached_hints(kind)  # type: ignore[arg-type]  # mypy doubts that a type is hashable
 
 
 def _keys(kind: type[Any], table: str) -> list[dataclasses.Field[Any]]:
@@ -151,7 +158,7 @@ class Reader:
 
     def values(self, kind: type[Any], table: str, written: Mapping[str, Any]) -> dict[str, Any]:
         """The same without a look at other keys."""
-        hints = get_type_hints(kind)
+        hints = _hints(kind)
         values = {}
         for one in _keys(kind, table):
             found = self.given(one.metadata["env"], hints[one.name]) if one.metadata["env"] else None
@@ -173,7 +180,7 @@ class Reader:
         """A value, with the name of its place, as the field ``name`` of ``kind`` holds it. Raises ConfigError."""
         (one,) = (one for one in dataclasses.fields(kind) if one.name == name)
         label, value = found
-        hint = get_type_hints(kind)[name]
+        hint = _hints(kind)[name]
         try:
             return _checked(value, hint, one.metadata)
         except ValueError as error:
