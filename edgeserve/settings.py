@@ -49,14 +49,15 @@ def key(
 ) -> Any:
     """Declare a setting.
 
-    default   value where nothing else is given
-    env       name of the variable, without prefix
-    low, high smallest and largest value of a number, or of each number of a list
-    choices   the words allowed; a Literal type declares its own
-    special   numbers allowed outside the bounds, with their meaning: {0: "as many as memory allows"}
-    only      tables that have this key; none: every table of its dataclass
-    words     description of the expected value, where type and bounds do not suffice
-    secret    no message and no representation shows the value
+    Arguments:
+        default   value where nothing else is given
+        env       name of the variable, without prefix
+        low, high smallest and largest value of a number, or of each number of a list
+        choices   the words allowed; a Literal type declares its own
+        special   numbers allowed outside the bounds, with their meaning: {0: "as many as memory allows"}
+        only      tables that have this key; none: every table of its dataclass
+        words     description of the expected value, where type and bounds do not suffice
+        secret    no message and no representation shows the value
     """
     bounds = {"low": low, "high": high, "choices": choices, "special": special, "words": words}
     return field(default=default, repr=not secret, metadata={"env": env, "only": only, **bounds})
