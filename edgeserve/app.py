@@ -31,6 +31,7 @@ from edgeserve.models.folder import expanded
 from edgeserve.models.needs import command, packages
 from edgeserve.models.store import Store, StoredModel
 from edgeserve.residency.gate import Gate
+from edgeserve.residency.mailbox import Deliveries
 from edgeserve.residency.monitor import IdlePolicy, Monitor
 from edgeserve.residency.pool import Pool
 from edgeserve.system import heap
@@ -114,11 +115,13 @@ def _named(import_string: str) -> Any:
 def build_pool(config: Config, store: Store) -> Pool:
     """Engines behind their gates, under one governor. Raises ModelMissing and ConfigError."""
     heap.tune()
+    deliveries = Deliveries()
     governor = make_governor(
         config.memory,
-        ledger=store.root.parent / "memory.json",
+        peaks=store.root.parent / "memory.json",
         devices=_named(catalog.DEVICES),
         allocator=_named(catalog.ALLOCATOR)(),
+        undelivered=lambda: deliveries.held,
     )
     gates = []
     for spec in specs(config, store):
@@ -131,7 +134,7 @@ def build_pool(config: Config, store: Store) -> Pool:
                 pinned=pinned,
             )
         )
-    return Pool(gates, governor, chains(config.engines))
+    return Pool(gates, governor, chains(config.engines), deliveries)
 
 
 def _limits(server: ServerSettings) -> Limits:

@@ -18,6 +18,7 @@ from support.stress import Witness, seeded, settle, storm
 from edgeserve import app
 from edgeserve.config import Config, EngineSettings, ResidencySettings
 from edgeserve.engine import JOBS, Job, Rung
+from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.governor import Governor, make_governor
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.models.store import Store
@@ -55,7 +56,9 @@ def fake_asks() -> list[Ask]:
 def test_fake_engines_under_fire(total_mb: int, queue_limit: int) -> None:
     """Each fake takes 120 MB and 5 a request, of a machine that holds nothing else."""
     probe: Any = FakeProbe(total_mb * MB)
-    pool = fake_pool(queue_limit=queue_limit, governor=Governor(EAGER, probe), fakes=BATCHING_FAKES, delay=0.0005)
+    pool = fake_pool(
+        queue_limit=queue_limit, governor=Governor(Accounts(EAGER), probe), fakes=BATCHING_FAKES, delay=0.0005
+    )
     probe.residents.extend(pool.gates.values())
     witnesses = [Witness(gate.engine) for gate in pool.gates.values()]
     with serving(pool, residency=RESTLESS) as running:
@@ -64,7 +67,7 @@ def test_fake_engines_under_fire(total_mb: int, queue_limit: int) -> None:
         for job in JOBS:
             running.client.post("/memory/preload", json={"engines": [job]})
         assert sum(gate.rung is Rung.HOT for gate in pool.gates.values()) == (4 if total_mb > 480 else 2)
-        assert pool.governor.books.booked().host == sum(gate.footprint().total for gate in pool.gates.values())
+        assert pool.governor.accounts.booked().host == sum(gate.footprint().total for gate in pool.gates.values())
         close_all(running, witnesses)
 
 
@@ -72,7 +75,7 @@ def close_all(running: Running, witnesses: list[Witness]) -> None:
     for job in JOBS:
         # Refused while the idle monitor is still moving it.
         until(lambda job=job: running.client.post(f"/memory/evict/{job}").status_code == 200)
-    assert running.pool.governor.books.booked().host == 0
+    assert running.pool.governor.accounts.booked().host == 0
     assert [one.opened for one in witnesses] == [0, 0, 0, 0]
 
 
@@ -103,7 +106,7 @@ def test_the_starter_models_under_fire(store: Store, tmp_path: Path, room_mb: in
     """With ``room_mb`` above what this process holds already, the four engines have to make way for each other."""
     projector = build_mmproj(store.pull(CHAT).files["model"], tmp_path / "mmproj.gguf")
     asks = real_asks()
-    own = Probe().glance().process.own // MB
+    own = Probe().read_quick().process.own // MB
     # What the system cannot take back stays below CRITICAL, however much of it is this process's own.
     total = int((own + room_mb) * 100 / EAGER.critical_percent) if room_mb else 0
     policy = dataclasses.replace(EAGER, override_memory_mb=total, queue_seconds=20.0)

@@ -1,19 +1,19 @@
-"""What this machine is: processor, memory, disk, compilers, runtimes. Readings only; ``doctor.py`` judges them."""
+"""This machine: processor, memory, disk, compilers, runtimes. Readings only; ``findings.py`` judges them."""
 
 from __future__ import annotations
 
 import json
-import os
 import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgeserve.memory.budget import budget, os_reserve
 from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.system import command, cores, cpu, sysctl
 from edgeserve.system.probe import Probe
 
 RUNTIME_SECONDS = 30.0
@@ -21,6 +21,10 @@ RUNTIME_SECONDS = 30.0
 
 CPU_FEATURES = ("avx", "avx2", "fma", "f16c", "avx512f", "avx512_vnni", "amx_int8", "asimd", "asimddp", "i8mm", "sve")
 """Features that the runtimes have faster code for, as Linux names them."""
+
+NVIDIA = ("nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader")
+NVIDIA_SECONDS = 10.0
+"""The driver may have to start first."""
 
 PACKAGE_MANAGERS = ("apt-get", "dnf", "pacman", "zypper", "apk", "brew")
 
@@ -87,7 +91,6 @@ class Machine:
 
 def read(models_dir: Path, policy: MemoryPolicy, environ: Mapping[str, str]) -> Machine:
     """Look at everything; about a second, most of it for the runtimes."""
-    processor, features = read_processor(Path("/proc/cpuinfo"))
     memory = Probe(override_mb=policy.override_memory_mb).read()
     # What happens to be available now is a matter of the moment, and judged apart.
     limits = budget(memory, policy, settled=False)
@@ -95,9 +98,9 @@ def read(models_dir: Path, policy: MemoryPolicy, environ: Mapping[str, str]) -> 
     return Machine(
         system=system_name(),
         architecture=platform.machine(),
-        processor=processor,
-        features=features,
-        cores=usable_cores(),
+        processor=cpu.name(),
+        features=known_features(cpu.features()),
+        cores=cores.usable(),
         memory_total=memory.total,
         memory_available=memory.available,
         memory_limit=memory.group.limit if memory.group else None,
@@ -128,29 +131,15 @@ def system_name() -> str:
     return f"{name}, kernel {platform.release()}"
 
 
-def usable_cores() -> int:
-    """Cores that this process may use; taskset and containers may leave it fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+def known_features(features: Iterable[str]) -> tuple[str, ...]:
+    """Features of the processor that the runtimes have faster code for."""
+    has = set(features)
+    return tuple(one for one in CPU_FEATURES if one in has)
 
 
-def read_processor(cpuinfo: Path) -> tuple[str, tuple[str, ...]]:
-    """Name and features, from Linux's cpuinfo; elsewhere what the system says about itself."""
-    if not cpuinfo.is_file():
-        return _sysctl("machdep.cpu.brand_string") or platform.processor() or "unknown", ()
-    fields: dict[str, str] = {}
-    for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
-        name, _, value = line.partition(":")
-        fields.setdefault(name.strip().lower(), value.strip())
-    has = (fields.get("flags") or fields.get("features", "")).split()
-    # On ARM the processor is named by numbers only; the board's name says more.
-    board = Path("/proc/device-tree/model")
-    name = fields.get("model name") or (board.read_text(errors="replace").strip("\0 \n") if board.is_file() else "")
-    return name or platform.processor() or "unknown", tuple(one for one in CPU_FEATURES if one in has)
-
-
-def read_wired_collector(ask: Callable[[str], str] | None = None) -> bool | None:
+def read_wired_collector(ask: Callable[[str], str] = sysctl.value) -> bool | None:
     """By what ``sysctl`` says of its switch; None where there is none."""
-    return {"0": True, "1": False}.get((ask or _sysctl)("iogpu.disable_wired_collector"))
+    return {"0": True, "1": False}.get(ask("iogpu.disable_wired_collector"))
 
 
 def first_command(*names: str | None) -> str | None:
@@ -161,7 +150,7 @@ def first_command(*names: str | None) -> str | None:
 def accelerators() -> list[str]:
     """GPUs as far as the system's own tools tell."""
     found = []
-    if told := _output(["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"]):
+    if told := command.output(NVIDIA, NVIDIA_SECONDS):
         found += [f"NVIDIA {line.strip()}".replace("NVIDIA NVIDIA", "NVIDIA") for line in told.splitlines()]
     elif Path("/etc/nv_tegra_release").is_file():
         found.append("NVIDIA Jetson (memory shared with the CPU)")
@@ -172,9 +161,9 @@ def accelerators() -> list[str]:
 
 def ask_runtime(name: str, run: Callable[..., subprocess.CompletedProcess[str]] = subprocess.run) -> Runtime:
     """Import a runtime in a process of its own, which may take RUNTIME_SECONDS, hang or crash."""
-    command = [sys.executable, "-c", PROBE, name, *RUNTIMES[name]]
+    question = [sys.executable, "-c", PROBE, name, *RUNTIMES[name]]
     try:
-        ended = run(command, capture_output=True, text=True, timeout=RUNTIME_SECONDS)
+        ended = run(question, capture_output=True, text=True, timeout=RUNTIME_SECONDS)
     except subprocess.TimeoutExpired:
         return Runtime(name, None, f"did not answer within {RUNTIME_SECONDS:g} s")
     if ended.returncode < 0:
@@ -187,16 +176,3 @@ def ask_runtime(name: str, run: Callable[..., subprocess.CompletedProcess[str]] 
     except (IndexError, TypeError, ValueError):
         return Runtime(name, None, f"gave no answer that can be read: {ended.stdout[-80:]!r}")
     return Runtime(name, version, detail)
-
-
-def _output(command: list[str]) -> str:
-    """What a command of the system prints; "" when it is not there or fails."""
-    try:
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=10)  # noqa: S603
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return ended.stdout.strip() if ended.returncode == 0 else ""
-
-
-def _sysctl(name: str) -> str:
-    return _output(["sysctl", "-n", name]) if sys.platform == "darwin" else ""

@@ -198,7 +198,7 @@ class Gate(Ladder):
     def _prepare_for_next(self) -> None:
         if self.rung is not Rung.HOT:
             return
-        with self._governor.spare() as free:
+        with self._governor.optional_memory() as free:
             for _ in self._loop.idle_work() if free else ():
                 if self._queue.waits():
                     return

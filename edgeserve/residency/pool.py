@@ -25,18 +25,22 @@ from edgeserve.system.prefetch import Prefetch
 class Pool:
     """Every engine that the device is configured for, behind its gate.
 
-    ``chains``: engines to heat ahead, where they fit, when a request of a kind begins.
+    ``chains``: engines to heat ahead, where they fit, when a request of a kind begins. ``deliveries``: those that the
+    governor counts.
     """
 
     def __init__(
-        self, gates: Iterable[Gate], governor: Governor, chains: Mapping[str, Sequence[Job]] = MappingProxyType({})
+        self,
+        gates: Iterable[Gate],
+        governor: Governor,
+        chains: Mapping[str, Sequence[Job]] = MappingProxyType({}),
+        deliveries: Deliveries | None = None,
     ) -> None:
         self._chains = chains
         self.gates: Mapping[Job, Gate] = MappingProxyType({gate.job: gate for gate in gates})
         self.governor = governor
         self._moves = Aside("moves of engines", threads=2)
-        self.deliveries = Deliveries()
-        governor.count(lambda: self.deliveries.held)
+        self.deliveries = deliveries or Deliveries()
         self.configured: Mapping[Job, ModelSpec] = MappingProxyType(
             {job: gate.spec for job, gate in self.gates.items()}
         )

@@ -17,7 +17,7 @@ from typing import Any
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import Cancelled, EngineFailure, InvalidRequest
 from edgeserve.messages import SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
-from edgeserve.system import pages
+from edgeserve.system import heap, pages
 from engines import model_files
 from engines.asr import mlx_memory
 from engines.asr.families import windows
@@ -86,7 +86,7 @@ class MlxSpeechToText:
         except BaseException:
             self.close()
             raise
-        pages.trim_heap()
+        heap.trim()
         self._own = max(0, pages.private_bytes() - before - mx.get_active_memory())
 
     def heat(self) -> None:
@@ -281,4 +281,4 @@ def _release() -> None:
 
     gc.collect()
     mx.clear_cache()
-    pages.trim_heap()
+    heap.trim()

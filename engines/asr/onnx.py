@@ -8,7 +8,7 @@ from pathlib import Path
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure
 from edgeserve.messages import TranscribeEvent, TranscribeRequest
-from edgeserve.system import pages
+from edgeserve.system import heap, pages
 from engines import model_files
 from engines.asr.families import OnnxAsr
 from engines.asr.model import OnnxModel, Transcriber
@@ -108,4 +108,4 @@ class OnnxSpeechToText:
         try:
             yield from self._model.transcribe(request, cancel)
         finally:
-            pages.trim_heap()
+            heap.trim()

@@ -41,8 +41,6 @@ class CountingGovernor:
 
     def adopt(self, resident: Any) -> None: ...
 
-    def count(self, undelivered: Any) -> None: ...
-
     def reserve(self, resident: Any, cancel: Any = None) -> contextlib.AbstractContextManager[object]:
         if self.refuse:
             raise self.refuse
@@ -66,7 +64,7 @@ class CountingGovernor:
         self.rests += 1
 
     @contextlib.contextmanager
-    def spare(self) -> Iterator[bool]:
+    def optional_memory(self) -> Iterator[bool]:
         yield not self.refuse
 
     def drop_prefix_cache(self, resident: Any) -> None:

@@ -20,6 +20,7 @@ from edgeserve import app
 from edgeserve.config import Config, EngineSettings, ResidencySettings, ServerSettings
 from edgeserve.connections import Connections, Patience
 from edgeserve.engine import JOBS, Job
+from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.governor import Governor, make_governor
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.residency.gate import Gate
@@ -46,7 +47,7 @@ def small_pool(
 ) -> Pool:
     """Fake engines on a machine where they alone take memory, as much as their options say."""
     probe: Any = FakeProbe(total_mb * MB)
-    governor = Governor(POLICY, probe)
+    governor = Governor(Accounts(POLICY), probe)
     probe.residents = [Gate(FAKES[job](fake_spec(job, **given)), governor) for job, given in options.items()]
     return Pool(probe.residents, governor, chains or {})
 
@@ -67,7 +68,7 @@ class PromptServer(Server):
     """A server that looks every 5 ms whether to exit; Uvicorn looks every 100 ms."""
 
     async def main_loop(self) -> None:
-        while not await self.on_tick(0):
+        while not await self.on_tick(0):  # noqa: ASYNC110 - as Uvicorn does, with a shorter tick
             await asyncio.sleep(0.005)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from edgeserve.engine import ModelSpec
 from edgeserve.errors import ConfigError, EngineFailure
-from engines.onnx.key import cpu_features
+from edgeserve.system import cpu
 
 PARTS = ("encoder", "cross", "decoder")
 INT8 = "_int8"
@@ -70,5 +70,4 @@ def exact() -> bool:
     """
     if platform.machine() not in ("x86_64", "AMD64"):
         return True
-    told = Path("/proc/cpuinfo")
-    return told.is_file() and not VNNI.isdisjoint(cpu_features(told.read_text(encoding="utf-8")).split())
+    return not VNNI.isdisjoint(cpu.features())

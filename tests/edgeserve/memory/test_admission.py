@@ -237,14 +237,14 @@ def test_a_shrunk_context_is_restored_on_the_next_way_up_and_not_learned() -> No
     world.heat("asr")
     world.later(60)
     world.heat("llm")
-    assert world.ledger.find(llm.spec) is None
+    assert world.peaks.find(llm.spec) is None
     world.later(60)
     for job in ("llm", "asr"):
         world.governor.step_down(world.residents[job], Rung.COLD, "requested")
     world.heat("llm")
     assert llm.takes.private == 700 * MB
     assert world.booked() == 700 * MB
-    learned = world.ledger.find(llm.spec)
+    learned = world.peaks.find(llm.spec)
     assert learned is not None
     assert learned.private == 700 * MB
 
@@ -318,24 +318,25 @@ def test_a_victim_that_fails_to_go_does_not_fail_the_request(caplog: pytest.LogC
 def test_stopping_ends_a_wait() -> None:
     world = World(1000, FakeResident("llm", 600, 20), FakeResident("asr", 0, 500))
     world.heat("asr").leases = 1
-    world.on_wait = world.governor.books.close
+    world.on_wait = world.governor.accounts.close
     with pytest.raises(ShuttingDown):
         world.governor.reserve(world.residents["llm"])
 
 
 def test_what_is_decided_is_booked_under_one_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(1000, FakeResident("llm", 100))
-    books, owned = world.governor.books, []
-    monkeypatch.setattr(books, "decide", _noting(books.decide, books, owned))
-    monkeypatch.setattr(world.governor._admission, "book", _noting(world.governor._admission.book, books, owned))
+    accounts, owned = world.governor.accounts, []
+    monkeypatch.setattr(accounts, "decide", _noting(accounts.decide, accounts, owned))
+    admission = world.governor._admission
+    monkeypatch.setattr(admission, "book", _noting(admission.book, accounts, owned))
     world.heat("llm")
     world.heat("llm")
     assert owned == [True] * 4, "decide and book, for the cold and for the hot engine"
 
 
-def _noting(method: Any, books: Any, owned: list[bool]) -> Any:
+def _noting(method: Any, accounts: Any, owned: list[bool]) -> Any:
     def noting(*args: Any, **kwargs: Any) -> Any:
-        owned.append(books.changed._is_owned())
+        owned.append(accounts.changed._is_owned())
         return method(*args, **kwargs)
 
     return noting
@@ -409,7 +410,7 @@ def test_a_climb_beside_others_is_neither_booked_nor_learned() -> None:
     world.governor.settle(reservation)
     world.governor.release(reservation)
     assert world.booked() == 150 * MB
-    assert world.ledger.find(asr.spec) is None
+    assert world.peaks.find(asr.spec) is None
     record = world.governor.step_down(asr, Rung.COLD, "idle")
     assert record is not None
     assert not record.exact

@@ -16,10 +16,10 @@ from edgeserve.units import MB
 def test_the_ledger_comes_before_the_estimate() -> None:
     world = World(1000, FakeResident("llm", 100, 20))
     one = world.residents["llm"]
-    world.ledger.learn(one.spec, Footprint(mapped=100 * MB, private=300 * MB))
+    world.peaks.learn(one.spec, Footprint(mapped=100 * MB, private=300 * MB))
     world.governor.reserve(one)
     assert world.booked() == 400 * MB
-    assert world.governor.models()[0]["source"] == "ledger"
+    assert world.governor.models()[0]["source"] == "learned"
 
 
 def test_without_an_estimate_the_files_size_decides(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_without_an_estimate_the_files_size_decides(tmp_path: Path) -> None:
 def test_what_was_taken_is_learned_for_the_next_start() -> None:
     world = World(1000, FakeResident("llm", 100, 20, takes=45))
     one = world.heat("llm")
-    assert world.ledger.find(one.spec) == Footprint(mapped=100 * MB, private=45 * MB)
+    assert world.peaks.find(one.spec) == Footprint(mapped=100 * MB, private=45 * MB)
     assert world.booked() == 145 * MB
 
 
@@ -53,7 +53,7 @@ def test_a_measured_figure_wins_over_the_engines_own() -> None:
     one.climb()
     world.governor.settle(reservation, measured=170 * MB)
     assert world.booked() == 170 * MB
-    assert world.ledger.find(one.spec) == Footprint(mapped=100 * MB, private=70 * MB)
+    assert world.peaks.find(one.spec) == Footprint(mapped=100 * MB, private=70 * MB)
 
 
 def test_an_engine_that_grows_is_measured_again() -> None:

@@ -60,20 +60,20 @@ def test_a_check_below_critical_does_nothing() -> None:
 @pytest.mark.parametrize(("percent", "may"), [(10, True), (79, True), (80, False), (95, False)])
 def test_memory_that_nobody_needs_is_taken_below_high_pressure_only(percent: int, may: bool) -> None:
     world = world_at(percent, FakeResident("llm", 0, 10))
-    with world.governor.spare() as free:
+    with world.governor.optional_memory() as free:
         assert free is may
 
 
 def test_memory_that_nobody_needs_is_not_taken_while_others_are_measured() -> None:
     world = world_at(10, FakeResident("llm", 0, 10), FakeResident("asr", 0, 10))
     reservation = world.governor.reserve(world.residents["asr"])
-    with world.governor.spare() as free:
+    with world.governor.optional_memory() as free:
         assert free is False
     world.governor.release(reservation)
-    mark = world.governor.books.stir()
-    with world.governor.spare() as free:
+    mark = world.governor.accounts.begin_change()
+    with world.governor.optional_memory() as free:
         assert free is True
-        assert not world.governor.books.undisturbed(mark)
+        assert not world.governor.accounts.unchanged_since(mark)
 
 
 def test_an_old_reading_alone_stops_nobody() -> None:
@@ -163,7 +163,7 @@ def test_what_engines_will_take_is_known_before_the_first_request() -> None:
     world.governor.start()
     assert known.wait(10)
     world.governor.stop()
-    assert world.governor.books["asr"].source == "estimate"
+    assert world.governor.accounts["asr"].source == "estimate"
 
 
 def test_the_loop_relieves_and_ends() -> None:
@@ -210,7 +210,7 @@ def test_switched_off_it_admits_all_and_still_tells() -> None:
 
 
 def test_the_switch_chooses_the_governor(tmp_path: Path) -> None:
-    assert type(make_governor(MemoryPolicy(), ledger=tmp_path / "ledger.json")) is Governor
+    assert type(make_governor(MemoryPolicy(), peaks=tmp_path / "memory.json")) is Governor
     assert type(make_governor(MemoryPolicy(enabled=False))) is OpenGovernor
 
 
@@ -236,7 +236,7 @@ def test_the_way_of_a_hot_engine_reads_nothing() -> None:
             best = min(best, time.perf_counter() - started)
         return best
 
-    reading = fastest(governor.probe.glance)
+    reading = fastest(governor.probe.read_quick)
     reserving = fastest(lambda: governor.release(governor.reserve(gates[0])))
     assert reserving < reading / 3
     assert fastest(governor.check) < reserving / 3

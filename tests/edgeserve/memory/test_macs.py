@@ -20,7 +20,7 @@ from edgeserve.memory.budget import Budget, budget, os_reserve, prefix_cache_thr
 from edgeserve.memory.metal import MetalLimits, limits
 from edgeserve.memory.policy import MemoryPolicy, read_policy
 from edgeserve.settings import NO_FILE
-from edgeserve.system import probe as probing
+from edgeserve.system import process
 from edgeserve.system.probe import Probe
 from edgeserve.system.readings import ProcessMemory, Readings
 from edgeserve.units import GB, MB
@@ -36,14 +36,14 @@ USED = 5 / 16
 @pytest.fixture(autouse=True)
 def _process(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server itself takes nothing, so that the figures are round."""
-    monkeypatch.setattr(probing, "_process_by_psutil", ProcessMemory)
+    monkeypatch.setattr(process, "read_unique", ProcessMemory)
 
 
 def says(total: int, free: int, wired_limit_mb: int = 0) -> Callable[[Sequence[str]], str]:
     """What the commands of a Mac print, on which so many bytes are free and no file is cached."""
     sysctl = f"hw.memsize: {total}\nkern.memorystatus_vm_pressure_level: 1\niogpu.wired_limit_mb: {wired_limit_mb}\n"
     vm_stat = f"Mach Virtual Memory Statistics: (page size of {PAGE} bytes)\nPages free: {free // PAGE}.\n"
-    return lambda command: sysctl if command[0] == "sysctl" else vm_stat
+    return lambda command: sysctl if "sysctl" in command[0] else vm_stat
 
 
 def idle(gb: int) -> Readings:

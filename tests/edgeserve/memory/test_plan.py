@@ -12,7 +12,18 @@ from support.memory import POLICY, readings
 from edgeserve.engine import JOBS, Job, Rung
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget
-from edgeserve.memory.plan import Decision, Need, Saving, Standing, Step, Verdict, booked, may_step_down, overhead, plan
+from edgeserve.memory.plan import (
+    Decision,
+    Need,
+    Occupancy,
+    Saving,
+    Step,
+    Verdict,
+    booked,
+    may_step_down,
+    overhead,
+    plan,
+)
 
 NOW = 1000.0
 
@@ -23,13 +34,13 @@ def limit(usable: int, *, device: int | None = None, warm: int = 10_000) -> Budg
 
 def stands(
     job: Job, mapped: int = 0, private: int = 0, *, idle: float = 60, rung: Rung = Rung.HOT, **more: Any
-) -> Standing:
+) -> Occupancy:
     if rung is Rung.COLD:
         mapped = private = 0
-    return Standing(job, job, rung, Amount(mapped, private), last_used=NOW - idle, **more)
+    return Occupancy(job, job, rung, Amount(mapped, private), last_used=NOW - idle, **more)
 
 
-def ask(amount: Amount, *others: Standing, usable: int = 1000, policy: Any = POLICY, **settings: Any) -> Decision:
+def ask(amount: Amount, *others: Occupancy, usable: int = 1000, policy: Any = POLICY, **settings: Any) -> Decision:
     """The vision engine, cold, wants ``amount``."""
     residents = [stands("vision", rung=Rung.COLD), *others]
     need = Need("vision", "vision", amount)
@@ -74,7 +85,7 @@ def ask(amount: Amount, *others: Standing, usable: int = 1000, policy: Any = POL
     ],
 )
 def test_six_hundred_of_a_thousand(
-    title: str, others: list[Standing], verdict: Verdict, steps: tuple[Step, ...]
+    title: str, others: list[Occupancy], verdict: Verdict, steps: tuple[Step, ...]
 ) -> None:
     decision = ask(Amount(mapped=600), *others)
     assert (decision.verdict, decision.steps) == (verdict, steps), title
@@ -134,7 +145,7 @@ def test_without_offload_or_room_in_the_warm_pool_eviction_goes_to_cold() -> Non
 
 
 def test_weights_that_two_engines_share_count_once() -> None:
-    me = Standing("vision", "vision", Rung.WARM, Amount(), weights="model.gguf")
+    me = Occupancy("vision", "vision", Rung.WARM, Amount(), weights="model.gguf")
     llm = stands("llm", 600, 50, weights="model.gguf")
     need = Need("vision", "vision", Amount(mapped=600, private=50))
     assert booked([me, llm], {}, need) == Amount(600, 100)
@@ -144,7 +155,7 @@ def test_weights_that_two_engines_share_count_once() -> None:
 def test_an_accelerators_own_memory_has_its_own_budget() -> None:
     assert ask(Amount(device=500), device=500).verdict is Verdict.ADMIT
     assert ask(Amount(device=501), device=500).verdict is Verdict.REFUSE
-    other = Standing("llm", "llm", Rung.HOT, Amount(device=300), last_used=NOW - 60)
+    other = Occupancy("llm", "llm", Rung.HOT, Amount(device=300), last_used=NOW - 60)
     assert ask(Amount(device=300), other, device=500).steps == (Step("llm", Rung.WARM),)
 
 
@@ -157,14 +168,14 @@ amounts = st.builds(Amount, st.integers(0, 500), st.integers(0, 500))
 
 
 @st.composite
-def machines(draw: st.DrawFn) -> list[Standing]:
+def machines(draw: st.DrawFn) -> list[Occupancy]:
     others = []
     for job in JOBS:
         rung = draw(st.sampled_from(Rung))
         held = draw(amounts) if rung > Rung.COLD else Amount()
         warm = Amount(private=draw(st.integers(0, held.private))) if rung is Rung.HOT else held
         others.append(
-            Standing(
+            Occupancy(
                 job,
                 job,
                 rung,
@@ -180,7 +191,7 @@ def machines(draw: st.DrawFn) -> list[Standing]:
 
 
 @given(machines(), amounts, st.integers(0, 3000), st.integers(0, 1000))
-def test_what_holds_for_every_decision(residents: list[Standing], amount: Amount, usable: int, anon: int) -> None:
+def test_what_holds_for_every_decision(residents: list[Occupancy], amount: Amount, usable: int, anon: int) -> None:
     need = Need("asr", "asr", amount)
     told = readings(anon=anon)
     decision = plan(need, residents, told, limit(usable), NOW, POLICY)
@@ -206,7 +217,7 @@ def test_what_holds_for_every_decision(residents: list[Standing], amount: Amount
 
 
 @given(machines(), amounts, st.integers(0, 3000))
-def test_a_larger_budget_never_makes_it_worse(residents: list[Standing], amount: Amount, usable: int) -> None:
+def test_a_larger_budget_never_makes_it_worse(residents: list[Occupancy], amount: Amount, usable: int) -> None:
     need = Need("asr", "asr", amount)
     order = [Verdict.ADMIT, Verdict.STEP, Verdict.WAIT, Verdict.REFUSE]
     small, large = (
@@ -217,7 +228,7 @@ def test_a_larger_budget_never_makes_it_worse(residents: list[Standing], amount:
 
 
 @given(machines(), amounts, st.integers(1, 3000))
-def test_the_budget_that_a_refusal_asks_for_would_do(residents: list[Standing], amount: Amount, usable: int) -> None:
+def test_the_budget_that_a_refusal_asks_for_would_do(residents: list[Occupancy], amount: Amount, usable: int) -> None:
     need = Need("asr", "asr", amount)
     refused = plan(need, residents, readings(), limit(usable), NOW, POLICY)
     assume(refused.verdict is Verdict.REFUSE)

@@ -12,7 +12,7 @@ from support.memory import readings
 from edgeserve.engine import JOBS, Job, Rung
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget, budget
-from edgeserve.memory.plan import Standing, Step
+from edgeserve.memory.plan import Occupancy, Step
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.memory.pressure import Level, level_of, relief, used_percent
 from edgeserve.system.readings import Accelerator, ProcessMemory, Stall, SystemPressure
@@ -74,8 +74,8 @@ def test_no_budget_at_all_is_critical() -> None:
     assert used_percent(readings(0), Budget(0, 0, "available_now", {}, None, 0)) == 100
 
 
-def stands(job: Job, idle: float, rung: Rung = Rung.HOT, **more: Any) -> Standing:
-    return Standing(job, job, rung, Amount(private=10), last_used=NOW - idle, **more)
+def stands(job: Job, idle: float, rung: Rung = Rung.HOT, **more: Any) -> Occupancy:
+    return Occupancy(job, job, rung, Amount(private=10), last_used=NOW - idle, **more)
 
 
 ENGINES = [stands("llm", 119), stands("vision", 121), stands("asr", 31), stands("tts", 4)]
@@ -117,7 +117,7 @@ def test_warm_engines_go_at_critical_only() -> None:
         unique_by=lambda one: one.job,
     ),
 )
-def test_never_one_in_use(level: Level, engines: list[Standing]) -> None:
+def test_never_one_in_use(level: Level, engines: list[Occupancy]) -> None:
     by_job = {one.job: one for one in engines}
     for step in relief(level, engines, NOW, POLICY):
         one = by_job[step.job]

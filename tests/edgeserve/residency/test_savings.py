@@ -76,4 +76,4 @@ def test_an_idle_prefix_cache_goes_before_any_engine_does(cache_mb: int) -> None
         assert running.client.get("/memory/evictions").json() == []
         # 100 each are mapped.
         kept = llm.savings()["prefix_cache"]
-        assert running.pool.governor.books.booked().host == (200 + 500 + 2 * 100) * MB + kept
+        assert running.pool.governor.accounts.booked().host == (200 + 500 + 2 * 100) * MB + kept

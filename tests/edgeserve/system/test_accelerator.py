@@ -38,13 +38,13 @@ def test_devices_are_added_up(devices: tuple[DeviceMemory, ...], held: int, expe
     assert DeviceReader(lambda: devices, lambda: held).read() == expected
 
 
-def test_weights_that_metal_uses_where_they_are_mapped_are_not_counted_beside_the_books() -> None:
+def test_weights_that_metal_uses_where_they_are_mapped_are_not_counted_beside_the_accounts() -> None:
     """Metal's figure holds weights, context and buffers; the first are booked as mapped, and droppable."""
-    reader = DeviceReader(lambda: [DeviceMemory("metal", 11 * GB, 5 * GB, unified=True)])
-    reader.mapped = lambda: 5 * GB
+    mapped = 5 * GB
+    reader = DeviceReader(lambda: [DeviceMemory("metal", 11 * GB, 5 * GB, unified=True)], mapped=lambda: mapped)
     assert reader.read().active == GB
     assert reader.read().free == 5 * GB
-    reader.mapped = lambda: 7 * GB
+    mapped = 7 * GB
     assert reader.read().active == 0
 
 
@@ -52,9 +52,10 @@ def test_a_hot_model_on_metal_is_booked_once() -> None:
     """Else a model of 5 GB, whose weights Metal counts too, would take 10 of the 12 GB that engines may take."""
     llm = FakeResident("llm", 5000, 500)
     world = World(12_000, llm, FakeResident("asr", 0, 4000))
-    reader = DeviceReader(lambda: [DeviceMemory("metal", 12_000 * MB, 12_000 * MB - used(llm), unified=True)])
-    reader.mapped = world.governor.books.device_mapped
-    world.probe.accelerator = reader
+    world.probe.accelerator = DeviceReader(
+        lambda: [DeviceMemory("metal", 12_000 * MB, 12_000 * MB - used(llm), unified=True)],
+        mapped=world.governor.accounts.device_mapped,
+    )
     world.heat("llm")
     world.heat("asr")
     assert llm.rung is Rung.HOT
@@ -73,15 +74,15 @@ def test_weights_of_one_file_are_mapped_once_and_only_those_that_a_gpu_may_use()
     world = World(12_000, *(FakeResident(job, 1000) for job in JOBS))
     for job in JOBS:
         world.heat(job)
-    books = world.governor.books
-    assert books.device_mapped() == 2000 * MB, "of ONNX Runtime's engines none"
+    accounts = world.governor.accounts
+    assert accounts.device_mapped() == 2000 * MB, "of ONNX Runtime's engines none"
     for job in LLAMA_CPP:
         one = world.residents[job]
         one.spec = dataclasses.replace(one.spec, files={"model": Path("one.gguf")})
-    assert books.device_mapped() == 1000 * MB
+    assert accounts.device_mapped() == 1000 * MB
     for job in LLAMA_CPP:
         world.residents[job].spec = dataclasses.replace(world.residents[job].spec, device="cpu")
-    assert books.device_mapped() == 0
+    assert accounts.device_mapped() == 0
 
 
 def test_the_reports_show_the_card() -> None:

@@ -56,9 +56,9 @@ def test_a_linux_box_inside_a_group(linux: Path) -> None:
     assert read.accelerator == Accelerator()
 
 
-def test_a_glance_walks_no_pages(linux: Path) -> None:
+def test_a_quick_reading_walks_no_pages(linux: Path) -> None:
     (linux / "proc/self/smaps_rollup").unlink()
-    assert probe(linux).glance().process == ProcessMemory(anon=210 << 10, file=120 << 10, total=330 << 10)
+    assert probe(linux).read_quick().process == ProcessMemory(anon=210 << 10, file=120 << 10, total=330 << 10)
     assert probe(linux).read().process.anon == 210 << 10, "nor does a kernel without the rollup"
 
 
@@ -217,20 +217,20 @@ def test_this_machine_sees_memory_come_and_go() -> None:
     with mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as block:
         for page in range(0, size, mmap.PAGESIZE):
             block[page] = 1
-        exact, cheap = one.read(), one.glance()
+        exact, quick = one.read(), one.read_quick()
     after = one.read()
     assert exact.process.anon - before.process.anon == pytest.approx(size, rel=0.1)
-    assert cheap.process.anon - before.process.anon == pytest.approx(size, rel=0.2)
+    assert quick.process.anon - before.process.anon == pytest.approx(size, rel=0.2)
     assert exact.process.anon - after.process.anon == pytest.approx(size, rel=0.1)
     assert 0 < before.available <= before.total
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads this machine's /proc")
-def test_a_glance_is_cheap() -> None:
+def test_a_quick_reading_is_cheap() -> None:
     one = Probe()
     best = float("inf")
     for _ in range(20):
         started = time.perf_counter()
-        one.glance()
+        one.read_quick()
         best = min(best, time.perf_counter() - started)
     assert best < 0.01

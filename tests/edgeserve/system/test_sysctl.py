@@ -1,9 +1,10 @@
-"""What sysctl tells of a Mac's memory, on recorded lines."""
+"""A Mac's memory from recorded lines of sysctl."""
 
 from __future__ import annotations
 
 import pytest
 
+from edgeserve.system import sysctl
 from edgeserve.system.readings import SystemPressure
 from edgeserve.system.sysctl import parse, pressure, working_set
 from edgeserve.units import GB, MB
@@ -12,6 +13,19 @@ from edgeserve.units import GB, MB
 # 26.5.1 (a public log of 2026-09-05); the level is a line of the same form. In one call they were never recorded.
 RECORDED = "hw.memsize: 34359738368\nkern.memorystatus_vm_pressure_level: 1\niogpu.wired_limit_mb: 0\n"
 INTEL = "hw.memsize: 17179869184\nkern.memorystatus_vm_pressure_level: 1\n"
+
+
+def test_one_value_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sysctl.sys, "platform", "darwin")
+    monkeypatch.setattr(sysctl.commands, "output", lambda command: "machdep.cpu.brand_string: Apple M4: Pro")
+    assert sysctl.value("machdep.cpu.brand_string") == "Apple M4: Pro"
+    monkeypatch.setattr(sysctl.commands, "output", lambda command: "")
+    assert sysctl.value("no.such.name") == ""
+
+
+@pytest.mark.skipif(sysctl.sys.platform == "darwin", reason="this system has sysctl values")
+def test_other_systems_have_no_value() -> None:
+    assert sysctl.value("hw.memsize") == ""
 
 
 def test_every_line_is_read() -> None:
@@ -23,7 +37,7 @@ def test_every_line_is_read() -> None:
 
 
 def test_another_text_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"not the output of sysctl -i hw\.memsize"):
+    with pytest.raises(ValueError, match=r"not the output of /usr/sbin/sysctl -i hw\.memsize"):
         parse("sysctl: unknown oid 'hw.memsize'\n")
 
 

@@ -41,7 +41,7 @@ sound = Pcm(sys.stdin.buffer.read())
 dense = TranscribeRequest(sound, word_timestamps=True, prompt="the quick brown fox " * 80, temperature=0.2)
 
 def private():
-    heap.trim()
+    heap.collect()
     return pages.private_bytes()
 
 def peak(request):
