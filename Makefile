@@ -13,14 +13,15 @@ export PYTHON
 # Without bytecode on disk, pytest rewrites the assertions of all tests anew in each run and each process.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help serve check test coverage lint format bench clean
+.PHONY: help serve check test coverage lint docs-check format bench clean
 
 help:
 	@echo "make serve   install, pull the models of models.toml, serve on http://127.0.0.1:8080"
 	@echo "make check   lint, and the tests that need neither models nor long: about a minute"
 	@echo "make test    install what tests need and run all of them, on real models"
 	@echo "make coverage  lines and branches that the tests of make check run, as a table"
-	@echo "make lint    ruff and mypy"
+	@echo "make lint    ruff, mypy and the check of plain English"
+	@echo "make docs-check  dead links; runs every block of README.md and docs/quickstart.md"
 	@echo "make format  let ruff rewrite the sources"
 	@echo "make bench   run the benchmarks; tables and pictures go to docs/"
 	@echo "make clean   remove .venv and all caches; pulled models stay"
@@ -49,6 +50,10 @@ lint:
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+docs-check:
+	@sh tools/install.sh dev
+	@$(BIN)/python tools/docs_check.py
 
 format:
 	@sh tools/install.sh dev

@@ -1,8 +1,8 @@
 """The number of ways in which the grammar of a regular expression reads one text.
 
-llama.cpp follows each way through a token by itself and joins none of them. So a token whose last character is
-forbidden takes as long as there are ways to read what stands before: measured, half a minute for two characters where
-each of 300 may be missing. The ways are counted on the expression's places (Glushkov 1961) before llama.cpp sees it.
+llama.cpp follows each way through a token by itself and joins none of them. A token with a forbidden last character
+costs one step for each way to read the characters before it. Measured: half a minute for two characters, where each of
+300 parts is optional. This room counts the ways on the expression's positions (Glushkov 1961) before llama.cpp sees it.
 """
 
 from __future__ import annotations
@@ -14,15 +14,19 @@ from engines.grammar.chars import Ranges
 from engines.grammar.rules import Unsayable
 
 LENGTH = 24
-"""Characters of a token that are looked at; repeats beyond them change no count."""
+"""Characters of a token that count; repeats beyond them change no result."""
 MAX_WORK = 400_000
-"""Looks at pairs of places, some tenths of a microsecond each."""
+"""Pairs of positions visited; each takes some tenths of a microsecond."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """``chars`` of one place; or the ``parts`` one after the other or, with ``choice``, one of them; ``low`` to
-    ``high`` times."""
+    """A part of an expression.
+
+    chars     character ranges of one position
+    parts     sub-parts, one after the other; with ``choice`` alternatives
+    low, high number of repeats (``high`` None: any number)
+    """
 
     chars: tuple[tuple[int, int], ...] = ()
     parts: tuple[Shape, ...] = ()
@@ -34,12 +38,14 @@ class Shape:
 EMPTY = Shape()
 
 Ends = tuple[list[int], list[int], bool]
-"""The places that may be the first of a part, those that may be its last, and whether it may be empty."""
+"""Positions that may come first, positions that may come last, and whether the part may be empty."""
 
 
 def most(shape: Shape) -> int:
-    """The most ways to read a text of LENGTH characters, from any place, or some more. Raises Unsayable where there are
-    too many places to count them."""
+    """The most ways to read a text of LENGTH characters from any position, or a little more.
+
+    Raises Unsayable when there are too many positions to count.
+    """
     places = _Places()
     start = places.add(())
     places.join([start], places.ends(shape)[0])
@@ -68,8 +74,8 @@ class _Places:
             self.follow[one].update(dict.fromkeys(first))
 
     def ends(self, shape: Shape) -> Ends:
-        """Of a part that is repeated: each copy follows the one before, and from the last that must be there on any may
-        be the end."""
+        """First and last positions of a repeated part. Each copy follows the one before; from the last required copy
+        on, any may be the last."""
         sure = min(shape.low, LENGTH)
         count = max(1, sure) if shape.high is None else max(sure, min(shape.high, LENGTH))
         first: list[int] = []
@@ -100,7 +106,7 @@ class _Places:
         return begins, closes, any(one[2] for one in found)
 
     def _row(self, ones: Iterable[Ends]) -> Ends:
-        """One after the other."""
+        """First and last positions of parts, one after the other."""
         first: list[int] = []
         last: list[int] = []
         empty = True
@@ -113,7 +119,7 @@ class _Places:
         return first, last, empty
 
     def most(self) -> int:
-        """Each place's followers that take the same character count together, whatever the next one is then."""
+        """The most ways: for each position the followers that take the same character, whatever comes next."""
         kinds = {chars: number for number, chars in enumerate(dict.fromkeys(self.chars))}
         ranges = sum(map(len, kinds))
         self.spend(ranges * ranges // 4)
@@ -135,8 +141,10 @@ class _Places:
 
 
 def _takers(kinds: Sequence[tuple[tuple[int, int], ...]]) -> list[list[int]]:
-    """Of each set of characters the numbers of those that stand for all: where a range of any set begins. Those that
-    the same sets hold are one."""
+    """For each character set, the numbers of the characters that represent it.
+
+    A representative is the start of a range in any set. Characters that belong to the same sets share one.
+    """
     begins = sorted({low for chars in kinds for low, _ in chars})
     held: dict[frozenset[int], None] = {}
     for char in begins:

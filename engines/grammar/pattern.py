@@ -1,8 +1,8 @@
 """Regular expressions as GBNF, for the inside of a JSON string.
 
-What the grammar lets through matches the expression from its first to its last character, in Python's reading and in
-ECMA 262's; where the two differ (``\\w`` beyond ASCII, say), only what is in both. Look-around, references and word
-borders cannot be said in a grammar and are refused.
+The grammar's texts match the expression from their first to their last character, in Python's reading and in ECMA
+262's. Where the two differ (``\\w`` beyond ASCII, say), only their intersection counts. A grammar cannot express
+look-around, references and word borders; the reader refuses them.
 """
 
 from __future__ import annotations
@@ -24,19 +24,21 @@ CATEGORIES: dict[str, Ranges] = {
 }
 CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}
 ESCAPED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
-"""How JSON writes the characters that cannot stand for themselves."""
+"""JSON's spelling of characters that cannot stand for themselves."""
 
 UNPLAIN = without([(0, 0x10FFFF)], PLAIN)
 MAX_SPREAD = 512
-"""Lengths times repeats: the places that a grammar may be at together, each looked at for every token."""
+"""Lengths times repeats: positions that a grammar may be at together. llama.cpp visits each for every token."""
 
 MAX_LIVE = 500
-"""Places that the grammar of one pattern may be at together: each token takes time with
-their square, a second for one of 80 characters at 1,000 places."""
+"""Positions that the grammar of one pattern may be at together.
+
+The time of a token grows with their square: 1 s for one of 80 characters at 1,000 positions.
+"""
 PATHS = 100
-"""Ways through one token that cost as much as a place."""
+"""Ways through one token that cost as much as one position."""
 MAX_NESTING = 40
-"""Groups in groups: llama.cpp reads them on its stack, as the reader here does on Python's."""
+"""Groups in groups: llama.cpp reads them on its stack, and this reader on Python's."""
 
 COUNTS = re.compile(r"\{([0-9]{1,6})(,?)([0-9]{0,6})\}")
 CODE = re.compile(r"x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})")
@@ -44,10 +46,14 @@ CODE = re.compile(r"x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a grammar, and how many characters it makes (None: any number).
+    """A part of a grammar.
 
-    ``places``: characters and repeats of them; ``live``: at how many of these places a text may be at once; ``shape``:
-    the same part as its ways are counted.
+    text    its GBNF
+    low     characters at least
+    high    characters at most; None: any number
+    places  positions: characters and repeats of them
+    live    positions that a text may be at together
+    shape   the same part for counting its ways
     """
 
     text: str
@@ -59,13 +65,13 @@ class Piece:
 
     @property
     def spread(self) -> int | None:
-        """Lengths beyond the first that it may have."""
+        """Number of further lengths, beyond the first."""
         return None if self.high is None else self.high - self.low
 
 
 @functools.lru_cache(maxsize=64)
 def convert(source: str) -> Piece:
-    """Raises Unsayable for what a grammar cannot say."""
+    """Convert an expression. Raises Unsayable for constructs that a grammar cannot express."""
     piece = _Reader(source).whole()
     piece = dataclasses.replace(piece, live=max(piece.live, paths.most(piece.shape) // PATHS))
     if piece.live > MAX_LIVE:
@@ -183,7 +189,7 @@ class _Reader:
         return piece
 
     def _escape(self) -> tuple[Ranges, bool]:
-        """The characters after a backslash, and whether they are a kind such as \\d."""
+        """The characters of an escape, and whether it is a class such as \\d."""
         char = self._next()
         if code := CODE.match(self._source, self._at):
             self._at = code.end()
@@ -225,7 +231,7 @@ class _Reader:
 
 
 def _joined(pieces: list[Piece]) -> Piece:
-    """One after the other. A text may be at places of several pieces once one of them had several lengths."""
+    """Pieces one after the other. Once a piece has several lengths, a text may be at positions of several pieces."""
     live, shared, begun = 1, 0, 1
     endless = False
     for piece in pieces:
@@ -243,7 +249,7 @@ def _joined(pieces: list[Piece]) -> Piece:
 
 
 def _set(ranges: Ranges) -> Piece:
-    """One of these characters, as it stands in a JSON string."""
+    """One of these characters, as a JSON string spells it."""
     choices = []
     if plain := without(ranges, UNPLAIN):
         choices.append(one_of(plain))

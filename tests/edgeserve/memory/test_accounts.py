@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support.contract import ask
 from support.examples import examples
-from support.gates import make_gate, run
+from support.gates import engine_of, make_gate, run
 from support.memory import POLICY, FakeResident, World
 
 from edgeserve.engine import JOBS, Footprint, Job, Rung
@@ -175,7 +175,7 @@ def test_gates_under_load_keep_the_accounts_right() -> None:
     assert set(answers) <= {"whole", "Busy"}
     assert answers.count("whole") > 36
     for gate in gates:
-        opens = [step for step in gate.engine.steps if step in ("open", "close")]  # type: ignore[attr-defined]
+        opens = [step for step in engine_of(gate).steps if step in ("open", "close")]
         assert "open open" not in " ".join(opens), "opened twice"
     assert governor.accounts.booked().host == sum(gate.footprint().total for gate in gates)
     assert governor.accounts.no_reservations()

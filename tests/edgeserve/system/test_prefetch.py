@@ -17,8 +17,8 @@ import pytest
 from support.server import Running, fake_pool, serving, until
 
 from edgeserve.engine import Job, ModelSpec, Rung
-from edgeserve.residency.gate import Gate
 from edgeserve.residency.pool import Pool
+from edgeserve.residency.thread_host import ThreadHost
 from edgeserve.system.prefetch import CHUNK, Prefetch
 from engines.fake.chat import FakeChat
 
@@ -200,7 +200,8 @@ def test_an_engine_may_name_other_files(files: list[Path], tmp_path: Path) -> No
 
     def pool_of(kind: type[FakeChat]) -> Pool:
         governor = fake_pool([]).governor
-        return Pool([Gate(kind(ModelSpec("llm", "x", "e:E", {"model": tmp_path / "given"})), governor)], governor)
+        engine = kind(ModelSpec("llm", "x", "e:E", {"model": tmp_path / "given"}))
+        return Pool([ThreadHost(engine, governor)], governor)
 
     assert list(pool_of(FakeChat)._prefetches["llm"]._files()) == [tmp_path / "given"]
     assert list(pool_of(Prepared)._prefetches["llm"]._files()) == files
