@@ -2,17 +2,26 @@
 #   make serve PYTHON=python3.12    another Python (used when .venv is made)
 #   make serve ARGS="--port 9000"   options of edgeserve serve
 #   make test ARGS="-k chat"        options of pytest
+#   make check WORKERS=8            processes that run tests side by side
 
 BIN := .venv/bin
 BENCHMARKS = $(shell grep -l __main__ benchmarks/*.py | xargs -n 1 basename | sed 's/\.py$$//')
+WORKERS ?= 2
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+QUICK = -m "not models and not slow" --hypothesis-profile check
 export PYTHON
+# Without bytecode on disk, pytest rewrites the assertions of all tests anew in each run and each process.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help serve test lint format bench clean
+.PHONY: help serve check test coverage lint docs-check format bench clean
 
 help:
 	@echo "make serve   install, pull the models of models.toml, serve on http://127.0.0.1:8080"
+	@echo "make check   lint, and the tests that need neither models nor long: about a minute"
 	@echo "make test    install what tests need and run all of them, on real models"
-	@echo "make lint    ruff and mypy"
+	@echo "make coverage  lines and branches that the tests of make check run, as a table"
+	@echo "make lint    ruff, mypy and the check of plain English"
+	@echo "make docs-check  dead links; runs every block of README.md and docs/quickstart.md"
 	@echo "make format  let ruff rewrite the sources"
 	@echo "make bench   run the benchmarks; tables and pictures go to docs/"
 	@echo "make clean   remove .venv and all caches; pulled models stay"
@@ -22,15 +31,29 @@ serve:
 	@$(BIN)/python -m edgeserve pull
 	@exec $(BIN)/python -m edgeserve serve $(ARGS)
 
+check: lint
+	@$(PYTEST) $(QUICK) $(ARGS)
+
 test:
 	@sh tools/install.sh dev
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(PYTEST) $(ARGS)
+
+coverage:
+	@sh tools/install.sh dev
+	@$(BIN)/coverage erase
+	@$(BIN)/coverage run -m pytest -n $(WORKERS) --dist loadfile $(QUICK) $(ARGS)
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage report
 
 lint:
 	@sh tools/install.sh dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+docs-check:
+	@sh tools/install.sh dev
+	@$(BIN)/python tools/docs_check.py
 
 format:
 	@sh tools/install.sh dev
@@ -43,5 +66,5 @@ bench:
 		echo "$$name"; $(BIN)/python -m benchmarks.$$name || status=1; done; exit $$status
 
 clean:
-	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""Whether a model's files are there, before a runtime is asked to open them."""
+"""A check that a model's files exist, before a runtime opens them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from edgeserve.errors import EngineFailure
 
 
 def require(paths: Iterable[Path]) -> None:
-    """Raises EngineFailure naming the first that is not a file."""
+    """Raise EngineFailure naming the first path that is not a file."""
     for path in paths:
         if not path.is_file():
             raise EngineFailure(f"{path}: no such file; pull the model again with `edgeserve pull`")

@@ -1,7 +1,7 @@
-"""What a model thinks before it answers, told apart from the answer.
+"""Thoughts of a reasoning model, separated from its answer.
 
-Reasoning models write ``<think>``, their thoughts, ``</think>`` and then the answer; some templates have written the
-first of these already. Only thoughts at the very beginning count. White space around them belongs to neither.
+Reasoning models write ``<think>``, their thoughts, ``</think>`` and then the answer. Some templates write the opening
+tag themselves. Only thoughts at the very beginning count. White space around thoughts belongs to neither part.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ class State(enum.Enum):
 
 
 class Thoughts:
-    """Feed it text; it gives out pieces, True with thoughts. ``opened``: the prompt ended in the tag."""
+    """A splitter of streamed text. It yields pieces; True marks thoughts. ``opened``: the prompt ended in the opening
+    tag."""
 
     def __init__(self, *, opened: bool = False) -> None:
         self.state = State.BEFORE if opened else State.UNDECIDED
@@ -31,16 +32,16 @@ class Thoughts:
 
     @property
     def aside(self) -> bool:
-        """Was the last that came not part of the answer?"""
+        """Whether the last piece was not part of the answer."""
         return self.state in (State.BEFORE, State.THINKING, State.BETWEEN)
 
     @property
     def over(self) -> bool:
-        """Is all that comes answer?"""
+        """Whether all further text is answer."""
         return self.state is State.ANSWERING
 
     def feed(self, text: str) -> Iterator[tuple[bool, str]]:
-        """Pieces that became certain, none of them empty."""
+        """Pieces that are certain now, none of them empty."""
         self._pending += text
         if self.state is State.UNDECIDED:
             self._decide()
@@ -53,7 +54,7 @@ class Thoughts:
             yield False, piece
 
     def rest(self) -> Iterator[tuple[bool, str]]:
-        """What was held back, when no more comes."""
+        """The text held back, once no more comes."""
         thought = self.state in (State.BEFORE, State.THINKING)
         piece = self._pending.rstrip() if thought else self._pending
         if piece and self.state is not State.BETWEEN:
@@ -82,13 +83,13 @@ class Thoughts:
 
 
 def _certain(text: str) -> int:
-    """Length of ``text`` without white space and part of the closing tag at its end."""
+    """Length of ``text`` without trailing white space and without a partial closing tag."""
     length = next((size for size in range(len(CLOSE) - 1, 0, -1) if text.endswith(CLOSE[:size])), 0)
     return len(text[: len(text) - length].rstrip())
 
 
 class Teller:
-    """Text into events, each with the logprobs of its tokens. ``thoughts`` None: all of it is answer."""
+    """Turns text into events, each with the logprobs of its tokens. ``thoughts`` None: all text is answer."""
 
     def __init__(self, thoughts: Thoughts | None) -> None:
         self._thoughts = thoughts
@@ -96,17 +97,17 @@ class Teller:
         self.reasoning_tokens = 0
 
     def note(self, logprob: TokenLogprob) -> None:
-        """Of the token whose text is fed next."""
+        """Remember the logprob of the token whose text is fed next."""
         self._logprobs.append(logprob)
 
     def feed(self, text: str) -> Iterable[ChatEvent]:
-        """One token's text, as far as it is certain."""
+        """Events of one token's text, as far as it is certain."""
         if self._thoughts is not None:
             return self._thought(self._thoughts, text)
         return (self._said(text),) if text else ()
 
     def rest(self, text: str) -> Iterable[ChatEvent]:
-        """The last text, when no more comes."""
+        """Events of the last text, once no more comes."""
         thoughts = self._thoughts
         if thoughts is not None:
             return self._events([*thoughts.feed(text), *thoughts.rest()])
@@ -130,5 +131,5 @@ class Teller:
 
 
 def opened_by(prompt: str) -> bool:
-    """Has the template written the opening tag already?"""
+    """Whether the template has written the opening tag already."""
     return prompt.rstrip().endswith(OPEN)

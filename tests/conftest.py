@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+import ssl
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from support.examples import register_profiles
 from support.unforeseen import Watch, watching
 
 from edgeserve.models import catalog
@@ -16,6 +18,10 @@ from edgeserve.models.folder import default_root
 from edgeserve.models.sources import package
 from edgeserve.models.sources.source import PackageSource
 from edgeserve.models.store import Store
+
+register_profiles()
+# Each HTTP client reads the certificates of all authorities, which takes 0.1 s, although tests ask servers without TLS.
+ssl.create_default_context = functools.cache(ssl.create_default_context)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -40,10 +41,11 @@ BELOW_ENGINES = SERVER[:4]
 ANYWHERE = {"edgeserve", "edgeserve.__version__"}
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted([*ROOT.glob("edgeserve/**/*.py"), *ROOT.glob("engines/**/*.py")]):
-        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        yield name, ast.parse(path.read_text(encoding="utf-8"))
+@functools.cache
+def modules() -> list[tuple[str, ast.Module]]:
+    paths = sorted([*ROOT.glob("edgeserve/**/*.py"), *ROOT.glob("engines/**/*.py")])
+    names = [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in paths]
+    return [(name, ast.parse(path.read_text(encoding="utf-8"))) for name, path in zip(names, paths, strict=True)]
 
 
 def imports(tree: ast.AST) -> Iterator[str]:
@@ -75,7 +77,6 @@ def floors() -> dict[str, int]:
 
 
 FLOORS = floors()
-ALL = list(modules())
 
 
 def room(name: str) -> str:
@@ -99,19 +100,19 @@ def allowed(home: str, module: str, other: str) -> bool:
 def test_imports_go_down() -> None:
     wrong = [
         f"{name} imports {other}"
-        for name, tree in ALL
+        for name, tree in modules()
         if name not in ANYWHERE
         for other in imports(tree)
         if other.split(".")[0] in {"edgeserve", "engines"} and other not in ANYWHERE
         if not allowed(room(name), name, other)
     ]
-    unknown = [f"{name} stands on no floor" for name, _ in ALL if name not in ANYWHERE and not room(name)]
+    unknown = [f"{name} stands on no floor" for name, _ in modules() if name not in ANYWHERE and not room(name)]
     assert wrong + unknown == []
 
 
 def test_runtimes_and_http_stay_in_their_rooms() -> None:
     wrong = []
-    for name, tree in ALL:
+    for name, tree in modules():
         roots = {one.split(".")[0] for one in imports(tree)}
         if not name.startswith("engines"):
             wrong += [f"{name} imports the runtime {one}" for one in roots & RUNTIMES]

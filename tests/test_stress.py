@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from benchmarks.load import Ask, chat, go_on, look, speak, transcribe
 from benchmarks.mmproj import build_mmproj, picture
-from support.gates import BATCHING_FAKES
+from support.gates import BATCHING_FAKES, engine_of
 from support.memory import FakeProbe
 from support.server import Running, fake_pool, serving, until
 from support.speech import SENTENCES, spoken, wav
@@ -18,11 +18,12 @@ from support.stress import Witness, seeded, settle, storm
 from edgeserve import app
 from edgeserve.config import Config, EngineSettings, ResidencySettings
 from edgeserve.engine import JOBS, Job, Rung
+from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.governor import Governor, make_governor
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.models.store import Store
-from edgeserve.residency.gate import Gate
 from edgeserve.residency.pool import Pool
+from edgeserve.residency.thread_host import ThreadHost
 from edgeserve.system.probe import Probe
 from edgeserve.units import MB
 
@@ -55,16 +56,18 @@ def fake_asks() -> list[Ask]:
 def test_fake_engines_under_fire(total_mb: int, queue_limit: int) -> None:
     """Each fake takes 120 MB and 5 a request, of a machine that holds nothing else."""
     probe: Any = FakeProbe(total_mb * MB)
-    pool = fake_pool(queue_limit=queue_limit, governor=Governor(EAGER, probe), fakes=BATCHING_FAKES, delay=0.0005)
+    pool = fake_pool(
+        queue_limit=queue_limit, governor=Governor(Accounts(EAGER), probe), fakes=BATCHING_FAKES, delay=0.0005
+    )
     probe.residents.extend(pool.gates.values())
-    witnesses = [Witness(gate.engine) for gate in pool.gates.values()]
+    witnesses = [Witness(engine_of(gate)) for gate in pool.gates.values()]
     with serving(pool, residency=RESTLESS) as running:
         load = storm(running, fake_asks(), seeded(), clients=32, each=20, seconds=60)
         settle(running, load, witnesses)
         for job in JOBS:
             running.client.post("/memory/preload", json={"engines": [job]})
         assert sum(gate.rung is Rung.HOT for gate in pool.gates.values()) == (4 if total_mb > 480 else 2)
-        assert pool.governor.books.booked().host == sum(gate.footprint().total for gate in pool.gates.values())
+        assert pool.governor.accounts.booked().host == sum(gate.footprint().total for gate in pool.gates.values())
         close_all(running, witnesses)
 
 
@@ -72,7 +75,7 @@ def close_all(running: Running, witnesses: list[Witness]) -> None:
     for job in JOBS:
         # Refused while the idle monitor is still moving it.
         until(lambda job=job: running.client.post(f"/memory/evict/{job}").status_code == 200)
-    assert running.pool.governor.books.booked().host == 0
+    assert running.pool.governor.accounts.booked().host == 0
     assert [one.opened for one in witnesses] == [0, 0, 0, 0]
 
 
@@ -82,7 +85,7 @@ def starter_pool(store: Store, projector: Path, policy: MemoryPolicy) -> Pool:
     engines["vision"] = dataclasses.replace(engines["vision"], mmproj=str(projector))
     governor = make_governor(policy)
     made = [app.make_engine(spec) for spec in app.specs(Config(engines=engines), store)]
-    return Pool([Gate(engine, governor) for engine in made], governor)
+    return Pool([ThreadHost(engine, governor) for engine in made], governor)
 
 
 CHAT = "smollm2-135m-instruct"
@@ -103,12 +106,12 @@ def test_the_starter_models_under_fire(store: Store, tmp_path: Path, room_mb: in
     """With ``room_mb`` above what this process holds already, the four engines have to make way for each other."""
     projector = build_mmproj(store.pull(CHAT).files["model"], tmp_path / "mmproj.gguf")
     asks = real_asks()
-    own = Probe().glance().process.own // MB
+    own = Probe().read_quick().process.own // MB
     # What the system cannot take back stays below CRITICAL, however much of it is this process's own.
     total = int((own + room_mb) * 100 / EAGER.critical_percent) if room_mb else 0
     policy = dataclasses.replace(EAGER, override_memory_mb=total, queue_seconds=20.0)
     pool = starter_pool(store, projector, policy)
-    witnesses = [Witness(gate.engine) for gate in pool.gates.values()]
+    witnesses = [Witness(engine_of(gate)) for gate in pool.gates.values()]
     with serving(pool, residency=RESTLESS) as running:
         load = storm(running, asks, seeded(), clients=32, each=2, seconds=200)
         settle(running, load, witnesses)

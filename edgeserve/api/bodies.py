@@ -18,6 +18,8 @@ from edgeserve.units import MB
 
 LARGEST_AT_ONCE = 4
 """Bodies of the largest size that may be in memory together."""
+SHARE = LARGEST_AT_ONCE // 2
+"""As many of one client: bodies that have come stay as long as their requests do, and can make room for nobody."""
 SMALL = 64 << 10
 SMALL_SHARE = 1 / 512
 """Bytes of each request that count towards no common limit, and at most this share of the largest body: a small request
@@ -111,30 +113,35 @@ class Bodies:
         self._open.discard(body)
 
     def add(self, body: Body, size: int) -> None:
-        """Raises TooLarge for the body alone, Busy where this is the slowest of all that come and memory is short."""
+        """Raises TooLarge for the body alone, Busy where memory is short and this is the slowest of those that come."""
         body.size += size
         if body.size > self.limit:
             raise self.too_large(body.size)
         if not body.shared:
             return
-        while sum(one.shared for one in self._open) > LARGEST_AT_ONCE * self.limit:
-            victim = self._slowest(body)
+        while (victim := self._victim(body)) is not None:
             if victim is body:
                 raise self.short()
             victim.refuse()
 
-    def _slowest(self, asking: Body) -> Body:
-        """The slowest of the bodies that still come, of the client that holds most: it pays for its own haste."""
+    def _victim(self, asking: Body) -> Body | None:
+        """The slowest of the bodies that still come: of the client that asks where it holds its share already; else of
+        the one that holds most where all together hold too much, since it pays for its own haste. None: there is
+        room."""
         held: Counter[str] = Counter()
         for one in self._open:
             held[one.client] += one.shared
         coming = [one for one in self._open if one is asking or not (one.whole or one.cut)]
+        if held[asking.client] > SHARE * self.limit:
+            coming = [one for one in coming if one.client == asking.client]
+        elif held.total() <= LARGEST_AT_ONCE * self.limit:
+            return None
         return min(coming, key=lambda one: (-held[one.client], one.rate()))
 
     def short(self) -> Busy:
-        most = LARGEST_AT_ONCE * self.limit / MB
-        text = f"the requests being served hold {most:.0f} MB of bodies, the limit, and this is the slowest of them"
-        return Busy(f"{text}; try again when some are done", retry_after=2)
+        most, own = (count * self.limit / MB for count in (LARGEST_AT_ONCE, SHARE))
+        text = f"the requests being served hold {most:.0f} MB of bodies, or {own:.0f} MB of yours, which is the limit"
+        return Busy(f"{text}, and this is the slowest of them; try again when some are done", retry_after=2)
 
     def too_large(self, size: int) -> TooLarge:
         more = "at least " if size <= self.limit + MB else ""

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from edgeserve import messages
+from edgeserve.connections import client_of
 from edgeserve.engine import Job
 from edgeserve.errors import Cancelled, EdgeserveError, InvalidRequest
 from edgeserve.residency.lease import Lease
@@ -28,6 +29,8 @@ log = logging.getLogger("edgeserve.api")
 
 PART_SECONDS = 0.5
 """Of sound that is rendered at once by a renderer that computes; some milliseconds of work."""
+SENT_BYTES = 64 << 10
+"""Of a whole answer, handed over at once."""
 STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
@@ -78,7 +81,7 @@ def answering(parse: Parse, *jobs: Job) -> Callable[[Request], Awaitable[Respons
         pool.expect(jobs)
         call = await parse(request)
         lease = await pool.lease(call.job, call.keep_alive)
-        kept = Kept(pool.deliveries)
+        kept = Kept(pool.deliveries, client_of(request.client.host if request.client else ""))
         try:
             async with _watching(request.receive, lease):
                 events = lease.run_all(call.requests, apart=call.apart)
@@ -157,7 +160,13 @@ class _Whole(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await super().__call__(scope, receive, send)
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            # In pieces: the server waits for a slow reader before the next one, but takes any size at once.
+            for start in range(0, max(1, len(self.body)), SENT_BYTES):
+                part = self.body[start : start + SENT_BYTES]
+                await send(
+                    {"type": "http.response.body", "body": part, "more_body": start + SENT_BYTES < len(self.body)}
+                )
         finally:
             self._kept.release()
 

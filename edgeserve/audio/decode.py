@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from io import BytesIO
 from typing import TYPE_CHECKING, cast
 
+from edgeserve.audio.bounds import MAX_EDITS, MAX_STREAMS, edits, limit_memory
 from edgeserve.audio.gaps import Gaps, silence
 from edgeserve.audio.mono import mono
 from edgeserve.audio.passed import Passed
@@ -90,7 +91,11 @@ def _opened(data: bytes, param: str) -> Iterator[tuple[InputContainer, AudioStre
     """The container and its best stream of sound. The codec is one of the list."""
     import av
 
+    limit_memory()
+    if (count := edits(data)) > MAX_EDITS:
+        raise UnsupportedMedia(f"{param} is cut in {count} places; the limit is {MAX_EDITS}: {SEND}", param=param)
     options = {"format_whitelist": ",".join(CONTAINERS), "codec_whitelist": ",".join(CODECS), "protocol_whitelist": ""}
+    options |= {"max_streams": str(MAX_STREAMS)}
     try:
         # Tags may be in any encoding, and are not used.
         container = av.open(BytesIO(data), "r", options=options, metadata_errors="replace")

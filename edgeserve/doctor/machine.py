@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgeserve.memory.budget import budget, os_reserve
 from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.system import command, cores, cpu, sysctl
 from edgeserve.system.probe import Probe
 
 RUNTIME_SECONDS = 30.0
@@ -21,6 +21,10 @@ RUNTIME_SECONDS = 30.0
 
 CPU_FEATURES = ("avx", "avx2", "fma", "f16c", "avx512f", "avx512_vnni", "amx_int8", "asimd", "asimddp", "i8mm", "sve")
 """Features that the runtimes have faster code for, as Linux names them."""
+
+NVIDIA = ("nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader")
+NVIDIA_SECONDS = 10.0
+"""The driver may have to start first."""
 
 PACKAGE_MANAGERS = ("apt-get", "dnf", "pacman", "zypper", "apk", "brew")
 
@@ -88,7 +92,6 @@ class Machine:
 
 def read(models_dir: Path, policy: MemoryPolicy, environ: Mapping[str, str]) -> Machine:
     """Read everything. Takes about a second, mostly for the runtimes."""
-    processor, features = read_processor(Path("/proc/cpuinfo"))
     memory = Probe(override_mb=policy.override_memory_mb).read()
     # Memory that is available only now is judged apart.
     limits = budget(memory, policy, settled=False)
@@ -96,9 +99,9 @@ def read(models_dir: Path, policy: MemoryPolicy, environ: Mapping[str, str]) -> 
     return Machine(
         system=system_name(),
         architecture=platform.machine(),
-        processor=processor,
-        features=features,
-        cores=usable_cores(),
+        processor=cpu.name(),
+        features=known_features(cpu.features()),
+        cores=cores.usable(),
         memory_total=memory.total,
         memory_available=memory.available,
         memory_limit=memory.group.limit if memory.group else None,
@@ -129,29 +132,15 @@ def system_name() -> str:
     return f"{name}, kernel {platform.release()}"
 
 
-def usable_cores() -> int:
-    """Cores that this process may use; taskset and containers may allow fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+def known_features(features: Iterable[str]) -> tuple[str, ...]:
+    """Features of the processor that the runtimes have faster code for."""
+    has = set(features)
+    return tuple(one for one in CPU_FEATURES if one in has)
 
 
-def read_processor(cpuinfo: Path) -> tuple[str, tuple[str, ...]]:
-    """Name and features from Linux's cpuinfo, elsewhere from the system's tools."""
-    if not cpuinfo.is_file():
-        return _sysctl("machdep.cpu.brand_string") or platform.processor() or "unknown", ()
-    fields: dict[str, str] = {}
-    for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
-        name, _, value = line.partition(":")
-        fields.setdefault(name.strip().lower(), value.strip())
-    has = (fields.get("flags") or fields.get("features", "")).split()
-    # On ARM the processor is named by numbers only; the board's name says more.
-    board = Path("/proc/device-tree/model")
-    name = fields.get("model name") or (board.read_text(errors="replace").strip("\0 \n") if board.is_file() else "")
-    return name or platform.processor() or "unknown", tuple(one for one in CPU_FEATURES if one in has)
-
-
-def read_wired_collector(ask: Callable[[str], str] | None = None) -> bool | None:
+def read_wired_collector(ask: Callable[[str], str] = sysctl.value) -> bool | None:
     """Whether macOS's wired collector is on, from ``sysctl``; None elsewhere."""
-    return {"0": True, "1": False}.get((ask or _sysctl)("iogpu.disable_wired_collector"))
+    return {"0": True, "1": False}.get(ask("iogpu.disable_wired_collector"))
 
 
 def first_command(*names: str | None) -> str | None:
@@ -162,7 +151,7 @@ def first_command(*names: str | None) -> str | None:
 def accelerators() -> list[str]:
     """GPUs that the system's own tools list."""
     found = []
-    if told := _output(["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"]):
+    if told := command.output(NVIDIA, NVIDIA_SECONDS):
         found += [f"NVIDIA {line.strip()}".replace("NVIDIA NVIDIA", "NVIDIA") for line in told.splitlines()]
     elif Path("/etc/nv_tegra_release").is_file():
         found.append("NVIDIA Jetson (memory shared with the CPU)")
@@ -173,9 +162,9 @@ def accelerators() -> list[str]:
 
 def ask_runtime(name: str, run: Callable[..., subprocess.CompletedProcess[str]] = subprocess.run) -> Runtime:
     """Import a runtime in a child process, which may hang or crash. It has RUNTIME_SECONDS."""
-    command = [sys.executable, "-c", PROBE, name, *RUNTIMES[name]]
+    question = [sys.executable, "-c", PROBE, name, *RUNTIMES[name]]
     try:
-        ended = run(command, capture_output=True, text=True, timeout=RUNTIME_SECONDS)
+        ended = run(question, capture_output=True, text=True, timeout=RUNTIME_SECONDS)
     except subprocess.TimeoutExpired:
         return Runtime(name, None, f"did not answer within {RUNTIME_SECONDS:g} s")
     if ended.returncode < 0:
@@ -188,16 +177,3 @@ def ask_runtime(name: str, run: Callable[..., subprocess.CompletedProcess[str]] 
     except (IndexError, TypeError, ValueError):
         return Runtime(name, None, f"gave no answer that can be read: {ended.stdout[-80:]!r}")
     return Runtime(name, version, detail)
-
-
-def _output(command: list[str]) -> str:
-    """Output of a system command; empty when the command is missing or fails."""
-    try:
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=10)  # noqa: S603
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return ended.stdout.strip() if ended.returncode == 0 else ""
-
-
-def _sysctl(name: str) -> str:
-    return _output(["sysctl", "-n", name]) if sys.platform == "darwin" else ""

@@ -1,11 +1,12 @@
-"""The books of all engines, and the lock that guards them.
+"""The accounts of all engines: the memory that each one holds and needs, and the lock that guards them.
 
-The lock is never held while an engine moves, while memory is read or while it is waited for.
+The lock is never held while an engine steps down, while memory is read, or while a request waits for memory.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Set
@@ -15,44 +16,50 @@ from edgeserve.errors import ShuttingDown
 from edgeserve.jobs import INFO
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget
-from edgeserve.memory.entry import Entry, Resident
+from edgeserve.memory.entry import Entry, Resident, need_of
 from edgeserve.memory.history import History
 from edgeserve.memory.optional_context import excess
-from edgeserve.memory.peaks import Ledger
-from edgeserve.memory.plan import Decision, Need, Standing, booked, overhead, plan, within
+from edgeserve.memory.peaks import Peaks
+from edgeserve.memory.plan import Decision, Need, Occupancy, booked, overhead, plan, within
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.system.readings import Readings
 
-Pause = Callable[[threading.Condition, float], object]
+log = logging.getLogger("edgeserve.memory")
+
+Wait = Callable[[threading.Condition, float], object]
 """Waits on a held condition, at most so many seconds."""
 
 
-class Books:
-    """``clock`` in seconds, the one that ``Resident.last_used`` is on; ``wall`` in seconds since the epoch."""
+class Accounts:
+    """One entry for each engine.
+
+    ``undelivered``: bytes of answers that their readers have not taken yet, which belong to no engine; any thread.
+    ``clock`` in seconds, the clock of ``Resident.last_used``. ``wall`` in seconds since the epoch.
+    """
 
     def __init__(
         self,
         policy: MemoryPolicy,
-        ledger: Ledger,
+        peaks: Peaks | None = None,
         *,
+        undelivered: Callable[[], int] = lambda: 0,
         clock: Callable[[], float] = time.monotonic,
-        wait: Pause = threading.Condition.wait,
+        wait: Wait = threading.Condition.wait,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self.policy = policy
-        self.ledger = ledger
+        self.peaks = peaks or Peaks()
         self.history = History()
+        self.undelivered = undelivered
         self.clock = clock
         self.wall = wall
         self.changed = threading.Condition()
-        """Held to read or write; notified whenever memory may have come free."""
+        """Held to read or write the accounts; notified whenever memory may have come free."""
         self.closing = False
-        self.undelivered: Callable[[], int] = lambda: 0
-        """Bytes of answers on their way to their readers, which belong to no engine. Any thread."""
+        self._wait = wait
         self._base = 0
         self._moving = 0
-        self._stirs = 0
-        self._wait = wait
+        self._changes = 0
         self._entries: dict[Job, Entry] = {}
 
     def __iter__(self) -> Iterator[Entry]:
@@ -66,34 +73,38 @@ class Books:
             self._entries[resident.job] = Entry(resident, parked_at=self.wall())
 
     def observe(self) -> None:
-        """Look at the engines that changed their rung without us. Not under the lock: engines are asked."""
+        """Note engines that changed their rung without the governor. Asks engines, so the lock must not be held."""
         for entry in self:
-            entry.observe()
+            try:
+                entry.observe()
+            except Exception:
+                # One broken engine must not keep memory from all others.
+                log.exception("the memory of %s could not be observed", entry.resident.spec.name)
 
     def note_overhead(self, readings: Readings) -> None:
-        """When no request runs, what the process takes beside its engines shows: remember it."""
+        """Remember the bytes that the process takes beside its engines; they show only while no request runs."""
         with self.changed:
-            if self.at_rest():
-                self._base = max(0, overhead(self.standings(), readings) - self.undelivered())
+            if self.no_reservations():
+                self._base = max(0, overhead(self.occupancies(), readings) - self.undelivered())
 
-    def standings(self, busy: Set[Job] = frozenset(), spent: Set[tuple[Job, str]] = frozenset()) -> list[Standing]:
-        """All engines as ``plan`` sees them. ``busy`` could not be moved just now, ``spent`` savings are used up."""
-        return [entry.standing(entry.resident.job in busy, spent) for entry in self._entries.values()]
+    def occupancies(self, busy: Set[Job] = frozenset(), spent: Set[tuple[Job, str]] = frozenset()) -> list[Occupancy]:
+        """All engines as ``plan`` needs them. ``busy`` engines could not be moved; ``spent`` savings are used up."""
+        return [entry.occupancy(entry.resident.job in busy, spent) for entry in self._entries.values()]
 
     def base(self) -> int:
         """Bytes that the process takes beside its engines."""
         return self._base + self.undelivered()
 
     def booked(self) -> Amount:
-        """What all hold: the sum of the rungs and of the requests under way."""
-        return booked(self.standings(), {})
+        """Memory that all engines hold: the sum over their rungs and over the running requests."""
+        return booked(self.occupancies(), {})
 
     def device_held(self) -> int:
         """Bytes on accelerators with memory of their own."""
         return sum(entry.held.device for entry in self)
 
     def device_mapped(self) -> int:
-        """Bytes of mapped weights that an accelerator may use where they are: llama.cpp's, each file once."""
+        """Bytes of llama.cpp's weights that an accelerator uses where they are mapped; each file counts once."""
         found: dict[str, int] = {}
         for entry in self:
             spec = entry.resident.spec
@@ -110,45 +121,45 @@ class Books:
         busy: Set[Job] = frozenset(),
         spent: Set[tuple[Job, str]] = frozenset(),
     ) -> Decision:
-        """``plan`` on the books as they are; under the lock when the answer is to be booked."""
-        standings = self.standings(busy, spent)
-        return plan(need, standings, readings, limit, self.clock(), self.policy, base=self.base())
+        """``plan`` on the present accounts. The caller holds the lock when it books the decision."""
+        occupancies = self.occupancies(busy, spent)
+        return plan(need, occupancies, readings, limit, self.clock(), self.policy, base=self.base())
 
     def excess(self, entry: Entry, readings: Readings, limit: Budget) -> int:
-        """Bytes of the context that it would like to have on top, and that there is no room for."""
-        spare = entry.optional_context
-        if not spare:
+        """Bytes of the engine's optional context that have no room."""
+        optional = entry.optional_context
+        if not optional:
             return 0
-        need = Need(entry.resident.job, entry.resident.spec.name, entry.need)
         with self.changed:
-            return excess(spare, need, self.standings(), readings, limit, self.policy, base=self.base())
+            return excess(optional, need_of(entry), self.occupancies(), readings, limit, self.policy, base=self.base())
 
     def admits(self, need: Need, limit: Budget) -> bool:
-        """By the books alone, as if all memory that was given back had arrived."""
+        """True when the need fits by the accounts alone, as if all returned memory had arrived."""
         with self.changed:
-            return within(booked(self.standings(), {}, need), self.base(), need, limit, self.policy)
+            return within(booked(self.occupancies(), {}, need), self.base(), need, limit, self.policy)
 
-    def at_rest(self) -> bool:
-        """No reservation is out: whatever memory moves now is moved by a step down."""
+    def no_reservations(self) -> bool:
+        """True while no request holds a reservation: then only a step down changes the memory of engines."""
         return not any(entry.active for entry in self)
 
-    def stir(self, entry: Entry | None = None) -> int | None:
-        """Somebody begins to take or give memory: a mark to measure it by, None while others than ``entry`` do too.
+    def begin_change(self, entry: Entry | None = None) -> int | None:
+        """An engine begins to take or return memory. The caller holds the lock.
 
-        Under the lock."""
-        self._stirs += 1
+        Returns a mark for ``unchanged_since``; None while engines other than ``entry`` take or return memory too.
+        """
+        self._changes += 1
         alone = not self._moving and not any(one.active for one in self if one is not entry)
-        return self._stirs if alone else None
+        return self._changes if alone else None
 
-    def undisturbed(self, mark: int | None) -> bool:
-        """Has nobody else begun since that mark? Then what the process grew or shrank by is one engine's alone."""
-        return mark == self._stirs
+    def unchanged_since(self, mark: int | None) -> bool:
+        """True when no other engine has begun a change since: then the process grew or shrank by one engine alone."""
+        return mark == self._changes
 
     @contextlib.contextmanager
     def moving(self) -> Iterator[int | None]:
-        """While an engine steps down; yields its mark."""
+        """Lasts while an engine steps down. Yields the mark of ``begin_change``."""
         with self.changed:
-            mark = self.stir()
+            mark = self.begin_change()
             self._moving += 1
         try:
             yield mark
@@ -156,11 +167,12 @@ class Books:
             with self.changed:
                 self._moving -= 1
 
-    def restored(self, before: Rung) -> None:
+    def count_restoration(self, before: Rung) -> None:
+        """Count an engine that became hot again from warm."""
         self.history.counts["restored"] += before is Rung.WARM
 
     def pause(self, seconds: float) -> None:
-        """Until something comes free, at most so long. Raises ShuttingDown when the server ends meanwhile."""
+        """Wait until memory may have come free, at most ``seconds``. Raises ShuttingDown when the server ends."""
         with self.changed:
             if not self.closing:
                 self._wait(self.changed, seconds)

@@ -1,4 +1,4 @@
-"""An amount of memory, by what the system can do about it."""
+"""An amount of memory, divided by how the system can get it back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from edgeserve.engine import Footprint
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """Bytes: ``mapped`` from files and droppable, ``private`` to us, ``device`` on an accelerator's own memory."""
+    """Bytes: ``mapped`` from files and droppable, ``private`` to us, ``device`` in an accelerator's own memory."""
 
     mapped: int = 0
     private: int = 0
@@ -27,7 +27,7 @@ class Amount:
         return Amount(self.mapped + other.mapped, self.private + other.private, self.device + other.device)
 
     def __sub__(self, other: Amount) -> Amount:
-        """What is left, nothing below zero."""
+        """The remainder; a part that would be negative is 0."""
         return Amount(
             max(0, self.mapped - other.mapped), max(0, self.private - other.private), max(0, self.device - other.device)
         )
@@ -36,11 +36,11 @@ class Amount:
 NOTHING = Amount()
 
 
-def standing(footprint: Footprint) -> Amount:
-    """What an engine holds whether or not a request runs."""
+def without_requests(footprint: Footprint) -> Amount:
+    """Memory that an engine holds while no request runs."""
     return Amount(footprint.mapped, footprint.private, footprint.device)
 
 
-def request(footprint: Footprint) -> Amount:
-    """What one request adds."""
+def per_request(footprint: Footprint) -> Amount:
+    """Memory that one request adds."""
     return Amount(private=footprint.per_request)

@@ -1,4 +1,4 @@
-"""What an engine will take, from what is known before it runs: pure functions of sizes and shapes."""
+"""The memory of an engine that has not run yet, estimated from file sizes and published shapes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from edgeserve.engine import Footprint, ModelSpec
 from edgeserve.jobs import INFO
 
 PEAK_PER_FILE_BYTE = 1.3
-"""Peak memory for each byte of the model's files when nothing better is known (reference/eviction-versus-limits.md)."""
+"""Peak memory for each byte of the model's files when no better figure is known
+(reference/eviction-versus-limits.md)."""
 LIVE_TENSORS = 8
 """Activations of one transformer layer alive at once, in units of the hidden state: q, k, v, and the MLP's four."""
 FLOAT = 4
@@ -18,7 +19,7 @@ FLOAT = 4
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    """Shape of a vision encoder: square input in pixels, patch side, width, attention heads, pictures a tile set."""
+    """Shape of a vision encoder: square input in pixels, patch side, width, attention heads, tiles of one picture."""
 
     pixels: int
     patch: int
@@ -41,7 +42,7 @@ ENCODERS: Mapping[str, Encoder] = MappingProxyType(
 
 
 def heuristic(spec: ModelSpec) -> Footprint:
-    """File size × 1.3: the files mapped, the rest private; a vision model's overhead on top."""
+    """File size × 1.3: the files count as mapped, the rest as private. A vision model's overhead comes on top."""
     size = spec.size_bytes
     extra = 0
     if INFO[spec.job].pictures:
@@ -51,32 +52,17 @@ def heuristic(spec: ModelSpec) -> Footprint:
     return Footprint(mapped=size, private=int(size * (PEAK_PER_FILE_BYTE - 1)), per_request=extra)
 
 
-def vision_overhead(architecture: str, projector_bytes: int, *, image_tokens: int = 0, kv_token_bytes: int = 0) -> int:
-    """Bytes that a picture takes beyond the text model: projector weights (read, not mapped), the encoder's
-    activations, and the KV of the picture's tokens. An unknown architecture counts its weights twice.
+def vision_overhead(architecture: str, projector_bytes: int) -> int:
+    """Bytes that a picture takes beyond the text model: the projector's weights and the encoder's activations.
 
-    Tiles are encoded one after the other, so activations do not grow with their number.
+    The weights of the projector are read, not mapped. An unknown architecture counts them twice. Tiles are encoded one
+    after the other, so activations do not grow with their number.
     """
-    kv = image_tokens * kv_token_bytes
     encoder = ENCODERS.get(architecture)
     if encoder is None:
-        return 2 * projector_bytes + kv
+        return 2 * projector_bytes
     patches = (encoder.pixels // encoder.patch) ** 2
     hidden = patches * encoder.width * FLOAT * LIVE_TENSORS
     scores = encoder.heads * patches**2 * FLOAT
     picture = encoder.tiles * encoder.pixels**2 * 3 * FLOAT
-    return projector_bytes + hidden + scores + picture + kv
-
-
-def kv_bytes(layers: int, kv_heads: int, head_dim: int, context: int, element_bytes: float = 2.0) -> int:
-    """Key/value cache of a context: layers × 2 × heads × dim × tokens × element (reference/unified-memory-budget.md).
-
-    ``element_bytes``: 2 for f16, 1.0625 for q8_0 (34 bytes for 32 values), 0.5625 for q4_0 (18 for 32).
-    """
-    return int(layers * 2 * kv_heads * head_dim * context * element_bytes)
-
-
-def context_that_fits(free: int, layers: int, kv_heads: int, head_dim: int, element_bytes: float = 2.0) -> int:
-    """The longest context, a multiple of 256 tokens, whose cache takes at most ``free`` bytes; 0 for none."""
-    one = kv_bytes(layers, kv_heads, head_dim, 256, element_bytes)
-    return max(0, free) // one * 256 if one else 0
+    return projector_bytes + hidden + scores + picture

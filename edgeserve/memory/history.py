@@ -1,4 +1,4 @@
-"""What was moved down, when, why, and what really came back."""
+"""The history of steps down: engine, time, reason, and the bytes that came back."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from edgeserve.units import MB
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """One verified step down. Bytes; ``timestamp`` in seconds since the epoch. ``exact`` is False when other engines
-    took or gave memory at the same time, so that ``freed`` is not this step's alone."""
+    """One verified step down. Sizes in bytes; ``timestamp`` in seconds since the epoch.
+
+    ``exact`` is False when other engines took or returned memory at the same time: ``freed`` then includes theirs."""
 
     job: Job
     model: str
@@ -47,7 +48,7 @@ class StepRecord:
 
 
 class History:
-    """The last ``limit`` steps, and how many there ever were of each action. Guarded by the governor's lock."""
+    """The last ``limit`` steps, and counts of all. The lock of the accounts guards it."""
 
     def __init__(self, limit: int = 200) -> None:
         self._records: deque[StepRecord] = deque(maxlen=limit)
@@ -66,7 +67,7 @@ QUANTIZATION = re.compile(r"(?i)(?<![a-z0-9])(i?q\d(?:_[a-z0-9]+)*|bf16|f(?:p|lo
 
 
 def quantization(spec: ModelSpec) -> str:
-    """As the options name it, else as the file names do; "default" when neither says."""
+    """The quantization that the options name, else the names of model and files; "default" without either."""
     named = spec.options.get("quantization")
     if isinstance(named, str):
         return named

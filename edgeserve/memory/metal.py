@@ -1,7 +1,7 @@
-"""Limits for MLX: how much it may allocate, cache and pin. Pure; the engine sets them (``engine.Limited``).
+"""Limits for MLX: bytes to allocate, cache and pin. A pure function; the engine sets them (``engine.Limited``).
 
-Worked out anew before each load: what other programs use changes (reference/eviction-versus-limits.md, the four
-candidates).
+The governor computes them anew before each load, since other programs' memory changes
+(reference/eviction-versus-limits.md, the four candidates).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from edgeserve.units import GB
 FRACTION_OF_TOTAL = 0.70
 SYSTEM_RESERVE = 3 * GB
 SAFETY_MARGIN = 3 * GB
-"""Of what is available now, left to everybody else."""
+"""Available memory that is left to other programs."""
 LEAST = 2 * GB
-"""A candidate of no more than this is not valid: MLX cannot work inside it, and it says that memory is momentarily
-short rather than how much there may be."""
+"""A candidate must be larger to be valid. MLX cannot work in less, and a smaller figure only shows that memory is short
+at the moment."""
 CACHE_FRACTION = 0.25
 WIRED_SINCE = (15, 0)
 """The macOS version from which memory can be pinned."""
@@ -26,7 +26,7 @@ WIRED_SINCE = (15, 0)
 
 @dataclass(frozen=True, slots=True)
 class MetalLimits:
-    """Bytes. ``wired`` is None where the system cannot pin. ``winner``: which of ``candidates`` set ``memory``."""
+    """Bytes. ``wired`` is None where the system cannot pin. ``winner`` names the candidate that set ``memory``."""
 
     memory: int
     cache: int
@@ -36,7 +36,7 @@ class MetalLimits:
 
 
 def limits(readings: Readings, macos: tuple[int, ...] = (), *, cache_fraction: float = CACHE_FRACTION) -> MetalLimits:
-    """The smallest valid of four candidates. With none valid, the least that MLX can work in.
+    """The smallest valid one of four candidates; ``LEAST`` when none is valid.
 
     ``macos``: the system's version, () elsewhere.
     """

@@ -1,4 +1,4 @@
-"""What each model really took on this device, kept on disk: the next estimate starts from it."""
+"""Measured peaks of each model on this device, kept on disk: the next start estimates from them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from edgeserve.engine import Footprint, ModelSpec
 log = logging.getLogger("edgeserve.memory")
 
 LIMIT = 256
-"""Entries kept; those not learned from for longest go first."""
+"""Rows kept. The row that was learned longest ago goes first."""
 WORTH_WRITING = 0.01
-"""A peak that rose by less than this share is not written again."""
+"""A peak that rises by less than this share is not written again."""
 FIELDS = ("mapped", "private", "per_request", "device")
 
 
-class Ledger:
-    """Peaks in bytes by model and settings. ``path`` None keeps them in memory only. Any thread."""
+class Peaks:
+    """Peaks in bytes, by model and settings. ``path`` None keeps them in memory only. Any thread."""
 
     def __init__(self, path: Path | None = None, wall: Callable[[], float] = time.time) -> None:
         self._path = path
@@ -33,13 +33,13 @@ class Ledger:
         self._peaks: dict[str, dict[str, float]] | None = None
 
     def find(self, spec: ModelSpec) -> Footprint | None:
-        """The learned peak of this model with these settings, None when it never ran here."""
+        """The learned peak of a model with its settings; None for a model that never ran here."""
         with self._lock:
             row = self._rows().get(key(spec))
         return Footprint(**{name: int(row[name]) for name in FIELDS}) if row else None
 
     def learn(self, spec: ModelSpec, taken: Footprint) -> None:
-        """Remember the peak of what was taken. Failing to write is warned about, not raised: it costs an estimate."""
+        """Remember a peak. A failure to write is logged, not raised: the next start falls back to an estimate."""
         name = key(spec)
         with self._lock:
             rows = self._rows()
@@ -71,7 +71,7 @@ class Ledger:
 
 
 def read(path: Path) -> dict[str, dict[str, float]]:
-    """The rows of a ledger file. A damaged one is warned about and put aside as ``….damaged``."""
+    """The rows of the file. A damaged file is logged and put aside as ``….damaged``."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         rows = document["peaks"]
@@ -89,7 +89,7 @@ def read(path: Path) -> dict[str, dict[str, float]]:
 
 
 def key(spec: ModelSpec) -> str:
-    """Model, file sizes, settings and kind of host: whatever changes what the model takes changes the key."""
+    """Model, file sizes, settings and kind of host: everything that changes the memory of a model changes its key."""
     sizes = {role: path.stat().st_size for role, path in spec.files.items() if path.is_file()}
     settings = [spec.engine, spec.device, spec.threads, sorted(sizes.items()), sorted(spec.options.items())]
     digest = hashlib.sha256(json.dumps(settings, default=str).encode()).hexdigest()[:16]

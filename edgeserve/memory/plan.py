@@ -1,4 +1,4 @@
-"""May this engine have the memory, and who steps down for it? Pure: no side effect, no clock, no reading of its own."""
+"""The plan: may an engine take memory, and which engines step down for it? Pure: no side effect, no clock."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from edgeserve.system.readings import Readings
 
 SavingKind = Literal["prefix_cache", "context", "image", "optional_context"]
 SAVING_ORDER: tuple[SavingKind, ...] = ("prefix_cache", "context", "image")
-"""Degradation before eviction, in this order (DESIGN: memory policy). The optional part of a context went before
+"""Savings that come before eviction, in this order. The optional part of a context goes before all of them
 (memory/optional_context.py)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """Memory that an engine can do without: ``private`` bytes less when it does."""
+    """Memory that an engine can do without, in ``private`` bytes."""
 
     job: Job
     kind: SavingKind
@@ -31,10 +31,14 @@ class Saving:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """One engine as the books have it. ``held`` now, ``warm`` what would be left on warm; ``last_used`` on the clock of
-    ``now``; ``busy`` when it holds a reservation or could not be moved a moment ago. Engines with the same ``weights``
-    map one file: it is in memory once."""
+class Occupancy:
+    """Memory that one engine occupies, and the facts that decide whether it may step down.
+
+    - ``held``: memory now. ``warm``: memory that would be left on warm.
+    - ``last_used``: on the clock of ``now``.
+    - ``busy``: the engine has an open reservation, or could not be moved a moment ago.
+    - ``weights``: engines with the same value map one file, which is in memory once.
+    """
 
     job: Job
     name: str
@@ -49,13 +53,13 @@ class Standing:
     savings: tuple[Saving, ...] = ()
 
     def at(self, rung: Rung) -> Amount:
-        """What it holds on ``rung``, which is not above its own."""
+        """Memory on ``rung``, which is not above the engine's own."""
         return self.held if rung >= self.rung else self.warm if rung is Rung.WARM else NOTHING
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """``amount`` is what is wanted on top of all that the engine holds already."""
+    """Memory that an engine wants on top of the memory that it holds."""
 
     job: Job
     name: str
@@ -71,18 +75,22 @@ class Step:
 class Verdict(enum.Enum):
     ADMIT = "admit"
     STEP = "step"
-    """Carry out the savings and steps, then ask again."""
+    """It fits after these savings and steps: carry them out, then ask again."""
     WAIT = "wait"
-    """It fits once engines in use come free."""
+    """It fits when engines in use have become idle."""
     REFUSE = "refuse"
     """It does not fit even with everything else cold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Bytes of host memory: ``free`` of the budget now; ``evictable`` by stepping idle engines down; ``largest`` need
-    that fits with everything else cold; ``required`` budget with which this need would. ``retry_at``: when the first
-    grace time ends."""
+    """The verdict with its figures, in bytes of host memory.
+
+    - ``free``: of the budget now. ``evictable``: comes free when idle engines step down.
+    - ``largest``: the largest need that fits with everything else cold.
+    - ``required``: the smallest budget in which this need would fit.
+    - ``retry_at``: end of the first grace time.
+    """
 
     verdict: Verdict
     free: int
@@ -95,12 +103,12 @@ class Decision:
 
 
 Rungs = dict[Job, Rung]
-"""Engines that stand elsewhere than they do now."""
+"""Rungs that the plan assumes; an engine that is not listed stays on its own."""
 
 
 def plan(
     need: Need,
-    residents: Sequence[Standing],
+    residents: Sequence[Occupancy],
     readings: Readings,
     budget: Budget,
     now: float,
@@ -108,15 +116,17 @@ def plan(
     *,
     base: int = 0,
 ) -> Decision:
-    """Decide on ``need``. ``residents`` are all engines, the one in need among them. ``base``: what the process was
-    seen to take beside them when no request ran, in bytes; a request that has not used its share yet would hide it.
+    """Decide on ``need``. ``residents`` are all engines, the one in need included.
+
+    ``base``: bytes that the process took beside its engines while no request ran. A running request that has not used
+    its share yet would hide them.
 
     1. It fits as things stand: admit.
     2. It fits when prefix caches are dropped, then the context shrunk, then the image: step.
     3. It fits when idle engines go down one rung, least recently used first: step.
     4. It fits when they go down two rungs: step.
-    5. It would fit if those in use, or used a moment ago, were idle: wait.
-    6. It never fits beside what is pinned: refuse.
+    5. It would fit if engines in use, or used a moment ago, were idle: wait.
+    6. It never fits beside the pinned engines: refuse.
     """
     unbooked = max(base, overhead(residents, readings))
     held, wanted = booked(residents, {}), booked(residents, {}, need)
@@ -135,13 +145,13 @@ def plan(
 
     # 2.
     savings = _savings(need, residents)
-    if (fewest := _fewest(savings, lambda saved: fits({}, saved))) is not None:
-        enough = _enough(fewest, shortage(wanted, unbooked, budget, policy))
+    if (fewest := _sufficient(savings, lambda saved: fits({}, saved))) is not None:
+        enough = _limited(fewest, shortage(wanted, unbooked, budget, policy))
         return Decision(Verdict.STEP, free, evictable, savings=tuple(enough))
     # 3. and 4.
     saved = sum(one.private for one in savings)
     room = budget.warm - sum(one.held.host for one in residents if one.rung is Rung.WARM)
-    if (steps := _victims(idle, lambda rungs: fits(rungs, saved), room if policy.cpu_offload else 0)) is not None:
+    if (steps := _evictions(idle, lambda rungs: fits(rungs, saved), room if policy.cpu_offload else 0)) is not None:
         return Decision(Verdict.STEP, free, evictable, savings=tuple(savings), steps=steps)
     # 5.
     movable = [one for one in residents if one.job != need.job and not one.pinned]
@@ -156,18 +166,18 @@ def plan(
 
 
 def _largest(alone: Amount, budget: Budget, policy: MemoryPolicy) -> int:
-    """What would just fit beside these, were nothing else there."""
+    """The largest need that fits beside these engines alone."""
     below = policy.critical_percent * budget.usable // 100 - 1
     return int(min(budget.usable - alone.host, below - alone.private))
 
 
 def _required(mapped: int, private: int, policy: MemoryPolicy) -> int:
-    """The smallest budget that these fit in."""
+    """The smallest budget that these bytes fit in."""
     return max(mapped + private, int(100 * private / policy.critical_percent) + 1)
 
 
-def booked(residents: Sequence[Standing], rungs: Mapping[Job, Rung], need: Need | None = None) -> Amount:
-    """What all hold when these engines stand on these rungs, ``need`` included. Shared weights count once."""
+def booked(residents: Sequence[Occupancy], rungs: Mapping[Job, Rung], need: Need | None = None) -> Amount:
+    """Memory of all engines on these rungs, ``need`` included. Shared weights count once."""
     private = device = 0
     mapped: dict[str, int] = {}
     for one in residents:
@@ -181,33 +191,33 @@ def booked(residents: Sequence[Standing], rungs: Mapping[Job, Rung], need: Need 
 
 
 def within(total: Amount, unbooked: int, need: Need, budget: Budget, policy: MemoryPolicy) -> bool:
-    """Does ``total``, which ``need`` is part of, fit in the budget beside ``unbooked`` private bytes?"""
+    """True when ``total``, which includes ``need``, fits in the budget beside ``unbooked`` private bytes."""
     if need.amount.device and budget.device is not None and total.device > budget.device:
         return False
     return shortage(total, unbooked, budget, policy) <= 0
 
 
 def shortage(total: Amount, unbooked: int, budget: Budget, policy: MemoryPolicy) -> int:
-    """Private bytes that are too many, 0 or less when none are."""
+    """Private bytes beyond the budget; 0 or less when everything fits."""
     private = max(0, total.private + unbooked)
-    # What the system cannot take back stays below CRITICAL, or the answer would be stopped half-way.
+    # Private bytes stay below CRITICAL, or the answer would be stopped half-way.
     critical = math.ceil(policy.critical_percent * budget.usable / 100) - 1
     return max(total.mapped + private - budget.usable, private - critical)
 
 
-def overhead(residents: Sequence[Standing], readings: Readings) -> int:
-    """Private bytes of the process that no engine's book explains: the server itself, and the heap's free pages."""
+def overhead(residents: Sequence[Occupancy], readings: Readings) -> int:
+    """Private bytes of the process that no engine's account explains: the server itself, and free pages of the heap."""
     return max(0, readings.unreclaimable - sum(one.held.private for one in residents))
 
 
-def may_step_down(one: Standing, now: float, policy: MemoryPolicy) -> bool:
-    """Idle: not leased, not at work, not pinned, not cold, and its grace time is over."""
+def may_step_down(one: Occupancy, now: float, policy: MemoryPolicy) -> bool:
+    """True for an idle engine: not leased, at work, pinned or cold, and past its grace time."""
     used = one.leases or one.busy or one.pinned
     return not used and one.rung > Rung.COLD and now - one.last_used >= policy.grace_seconds
 
 
-def _savings(need: Need, residents: Sequence[Standing]) -> list[Saving]:
-    """What can be done without, in order: every idle engine's prefix cache, but only the needy one's own quality."""
+def _savings(need: Need, residents: Sequence[Occupancy]) -> list[Saving]:
+    """Savings in order: prefix caches of all idle engines; context and image of the engine in need only."""
     found = [
         saving
         for one in residents
@@ -217,16 +227,16 @@ def _savings(need: Need, residents: Sequence[Standing]) -> list[Saving]:
     return sorted(found, key=lambda one: SAVING_ORDER.index(one.kind))
 
 
-def _fewest(savings: Sequence[Saving], fits: Callable[[int], bool]) -> Sequence[Saving] | None:
-    """The first of them that together are enough; None when all are not."""
+def _sufficient(savings: Sequence[Saving], fits: Callable[[int], bool]) -> Sequence[Saving] | None:
+    """The shortest beginning of the savings that is enough; None when all together are not."""
     for count in range(1, len(savings) + 1):
         if fits(sum(one.private for one in savings[:count])):
             return savings[:count]
     return None
 
 
-def _enough(savings: Sequence[Saving], missing: int) -> Iterator[Saving]:
-    """As much of each, in order, as covers what is missing."""
+def _limited(savings: Sequence[Saving], missing: int) -> Iterator[Saving]:
+    """The savings, in order, cut to the bytes that are missing."""
     for one in savings:
         taken = min(one.private, missing)
         if taken > 0:
@@ -234,9 +244,10 @@ def _enough(savings: Sequence[Saving], missing: int) -> Iterator[Saving]:
         missing -= taken
 
 
-def _victims(idle: Sequence[Standing], fits: Callable[[Rungs], bool], room: int) -> tuple[Step, ...] | None:
-    """Who of the idle goes down, and how far; None when all of them are not enough. ``room`` is left in the warm pool;
-    none at all means that nothing is parked."""
+def _evictions(idle: Sequence[Occupancy], fits: Callable[[Rungs], bool], room: int) -> tuple[Step, ...] | None:
+    """Steps of idle engines that make the need fit; None when all of them are not enough.
+
+    ``room``: bytes that warm engines may still take; without any, engines are closed instead of parked."""
     rungs: Rungs = {}
     # 3. one rung each
     for one in idle:
@@ -244,17 +255,17 @@ def _victims(idle: Sequence[Standing], fits: Callable[[Rungs], bool], room: int)
             room -= one.warm.host
             rungs[one.job] = Rung.WARM
             if fits(rungs):
-                return _spared(idle, rungs, fits)
+                return _without_unneeded(idle, rungs, fits)
     # 4. two rungs
     for one in idle:
         rungs[one.job] = Rung.COLD
         if fits(rungs):
-            return _spared(idle, rungs, fits)
+            return _without_unneeded(idle, rungs, fits)
     return None
 
 
-def _spared(idle: Sequence[Standing], rungs: Rungs, fits: Callable[[Rungs], bool]) -> tuple[Step, ...]:
-    """The steps without those that turned out not to be needed; the most recently used are spared first."""
+def _without_unneeded(idle: Sequence[Occupancy], rungs: Rungs, fits: Callable[[Rungs], bool]) -> tuple[Step, ...]:
+    """The steps without unneeded ones; the most recently used engine is spared first."""
     kept = dict(rungs)
     for one in reversed(idle):
         without = {job: rung for job, rung in kept.items() if job != one.job}
@@ -263,6 +274,6 @@ def _spared(idle: Sequence[Standing], rungs: Rungs, fits: Callable[[Rungs], bool
     return tuple(Step(one.job, kept[one.job]) for one in idle if one.job in kept)
 
 
-def _grace_end(movable: Sequence[Standing], now: float, policy: MemoryPolicy) -> float | None:
+def _grace_end(movable: Sequence[Occupancy], now: float, policy: MemoryPolicy) -> float | None:
     ends = [one.last_used + policy.grace_seconds for one in movable if one.rung > Rung.COLD and not one.leases]
     return min((end for end in ends if end > now), default=None)

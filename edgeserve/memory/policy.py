@@ -1,4 +1,4 @@
-"""Every number of the memory policy, with its source, and the reading of [memory] and its variables."""
+"""Every number of the memory policy, read from [memory] of models.toml and its variables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from edgeserve.errors import ConfigError
 from edgeserve.settings import NOTHING, Reader, Source, key
 
 MAX_NEW_TOKENS = 4096
-"""Tokens of one answer at most, unless configured (reference/eviction-versus-limits.md)."""
+"""Default limit of the tokens of one answer (reference/eviction-versus-limits.md)."""
 
 BY_SIZE = {-1.0: "by the size of the machine"}
 
@@ -20,21 +20,21 @@ class MemoryPolicy:
 
     enabled: bool = key(True, env="ENABLE_MEMORY_GOVERNOR")
     max_percent: float = key(0.90, env="GPU_MEMORY_MAX_PERCENT", low=0.05, high=1)
-    """Share of the memory that engines compute in (the accelerator's own, or the machine's) that all may take."""
+    """Share of the memory that all engines may take: of the accelerator's own, or of the machine's."""
     warm_max_percent: float = key(0.50, env="CPU_MEMORY_MAX_PERCENT", low=0, high=1)
-    """Share of the machine's memory that warm engines may hold; beyond it they are closed instead of parked."""
+    """Share of the machine's memory that warm engines may hold. Beyond it, engines are closed instead of parked."""
     cpu_offload: bool = key(True, env="ENABLE_CPU_OFFLOAD")
     """Evict one rung (to warm) before two (to cold)."""
     os_reserve_gb: float = key(-1.0, env="OS_RESERVE", low=0, special=BY_SIZE)
-    """GB left to the system; -1: by the tier of the machine (budget.os_reserve)."""
+    """GB left to the system; -1: by the size of the machine (budget.os_reserve)."""
     available_margin_gb: float = key(-1.0, env="AVAILABLE_MARGIN", low=0, special=BY_SIZE)
-    """GB of what is available now that are never planned with; -1: 5% of the machine, at most 3."""
+    """Available GB that no plan uses; -1: 5% of the machine, at most 3."""
     override_memory_mb: int = key(0, env="OVERRIDE_MEMORY_MB", low=0)
     """Simulates a machine with this much memory; 0: the real one."""
     vision_threshold: float = key(0.70, env="VISION_THRESHOLD", low=0.05, high=1)
-    """Share of the total above which a vision model is refused and any other is warned about."""
+    """Share of the total above which a vision model is refused and any other model logs a warning."""
     memory_threshold: float = key(-1.0, env="MEMORY_THRESHOLD", low=0, high=1, special=BY_SIZE)
-    """Share of the total from which cached prefixes are dropped; -1: by the tier of the machine."""
+    """Used share of the total from which prefix caches are dropped; -1: by the size of the machine."""
     eviction_idle_seconds: float = key(120.0, env="EVICTION_IDLE_THRESHOLD_SECONDS", low=0)
     """Idle time from which MODERATE pressure parks an engine."""
     high_idle_seconds: float = key(30.0, env="HIGH_IDLE_SECONDS", low=0)
@@ -46,10 +46,10 @@ class MemoryPolicy:
     high_percent: float = key(80.0, env="PRESSURE_HIGH_PERCENT", low=1, high=100)
     critical_percent: float = key(90.0, env="PRESSURE_CRITICAL_PERCENT", low=1, high=100)
     switch_timeout: float = key(10.0, env="SWITCH_TIMEOUT_SECONDS", low=0)
-    """How long a load waits for memory that a step down gave back."""
+    """Time that a load waits for memory that a step down returned."""
     switch_interval: float = key(0.5, env="SWITCH_INTERVAL_SECONDS", low=0.01)
     queue_seconds: float = key(30.0, env="MEMORY_QUEUE_SECONDS", low=0)
-    """How long a request waits for engines in use to come free before it is answered 503."""
+    """Time that a request waits for engines in use before it is answered 503."""
     max_new_tokens: int = key(MAX_NEW_TOKENS, env="MAX_NEW_TOKENS", low=1, high=1_000_000)
     """Hard cap on the tokens of one answer."""
 
@@ -60,9 +60,9 @@ def read_policy(
     source: Source,
     tables: Mapping[str, Sequence[str]] = NOTHING,
 ) -> MemoryPolicy:
-    """[memory] as written, under the ``EDGESERVE_*`` variables. Raises ConfigError naming the place.
+    """[memory] as written; ``EDGESERVE_*`` variables win. Raises ConfigError naming the place.
 
-    ``tables`` are the known keys of all tables, for suggestions."""
+    ``tables``: known keys of all tables, for suggestions."""
     policy = MemoryPolicy(**Reader(source, environ, tables=tables).read(MemoryPolicy, "memory", table))
     if not policy.moderate_percent <= policy.high_percent <= policy.critical_percent:
         raise ConfigError(

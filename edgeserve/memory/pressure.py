@@ -1,4 +1,4 @@
-"""How tight memory is, and which idle engines should go for it: pure functions."""
+"""Pressure: the level of memory in use, and the idle engines that step down for it. Pure functions."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 from edgeserve.engine import Rung
 from edgeserve.memory.budget import Budget
-from edgeserve.memory.plan import Standing, Step, may_step_down
+from edgeserve.memory.plan import Occupancy, Step, may_step_down
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.system.readings import Readings, SystemPressure
 
-STALLED = 10.0
-"""Percent of time in which every task of our group waited for memory (PSI full, 10 s) from which pressure is HIGH."""
+STALLED_PERCENT = 10.0
+"""Share of the last 10 s in which all tasks of our group waited for memory (PSI full), from which pressure is HIGH."""
 
 
 class Level(enum.IntEnum):
@@ -25,10 +25,10 @@ class Level(enum.IntEnum):
 
 
 def used_percent(readings: Readings, limit: Budget) -> float:
-    """What we hold that the system cannot take back, in percent of the budget; the larger of host and device.
+    """Unreclaimable memory of the server, in percent of the budget; the larger share of host and device.
 
-    Mapped weights do not count: the system drops them by itself. Were they counted, one engine that fills its budget
-    as planned would stop its own answers as CRITICAL.
+    Mapped weights do not count: the system drops them by itself. Otherwise one engine that fills the budget as planned
+    would stop its own answers as CRITICAL.
     """
     shares = [readings.unreclaimable / limit.ceiling if limit.ceiling else 1.0]
     if limit.device:
@@ -37,20 +37,22 @@ def used_percent(readings: Readings, limit: Budget) -> float:
 
 
 def level_of(percent: float, readings: Readings, policy: MemoryPolicy) -> Level:
-    """The level of that share, raised when the system itself says that it is worse."""
+    """The level of a share in use, raised when the system itself reports a worse one."""
     bounds = (policy.moderate_percent, policy.high_percent, policy.critical_percent)
     level = Level(sum(percent >= bound for bound in bounds))
     if readings.system_pressure is SystemPressure.CRITICAL:
         return Level.CRITICAL
-    stalled = readings.stall is not None and readings.stall.full >= STALLED
+    stalled = readings.stall is not None and readings.stall.full >= STALLED_PERCENT
     if stalled or readings.system_pressure is SystemPressure.WARN:
         return max(level, Level.HIGH)
     return level
 
 
-def relief(level: Level, residents: Iterable[Standing], now: float, policy: MemoryPolicy) -> tuple[Step, ...]:
-    """Who steps down, least recently used first: MODERATE parks what idled 120 s, HIGH what idled 30 s, CRITICAL
-    closes all idle. Never one in use, pinned, or used within the grace time."""
+def relief(level: Level, residents: Iterable[Occupancy], now: float, policy: MemoryPolicy) -> tuple[Step, ...]:
+    """Steps down at a level, least recently used engine first.
+
+    MODERATE parks engines that idled 120 s, HIGH engines that idled 30 s; CRITICAL closes all idle engines. An engine
+    in use, a pinned one and one used within the grace time stay."""
     if level is Level.LOW:
         return ()
     least = {Level.MODERATE: policy.eviction_idle_seconds, Level.HIGH: policy.high_idle_seconds}.get(level, 0.0)

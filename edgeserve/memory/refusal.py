@@ -1,4 +1,4 @@
-"""The words of a refusal: what was needed, what there was, what could be freed, and a setting that would fit."""
+"""The text of a refusal: bytes needed, available and evictable, and a setting with which the model would fit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edgeserve.system.readings import Readings
 from edgeserve.units import GB, MB
 
 LEAST_RESERVE = 0.05
-"""Share of the memory that no advice takes from the system."""
+"""Share of the memory that every advice leaves to the system."""
 
 
 def mb(size: int) -> str:
@@ -22,12 +22,12 @@ def mb(size: int) -> str:
 def does_not_fit(
     need: Need, decision: Decision, budget: Budget, readings: Readings, pinned: list[Job], policy: MemoryPolicy
 ) -> str:
-    """For DoesNotFit (507)."""
+    """Text of DoesNotFit (507)."""
     return f"{_figures(need, decision, budget)}. {advice(need, decision, budget, readings, pinned, policy)}"
 
 
 def in_use(need: Need, decision: Decision, budget: Budget, seconds: float) -> str:
-    """For Busy (503): it fits, but not beside the engines that are at work."""
+    """Text of Busy (503): the model fits, but not beside the engines that are at work."""
     return (
         f"{_figures(need, decision, budget)}. It would fit once the engines in use are idle, which did not happen "
         f"within {seconds:g} s; try again later"
@@ -44,13 +44,13 @@ def _figures(need: Need, decision: Decision, budget: Budget) -> str:
 def advice(
     need: Need, decision: Decision, budget: Budget, readings: Readings, pinned: list[Job], policy: MemoryPolicy
 ) -> str:
-    """A setting with which it would fit, the mildest first.
+    """The mildest change with which the model would fit.
 
-    1. The accelerator's own memory is what is short.
-    2. The budget's own limit, when loosening it alone is enough.
-    3. Unpinning, when something is pinned.
-    4. Freeing memory, when it is others who hold it.
-    5. A smaller model or context, and how small.
+    1. The accelerator's own memory is short: use the processor.
+    2. One limit of the budget is short: loosen it, when that alone is enough.
+    3. An engine is pinned: unpin it.
+    4. Other programs hold the memory: free it.
+    5. Otherwise: a smaller model or context, with the size that would fit.
     """
     smaller = f"a smaller model, quantization or context for [{need.job}]"
     # 1.
@@ -79,5 +79,5 @@ def advice(
 
 
 def _floor(gb: float) -> str:
-    """Rounded down to a hundredth, so that what it promises holds."""
+    """Rounded down to a hundredth, so that the advised setting is enough."""
     return f"{math.floor(gb * 100) / 100:g}"

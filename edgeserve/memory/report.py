@@ -1,18 +1,16 @@
-"""What the memory routes tell, in the shapes of reference/gpu-memory-governor.md; sizes in MB. Pure functions.
+"""Bodies of the memory routes, in the shapes of reference/gpu-memory-governor.md; sizes in MB. Pure functions.
 
 With an accelerator that has memory of its own, ``total_mb`` … ``allocated_mb`` are its figures and ``cpu_*`` the
-host's; else all are the host's.
+host's. Otherwise all figures are the host's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from edgeserve.engine import Contextual, Rung
-from edgeserve.memory.amount import Amount
-from edgeserve.memory.budget import Budget
 from edgeserve.memory.entry import Entry
+from edgeserve.memory.gauge import Judgement, Situation
 from edgeserve.memory.history import History, quantization
 from edgeserve.memory.metal import MetalLimits
 from edgeserve.memory.pressure import Level
@@ -30,17 +28,6 @@ MESSAGES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """One moment: readings, the budget drawn from them, what is booked, and the pressure."""
-
-    readings: Readings
-    budget: Budget
-    booked: Amount
-    percent: float
-    level: Level
-
-
 def mb(size: int) -> int:
     return size // MB
 
@@ -51,8 +38,9 @@ def share(part: float, whole: float) -> float:
 
 
 def stats(now: Situation, entries: Iterable[Entry], history: History, limits: MetalLimits | None = None) -> Json:
-    """GET /memory/stats. ``used_percent`` is of the total; ``budget_used_percent`` is what the pressure goes by.
-    ``limits``: those that MLX was given for its last load."""
+    """GET /memory/stats. ``limits``: MLX's limits of its last load.
+
+    ``used_percent`` is a share of the total; ``budget_used_percent`` decides the pressure level."""
     entries = list(entries)
     readings, counts = now.readings, history.counts
     accelerator, own = readings.accelerator, readings.accelerator.has_own_memory
@@ -88,14 +76,14 @@ def stats(now: Situation, entries: Iterable[Entry], history: History, limits: Me
 
 
 def _mlx(accelerator: Accelerator, limits: MetalLimits | None) -> Json | None:
-    """None until an engine has loaded it. Its limits are None where the governor is off."""
+    """None until an engine has loaded MLX. The limits are None while the governor is off."""
     if accelerator.mlx is None:
         return None
-    told = accelerator.mlx
+    mlx = accelerator.mlx
     return {
-        "active_mb": round(told.active / MB, 1),
-        "cache_mb": round(told.cached / MB, 1),
-        "peak_mb": round(told.peak / MB, 1),
+        "active_mb": round(mlx.active / MB, 1),
+        "cache_mb": round(mlx.cached / MB, 1),
+        "peak_mb": round(mlx.peak / MB, 1),
         "limit_mb": limits and mb(limits.memory),
         "limit_winner": limits and limits.winner,
         "limit_candidates_mb": limits and {name: mb(size) for name, size in limits.candidates.items()},
@@ -105,8 +93,10 @@ def _mlx(accelerator: Accelerator, limits: MetalLimits | None) -> Json | None:
 
 
 def model(entry: Entry, now: float, accelerator: Accelerator) -> Json:
-    """One row of GET /memory/models. ``location``: where its bytes are, "disk" when it is cold. ``context_tokens``: of
-    the context that there is, null where there is none."""
+    """One row of GET /memory/models.
+
+    ``location``: "disk" for a cold engine, else the memory that it uses. ``context_tokens``: size of the context; null
+    while there is none."""
     one = entry.resident
     on_gpu = one.rung is Rung.HOT and entry.held.device > 0
     return {
@@ -138,16 +128,16 @@ def offloaded(entry: Entry, wall: float) -> Json:
 
 
 def key(entry: Entry) -> str:
-    """``type:name:quantization``, as POST /memory/preload answers it."""
+    """``type:name:quantization``."""
     spec = entry.resident.spec
     return f"{spec.job}:{spec.name}:{quantization(spec)}"
 
 
 def fragmentation(readings: Readings, heap: HeapUsage | None, emergencies: int, stopped: int) -> Json:
-    """GET /memory/fragmentation: of the accelerator's cache where there is one, else of the C heap.
+    """GET /memory/fragmentation, of the accelerator's cache where there is one, else of the C heap.
 
-    Of the heap it is an upper bound: free pages that the system has back already cannot be told from those that it has
-    not. ``num_alloc_retries`` counts emergency clean-ups, ``num_ooms`` the answers stopped because one was not enough.
+    The heap's figure is an upper bound: it includes free pages that the system has back already. ``num_alloc_retries``
+    counts emergency clean-ups, ``num_ooms`` answers that were stopped because a clean-up was not enough.
     """
     accelerator = readings.accelerator
     if accelerator.total:
@@ -157,21 +147,21 @@ def fragmentation(readings: Readings, heap: HeapUsage | None, emergencies: int, 
         reserved = max(allocated, min(heap.reserved, readings.process.own))
     else:
         allocated = reserved = readings.process.own
-    spare = max(0, reserved - allocated)
+    unused = max(0, reserved - allocated)
     return {
         "cuda_available": accelerator.name == "cuda",
         "accelerator": accelerator.name,
         "allocated_mb": mb(allocated),
         "reserved_mb": mb(reserved),
-        "fragmentation_mb": mb(spare),
-        "fragmentation_percent": share(spare, reserved),
+        "fragmentation_mb": mb(unused),
+        "fragmentation_percent": share(unused, reserved),
         "num_alloc_retries": emergencies,
         "num_ooms": stopped,
     }
 
 
-def health(now: Situation) -> Json:
-    """GET /memory/health: unhealthy at CRITICAL. ``used_percent`` is of the budget, as the levels are."""
+def health(now: Judgement) -> Json:
+    """GET /memory/health: unhealthy at CRITICAL. ``used_percent`` is a share of the budget, as the levels are."""
     return {
         "healthy": now.level is not Level.CRITICAL,
         "pressure": now.level.name,

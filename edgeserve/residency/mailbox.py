@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 
 from edgeserve.errors import Busy
@@ -31,7 +31,7 @@ LARGEST = MB
 SMALLEST = 64 * KB
 """Bytes that each mailbox may hold however many others are full."""
 SHARE = 8
-"""One mailbox takes at most this part of what all deliveries leave free."""
+"""One mailbox takes at most one such part of the bytes that all deliveries leave free."""
 EVENT_BYTES = 200
 """Bytes of an event in memory beside its text: measured with sys.getsizeof over an event and its queue entry."""
 LOGPROB_BYTES = 150
@@ -57,36 +57,51 @@ def weigh(item: Event | Done) -> int:
 
 
 class Deliveries:
-    """Bytes that were made and not yet sent, of all answers. ``limit``: bytes of all together. Any thread."""
+    """Bytes of answers that the server has made and not yet sent. Any thread.
+
+    ``limit``: bytes of all answers that are kept until they are whole; one client may have half of them. Mailboxes
+    share half as much on top, so that a client that does not read its mailbox takes no room from whole answers.
+    """
 
     def __init__(self, limit: int = 128 * MB) -> None:
         self.limit = limit
         self._held = 0
+        self._kept: Counter[str] = Counter()
         self._lock = threading.Lock()
 
     @property
     def held(self) -> int:
-        return self._held
+        with self._lock:
+            return self._held + self._kept.total()
 
     def share(self) -> int:
-        """Bytes that one mailbox may hold now."""
-        return max(SMALLEST, min(LARGEST, (self.limit - self._held) // SHARE))
+        """Bytes that one mailbox may hold at this moment."""
+        return max(SMALLEST, min(LARGEST, (self.limit // 2 - self._held) // SHARE))
 
     def add(self, size: int) -> None:
-        """Count bytes, or give them back with a negative ``size``."""
+        """Count bytes of a mailbox, or give them back with a negative ``size``."""
         with self._lock:
             self._held += size
 
-    def take(self, size: int) -> None:
-        """Count bytes of an answer that is kept until it is whole. Raises Busy beyond the limit, and counts nothing."""
+    def keep(self, size: int, client: str) -> None:
+        """Count bytes of an answer that is kept until it is whole. Raises Busy beyond a limit, and counts nothing."""
         with self._lock:
-            if self._held + size > self.limit:
-                raise Busy(
-                    f"{self._held // MB} MB of answers wait for their readers and the limit is {self.limit // MB} MB; "
-                    "try again later, or ask for a stream",
-                    retry_after=5,
-                )
-            self._held += size
+            held, own = self._kept.total(), self._kept[client]
+            if held + size > self.limit or own + size > self.limit // 2:
+                raise self._full(held, own)
+            self._kept[client] += size
+
+    def _full(self, held: int, own: int) -> Busy:
+        text = f"{held // MB} MB of answers wait for their readers, {own // MB} MB of them for you, and the limits are"
+        text += f" {self.limit // MB} and {self.limit // 2 // MB} MB; try again later, or ask for a stream"
+        return Busy(text, retry_after=5)
+
+    def give_back(self, size: int, client: str) -> None:
+        """Undo ``keep``."""
+        with self._lock:
+            self._kept[client] -= size
+            if not self._kept[client]:
+                del self._kept[client]
 
 
 class Mailbox:
@@ -103,7 +118,7 @@ class Mailbox:
         self._full = self._closed = False
 
     def put(self, number: int, item: Event | Done) -> None:
-        """Any thread; never waits. A closed mailbox drops the item."""
+        """Add an item. A closed mailbox drops it. Any thread; never waits."""
         size = weigh(item)
         with self._lock:
             if self._closed:
@@ -111,19 +126,22 @@ class Mailbox:
             self._items.append((number, item, size))
             self._held += size
             self._deliveries.add(size)
-        # A closed loop means that the server has ended: nobody is left to tell.
+        # A closed loop means that the server has ended: there is no reader any more.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._arrived.set)
 
     def room(self) -> bool:
-        """May more be made? Any thread. Once False, it stays so until half has been read; then ``wake`` follows."""
+        """True when the answer may go on. Any thread.
+
+        Once False, it stays False until half of the mailbox has been read; then ``wake`` follows.
+        """
         share = self._deliveries.share()
         with self._lock:
             self._full = not self._closed and (self._full or self._held >= share)
             return not self._full
 
     async def get(self) -> tuple[int, Event | Done]:
-        """The next item, with the number that it was put with. One reader."""
+        """The next item, with the number of its request. One reader."""
         while not self._items:
             self._arrived.clear()
             if not self._items:
@@ -136,14 +154,14 @@ class Mailbox:
         return number, item
 
     def close(self) -> None:
-        """Drop what was not read, and all that comes later. Idempotent; any thread."""
+        """Drop all unread items, and every later one. Idempotent; any thread."""
         with self._lock:
             self._closed = True
             self._items.clear()
             self._give_back(self._held)
 
     def _give_back(self, size: int) -> bool:
-        """True when a full mailbox has room again."""
+        """Count an item as read. True when a full mailbox has room again."""
         self._held -= size
         self._deliveries.add(-size)
         awake = self._full and self._held <= self._deliveries.share() // 2
@@ -152,18 +170,18 @@ class Mailbox:
 
 
 class Kept:
-    """Bytes of an answer that is kept until it is whole and sent."""
+    """Bytes of an answer that is kept until it is whole and sent to its client."""
 
-    def __init__(self, deliveries: Deliveries) -> None:
-        self._deliveries = deliveries
+    def __init__(self, deliveries: Deliveries, client: str = "") -> None:
+        self._deliveries, self._client = deliveries, client
         self._size = 0
 
     def add(self, size: int) -> None:
-        """Raises Busy when all answers together would be beyond their limit."""
-        self._deliveries.take(size)
+        """Count more bytes. Raises Busy when all answers together, or those of the client, would exceed a limit."""
+        self._deliveries.keep(size, self._client)
         self._size += size
 
     def release(self) -> None:
-        """Idempotent."""
-        self._deliveries.add(-self._size)
+        """Give all bytes back. Idempotent."""
+        self._deliveries.give_back(self._size, self._client)
         self._size = 0

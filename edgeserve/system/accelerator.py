@@ -1,4 +1,4 @@
-"""The accelerator as the runtimes see it: their own figures of its devices, added up, and each device counted once."""
+"""The accelerator's memory: the figures of the runtimes, added up, each device counted once."""
 
 from __future__ import annotations
 
@@ -9,17 +9,26 @@ from edgeserve.engine import Allocator, AllocatorMemory, DeviceMemory
 from edgeserve.system.readings import Accelerator
 
 Devices = Callable[[], Sequence[DeviceMemory]]
-"""What a runtime tells of its devices now; empty where it has none or has not been loaded. Any thread."""
+"""Returns a runtime's devices; none before the runtime is loaded. Any thread."""
 
 
 class DeviceReader:
-    """Reads ``devices``, and ``mlx`` where there is one. ``held``: bytes that our engines say they hold on the devices;
-    their runtime knows only what is free. ``mapped``: of their weights, what is mapped from files."""
+    """Reads the devices and MLX's allocator.
 
-    def __init__(self, devices: Devices, held: Callable[[], int] = lambda: 0, mlx: Allocator | None = None) -> None:
-        self.held = held
-        self.mapped: Callable[[], int] = lambda: 0
+    ``held``: bytes that the engines hold on the devices, since their runtime reports free bytes only. ``mapped``: bytes
+    of the engines' weights that a GPU uses where they are mapped.
+    """
+
+    def __init__(
+        self,
+        devices: Devices,
+        held: Callable[[], int] = lambda: 0,
+        mapped: Callable[[], int] = lambda: 0,
+        mlx: Allocator | None = None,
+    ) -> None:
         self._devices = devices
+        self._held = held
+        self._mapped = mapped
         self._mlx = mlx
 
     def read(self) -> Accelerator:
@@ -38,28 +47,29 @@ class DeviceReader:
             name=devices[0].name,
             total=total,
             free=free,
-            # Metal counts the process's own, and with it weights that are used where they are mapped: booked as such,
-            # and droppable. Elsewhere others' memory is missing from what is free as well.
-            active=max(0, total - free - self.mapped()) if metal else min(total - free, self.held()),
-            # The total of a unified device is what its driver advises to take.
+            # Metal reports this process's memory, weights included that are used where they are mapped: the accounts
+            # book those as mapped and droppable. On other devices the memory of other programs is not free either.
+            active=max(0, total - free - self._mapped()) if metal else min(total - free, self._held()),
+            # The total of a unified device is the figure that its driver advises to take.
             recommended=total if unified else None,
             unified=unified,
         )
 
     def clear_cache(self) -> None:
-        """MLX's. llama.cpp keeps none: it frees device memory with the model or context that it is for."""
+        """Clear MLX's cache. llama.cpp keeps none: it frees device memory with the model or context that used it."""
         if self._mlx:
             self._mlx.clear_cache()
 
 
 def joined(device: Accelerator, mlx: AllocatorMemory) -> Accelerator:
-    """The GPU of a Mac, which llama.cpp (``device``) and MLX compute on both.
+    """Memory of a Mac's GPU when both llama.cpp (``device``) and MLX use it.
 
-    What Metal tells llama.cpp that the process holds there includes what MLX holds. Should it not, the larger of the
-    two is still no more than is really held.
+    Metal's figure for the process should include the memory that MLX holds. The larger of the two figures is safe in
+    either case: it never exceeds the memory really held.
     """
     if mlx.recommended is None:
-        return dataclasses.replace(device, mlx=mlx)  # on the processor: in the process's own memory
+        # MLX computes on the processor: its arrays are in the process's own memory.
+        return dataclasses.replace(device, mlx=mlx)
     total = device.total or mlx.recommended
     held = max(device.active, mlx.active + mlx.cached)
     return Accelerator(

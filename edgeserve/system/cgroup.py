@@ -1,7 +1,7 @@
-"""Linux: control groups, versions 1 and 2, from this process's own up to the root; the tightest counts.
+"""Linux: limits of control groups, versions 1 and 2, from the process's own group up to the root; the tightest counts.
 
 ``memory.current`` counts page cache, mapped weights included, so headroom = limit - current + inactive_file +
-active_file (measured: docs/memory.md).
+active_file.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from pathlib import Path, PurePosixPath
 from edgeserve.system.readings import GroupLimit
 
 UNLIMITED = 1 << 60
-"""Version 1 writes "no limit" as a number near 2**63, rounded to pages."""
+"""Numbers from here on stand for "no limit": version 1 writes a number near 2**63, rounded to pages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """File names of one version. ``files`` are the rows of memory.stat that hold droppable pages, children included."""
+    """File names of one version. ``files``: rows of memory.stat that count droppable pages, children included."""
 
     limits: tuple[str, ...]
     current: str
@@ -37,11 +37,17 @@ def read_limit(proc: Path, root: Path) -> GroupLimit | None:
     return GroupLimit(limit=min(one.limit for one in found), headroom=min(one.headroom for one in found))
 
 
-def folders(proc: Path, root: Path) -> Iterator[tuple[Path, Version]]:
+def read_cpu_quota(proc: Path, root: Path) -> float | None:
+    """Cores' worth of processor time that the tightest group grants; None without a quota."""
+    quotas = [_quota(folder, version) for folder, version in folders(proc, root, "cpu")]
+    return min((one for one in quotas if one is not None), default=None)
+
+
+def folders(proc: Path, root: Path, controller: str = "memory") -> Iterator[tuple[Path, Version]]:
     """Every existing group folder of this process that may hold a limit, each hierarchy from the leaf to its root.
 
-    In a container the path is often told as the host sees it, while the mount shows the container's own group as
-    its root: folders that do not exist are left out, the root never is.
+    In a container the kernel often names the path that the host sees, while the mount shows the container's own group
+    as its root. Folders that do not exist are therefore left out; the root never is.
     """
     try:
         lines = (proc / "self" / "cgroup").read_text(encoding="utf-8").splitlines()
@@ -49,8 +55,8 @@ def folders(proc: Path, root: Path) -> Iterator[tuple[Path, Version]]:
         return
     for line in lines:
         _, controllers, path = line.split(":", 2)
-        if "memory" in controllers.split(","):
-            base, version = root / "memory", V1
+        if controller in controllers.split(","):
+            base, version = root / controller, V1
         elif not controllers:
             base, version = (root / "unified" if (root / "unified").is_dir() else root), V2
         else:
@@ -65,7 +71,8 @@ def folders(proc: Path, root: Path) -> Iterator[tuple[Path, Version]]:
 
 def _limits(folder: Path, version: Version) -> Iterator[GroupLimit]:
     current = _number(folder / version.current)
-    if current is None:  # the root group of version 2 counts nothing
+    # The root group of version 2 counts nothing.
+    if current is None:
         return
     for name in version.limits:
         limit = _number(folder / name)
@@ -74,19 +81,30 @@ def _limits(folder: Path, version: Version) -> Iterator[GroupLimit]:
             yield GroupLimit(limit=limit, headroom=min(limit, max(0, headroom)))
 
 
+def _quota(folder: Path, version: Version) -> float | None:
+    if version is V1:
+        quota, period = _number(folder / "cpu.cfs_quota_us"), _number(folder / "cpu.cfs_period_us")
+    else:
+        words = _text(folder / "cpu.max").split()
+        quota, period = (int(word) if word.isdigit() else None for word in words) if len(words) == 2 else (None, None)
+    return quota / period if quota and period else None
+
+
 def _droppable(folder: Path, version: Version) -> int:
-    try:
-        text = (folder / "memory.stat").read_text(encoding="ascii")
-    except OSError:
-        return 0  # then all page cache counts as used, which errs to the safe side
-    rows = dict(line.split(" ", 1) for line in text.splitlines() if " " in line)
+    """Bytes of file pages; 0 without statistics, so that all page cache counts as used, which is the safe side."""
+    rows = dict(line.split(" ", 1) for line in _text(folder / "memory.stat").splitlines() if " " in line)
     return sum(int(rows.get(name, 0)) for name in version.files)
 
 
 def _number(path: Path) -> int | None:
-    """The file's number; None for "max" and for a file that is not there."""
-    try:
-        text = path.read_text(encoding="ascii").strip()
-    except OSError:
-        return None
+    """The file's number; None for "max", "-1" and a missing file."""
+    text = _text(path).strip()
     return int(text) if text.isdigit() else None
+
+
+def _text(path: Path) -> str:
+    """The file's text; "" for a file that is missing or cannot be read."""
+    try:
+        return path.read_text(encoding="ascii")
+    except OSError:
+        return ""

@@ -1,4 +1,4 @@
-"""SIGHUP: the terminal that the server was started from has gone, or somebody sent the signal by hand."""
+"""SIGHUP arrives when the server's terminal has gone, or when somebody sends the signal by hand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 def has_terminal() -> bool:
-    """Whether this process has a controlling terminal, and the terminal is still there."""
+    """True when this process has a controlling terminal that still exists."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
     except OSError:

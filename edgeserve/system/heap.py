@@ -1,12 +1,16 @@
-"""The C heap of this process: give its free pages back, and tell how much of it is free. glibc only; else nothing."""
+"""The C heap of this process: settings of its allocator, return of its free pages, and how much of it is free.
+
+A C library without the call that a function needs makes that function do nothing.
+"""
 
 from __future__ import annotations
 
 import ctypes
-import functools
 import gc
 import sys
 from dataclasses import dataclass
+
+from edgeserve.system import libc
 
 M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES = -1, 8 << 20
 M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES = -3, 256 << 10
@@ -38,44 +42,49 @@ class _Mallinfo2(ctypes.Structure):
     )
 
 
-@functools.cache
-def _libc() -> ctypes.CDLL:
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallinfo2"):
-        libc.mallinfo2.restype = _Mallinfo2
-        libc.mallinfo2.argtypes = []
-    return libc
-
-
 def tune() -> bool:
-    """Have blocks from 256 KB up mapped one by one: freeing them returns them at once. Call before engines open.
+    """Set glibc's allocator up for a server of large models. Call it before engines open.
 
-    By default glibc raises that threshold with each freed block, up to 32 MB, and later blocks stay on its heap
-    (mallopt(3)). Measured: a closed 201 MB session left 53 MB behind instead of 277; from 512 KB on, ten minutes of
-    speech grow by 20 MB. Up to 8 MB at a heap's end serve again while an engine is hot and go with the next ``trim``:
-    without, 10 s of speech took 16,000 page faults instead of 5,000. All threads share one arena: of one for each, up
-    to eight times the cores, every one keeps pages of its own (3 MB of an idle server's 88). False where there is no
-    such call.
+    - Blocks from 256 KB up are mapped one by one, so that freeing one returns its memory at once.
+    - Up to 8 MB of free pages stay at the end of the heap for the next request, until the next ``trim``.
+    - All threads share one arena.
+
+    Returns False where the C library has no mallopt(3). Measurements: docs/decisions/0003-allocator.md.
     """
-    mallopt = getattr(_libc(), "mallopt", None)
+    mallopt = getattr(libc.library(), "mallopt", None)
     if mallopt is None:
         return False
-    settings = {M_TRIM_THRESHOLD: TRIM_THRESHOLD_BYTES, M_MMAP_THRESHOLD: MMAP_THRESHOLD_BYTES, M_ARENA_MAX: ARENAS}
+    settings = {
+        M_TRIM_THRESHOLD: TRIM_THRESHOLD_BYTES,
+        # A fixed threshold: by default glibc raises it with each freed block, and later blocks stay on the heap.
+        M_MMAP_THRESHOLD: MMAP_THRESHOLD_BYTES,
+        M_ARENA_MAX: ARENAS,
+    }
     return [mallopt(name, size) for name, size in settings.items()] == [1] * len(settings)
 
 
 def trim() -> None:
-    """Collect garbage, then return the heap's free pages to the system; a few milliseconds."""
-    gc.collect()
+    """Return the heap's free pages to the system; a few milliseconds."""
     # CPython's cache of attribute look-ups holds up to 4,096 names, each keeping a page; the first call: since 3.13.
     getattr(sys, "_clear_internal_caches", getattr(sys, "_clear_type_cache", lambda: None))()
-    if hasattr(_libc(), "malloc_trim"):
-        _libc().malloc_trim(ctypes.c_size_t(0))
+    c = libc.library()
+    if sys.platform == "darwin":
+        c.malloc_zone_pressure_relief(None, ctypes.c_size_t(0))
+    elif hasattr(c, "malloc_trim"):
+        c.malloc_trim(ctypes.c_size_t(0))
+
+
+def collect() -> None:
+    """Collect Python's garbage, then ``trim``. The collection stops all threads for some ten milliseconds."""
+    gc.collect()
+    trim()
 
 
 def usage() -> HeapUsage | None:
-    """None where the C library does not tell."""
-    if not hasattr(_libc(), "mallinfo2"):
+    """None where the C library keeps no such figures."""
+    mallinfo2 = getattr(libc.library(), "mallinfo2", None)
+    if mallinfo2 is None:
         return None
-    told = _libc().mallinfo2()
-    return HeapUsage(allocated=told.uordblks + told.hblkhd, reserved=told.arena + told.hblkhd)
+    mallinfo2.restype = _Mallinfo2
+    figures = mallinfo2()
+    return HeapUsage(allocated=figures.uordblks + figures.hblkhd, reserved=figures.arena + figures.hblkhd)

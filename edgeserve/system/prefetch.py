@@ -1,6 +1,6 @@
-"""Model files into the page cache, while the request that will need them is still on its way in.
+"""Reading model files into the page cache while the request that needs them is still arriving.
 
-The page cache is the system's own: it stands on no rung and in no book, and goes by itself when memory is needed.
+The page cache belongs to the system: no account counts it, and the system drops it when memory is needed.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from pathlib import Path
 log = logging.getLogger("edgeserve.prefetch")
 
 CHUNK = 128 << 10
-"""Bytes asked for in one call: the kernel fetches no more at once than the device's readahead, which is 128 KB unless
-set otherwise. One call for a file of 96 MB brought 8 of them in (measured, a readahead of 8 MB)."""
+"""Bytes of one call: the kernel fetches no more at once than the device's readahead, 128 KB by default."""
 F_RDADVISE = 44
 """macOS <sys/fcntl.h>; takes a struct radvisory."""
 
 Advise = Callable[[int, int, int], None]
-"""Asks the system for ``length`` bytes at ``offset`` of an open file; returns before they are there."""
+"""Asks the system for ``length`` bytes at ``offset`` of an open file, and returns before they are read."""
 
 
 def advise_linux(file: int, offset: int, length: int) -> None:
@@ -36,9 +35,9 @@ def advise_macos(file: int, offset: int, length: int) -> None:
 
 
 class Prefetch:
-    """The files of one engine. ``wanted``: does anybody still wait for them? ``room``: bytes that they may take.
+    """Prefetches the files of one engine. ``wanted``: a request still waits for them. ``room``: bytes they may take.
 
-    All three are called on a thread of its own; none of them may raise anything but OSError.
+    Prefetch calls all three on a thread of its own; they may raise OSError only.
     """
 
     def __init__(
@@ -57,7 +56,7 @@ class Prefetch:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin, unless it is under way or nobody wants it. Returns at once."""
+        """Begin, unless the prefetch is running already or no request waits for it. Returns at once."""
         with self._lock:
             running = self._thread is not None and self._thread.is_alive()
             if running or self._stopping or not self._wanted():
@@ -65,13 +64,13 @@ class Prefetch:
             thread = threading.Thread(target=self._run, name="edgeserve-prefetch", daemon=True)
             try:
                 thread.start()
-            except RuntimeError as error:  # the system gives no more threads now; the engine reads its files itself
+            except RuntimeError as error:  # The system has no more threads. The engine reads its files itself.
                 log.debug("model files cannot be fetched ahead: %s", error)
             else:
                 self._thread = thread
 
     def stop(self) -> None:
-        """For good. Blocks until the call under way is over."""
+        """End the prefetch for good. Blocks until the running call is over."""
         with self._lock:
             self._stopping = True
         if self._thread is not None:
@@ -86,7 +85,7 @@ class Prefetch:
                 return
             for path in files:
                 self._fetch(path)
-        except OSError as error:  # told by the engine, when it opens the file
+        except OSError as error:  # The engine reports a broken file when it opens it.
             log.debug("model files cannot be fetched ahead: %s", error)
 
     def _fetch(self, path: Path) -> None:

@@ -1,48 +1,27 @@
-"""Readings of memory: process, machine, control groups, accelerator; on demand and once a second. Decides nothing."""
+"""Readings of memory: process, machine, control groups, accelerator; on demand and once a second."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import logging
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
-from edgeserve.system import cgroup, procfs, sysctl, vm_stat
-from edgeserve.system.readings import (
-    Accelerator,
-    AcceleratorReader,
-    GroupLimit,
-    NullAccelerator,
-    ProcessMemory,
-    Readings,
-    Stall,
-)
+from edgeserve.system import cgroup, command, process, procfs, sysctl, vm_stat
+from edgeserve.system.readings import Accelerator, AcceleratorReader, GroupLimit, NullAccelerator, Readings, Stall
 from edgeserve.units import MB
 
 log = logging.getLogger("edgeserve.memory")
 
-COMMAND_SECONDS = 5.0
-
-Run = Callable[[Sequence[str]], str]
-"""Runs a command of the system and returns what it printed."""
-
-
-def run_command(command: Sequence[str]) -> str:
-    """Raises OSError or subprocess.SubprocessError."""
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=True)  # noqa: S603
-    return ended.stdout
-
 
 class Probe:
-    """Reads on demand (``read``) and, once started, every ``interval`` seconds in a thread (``latest``).
+    """Reads on demand (``read``, ``read_quick``) and every ``interval`` seconds in a thread of its own (``latest``).
 
-    ``override_mb`` simulates a smaller machine, used by nobody else, everywhere a total or an available is read;
-    0 is the real one. All roots are given, so that recorded ones can be read.
+    ``override_mb`` simulates a smaller machine that runs nothing else; 0 reads the real one. ``proc`` and ``cgroups``
+    are the roots to read, so that tests can record them.
     """
 
     def __init__(
@@ -52,7 +31,7 @@ class Probe:
         proc: Path = Path("/proc"),
         cgroups: Path = Path("/sys/fs/cgroup"),
         platform: str = sys.platform,
-        run: Run = run_command,
+        run: command.Run = command.run,
         accelerator: AcceleratorReader | None = None,
         interval: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
@@ -83,18 +62,18 @@ class Probe:
             self._thread = None
 
     def latest(self) -> Readings:
-        """The last reading; read now when it is older than two intervals, as without the thread it may be."""
-        seen = self._latest
-        if seen is None or self._clock() - seen.at > 2 * self._interval:
-            return self.glance()
-        return seen
+        """The last reading; a fresh one when the last is older than two intervals, as it may be without the thread."""
+        last = self._latest
+        if last is None or self._clock() - last.at > 2 * self._interval:
+            return self.read_quick()
+        return last
 
     def read(self) -> Readings:
-        """A fresh, exact reading: the kernel counts every page of ours, some 17 ms for each GB in 4 KB pages."""
+        """A fresh, exact reading: the kernel counts every page of the process, some 17 ms for each GB in 4 KB pages."""
         return self._read(exact=True)
 
-    def glance(self) -> Readings:
-        """A fresh reading in half a millisecond, whatever is resident: pages shared with others count in full."""
+    def read_quick(self) -> Readings:
+        """A fresh reading in half a millisecond at any size: pages shared with other processes count in full."""
         return self._read(exact=False)
 
     def _read(self, exact: bool) -> Readings:
@@ -107,7 +86,7 @@ class Probe:
     def _loop(self) -> None:
         while not self._stopped.wait(self._interval):
             try:
-                self.glance()
+                self.read_quick()
             except Exception:
                 log.exception("memory could not be read; the next reading is in %g s", self._interval)
 
@@ -117,50 +96,42 @@ class Probe:
             at=self._clock(),
             machine_total=total,
             machine_available=available,
-            process=self._read_process(exact),
+            process=process.read(self._proc, "linux") if exact else process.read_counters(self._proc),
             group=cgroup.read_limit(self._proc, self._cgroups),
             accelerator=self.accelerator.read(),
             stall=self._read_stall(),
         )
 
-    def _read_process(self, exact: bool) -> ProcessMemory:
-        own = self._proc / "self"
-        if exact:
-            # Not on kernels before 4.14, and not in every sandbox.
-            with contextlib.suppress(OSError):
-                return procfs.parse_smaps_rollup((own / "smaps_rollup").read_text(encoding="ascii"))
-        return procfs.parse_status((own / "status").read_text(encoding="utf-8"))
-
     def _read_stall(self) -> Stall | None:
-        """Of our own control group where it tells; the whole machine's stalls may be somebody else's."""
+        """Stalls of our own control group, else of the whole machine, which other programs may cause."""
         for folder, version in cgroup.folders(self._proc, self._cgroups):
             if version is cgroup.V2 and (stall := procfs.read_stall(folder / "memory.pressure")):
                 return stall
         return procfs.read_stall(self._proc / "pressure" / "memory")
 
     def _read_macos(self) -> Readings:
-        told = sysctl.parse(self._run(sysctl.COMMAND))
-        level, total = sysctl.pressure(told), told["hw.memsize"]
+        values = sysctl.parse(self._run(sysctl.MEMORY))
+        level, total = sysctl.pressure(values), values[sysctl.SIZE]
         smaller = min(total, self._override or total)
         return Readings(
             at=self._clock(),
             machine_total=total,
             machine_available=vm_stat.safe_available(vm_stat.parse(self._run(["vm_stat"])), level),
-            process=_process_by_psutil(),
-            accelerator=advised(self.accelerator.read(), sysctl.working_set(told, smaller)),
+            process=process.read_unique(),
+            accelerator=advised(self.accelerator.read(), sysctl.working_set(values, smaller)),
             system_pressure=level,
         )
 
 
 def advised(accelerator: Accelerator, working_set: int | None) -> Accelerator:
-    """Until a runtime has told of the GPU, what the system says of it: the first load must keep to it already."""
+    """Until a runtime reports the GPU, the system's advice stands in: the first load must keep to it already."""
     if accelerator.total or working_set is None:
         return accelerator
     return dataclasses.replace(accelerator, recommended=working_set, unified=True)
 
 
 def simulate(readings: Readings, total: int) -> Readings:
-    """The same process on a machine of ``total`` bytes where nobody else runs: what others use here is not its.
+    """The same process on a machine of ``total`` bytes that runs nothing else.
 
     Mapped pages are droppable and so available, as in the real figure. A GPU that shares the memory recommends the
     same share of it.
@@ -178,11 +149,3 @@ def simulate(readings: Readings, total: int) -> Readings:
         group=group,
         accelerator=accelerator,
     )
-
-
-def _process_by_psutil() -> ProcessMemory:
-    """Where there is no proportional share: what is unique to us is ours, the rest of the resident set is file."""
-    import psutil
-
-    full = psutil.Process().memory_full_info()
-    return ProcessMemory(anon=full.uss, file=max(0, full.rss - full.uss), total=full.rss)

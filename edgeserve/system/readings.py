@@ -1,4 +1,4 @@
-"""What is read of memory: plain figures in bytes, frozen, judged by nobody here."""
+"""Readings of memory: plain figures in bytes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from edgeserve.engine import AllocatorMemory
 
 @dataclass(frozen=True, slots=True)
 class ProcessMemory:
-    """Proportional share of the server's process: ``anon`` is ours, ``file`` is mapped and droppable.
+    """Proportional share of the server's process: ``anon`` is anonymous, ``file`` is mapped and droppable.
 
-    ``total`` holds shared memory as well, which is no more droppable than anonymous memory.
+    ``total`` includes shared memory, which is no more droppable than anonymous memory.
     """
 
     anon: int = 0
@@ -22,14 +22,16 @@ class ProcessMemory:
 
     @property
     def own(self) -> int:
-        """What the system cannot take back."""
+        """Bytes that the system cannot take back."""
         return self.total - self.file
 
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """Memory of a GPU. ``unified``: it is the machine's own (Apple, Jetson). ``recommended``: the driver's advice, also
-    before a runtime has told of the GPU. ``mlx``: what MLX's allocator tells, on a GPU or not; None until it is loaded.
+    """Memory of a GPU. ``unified``: the GPU uses the machine's memory (Apple, Jetson).
+
+    ``recommended``: bytes that the driver advises to take, known before a runtime reports the GPU. ``mlx``: figures of
+    MLX's allocator, on a GPU or not; None until MLX is loaded.
     """
 
     name: str = "none"
@@ -47,22 +49,22 @@ class Accelerator:
 
     @property
     def is_apple(self) -> bool:
-        """Metal's; before a runtime has told of it, only a Mac advises."""
+        """A GPU of Metal. Before a runtime reports the GPU, only a Mac gives advice."""
         return self.unified and self.name in ("metal", "none")
 
 
 class AcceleratorReader(Protocol):
-    """The backends' own device memory, behind one door; any thread."""
+    """Device memory as the runtimes report it. Any thread."""
 
     def read(self) -> Accelerator: ...
 
     def clear_cache(self) -> None:
-        """Give cached device memory back; may return before the system has it."""
+        """Return cached device memory; the call may end before the system has it."""
         ...
 
 
 class NullAccelerator:
-    """A machine without one."""
+    """A machine without an accelerator."""
 
     def read(self) -> Accelerator:
         return Accelerator()
@@ -71,7 +73,7 @@ class NullAccelerator:
 
 
 class SystemPressure(enum.IntEnum):
-    """``kern.memorystatus_vm_pressure_level`` of macOS; NORMAL elsewhere."""
+    """``kern.memorystatus_vm_pressure_level`` of macOS; NORMAL on other systems."""
 
     NORMAL = 1
     WARN = 2
@@ -80,7 +82,7 @@ class SystemPressure(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """PSI: percent of the last ten seconds in which some, or all, tasks waited for memory."""
+    """PSI: percent of the last ten seconds in which some tasks, or all tasks, waited for memory."""
 
     some: float
     full: float
@@ -88,7 +90,7 @@ class Stall:
 
 @dataclass(frozen=True, slots=True)
 class GroupLimit:
-    """The tightest control group above us: smallest limit, and smallest headroom of all that have a limit."""
+    """The smallest limit and the smallest headroom among this process's control groups."""
 
     limit: int
     headroom: int
@@ -96,8 +98,10 @@ class GroupLimit:
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """One look at memory. ``machine_total`` and ``machine_available`` ignore control groups; ``total`` and
-    ``available`` are what we may count on. ``at`` is on the probe's clock."""
+    """All figures of one moment; ``at`` on the probe's clock.
+
+    ``machine_total`` and ``machine_available`` ignore control groups; ``total`` and ``available`` respect them.
+    """
 
     at: float
     machine_total: int
@@ -118,6 +122,6 @@ class Readings:
 
     @property
     def unreclaimable(self) -> int:
-        """What of ours the system cannot take back: pages without a file, device memory that is the machine's own."""
+        """Bytes of the server that the system cannot take back: pages without a file, or unified device memory."""
         device = self.accelerator.active + self.accelerator.cached if self.accelerator.unified else 0
         return max(self.process.own, device)

@@ -1,4 +1,4 @@
-"""The three standard streams of a command: closed, full, without a reader, or with bytes that are no text."""
+"""The standard streams of a command, when they are closed, full, without a reader, or hold bytes that are no text."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ NUMBERS = (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w"))
 
 
 def open_closed() -> None:
-    """Give the null device to each standard stream that was closed (``<&-``, ``>&-``, ``2>&-``).
+    """Open the null device for each standard stream that is closed (``<&-``, ``>&-``, ``2>&-``).
 
-    Otherwise the next file or socket that is opened gets the number, and whatever a C library prints goes into it.
+    Otherwise the next file or socket gets the stream's number, and a C library's output goes into that file.
     """
     for name, number, mode in NUMBERS:
         if not _is_open(number):
@@ -37,7 +37,7 @@ def _is_open(number: int) -> bool:
 
 
 def read_text(what: str) -> str:
-    """All of stdin. Raises InvalidRequest where it is not UTF-8; ``what`` names the text."""
+    """All of stdin. Raises InvalidRequest when it is not UTF-8; ``what`` names the text in the message."""
     data = sys.stdin.buffer.read()
     try:
         return data.decode("utf-8-sig")
@@ -51,17 +51,17 @@ def read_text(what: str) -> str:
 
 
 def check_text(text: str, what: str) -> str:
-    """A text that was typed as an argument. Raises InvalidRequest where its bytes are not UTF-8."""
-    # Python keeps such bytes as lone surrogates, which nothing after this point could encode.
+    """The text of an argument, unchanged. Raises InvalidRequest when its bytes are not UTF-8."""
+    # Python keeps such bytes as lone surrogates, which no later step could encode.
     if any("\ud800" <= one <= "\udfff" for one in text):
         raise InvalidRequest(f"{what} is not UTF-8 text; expected an argument in the encoding of this terminal, UTF-8")
     return text
 
 
 def finish() -> OSError | None:
-    """Write out what stdout and stderr hold; returns why stdout could not take it, naming it. Called before the end.
+    """Flush stdout and stderr before the process ends; returns the error of stdout, or None.
 
-    A stream that fails is turned to the null device: the interpreter flushes once more at its end, and would print a
+    A stream that fails is turned to the null device. Otherwise the interpreter's own flush at the end would print a
     traceback and change the exit code.
     """
     failed = [_flush(stream) for stream in (sys.stderr, sys.stdout)]
@@ -78,7 +78,7 @@ def _flush(stream: TextIO) -> OSError | None:
 
 
 def _silence(stream: TextIO) -> None:
-    with contextlib.suppress(OSError, ValueError):  # a stream that a caller made up has no number
+    with contextlib.suppress(OSError, ValueError):  # A stream that is no file has no number.
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, stream.fileno())
         os.close(null)

@@ -1,42 +1,56 @@
-"""macOS: what ``sysctl`` tells of memory, from its text."""
+"""macOS: values of ``sysctl``, and the facts about memory that they tell."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 
+from edgeserve.system import command as commands
 from edgeserve.system.readings import SystemPressure
 from edgeserve.units import GB, MB
 
-NAMES = ("hw.memsize", "kern.memorystatus_vm_pressure_level", "iogpu.wired_limit_mb")
-COMMAND = ("sysctl", "-i", *NAMES)
-"""One process for all; ``-i`` passes over a name that the system does not know, as Intel Macs do not the last."""
+
+def command(*names: str) -> tuple[str, ...]:
+    """One process reads all names. ``-i`` passes over a name that the system does not know."""
+    return ("/usr/sbin/sysctl", "-i", *names)
+
+
+SIZE, LEVEL, WIRED_LIMIT = "hw.memsize", "kern.memorystatus_vm_pressure_level", "iogpu.wired_limit_mb"
+MEMORY = command(SIZE, LEVEL, WIRED_LIMIT)
+"""The command whose output ``parse`` reads. Intel Macs do not know the last name."""
 
 SHARES = ((36, 2 / 3), (float("inf"), 3 / 4))
-"""Of machines up to so many GB, the GPU's working set by default (reference/unified-memory-budget.md, "RAM cap").
+"""Machines up to so many GB, and the share that their GPU's working set has by default
+(reference/unified-memory-budget.md, "RAM cap").
 Recorded: 67% of 16 GB (macOS 13), 78% of 48, 81% of 64 and 84% of 128 GB (macOS 26). Apple publishes no rule."""
+
+
+def value(name: str) -> str:
+    """The value of one name; "" for a name that the system does not know, and on systems other than macOS."""
+    return commands.output(command(name)).partition(":")[2].strip() if sys.platform == "darwin" else ""
 
 
 def parse(text: str) -> Mapping[str, int]:
     """``name: number`` on each line; other lines are passed over. Raises ValueError without the size of the memory."""
     rows = (line.partition(":") for line in text.splitlines())
-    told = {name.strip(): int(value) for name, _, value in rows if value.strip().isdecimal()}
-    if "hw.memsize" not in told:
-        raise ValueError(f"not the output of {' '.join(COMMAND)}: {text[:80]!r}")
-    return told
+    values = {name.strip(): int(number) for name, _, number in rows if number.strip().isdecimal()}
+    if SIZE not in values:
+        raise ValueError(f"not the output of {' '.join(MEMORY)}: {text[:80]!r}")
+    return values
 
 
-def pressure(told: Mapping[str, int]) -> SystemPressure:
-    """A level that is not known is taken as a warning."""
-    level = told.get("kern.memorystatus_vm_pressure_level")
+def pressure(values: Mapping[str, int]) -> SystemPressure:
+    """The system's level; an unknown one counts as a warning."""
+    level = values.get(LEVEL)
     return SystemPressure(level) if level in tuple(SystemPressure) else SystemPressure.WARN
 
 
-def working_set(told: Mapping[str, int], total: int) -> int | None:
-    """Bytes that Metal will recommend to take at most, on a Mac of ``total`` bytes; None where it shares no memory.
+def working_set(values: Mapping[str, int], total: int) -> int | None:
+    """Bytes that Metal will recommend to take at most, on a Mac of ``total`` bytes.
 
-    What ``iogpu.wired_limit_mb`` is set to; 0 there is the system's own share.
+    None where the GPU shares no memory. ``iogpu.wired_limit_mb`` sets the working set; 0 stands for the default share.
     """
-    limit = told.get("iogpu.wired_limit_mb")
+    limit = values.get(WIRED_LIMIT)
     if limit is None:
         return None
     if limit:

@@ -1,6 +1,6 @@
-"""macOS: page classes from the text of ``vm_stat``, and what of them is safe to count on.
+"""macOS: page classes from the text of ``vm_stat``, and how much of them is safe to count on.
 
-psutil's ``available`` counts inactive pages, many of them anonymous: not free without swapping.
+psutil's ``available`` counts inactive pages, many of which are anonymous and come free by swapping only.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NAMES = {
 
 
 def parse(text: str) -> PageClasses:
-    """Raises ValueError when the text is not vm_stat's; a class that it does not tell counts nothing."""
+    """Raises ValueError when the text is not vm_stat's. A class that the text does not list counts 0."""
     size = re.search(r"page size of (\d+) bytes", text)
     if size is None:
         raise ValueError(f"not the output of vm_stat: {text[:80]!r}")
@@ -51,14 +51,14 @@ def parse(text: str) -> PageClasses:
 
 
 def safe_available(pages: PageClasses, pressure: SystemPressure) -> int:
-    """Free + purgeable + file-backed, of which speculative pages are a part; under pressure the system itself needs
-    the last of them.
+    """Bytes that come free without swapping, by the system's pressure level.
 
-    WARN: of the file-backed pages, which are being dropped already, only the speculative ones count: nobody has used
-    them yet. CRITICAL: purgeable pages count nothing either.
+    - NORMAL: free, purgeable and file-backed pages. Speculative pages are a part of the file-backed ones.
+    - WARN: free, purgeable and speculative pages. The system already drops the other file-backed ones.
+    - CRITICAL: free and speculative pages.
     """
     # file-backed + anonymous = active + inactive + speculative, to the page (xnu, vm_page_speculate). An older system
-    # does not tell its file-backed pages.
+    # does not list its file-backed pages.
     files = max(pages.file_backed, pages.speculative)
     available = pages.free + (files if pressure < SystemPressure.WARN else pages.speculative)
     if pressure < SystemPressure.CRITICAL:

@@ -1,1 +1,1 @@
-"""Grammars: which text an answer may be (GBNF rules, patterns, numbers, JSON schema)."""
+"""Grammars: the texts that an answer may be (GBNF rules, patterns, numbers, JSON schema)."""

@@ -1,4 +1,4 @@
-"""Sets of characters, as ranges of code points, and how GBNF writes them."""
+"""Sets of characters as ranges of code points, and their spelling in GBNF."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def without(ranges: Ranges, removed: Ranges) -> Ranges:
 
 
 ALL: Ranges = [(0x20, 0x7E), (0xA0, 0xD7FF), (0xE000, 0xFFFD), (0x10000, 0x10FFFF)]
-"""Without control characters and halves of surrogate pairs."""
+"""All characters except control characters and halves of surrogate pairs."""
 
 ASCII: Ranges = [(0x20, 0x7E)]
 PLAIN = without(ALL, [(0x22, 0x22), (0x5C, 0x5C)])
-"""What stands for itself in a JSON string."""
+"""Characters that stand for themselves in a JSON string."""
 
 
 def one_of(ranges: Ranges) -> str:

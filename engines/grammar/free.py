@@ -1,7 +1,7 @@
 """Rules of free text in which certain words lead on to other rules (Aho and Corasick, CACM 1975).
 
-A state is the longest beginning of such a word that the text ends in. So the text is free letter by letter, and what
-follows a word is held to its rule, however the model's tokens cut it.
+A state is the longest prefix of such a word that the text ends in. The text is free letter by letter. After a word its
+rule holds, however the model's tokens cut the word.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ def other(letters: Iterable[str]) -> str:
 
 
 def text_until(rules: Rules, words: Mapping[str, str]) -> dict[str, str]:
-    """The states' rules, by what the text ends in; "" where it begins. ``words``: the rule that follows each."""
+    """The rules of the states, by the text's ending; "" is the state at the beginning.
+
+    ``words``: the rule that follows each word.
+    """
     states = {word[:size]: "" for word in words for size in range(len(word))}
     states = {said: rules.reserve() for said in states}
     letters = sorted(set("".join(words)))
@@ -47,9 +50,9 @@ def text_until(rules: Rules, words: Mapping[str, str]) -> dict[str, str]:
 
 
 def text_unless_object(rules: Rules, text: Mapping[str, str], key: str, following: str) -> str:
-    """A text that, where it begins with an object whose first key is ``key``, goes on with ``following``.
+    """A text that goes on with ``following`` if it begins with an object whose first key is ``key``.
 
-    ``text``: the states of any other.
+    ``text``: the states of all other texts.
     """
     firsts = {said: name for said, name in text.items() if len(said) == 1}
 

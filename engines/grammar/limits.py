@@ -1,8 +1,13 @@
-"""What llama.cpp would do to read a grammar, worked out before it does.
+"""The cost of a grammar in llama.cpp, computed before llama.cpp reads it.
 
-Its reader (``llama-grammar.cpp`` in 0.3.36 of the bindings) recurses for each group and for each rule that may come
-first, looks into such rules again for each way to them, and writes repeats out. It prints a grammar that it refuses. So
-a grammar that would end its stack, or keep it busy for hours, must never get there.
+llama.cpp's reader (``llama-grammar.cpp`` in 0.3.36 of the bindings) has four costs:
+
+- it recurses for each group, and for each rule that may come first
+- it visits such a rule once for each way that leads to it
+- it writes repeats out
+- it prints a grammar that it refuses
+
+A grammar that would overflow its stack, or keep it busy for hours, must never reach it.
 """
 
 from __future__ import annotations
@@ -13,15 +18,17 @@ from collections.abc import Iterator
 from engines.grammar.rules import Unsayable
 
 MAX_NESTING = 200
-"""Groups in groups: a frame of its stack each."""
+"""Groups in groups; llama.cpp takes a stack frame for each."""
 MAX_CHAIN = 5000
-"""Rules of which each may begin with the next: a frame of its stack each. A repeat is as many."""
+"""Rules of which each may begin with the next; llama.cpp takes a stack frame for each. A repeat counts as often as it
+is written out.
+"""
 MAX_LOOKS = 20_000_000
-"""Elements that the search for left recursion looks at: below 0.2 s."""
+"""Elements that llama.cpp's search for left recursion visits: less than 0.2 s."""
 MAX_ELEMENTS = 2_000_000
-"""Of all rules together, repeats written out: 8 bytes each, twice."""
+"""Elements of all rules together, repeats written out: 8 bytes each, twice."""
 MAX_PRODUCT = 2000
-"""Its MAX_REPETITION_THRESHOLD: names that came up in what is repeated, times the repeats."""
+"""llama.cpp's MAX_REPETITION_THRESHOLD: names in the repeated item, times the repeats."""
 
 TOKEN = re.compile(
     r'"(?P<text>(?:[^"\\]|\\.)*)"|\[(?P<set>(?:[^\]\\]|\\.)*)\]|(?P<name>[A-Za-z0-9-]+)'
@@ -30,17 +37,17 @@ TOKEN = re.compile(
 ESCAPE = re.compile(r"\\(?:x..|u....|U.{8}|.)")
 
 Rule = list[list[int]]
-"""Alternatives. An element is a rule's number, or, below zero, so many characters and ranges."""
+"""Alternatives. An element is the number of a rule, or, if negative, a count of characters and ranges."""
 
 
 def check(grammar: str) -> None:
-    """Raises Unsayable for a grammar that llama.cpp would refuse or could not read in bounded time and stack."""
+    """Raise Unsayable for a grammar that llama.cpp refuses or cannot read in bounded time and stack."""
     rules = _Reader(grammar).rules
     _check_beginnings(rules)
 
 
 class _Reader:
-    """The rules as llama.cpp writes them out: groups and repeats are rules of their own."""
+    """Rules as llama.cpp writes them out: groups and repeats are rules of their own."""
 
     def __init__(self, grammar: str) -> None:
         self.rules: list[Rule | None] = []
@@ -71,13 +78,13 @@ class _Reader:
             raise Unsayable(f"makes a grammar of more than {MAX_ELEMENTS} elements; use smaller limits")
 
     def _alternatives(self) -> Rule:
-        """To the end, or to the bracket that closes."""
+        """Read alternatives up to the end, or to the closing bracket."""
         self._nesting += 1
         if self._nesting > MAX_NESTING:
             raise Unsayable(f"makes a grammar nested more than {MAX_NESTING} levels deep")
         rule: Rule = [[]]
         last, names = 0, 1
-        """Where the item before begins, and names that came up in it."""
+        """Start of the previous item, and the number of names in it."""
         for token in self._tokens:
             sequence = rule[-1]
             if token["sign"] in ("|", ")"):
@@ -107,7 +114,7 @@ class _Reader:
             self._count(length)
 
     def _repeated(self, sequence: list[int], last: int, names: int, low: int, high: int | None) -> int:
-        """Writes the item from ``last`` out."""
+        """Write out the repeats of the item that starts at ``last``."""
         total = high or low or 1
         if names * total > MAX_PRODUCT:
             raise Unsayable(f"repeats {names} parts {total} times; {MAX_PRODUCT} in all are possible")
@@ -135,7 +142,7 @@ def _counts(token: re.Match[str]) -> tuple[int, int | None]:
 
 
 def _check_beginnings(rules: list[Rule | None]) -> None:
-    """Its search for left recursion, each rule once instead of once for each way to it."""
+    """llama.cpp's search for left recursion; here it visits each rule once instead of once for each way to it."""
     looks, chain = [0] * len(rules), [0] * len(rules)
     total = 0
     for root in range(len(rules)):
@@ -170,7 +177,8 @@ def _add(looks: list[int], chain: list[int], number: int, child: int) -> None:
 
 
 def _beginnings(rules: list[Rule | None], number: int) -> Iterator[int]:
-    """Rules that may come first in it, as often as they may. One that may be empty lets the next come first."""
+    """Rules that may come first in rule ``number``, with repetitions. After a rule that may be empty, the next may come
+    first."""
     for sequence in rules[number] or ():
         for element in sequence:
             if element < 0:

@@ -7,18 +7,18 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from engines.grammar.rules import Unsayable, either, literal
 
 MAX_DIGITS = 15
-"""Whole numbers of so many digits are the same in every JSON reader."""
+"""Longest whole numbers that every JSON reader reads alike."""
 
 FRACTION = 4
-"""Digits after the point that a bounded number may have, unless its bounds have more."""
+"""Digits after the point of a bounded number, unless its bounds have more."""
 
 
 def bounded(
     low: Decimal | None, high: Decimal | None, *, above: bool = False, below: bool = False, whole: bool = False
 ) -> str:
-    """Numbers (``whole`` ones) from ``low`` to ``high``, without ``low`` if ``above``, without ``high`` if ``below``.
+    """Numbers from ``low`` to ``high``; ``above`` excludes ``low``, ``below`` excludes ``high``.
 
-    Raises Unsayable when there is none, or when the bounds have too many digits.
+    Raises Unsayable when there is no such number, or when the bounds have too many digits.
     """
     given = [bound for bound in (low, high) if bound is not None]
     most = 0 if whole else max([FRACTION, *(-_exponent(bound) for bound in given)])
@@ -53,7 +53,7 @@ def _fixed(low: Decimal | None, high: Decimal | None, places: int, above: bool, 
 
 
 def _lengths(low: int, high: int, places: int) -> list[str]:
-    """Non-negative numbers, one choice for each count of digits."""
+    """Non-negative numbers: one alternative for each count of digits."""
     choices = []
     for length in range(max(len(str(low)), places + 1), max(len(str(high)), places + 1) + 1):
         first = 0 if length == places + 1 else 10 ** (length - 1)
@@ -64,7 +64,7 @@ def _lengths(low: int, high: int, places: int) -> list[str]:
 
 
 def _range(low: str, high: str, places: int) -> str:
-    """Digits from ``low`` to ``high``, equally many; the point stands before the last ``places``."""
+    """Digits from ``low`` to ``high``, which have equal length; the point stands before the last ``places`` digits."""
     left = len(low)
     if not left:
         return ""

@@ -1,4 +1,4 @@
-"""The inside of a JSON object as GBNF: members in order, commas only between those that are there."""
+"""The inside of a JSON object as GBNF: members in order, commas only between members that are present."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from engines.grammar.chars import PLAIN, one_of, without
 from engines.grammar.rules import Rules, either, literal
 
 MAX_SHARED = 48
-"""Characters of a declared name that another key may begin with: each is a rule, and a call of Python's."""
+"""Characters of a declared name that another key may begin with: each takes a rule and a call on Python's stack."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """``text`` is its key, colon and value."""
+    """One member; ``text`` is its key, colon and value."""
 
     text: str
     required: bool
 
 
 def body(rules: Rules, members: Sequence[Member], other: str = "", low: int = 0, high: int | None = 0) -> str:
-    """An object of these members, then of ``low`` to ``high`` ``other`` ones (None: any number). Raises Unsayable."""
+    """An object of these members, then ``low`` to ``high`` ``other`` ones (None: any number). Raises Unsayable."""
     start, after = rules.listed(other, low, high), rules.repeat(f'( "," ws {other} )', low, high)
     # From the last member to the first: what may come when nothing stands before (start), and when something does.
     for member in reversed(members):
@@ -41,7 +41,7 @@ def other_key(rules: Rules, names: Iterable[str]) -> str:
 
 
 def _unlike(rules: Rules, names: set[str], depth: int = 0) -> str:
-    """Text that is none of ``names``: it leaves them at some character, or ends before or goes on after them."""
+    """Text that is none of ``names``: it differs at some character, ends earlier or goes on longer."""
     first = sorted({name[0] for name in names if name and any(low <= ord(name[0]) <= high for low, high in PLAIN)})
     if not first:
         return "plain+" if "" in names else "plain*"

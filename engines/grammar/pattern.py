@@ -1,17 +1,20 @@
 """Regular expressions as GBNF, for the inside of a JSON string.
 
-What the grammar lets through matches the expression from its first to its last character, in Python's reading and in
-ECMA 262's; where the two differ (``\\w`` beyond ASCII, say), only what is in both. Look-around, references and word
-borders cannot be said in a grammar and are refused.
+The grammar's texts match the expression from their first to their last character, in Python's reading and in ECMA
+262's. Where the two differ (``\\w`` beyond ASCII, say), only their intersection counts. A grammar cannot express
+look-around, references and word borders; the reader refuses them.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
 from dataclasses import dataclass
 
+from engines.grammar import paths
 from engines.grammar.chars import ALL, ASCII, PLAIN, Ranges, one_of, without
+from engines.grammar.paths import EMPTY, Shape
 from engines.grammar.rules import MAX_REPEATS, Unsayable, either, literal, repeat
 
 CATEGORIES: dict[str, Ranges] = {
@@ -21,17 +24,21 @@ CATEGORIES: dict[str, Ranges] = {
 }
 CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}
 ESCAPED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
-"""How JSON writes the characters that cannot stand for themselves."""
+"""JSON's spelling of characters that cannot stand for themselves."""
 
 UNPLAIN = without([(0, 0x10FFFF)], PLAIN)
 MAX_SPREAD = 512
-"""Lengths times repeats: the places that a grammar may be at together, each looked at for every token."""
+"""Lengths times repeats: positions that a grammar may be at together. llama.cpp visits each for every token."""
 
 MAX_LIVE = 500
-"""Places that the grammar of one pattern may be at together: each token takes time with
-their square, a second for one of 80 characters at 1,000 places."""
+"""Positions that the grammar of one pattern may be at together.
+
+The time of a token grows with their square: 1 s for one of 80 characters at 1,000 positions.
+"""
+PATHS = 100
+"""Ways through one token that cost as much as one position."""
 MAX_NESTING = 40
-"""Groups in groups: llama.cpp reads them on its stack, as the reader here does on Python's."""
+"""Groups in groups: llama.cpp reads them on its stack, and this reader on Python's."""
 
 COUNTS = re.compile(r"\{([0-9]{1,6})(,?)([0-9]{0,6})\}")
 CODE = re.compile(r"x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})")
@@ -39,9 +46,14 @@ CODE = re.compile(r"x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a grammar, and how many characters it makes (None: any number).
+    """A part of a grammar.
 
-    ``places``: characters and repeats of them; ``live``: at how many of these places a text may be at once.
+    text    its GBNF
+    low     characters at least
+    high    characters at most; None: any number
+    places  positions: characters and repeats of them
+    live    positions that a text may be at together
+    shape   the same part for counting its ways
     """
 
     text: str
@@ -49,19 +61,23 @@ class Piece:
     high: int | None
     places: int = 1
     live: int = 1
+    shape: Shape = EMPTY
 
     @property
     def spread(self) -> int | None:
-        """Lengths beyond the first that it may have."""
+        """Number of further lengths, beyond the first."""
         return None if self.high is None else self.high - self.low
 
 
 @functools.lru_cache(maxsize=64)
 def convert(source: str) -> Piece:
-    """Raises Unsayable for what a grammar cannot say."""
+    """Convert an expression. Raises Unsayable for constructs that a grammar cannot express."""
     piece = _Reader(source).whole()
+    piece = dataclasses.replace(piece, live=max(piece.live, paths.most(piece.shape) // PATHS))
     if piece.live > MAX_LIVE:
-        raise Unsayable(f"can be read in {piece.live} ways at once; up to {MAX_LIVE} are possible")
+        raise Unsayable(
+            f"can be read in {piece.live} ways at once; up to {MAX_LIVE} are possible; make fewer parts optional"
+        )
     return piece
 
 
@@ -93,7 +109,10 @@ class _Reader:
         highs = [one.high for one in branches]
         high = None if None in highs else max(one for one in highs if one is not None)
         places, live = sum(one.places for one in branches), sum(one.live for one in branches)
-        return Piece(either(*(one.text for one in branches)), min(one.low for one in branches), high, places, live)
+        shape = Shape(parts=tuple(one.shape for one in branches), choice=True)
+        return Piece(
+            either(*(one.text for one in branches)), min(one.low for one in branches), high, places, live, shape
+        )
 
     def _sequence(self, *, top: bool) -> Piece:
         pieces: list[Piece] = []
@@ -124,7 +143,8 @@ class _Reader:
         places, live = piece.places * max(low, high or 1), piece.live + 1
         if piece.spread != 0:  # each repeat may have begun at several places
             live = places if piece.spread is None else min(places, live * (piece.spread + 1) * max(low, high or 1))
-        return Piece(repeat(f"( {piece.text} )", low, high), piece.low * low, most, places, live)
+        shape = Shape(parts=(piece.shape,), low=low, high=high)
+        return Piece(repeat(f"( {piece.text} )", low, high), piece.low * low, most, places, live, shape)
 
     def _counts(self) -> tuple[int, int | None]:
         for sign, counts in {"*": (0, None), "+": (1, None), "?": (0, 1)}.items():
@@ -169,7 +189,7 @@ class _Reader:
         return piece
 
     def _escape(self) -> tuple[Ranges, bool]:
-        """The characters after a backslash, and whether they are a kind such as \\d."""
+        """The characters of an escape, and whether it is a class such as \\d."""
         char = self._next()
         if code := CODE.match(self._source, self._at):
             self._at = code.end()
@@ -211,7 +231,7 @@ class _Reader:
 
 
 def _joined(pieces: list[Piece]) -> Piece:
-    """One after the other. A text may be at places of several pieces once one of them had several lengths."""
+    """Pieces one after the other. Once a piece has several lengths, a text may be at positions of several pieces."""
     live, shared, begun = 1, 0, 1
     endless = False
     for piece in pieces:
@@ -224,11 +244,12 @@ def _joined(pieces: list[Piece]) -> Piece:
     live = max(live, shared + 1)
     high = None if endless else sum(piece.high or 0 for piece in pieces)
     text = " ".join(piece.text for piece in pieces if piece.text) or '""'
-    return Piece(text, sum(piece.low for piece in pieces), high, sum(piece.places for piece in pieces), live)
+    shape = Shape(parts=tuple(piece.shape for piece in pieces))
+    return Piece(text, sum(piece.low for piece in pieces), high, sum(piece.places for piece in pieces), live, shape)
 
 
 def _set(ranges: Ranges) -> Piece:
-    """One of these characters, as it stands in a JSON string."""
+    """One of these characters, as a JSON string spells it."""
     choices = []
     if plain := without(ranges, UNPLAIN):
         choices.append(one_of(plain))
@@ -237,4 +258,4 @@ def _set(ranges: Ranges) -> Piece:
             choices.append(literal(written))
     if not choices:
         raise Unsayable("asks for a character that cannot be said")
-    return Piece(either(*choices), 1, 1)
+    return Piece(either(*choices), 1, 1, shape=paths.of_chars(ranges))

@@ -1,7 +1,7 @@
-"""Grammars in llama.cpp's own notation (GBNF): named rules, and those of JSON itself (RFC 8259).
+"""Grammars in llama.cpp's own notation (GBNF): named rules, and the rules of JSON itself (RFC 8259).
 
-White space is kept short, since small models like to go on with it; characters stand for themselves rather than as
-escapes by number, so that lengths can be counted and no half of a surrogate pair can be said.
+White space is short, since small models tend to go on with it. Characters stand for themselves instead of escapes by
+number. So lengths can be counted, and no half of a surrogate pair can appear.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ ws     ::= " "?
 """
 
 MAX_REPEATS = 2000
-"""Of one item: llama.cpp writes each out as a rule of its own and takes no more."""
+"""Repeats of one item; llama.cpp writes each out as a rule of its own and takes no more."""
 
 MAX_SIZE = 20_000
 """Rules and written-out repeats of one grammar."""
 MAX_TEXT = 500_000
 """Characters of one grammar."""
 MAX_STEPS = 300_000
-"""Steps of work to make one grammar, of about two microseconds each."""
+"""Steps of work to make one grammar, about two microseconds each."""
 
 
 FEW = 8
-"""Texts below that are written out."""
+"""Number of texts up to which alternatives are written out."""
 MAX_SPLITS = 40
-"""Places where texts with one beginning part, one after the other."""
+"""Positions where texts with one beginning differ, one after the other."""
 
 NOTHING = '""'
 """Text of no length."""
 
 
 class Unsayable(ValueError):
-    """What a grammar cannot hold to; the text goes on after the name of the part."""
+    """A part that a grammar cannot express. The message continues a sentence after the name of the part."""
 
 
 def literal(text: str) -> str:
@@ -56,7 +56,8 @@ def either(*choices: str) -> str:
 
 
 def one_of_texts(rules: Rules, texts: Iterable[str], depth: int = 0) -> str:
-    """Exactly one of these texts. Equal beginnings are written once: each alternative is held against each token."""
+    """Exactly one of these texts. Equal beginnings are written once, since llama.cpp holds each alternative against
+    each token."""
     unique = list(dict.fromkeys(texts))
     rules.spend(len(unique))
     if len(unique) < FEW or depth == MAX_SPLITS:
@@ -76,7 +77,7 @@ def one_of_texts(rules: Rules, texts: Iterable[str], depth: int = 0) -> str:
 
 
 def _beginning(one: str, other: str) -> str:
-    """As much as both begin with."""
+    """The longest common beginning."""
     length = next((at for at, pair in enumerate(zip(one, other, strict=False)) if len({*pair}) > 1), len(one))
     return one[:length]
 
@@ -97,14 +98,14 @@ class Budget:
         self.spent = 0
 
     def spend(self, steps: int) -> None:
-        """Raises Unsayable."""
+        """Count steps. Raises Unsayable beyond the budget."""
         self.spent += steps
         if self.spent > MAX_STEPS:
             raise Unsayable(f"takes more than {MAX_STEPS} steps to convert; use fewer references and combinations")
 
 
 class Rules:
-    """Rules as they are made, equal ones once. ``budget`` may be shared with rules that are made on trial."""
+    """Rules under construction; equal rules exist once. ``budget`` may be shared with rules that are made on trial."""
 
     def __init__(self, budget: Budget | None = None) -> None:
         self.budget = budget or Budget()
@@ -120,32 +121,33 @@ class Rules:
         return self._names[body]
 
     def reserve(self) -> str:
-        """A name for a rule that is defined later, so that it may speak of itself."""
+        """Reserve a name for a rule that is defined later, so that its body may refer to it."""
         self.count(1)
         name = f"r{len(self._bodies)}"
         self._bodies[name] = ""
         return name
 
     def define(self, name: str, body: str) -> None:
-        """Raises Unsayable."""
+        """Define a reserved rule. Raises Unsayable."""
         self._text += len(body)
         if self._text > MAX_TEXT:
             raise Unsayable(f"makes a grammar of more than {MAX_TEXT} characters; use fewer properties or values")
         self._bodies[name] = body
 
     def spend(self, steps: int) -> None:
-        """Raises Unsayable."""
+        """Count steps of work. Raises Unsayable."""
         self.budget.spend(steps)
 
     def count(self, size: int) -> None:
-        """Raises Unsayable."""
+        """Count rules and written-out repeats. Raises Unsayable."""
         self.spend(min(size, MAX_SIZE))
         self._size += size
         if self._size > MAX_SIZE:
             raise Unsayable(f"makes a grammar of more than {MAX_SIZE} parts; use fewer properties or smaller limits")
 
     def repeat(self, item: str, low: int, high: int | None) -> str:
-        """``repeat``, or nothing where ``high`` is 0; a ``high`` beyond MAX_REPEATS becomes that. Raises Unsayable."""
+        """``repeat``, or nothing where ``high`` is 0. A ``high`` beyond MAX_REPEATS becomes MAX_REPEATS. Raises
+        Unsayable."""
         if low > MAX_REPEATS:
             raise Unsayable(f"asks for too many repeats; up to {MAX_REPEATS} are possible")
         if high is not None and high < low:
@@ -156,7 +158,7 @@ class Rules:
         return "" if high == 0 else repeat(item, low, high)
 
     def listed(self, item: str, low: int, high: int | None) -> str:
-        """The same with commas between. Raises Unsayable."""
+        """``repeat`` with commas between the items. Raises Unsayable."""
         if high is not None and (high == 0 or high < low):
             return self.repeat(item, low, high)
         rest = self.repeat(f'( "," ws {item} )', max(0, low - 1), None if high is None else high - 1)
@@ -164,8 +166,8 @@ class Rules:
         return f"{item} {rest}" if low else f"{self.add(f'{item} {rest}')}?"
 
     def text(self, root: str) -> str:
-        """The whole grammar. Rules stand before those that use them: llama.cpp takes fewer repeats of what it meets for
-        the first time."""
+        """The whole grammar. Rules stand before the rules that use them: llama.cpp allows fewer repeats of a rule that
+        it does not know yet."""
         # A rule that was given up before it was defined matches nothing, and nothing refers to it.
         lines = [f"{name} ::= {body or NOTHING}" for name, body in self._bodies.items()]
         return "\n".join([JSON.strip(), *lines, f"root ::= {root}"])

@@ -1,7 +1,8 @@
-"""A JSON schema as GBNF rules: what they let through is valid for the schema, and what they cannot hold to is refused.
+"""A JSON schema as GBNF rules. Every text of the rules is valid for the schema; keywords that rules cannot express are
+refused.
 
-The grammar may be narrower than the schema: properties come in the order in which they are declared, undeclared ones
-only where ``additionalProperties`` says so, and repeats end at ``gbnf.MAX_REPEATS``.
+The grammar may be narrower than the schema. Properties come in the order of their declaration. Undeclared properties
+appear only where ``additionalProperties`` says so. Repeats end at ``rules.MAX_REPEATS``.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ from engines.grammar.schema_oneof import apart
 from engines.grammar.schema_parts import OWN, assertions, merge, types, values
 
 MAX_DEPTH = 100
-"""Parts within parts, each reference and each union a level of its own: Python's stack must hold them."""
+"""Parts within parts; each reference and each union counts as a level. Python's stack must hold them."""
 COMMA = ' "," ws '
 INDEX = re.compile(r"[0-9]{1,9}")
 
 Opened = frozenset[str]
-"""References on the way to a part with nothing written in between: to meet one again would never end."""
+"""References followed on the way to a part, with nothing written in between. Meeting one again would never end."""
 
 
 class SchemaGrammar:
-    """Rules of one schema; ``field`` of the request is blamed for what cannot be converted."""
+    """Rules of one schema. Errors name ``field`` of the request."""
 
     def __init__(self, rules: Rules, schema: Any, field: str) -> None:
         self._rules = rules
@@ -58,7 +59,7 @@ class SchemaGrammar:
 
     @contextlib.contextmanager
     def _at(self, *names: str) -> Iterator[None]:
-        """Where errors are; left as it is by one."""
+        """Path for error messages; an error leaves it as it is."""
         self._path += names
         yield
         del self._path[-len(names) :]
@@ -121,7 +122,7 @@ class SchemaGrammar:
         return target
 
     def _joined(self, schema: dict[str, Any], opened: Opened) -> str:
-        """A reference or allOf together with more: merged first. Named, as it may speak of itself."""
+        """A reference or allOf beside other keywords: merged first, and named, since it may refer to itself."""
         merged = self._plain(schema)
         name = _json(merged)
         self._rules.spend(len(name) // 16)
@@ -133,7 +134,7 @@ class SchemaGrammar:
         return self._names[name]
 
     def _plain(self, schema: Any, followed: Opened = frozenset(), depth: int = 0) -> dict[str, Any]:
-        """The same without $ref and allOf. Raises Unsayable."""
+        """The schema with $ref and allOf resolved. Raises Unsayable."""
         self._rules.count(1)
         if depth > MAX_DEPTH:
             raise Unsayable(f"joins parts more than {MAX_DEPTH} levels deep, references included")
@@ -173,7 +174,7 @@ class SchemaGrammar:
     # Types
 
     def _typed(self, kind: str, schema: dict[str, Any]) -> str:
-        """One type; keywords of others say nothing about it."""
+        """An instance of one type; keywords of other types do not apply."""
         if kind in ("boolean", "null"):
             return either('"true"', '"false"') if kind == "boolean" else literal("null")
         own = {key: schema[key] for key in OWN["number" if kind == "integer" else kind] if key in schema}

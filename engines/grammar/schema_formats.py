@@ -1,4 +1,4 @@
-"""The ``format`` names of JSON schema that a grammar holds to, as expressions; others are remarks."""
+"""Values of ``format`` that a grammar enforces, as expressions; other values are annotations."""
 
 from __future__ import annotations
 
@@ -24,4 +24,4 @@ FORMATS = {
     "uuid": r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
     "uri": rf"https?://{_HOST}(?::[1-9]\d{{1,3}})?(?:/[A-Za-z0-9._~-]{{1,40}}){{0,8}}/?",
 }
-"""RFC 3339 for times (without leap seconds), RFC 5322's plain addresses, RFC 3986 with http and https."""
+"""Times by RFC 3339 (without leap seconds), plain addresses by RFC 5322, URIs by RFC 3986 with http and https."""

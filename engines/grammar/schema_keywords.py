@@ -15,12 +15,12 @@ TEXTS = frozenset(("$ref", "pattern", "format"))
 PARTS = frozenset(("items", "additionalItems", "additionalProperties"))
 
 MAX_DEPTH = 200
-"""Levels of objects and lists in one schema. The routes accept fewer (``edgeserve.api.fields``)."""
+"""Levels of objects and lists in one schema. The routes accept fewer."""
 LONGEST_TOLD = 80
 
 
 def check(key: str, value: Any) -> None:
-    """Raises Unsayable for a keyword with a value of another kind than the specification names."""
+    """Raise Unsayable if the value of a keyword is not of the kind that the specification names."""
     if key in LISTS and not isinstance(value, list):
         raise Unsayable(f"has {key} that is no list")
     if key == "required" and not all(isinstance(name, str) for name in value):
@@ -40,8 +40,7 @@ def check(key: str, value: Any) -> None:
 
 
 def check_values(schema: Any) -> int:
-    """The bytes of a schema's text. Raises Unsayable for what no such text can hold: numbers that became infinite,
-    halves of surrogate pairs."""
+    """Bytes of a schema's text. Raises Unsayable for infinite numbers and halves of surrogate pairs."""
     level, nodes = 0, [schema]
     while nodes:
         level += 1

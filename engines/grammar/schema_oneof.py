@@ -1,4 +1,4 @@
-"""Whether two branches of a ``oneOf`` can hold together, as far as it shows."""
+"""Whether two branches of a ``oneOf`` can hold together, as far as their schemas show."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ MAX_DEPTH = 4
 
 
 def apart(one: Schema, other: Schema, plain: Callable[[Any], Schema], spend: Spend, depth: int = 0) -> bool:
-    """True when no instance that the grammar of one makes is valid for the other. ``plain`` follows references.
+    """True when no instance that the grammar of ``one`` makes is valid for ``other``. ``plain`` follows references.
+
+    Two branches are apart if one of these holds:
+
+    - their types differ
+    - their values differ
+    - both require a property whose schemas are apart
+    - each requires a property that the other never allows
 
     Raises Unsayable.
-
-    Told by their types, by values that differ, or by properties: one that both require and that is itself apart, or one
-    that each requires and the other never says.
     """
     spend(len(one) + len(other))
     listed = values(one), values(other)
@@ -43,7 +47,7 @@ def _said(schema: Schema) -> set[str]:
 
 
 def _kinds(schema: Schema, listed: list[Any] | None) -> list[str]:
-    """Empty when it is not said: then any value may hold."""
+    """Types of a schema; empty when the schema does not restrict them."""
     if listed is None:
         return types(schema) if "type" in schema else []
     return [kind for kind in TYPES if kind != "integer" and any(is_a(one, kind) for one in listed)]

@@ -1,4 +1,4 @@
-"""What the parts of a JSON schema (draft 2020-12, and the older spellings still in use) mean together."""
+"""The meaning of JSON schema keywords in combination (draft 2020-12, and older spellings still in use)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engines.grammar.schema_keywords import check, told
 
 Schema = Mapping[str, Any]
 Spend = Callable[[int], None]
-"""Counts steps of work; raises Unsayable beyond a budget (``gbnf.Rules.spend``)."""
+"""Counts steps of work; raises Unsayable beyond a budget (``rules.Rules.spend``)."""
 
 TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 OWN = {
@@ -19,7 +19,7 @@ OWN = {
     "string": ("pattern", "format", "minLength", "maxLength"),
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
 }
-"""Keywords that say something of one type only."""
+"""Keywords that apply to one type only."""
 
 JOINING = ("$ref", "allOf", "anyOf", "oneOf", "type", "enum", "const")
 REFUSED = (
@@ -27,7 +27,7 @@ REFUSED = (
     *("dependencies", "contains", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef"),
     "$anchor",
 )
-"""What a grammar cannot hold to, and references by other names than a path."""
+"""Keywords that a grammar cannot express, and references by other names than a path."""
 
 ASSERTING = frozenset([*JOINING, *(key for keys in OWN.values() for key in keys)])
 HIGHEST = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
@@ -35,7 +35,8 @@ LOWEST = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties
 
 
 def assertions(schema: Schema) -> dict[str, Any]:
-    """Only what an instance is held to, each of the kind it must be; annotations and unknown keywords say nothing.
+    """Only the keywords that restrict instances, each of the kind it must be. Annotations and unknown keywords do not
+    count.
 
     Raises Unsayable.
     """
@@ -50,7 +51,8 @@ def assertions(schema: Schema) -> dict[str, Any]:
 
 
 def types(schema: Schema) -> list[str]:
-    """The types it allows; without ``type``, the first whose keywords it uses. Empty: any value. Raises Unsayable."""
+    """The types that a schema allows. Without ``type``: the first type whose keywords it uses. Empty: any. Raises
+    Unsayable."""
     given = schema.get("type")
     if given is None:
         return next(([kind] for kind, keys in OWN.items() if any(key in schema for key in keys)), [])
@@ -61,7 +63,7 @@ def types(schema: Schema) -> list[str]:
 
 
 def values(schema: Schema) -> list[Any] | None:
-    """The instances that ``const`` or ``enum`` leave, of those the ``type`` allows. Raises Unsayable."""
+    """The instances that ``const`` or ``enum`` allow, filtered by ``type``. Raises Unsayable."""
     if "const" not in schema and "enum" not in schema:
         return None
     listed = schema.get("enum", [schema.get("const")])
@@ -88,12 +90,12 @@ def is_a(value: Any, kind: str) -> bool:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equal as JSON: 1 and 1.0 are, 1 and true are not."""
+    """Equality of JSON: 1 equals 1.0, and 1 differs from true."""
     return one is other or essence(one) == essence(other)
 
 
 def essence(value: Any) -> Hashable:
-    """Equal for values that are equal as JSON, and no others."""
+    """A key that is equal exactly for values that are equal as JSON."""
     if isinstance(value, list):
         return ("list", *map(essence, value))
     if isinstance(value, dict):
@@ -102,7 +104,7 @@ def essence(value: Any) -> Hashable:
 
 
 def size(value: Any) -> int:
-    """Values in a value, itself included."""
+    """Number of values in a value, itself included."""
     count, nodes = 0, [value]
     while nodes:
         node = nodes.pop()
@@ -113,7 +115,7 @@ def size(value: Any) -> int:
 
 
 def merge(schemas: Iterable[Schema], spend: Spend) -> dict[str, Any]:
-    """One schema that holds where all of them do. Raises Unsayable where that cannot be written down."""
+    """One schema that holds where all of them hold. Raises Unsayable where no schema can say that."""
     parts = list(schemas)
     merged: dict[str, Any] = {}
     for part in parts:
@@ -152,7 +154,7 @@ def _both(key: str, one: Any, other: Any, spend: Spend) -> Any:
 
 
 def _joined(one: Any, other: Any) -> Schema:
-    """Both at once. A list grows, instead of lists in lists, where many schemas are merged."""
+    """A schema that requires both. It extends an allOf list instead of nesting lists, where many schemas are merged."""
     before = (
         one["allOf"] if isinstance(one, dict) and list(one) == ["allOf"] and isinstance(one["allOf"], list) else [one]
     )

@@ -1,7 +1,7 @@
-"""How many ways of reading one text a schema leaves open at once.
+"""The number of ways of reading one text that a schema leaves open at once.
 
-llama.cpp follows every way that a grammar allows. Where two branches of a union begin alike, and both may hold the
-union again, each level of the answer doubles the ways: twenty brackets are a million, and the process stands still.
+llama.cpp follows every way that a grammar allows. Two branches of a union may begin alike and both hold the union
+again. Then each level of the answer doubles the ways: twenty brackets are a million, and the process stands still.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ from engines.grammar.schema_oneof import apart
 from engines.grammar.schema_parts import Schema, Spend, merge, types, values
 
 MAX_WAYS = 300
-"""Measured with 49,152 tokens: 1,024 ways ten levels deep take 2.7 s where all tokens must be looked at, one of a flat
-text a quarter of that."""
+"""Ways allowed at once. Measured with 49,152 tokens:
+
+- 1,024 ways, ten levels deep: 2.7 s for a token where all tokens must be checked
+- 1,024 ways of a flat text: a quarter of that
+"""
 FLAT = 4
-"""Ways of a flat text that cost as much as one through the levels."""
+"""Ways of a flat text that cost as much as one way through the levels."""
 MAX_ALIKE = 24
-"""Members of two objects that are compared, before the objects count as alike."""
+"""Members of two objects to compare before the objects count as alike."""
 SCALAR = {"string", "number", "integer", "boolean", "null"}
 
 Plain = Callable[[Any], dict[str, Any]]
@@ -39,7 +42,7 @@ class Branch:
 
 
 def check(schema: Any, plain: Plain, spend: Spend) -> None:
-    """Raises Unsayable beyond MAX_WAYS. ``plain`` writes a part without $ref and allOf."""
+    """Raise Unsayable beyond MAX_WAYS. ``plain`` returns a part without $ref and allOf."""
     parts = _Parts(plain, spend)
     root = parts.named(schema)
     rings, order = _rings(parts.branches, root)
@@ -69,7 +72,7 @@ class _Parts:
         self.branches: dict[str, list[Branch]] = {}
 
     def named(self, schema: Any) -> str:
-        """Makes this part and all within it; its name."""
+        """Register a part with all parts in it; returns its name."""
         first = self._name(schema)
         waiting = [first]
         while waiting:
@@ -87,7 +90,7 @@ class _Parts:
         return name
 
     def _branches(self, schema: dict[str, Any]) -> list[Branch]:
-        """A branch for each type, unions in unions laid flat."""
+        """One branch for each type; unions in unions become one list."""
         found: dict[tuple[str, str], Branch] = {}
         waiting, seen = [self._name(schema)], set[str]()
         while waiting:
@@ -123,7 +126,7 @@ class _Parts:
         return branch
 
     def alike(self, name: str) -> Iterator[list[Branch]]:
-        """The branches of a part in groups that may be read together, beyond their first characters."""
+        """The branches of a part, grouped by branches that may be read together beyond their first characters."""
         groups: list[list[Branch]] = []
         for branch in self.branches[name]:
             joined = [group for group in groups if any(self._together(branch, other) for other in group)]
@@ -142,7 +145,7 @@ class _Parts:
     # Two objects, read member by member
 
     def _parted(self, one: Schema, other: Schema, at: int = 0, beside: int = 0) -> bool:
-        """True when no object or list is in what may be read as both, from these members on."""
+        """True when no object or list, from these members on, can be read as both."""
         self._spend(4)
         if at + beside > MAX_ALIKE:
             return False
@@ -161,7 +164,7 @@ class _Parts:
 
 @dataclass(frozen=True, slots=True)
 class _Next:
-    """The members that may come next, by their places; ``open``: others may, too."""
+    """Members that may come next, by position. ``open``: undeclared members may come, too."""
 
     names: dict[str, int]
     open: bool
@@ -186,7 +189,7 @@ def _kinds(schema: Schema) -> list[str]:
 
 
 def _rings(branches: dict[str, list[Branch]], root: str) -> tuple[dict[str, int], list[str]]:
-    """The parts that hold each other have one number (Tarjan 1972); and all parts, those inside before those around."""
+    """Groups of parts that contain each other, one number each (Tarjan 1972), and all parts, inner parts first."""
     rings: dict[str, int] = {}
     found: dict[str, int] = {}
     lowest: dict[str, int] = {}

@@ -20,7 +20,7 @@ MOMENT = 0.01
 GLANCE, ALONE = 0.001, 0.05
 """Seconds between two looks at work that takes longer: with others at work, and without."""
 THREADS = 8
-"""Of all engines together. Work that was left by its answer goes on to its end, so that more cannot pile up."""
+"""Of all engines together. Work that was left by its answer goes on to its end, or is never begun: no more piles up."""
 
 
 class Beside:
@@ -44,7 +44,7 @@ class Beside:
                 yield None
                 wait = self._pause()
         except GeneratorExit:
-            if undo is not None:
+            if not future.cancel() and undo is not None:  # what has not begun is left undone: others wait behind it
                 future.add_done_callback(functools.partial(_undone, undo))
             raise
         return future.result()

@@ -19,6 +19,8 @@ log = logging.getLogger("edgeserve.llama")
 
 BATCH = 256
 """Tokens decoded in one call: a cancel waits for one call at most, and the compute buffer grows with it."""
+MOST_THREADS = 8
+"""Default threads at most: with more, small models are bound by memory, not by arithmetic."""
 NO_ROOM = 1
 """llama_decode: no cell is free for these tokens; nothing has changed."""
 
@@ -43,7 +45,7 @@ def context_parameters(model: Any, options: LlamaOptions, threads: int | None) -
     parameters.n_batch = parameters.n_ubatch = BATCH
     parameters.n_seq_max = parameters.n_outputs_max = options.parallel
     parameters.kv_unified = True
-    parameters.n_threads = threads or default_threads()
+    parameters.n_threads = threads or cores.default_threads(MOST_THREADS)
     parameters.n_threads_batch = options.threads_batch or parameters.n_threads
     parameters.swa_full = options.window == "full"
     parameters.pooling_type = runtime.LLAMA_POOLING_TYPE_NONE
@@ -196,8 +198,3 @@ def _room(size: int) -> Any:
         with contextlib.suppress(OSError):  # a kernel without them
             region.madvise(mmap.MADV_HUGEPAGE)
     return (ctypes.c_uint8 * size).from_buffer(region)
-
-
-def default_threads() -> int:
-    """All cores of this process up to eight: small models are bound by memory, not by arithmetic, beyond that."""
-    return min(8, cores.usable())

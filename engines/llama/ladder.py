@@ -9,7 +9,7 @@ from pathlib import Path
 
 from edgeserve.engine import Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure
-from edgeserve.system import pages
+from edgeserve.system import heap, pages
 from engines.llama import estimate as llama_estimate
 from engines.llama import model as llama_model
 from engines.llama.batch import Batch
@@ -119,7 +119,7 @@ class LlamaLadder:
             self._batch = None
             self._weights.cool()
             self._free_weights()
-            pages.trim_heap()
+            heap.trim()
 
     def _read_shape(self) -> Shape:
         """Once. Raises EngineFailure."""
@@ -164,7 +164,7 @@ class LlamaLadder:
             self._saved.shrink(max(0, self._saved.size - amount))
             if self.rung is Rung.HOT:  # else it has long been idle, or copies were not what took it
                 self._saved.stop_copies()
-            pages.trim_heap()
+            heap.trim()
         elif kind in ("optional_context", "context") and self.rung is not Rung.HOT:
             least = DEFAULT_CONTEXT if kind == "optional_context" else llama_estimate.SMALLEST_CONTEXT
             self.options = dataclasses.replace(self.options, context=self._span.without(amount, least))

@@ -15,7 +15,7 @@ from typing import Any
 
 from edgeserve.engine import Device
 from edgeserve.errors import EngineFailure, InvalidRequest
-from edgeserve.system import pages
+from edgeserve.system import heap, pages
 from engines import model_files
 from engines.llama import devices
 from engines.llama.options import LlamaOptions
@@ -159,7 +159,7 @@ def release(model: MappedModel) -> None:
             del _models[key]
     with _loading:  # whoever maps the file drops pages of its ranges, which must not be others' meanwhile
         llama().llama_model_free(model.handle)
-        pages.trim_heap()
+        heap.trim()
 
 
 def model_parameters(device: Device, options: LlamaOptions) -> Any:
@@ -194,5 +194,5 @@ def _load(path: Path, device: Device, options: LlamaOptions, repack: bool) -> Ma
     if not handle:
         raise EngineFailure(f"{path}: llama.cpp cannot load it{why()}")
     pages.drop_mapped(path)
-    pages.trim_heap()
+    heap.trim()
     return MappedModel(path, handle, runtime.llama_model_get_vocab(handle), repacked=repack)

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from edgeserve.engine import ModelSpec
 from edgeserve.errors import Busy, EngineFailure, UnsupportedMedia
 from edgeserve.messages import ImagePart
-from edgeserve.system import pages
-from engines.llama.context import BATCH, NO_ROOM, Context, default_threads
+from edgeserve.system import cores, heap
+from engines.llama.context import BATCH, MOST_THREADS, NO_ROOM, Context
 from engines.llama.model import MappedModel
 from engines.llama.options import LlamaOptions
 from engines.llama.picture import decode_at_end
@@ -58,7 +58,7 @@ class Projector:
         self._cutting = threading.Lock()
         parameters = library.mtmd_context_params_default()
         parameters.use_gpu = spec.device != "cpu" and options.gpu_layers != 0
-        parameters.n_threads = spec.threads or default_threads()
+        parameters.n_threads = spec.threads or cores.default_threads(MOST_THREADS)
         parameters.print_timings = False
         parameters.warmup = False
         parameters.media_marker = marker.encode()
@@ -79,7 +79,7 @@ class Projector:
             handle, self._handle = self._handle, None
             if handle:
                 mtmd().mtmd_free(handle)
-        pages.trim_heap()
+        heap.trim()
 
     def cut(self, prompt: str, images: Sequence[ImagePart]) -> Chunks:
         """The prompt, each marker in it a picture, in chunks. Any thread, beside ``decode``, too. Raises

@@ -6,18 +6,15 @@ import functools
 import hashlib
 import json
 import platform
-import re
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgeserve.system import cpu
 from engines.onnx import session
 
 VERSION = 2
 """Of what the preparation writes; raised when that changes."""
-SYSCTL = ("/usr/sbin/sysctl", "machdep.cpu.brand_string", "hw.optional")
 CHUNK = 1 << 20
 
 
@@ -32,19 +29,8 @@ class Machine:
 
 @functools.cache
 def this_machine() -> Machine:
-    return Machine(session.version(), f"{platform.machine()} {hashlib.sha256(_features()).hexdigest()[:16]}")
-
-
-def _features() -> bytes:
-    if sys.platform == "darwin":
-        return subprocess.run(SYSCTL, capture_output=True, timeout=10, check=False).stdout  # noqa: S603
-    return cpu_features(Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")).encode()
-
-
-def cpu_features(cpuinfo: str) -> str:
-    """The features that all cores have, in order: ``flags`` on x86, ``Features`` on ARM. Empty where none are told."""
-    cores = [set(line.split()) for line in re.findall(r"^(?:flags|Features)\s*:(.*)$", cpuinfo, re.MULTILINE)]
-    return " ".join(sorted(set.intersection(*cores))) if cores else ""
+    digest = hashlib.sha256(cpu.identity().encode()).hexdigest()[:16]
+    return Machine(session.version(), f"{platform.machine()} {digest}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import Any
 
 from edgeserve.engine import Device
 from edgeserve.errors import EngineFailure
-from edgeserve.system import cores, pages
+from edgeserve.system import cores, heap
 from engines import model_files
 
 PROVIDERS: dict[Device, tuple[str, ...]] = {
@@ -34,10 +34,8 @@ keeps a core busy 9% more than with 20. Transcription takes the same with 20 to 
 SPINS_BRIEFLY = (1, 31)
 """Known to take a duration; older versions spin a million times."""
 
-
-def default_threads() -> int:
-    """Threads of a session: all cores up to four; speech models gain nothing from more."""
-    return min(4, cores.usable())
+MOST_THREADS = 4
+"""Default threads of a session at most: speech models gain nothing from more."""
 
 
 def load() -> None:
@@ -58,7 +56,7 @@ def options(threads: int | None = None) -> Any:
     import onnxruntime
 
     settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads = threads or default_threads()
+    settings.intra_op_num_threads = threads or cores.default_threads(MOST_THREADS)
     settings.inter_op_num_threads = 1
     settings.enable_cpu_mem_arena = False
     settings.enable_mem_pattern = False
@@ -218,4 +216,4 @@ def release() -> None:
     """Give back what runs and deleted sessions leave behind. Call after the last reference is gone."""
     gc.collect()
     _arena.empty()
-    pages.trim_heap()
+    heap.trim()

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import get_origin
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.settings import KEYS, KINDS, NAMES, OTHER_TYPES, Key, Written, mistake
 
 from edgeserve import config
@@ -69,7 +70,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("settings") / "models.toml"
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(data=st.data())
 def test_a_wrong_value_is_refused_with_its_line_and_key(data: st.DataObject, file: Path) -> None:
     key = data.draw(keys)
@@ -105,7 +106,7 @@ def misspellings(draw: st.DrawFn) -> tuple[Key, str]:
     return key, misspelt(draw, key.name)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(data=st.data())
 def test_a_misspelt_key_is_refused_with_the_right_one(data: st.DataObject, file: Path) -> None:
     known = {name for names in NAMES.values() for name in names}
@@ -124,7 +125,6 @@ def test_a_misspelt_key_is_refused_with_the_right_one(data: st.DataObject, file:
     assert key.name in suggested or all(alike(one) > alike(key.name) for one in suggested), told
 
 
-@settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_a_key_of_another_table_is_refused_with_the_right_table(data: st.DataObject, file: Path) -> None:
     key = data.draw(keys)
@@ -155,7 +155,6 @@ def test_each_default_lies_within_its_bounds(key: Key, file: Path) -> None:
 VARIABLES = [key for key in KEYS if key.bounds["env"] and (key.number or key.hint is bool or key.bounds["choices"])]
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     key=st.sampled_from(VARIABLES),
     text=st.sampled_from(["x", "nan", "inf", "-1e30", "1" + "0" * 5000, "-7", "1,5", " "]),

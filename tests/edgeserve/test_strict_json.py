@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from edgeserve import strict_json
 
@@ -23,7 +24,7 @@ finite = st.recursive(
 
 
 @given(finite, st.booleans())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_what_can_be_read_anywhere_is_read(value: Any, ascii_only: bool) -> None:
     assert strict_json.loads(f" {json.dumps(value, ensure_ascii=ascii_only)}\n") == value
 

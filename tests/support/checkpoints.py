@@ -18,11 +18,12 @@ def text(name: str) -> bytes:
 def write_checkpoint(
     path: Path, variables: dict[str, numpy.ndarray], aliases: dict[str, str] | None = None, version: int = 6
 ) -> Path:
-    data = struct.pack("<I", version) + text("WhisperSpec") + struct.pack("<II", 3, len(variables))
-    for name, array in variables.items():
-        head = text(name) + struct.pack(f"<B{array.ndim}I", array.ndim, *array.shape)
-        data += head + struct.pack("<BI", CODES[array.dtype.name], array.nbytes) + array.tobytes()
-    data += struct.pack("<I", len(aliases or {}))
-    data += b"".join(text(alias) + text(name) for alias, name in (aliases or {}).items())
-    path.write_bytes(data)
+    with path.open("wb") as file:
+        file.write(struct.pack("<I", version) + text("WhisperSpec") + struct.pack("<II", 3, len(variables)))
+        for name, array in variables.items():
+            head = text(name) + struct.pack(f"<B{array.ndim}I", array.ndim, *array.shape)
+            file.write(head + struct.pack("<BI", CODES[array.dtype.name], array.nbytes))
+            file.write(array.tobytes())
+        file.write(struct.pack("<I", len(aliases or {})))
+        file.write(b"".join(text(alias) + text(name) for alias, name in (aliases or {}).items()))
     return path

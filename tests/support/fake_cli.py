@@ -32,8 +32,8 @@ def main(argv: list[str], environ: Mapping[str, str], governor: CountingGovernor
         options["fail_on"] = step
 
     def build(config: Config) -> Pool:
-        books: Any = governor or CountingGovernor()
-        return Pool([make_gate(job, books, options=options) for job in config.engines], books)
+        admitting: Any = governor or CountingGovernor()
+        return Pool([make_gate(job, admitting, options=options) for job in config.engines], admitting)
 
     return cli.main(argv, environ=environ, build_pool=build)
 

@@ -1,4 +1,4 @@
-"""A machine without memory: engines that only say what they take, and a probe that reads them."""
+"""A simulated machine: engines that only report sizes, and a probe that adds the sizes up."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import Any
 from support.gates import Clock, fake_spec
 
 from edgeserve.engine import Footprint, Job, Rung
-from edgeserve.memory.entry import Move, Thrifty, cached, taken
+from edgeserve.memory.accounts import Accounts
+from edgeserve.memory.entry import Moved, Refused, cached, taken
 from edgeserve.memory.governor import Governor
-from edgeserve.memory.peaks import Ledger
+from edgeserve.memory.peaks import Peaks
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.system.readings import Accelerator, NullAccelerator, ProcessMemory, Readings
 from edgeserve.units import GB, MB
 
 POLICY = MemoryPolicy(os_reserve_gb=0.0, available_margin_gb=0.0, max_percent=1.0)
-"""A budget that is just the machine."""
+"""A policy whose budget is the whole machine."""
 
 
 def readings(total: int = 16 * GB, available: int | None = None, anon: int = 0, **more: Any) -> Readings:
@@ -27,7 +28,7 @@ def readings(total: int = 16 * GB, available: int | None = None, anon: int = 0, 
 
 
 class FakeResident:
-    """Takes what it is told to on each rung. ``takes`` differs from ``says`` when the estimate is wrong."""
+    """An engine of given sizes in MB on each rung. ``takes`` differs from the estimate when the estimate is wrong."""
 
     def __init__(
         self,
@@ -67,43 +68,53 @@ class FakeResident:
             return dataclasses.replace(self.takes, per_request=0)
         return self.warm if self.rung is Rung.WARM else Footprint()
 
-    def step_down(self, to: Rung) -> Move | None:
+    def step_down(self, to: Rung) -> Moved | Refused:
         self.before_step()
         if self.leases or self.refuses or self.rung <= to:
-            return None
+            return Refused("leased" if self.leases else "at work" if self.refuses else "already there")
         before, held = self.rung, taken(self)
         self.go(to)
-        move = Move(before, to, held, taken(self), cached(self))
+        move = Moved(before, to, held, taken(self), cached(self))
         self.after_step()
         return move
 
     def go(self, to: Rung) -> None:
         self.rung = to
 
+    def savings(self) -> dict[str, int]:
+        return {}
+
+    def shed(self, kind: str, amount: int) -> bool:
+        return False
+
+    def restore(self) -> bool:
+        return False
+
     def climb(self) -> None:
-        """What the gate does between reserve and settle."""
+        """The gate's part between reserve and settle."""
         assert self.rung is not Rung.HOT, f"{self.job} opened twice"
         self.opened += 1
         self.rung = Rung.HOT
 
 
 class ThriftyResident(FakeResident):
-    """Holds a prefix cache of ``cached`` MB on top while it is open, and can go up with ``context`` MB less; ``spare``
-    MB more are context that it takes only where there is room."""
+    """Holds a prefix cache of ``cached`` MB on top, and can go up with ``context`` MB less.
 
-    def __init__(self, *args: Any, cached: int = 0, context: int = 0, spare: int = 0, **more: Any) -> None:
+    ``optional`` MB more are context that it takes only where there is room."""
+
+    def __init__(self, *args: Any, cached: int = 0, context: int = 0, optional: int = 0, **more: Any) -> None:
         super().__init__(*args, **more)
         self.cached = cached * MB
         self.saves = 0
-        """Bytes that parking adds to the cache: the state of the last conversation."""
+        """Bytes that parking adds to the cache, for the state of the last conversation."""
         self.context = context * MB
-        self.spare = self._all_spare = spare * MB
+        self.optional = self._all_optional = optional * MB
         self.shed_kinds: list[str] = []
         self._full = self.takes
 
     def savings(self) -> dict[str, int]:
-        context, spare = (0, 0) if self.rung is Rung.HOT else (self.context, self.spare)
-        return {"prefix_cache": self.cached, "context": context, "optional_context": spare}
+        context, optional = (0, 0) if self.rung is Rung.HOT else (self.context, self.optional)
+        return {"prefix_cache": self.cached, "context": context, "optional_context": optional}
 
     def shed(self, kind: str, amount: int) -> bool:
         self.shed_kinds.append(kind)
@@ -111,25 +122,26 @@ class ThriftyResident(FakeResident):
             self.cached -= amount
         else:
             self.context -= amount if kind == "context" else 0
-            self.spare -= amount if kind == "optional_context" else 0
+            self.optional -= amount if kind == "optional_context" else 0
             self.takes = self.says = dataclasses.replace(self.takes, private=self.takes.private - amount)
         return True
 
     def restore(self) -> bool:
-        self.context += self._full.private - self.takes.private - (self._all_spare - self.spare)
-        self.spare = self._all_spare
+        self.context += self._full.private - self.takes.private - (self._all_optional - self.optional)
+        self.optional = self._all_optional
         self.takes = self.says = self._full
         return True
 
     def go(self, to: Rung) -> None:
-        """Down, keeping its cache when it stays open."""
+        """Down; an engine that stays open keeps its cache."""
         super().go(to)
         self.cached = 0 if to is Rung.COLD else self.cached + self.saves
 
 
 class FakeProbe:
-    """Reads a machine of ``total`` on which only the residents and ``others`` take memory. ``late`` bytes that were
-    given back are not available yet; each glance brings ``returning`` of them."""
+    """Reads a machine of ``total`` bytes on which the residents, ``base`` and ``others`` take memory.
+
+    ``late`` returned bytes are not available yet; each reading brings ``returning`` of them."""
 
     def __init__(self, total: int, base: int = 0) -> None:
         self.total = total
@@ -145,7 +157,7 @@ class FakeProbe:
     def read(self) -> Readings:
         self.reads += 1
         taken = [one.footprint() for one in self.residents]
-        cached = sum(one.savings().get("prefix_cache", 0) for one in self.residents if isinstance(one, Thrifty))
+        cached = sum(one.savings().get("prefix_cache", 0) for one in self.residents)
         anon = self.base + cached + sum(one.private for one in taken)
         file = sum(one.mapped for one in taken)
         process = ProcessMemory(anon=anon, file=file, total=anon + file)
@@ -154,14 +166,14 @@ class FakeProbe:
         device: Accelerator = self.accelerator.read()
         return Readings(0.0, self.total, available, process, accelerator=device, **self.more)
 
-    glance = latest = read
+    read_quick = latest = read
 
     def start(self) -> None: ...
     def stop(self) -> None: ...
 
 
 class World:
-    """A governor on a fake machine of ``total`` MB. Waiting moves the clock; ``on_wait`` is what happens meanwhile."""
+    """A governor on a simulated machine of ``total`` MB. A wait moves the clock and calls ``on_wait``."""
 
     def __init__(
         self, total: int, *residents: FakeResident, policy: MemoryPolicy = POLICY, kind: type[Governor] = Governor
@@ -170,19 +182,19 @@ class World:
         self.probe: Any = FakeProbe(total * MB)
         self.waits: list[float] = []
         self.on_wait: Callable[[], None] = lambda: None
-        self.ledger = Ledger()
+        self.peaks = Peaks()
         self.trims = 0
         self.code_drops = 0
-        self.governor = kind(
+        self.undelivered = 0
+        accounts = Accounts(
             policy,
-            self.probe,
-            ledger=self.ledger,
+            self.peaks,
+            undelivered=lambda: self.undelivered,
             clock=self.clock,
             wait=self._wait,
             wall=lambda: 1_704_067_200.0 + self.clock.now,
-            trim=self._trim,
-            drop_code=self._drop_code,
         )
+        self.governor = kind(accounts, self.probe, trim=self._trim, drop_code=self._drop_code)
         self.residents = {one.job: one for one in residents}
         for one in residents:
             self.probe.residents.append(one)
@@ -201,7 +213,7 @@ class World:
         return 0
 
     def heat(self, job: Job) -> FakeResident:
-        """One whole request, at the end of which the engine is hot and was used just now."""
+        """One whole request: afterwards the engine is hot and was used just now."""
         one = self.residents[job]
         reservation = self.governor.reserve(one)
         try:
@@ -217,12 +229,12 @@ class World:
         self.clock.now += seconds
 
     def booked(self) -> int:
-        with self.governor.books.changed:
-            return self.governor.books.booked().host
+        with self.governor.accounts.changed:
+            return self.governor.accounts.booked().host
 
 
 def world_at(percent: int, *residents: FakeResident) -> World:
-    """The process itself holds so much of a budget of 1000 MB."""
+    """A process that uses ``percent`` of its budget of 1000 MB."""
     world = World(1000, *residents)
     for one in residents:
         world.heat(one.job)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import faulthandler
 import tempfile
@@ -19,10 +20,11 @@ from edgeserve import app
 from edgeserve.config import Config, EngineSettings, ResidencySettings, ServerSettings
 from edgeserve.connections import Connections, Patience
 from edgeserve.engine import JOBS, Job
+from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.governor import Governor, make_governor
 from edgeserve.memory.policy import MemoryPolicy
-from edgeserve.residency.gate import Gate
 from edgeserve.residency.pool import Pool
+from edgeserve.residency.thread_host import ThreadHost
 from edgeserve.server import Server, address, listen
 from edgeserve.units import MB
 
@@ -37,7 +39,7 @@ def fake_pool(
 ) -> Pool:
     governor = governor or make_governor(MemoryPolicy())
     engines = [fakes[job](fake_spec(job, **options)) for job in jobs]
-    return Pool([Gate(one, governor, queue_limit=queue_limit) for one in engines], governor)
+    return Pool([ThreadHost(one, governor) for one in engines], governor, queue_limit=queue_limit)
 
 
 def small_pool(
@@ -45,9 +47,11 @@ def small_pool(
 ) -> Pool:
     """Fake engines on a machine where they alone take memory, as much as their options say."""
     probe: Any = FakeProbe(total_mb * MB)
-    governor = Governor(POLICY, probe)
-    probe.residents = [Gate(FAKES[job](fake_spec(job, **given)), governor) for job, given in options.items()]
-    return Pool(probe.residents, governor, chains or {})
+    governor = Governor(Accounts(POLICY), probe)
+    hosts = [ThreadHost(FAKES[job](fake_spec(job, **given)), governor) for job, given in options.items()]
+    pool = Pool(hosts, governor, chains=chains or {})
+    probe.residents.extend(pool.gates.values())
+    return pool
 
 
 def build(
@@ -60,6 +64,14 @@ def build(
     engines = {job: EngineSettings(model=spec.name) for job, spec in pool.configured.items()}
     settings = ServerSettings(drain_seconds=drain_seconds, **server)
     return app.build(Config(server=settings, residency=residency or ResidencySettings(), engines=engines), pool)
+
+
+class PromptServer(Server):
+    """A server that looks every 5 ms whether to exit; Uvicorn looks every 100 ms."""
+
+    async def main_loop(self) -> None:
+        while not await self.on_tick(0):  # noqa: ASYNC110 - as Uvicorn does, with a shorter tick
+            await asyncio.sleep(0.005)
 
 
 class Running:
@@ -80,7 +92,7 @@ def serving(
 ) -> Iterator[Running]:
     listener = listen("127.0.0.1", 0)
     built = build(pool, drain_seconds=drain_seconds, **server)
-    running = Server(built, pool, drain_seconds, connections=connections, patience=patience)
+    running = PromptServer(built, pool, drain_seconds, connections=connections, patience=patience)
     ready = threading.Event()
     running.on_ready = ready.set
     thread = threading.Thread(target=running.run, args=([listener],))

@@ -168,13 +168,13 @@ def settle(running: Running, load: Load, witnesses: list[Witness]) -> None:
     assert load.wrong == [], load.wrong
     stormed = load.outcomes[len(load.asks) :]  # those before were asked alone
     assert 4 * sum(one.status == 200 for one in stormed) > len(stormed)
-    gates, books = tuple(running.pool.gates.values()), running.pool.governor.books
+    gates, accounts = tuple(running.pool.gates.values()), running.pool.governor.accounts
     for gate in gates:
         gate.pinned = True  # the idle monitor looks away from here on
-    until(lambda: books.at_rest() and not any(gate.leases for gate in gates), 30)
-    counts = books.history.counts
+    until(lambda: accounts.no_reservations() and not any(gate.leases for gate in gates), 30)
+    counts = accounts.history.counts
     until(lambda: counts["offloaded"] + counts["unloaded"] == sum(one.moved for one in witnesses))
-    assert [record for record in books.history if not _sound(record)] == []
+    assert [record for record in accounts.history if not _sound(record)] == []
     assert [fault for one in witnesses for fault in one.wrong] == []
 
 

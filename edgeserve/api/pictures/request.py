@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from starlette.requests import Request
 
-from edgeserve.api.limits import HOLD, Limits
+from edgeserve.api.fields import NAME_CHARS, clipped
+from edgeserve.api.limits import HOLD, limits_of
 from edgeserve.api.pictures.image import checked_image, from_data_url
 from edgeserve.api.pictures.remote import Remote
 from edgeserve.errors import InvalidRequest, TooLarge
@@ -22,7 +23,7 @@ class Pictures:
     """``attached``: the body's parts by name."""
 
     def __init__(self, request: Request, attached: Mapping[str, bytes] | None = None) -> None:
-        self._limits: Limits = request.app.state.limits
+        self._limits = limits_of(request)
         self._attached = attached or {}
         self._used: set[str] = set()
         self._pixels = 0
@@ -56,6 +57,8 @@ class Pictures:
     def _part(self, name: str, param: str) -> bytes:
         if name not in self._attached:
             there = f"there are: {', '.join(self._attached)}" if self._attached else "there are none"
-            raise InvalidRequest(f"{param}: the body has no file part named {name!r}; {there}", param=param)
+            raise InvalidRequest(
+                f"{param}: the body has no file part named {clipped(name, NAME_CHARS)!r}; {there}", param=param
+            )
         self._used.add(name)
         return self._attached[name]

@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.gates import Clock
 
-from edgeserve.api.bodies import LARGEST_AT_ONCE, SLOWEST, SMALL, Bodies, Body
+from edgeserve.api.bodies import LARGEST_AT_ONCE, SHARE, SLOWEST, SMALL, Bodies, Body
 from edgeserve.errors import Busy, RequestTimeout, TooLarge
 
 MB = 1 << 20
@@ -31,8 +32,8 @@ async def never() -> Any:
 def test_small_bodies_are_admitted_whatever_the_large_ones_take() -> None:
     async def run() -> None:
         bodies = Bodies(32 * MB, 20)
-        for _ in range(LARGEST_AT_ONCE):
-            await bodies.open().next(part(32 * MB, more=False))
+        for number in range(LARGEST_AT_ONCE):
+            await bodies.open(f"10.0.0.{number}").next(part(32 * MB, more=False))
         for _ in range(100):
             await bodies.open().next(part(SMALL, more=False))
         for _ in range(LARGEST_AT_ONCE):
@@ -45,13 +46,13 @@ def test_stalled_uploads_are_cut_for_one_that_comes() -> None:
     async def run() -> None:
         clock = Clock()
         bodies = Bodies(32 * MB, 20, clock)
-        stalled = [bodies.open() for _ in range(LARGEST_AT_ONCE)]
+        stalled = [bodies.open(f"10.0.0.{number % 2}") for number in range(LARGEST_AT_ONCE)]
         for one in stalled:
             await one.next(part(31 * MB))
         waiting = [asyncio.create_task(one.next(never)) for one in stalled]
         await asyncio.sleep(0)
         clock.now += 10
-        quick = bodies.open()
+        quick = bodies.open("10.0.0.2")
         for _ in range(32):
             await quick.next(part(MB))
         refused, _ = await asyncio.wait(waiting, timeout=1)
@@ -68,7 +69,7 @@ def test_the_client_that_holds_most_pays_for_it() -> None:
     async def run() -> None:
         clock = Clock()
         bodies = Bodies(32 * MB, 20, clock)
-        greedy = [bodies.open("10.0.0.1") for _ in range(LARGEST_AT_ONCE)]
+        greedy = [bodies.open(f"10.0.1.{number % 2}") for number in range(LARGEST_AT_ONCE)]
         slow = bodies.open("10.0.0.2")
         await slow.next(part(2 * MB))
         clock.now += 10  # its client is slow; the others' is quick
@@ -81,7 +82,41 @@ def test_the_client_that_holds_most_pays_for_it() -> None:
     asyncio.run(run())
 
 
-@settings(max_examples=50, deadline=None)
+def test_bodies_that_have_come_leave_room_for_other_clients() -> None:
+    """They stay until their requests end, which may be long where an answer is not read."""
+
+    async def run() -> None:
+        bodies = Bodies(32 * MB, 20)
+        for _ in range(SHARE):
+            await bodies.open("10.0.0.1").next(part(32 * MB, more=False))
+        with pytest.raises(Busy, match="64 MB of yours"):
+            await bodies.open("10.0.0.1").next(part(MB))
+        await bodies.open("10.0.0.2").next(part(32 * MB, more=False))
+
+    asyncio.run(run())
+
+
+def test_a_client_beyond_its_share_loses_its_own_slowest_body() -> None:
+    async def run() -> None:
+        clock = Clock()
+        bodies = Bodies(32 * MB, 20, clock)
+        other, slow = bodies.open("10.0.0.2"), bodies.open("10.0.0.1")
+        for one in (other, slow):
+            await one.next(part(2 * MB))
+        waits = [asyncio.ensure_future(one.next(never)) for one in (other, slow)]
+        await asyncio.sleep(0)
+        clock.now += 1
+        for _ in range(SHARE):
+            await bodies.open("10.0.0.1").next(part(31 * MB + SMALL, more=False))
+        await bodies.open("10.0.0.1").next(part(MB))
+        assert (other.cut, slow.cut) == (False, True)
+        for wait in waits:
+            wait.cancel()
+
+    asyncio.run(run())
+
+
+@examples(50)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 40), st.booleans()), max_size=60))
 def test_the_limit_holds_whatever_comes(parts: list[tuple[int, int, bool]]) -> None:
     async def run() -> None:
@@ -96,6 +131,8 @@ def test_the_limit_holds_whatever_comes(parts: list[tuple[int, int, bool]]) -> N
             except (Busy, TooLarge):
                 bodies.close(known.pop(number))
             assert sum(one.shared for one in known.values()) <= LARGEST_AT_ONCE * 100
+            own = [sum(one.shared for one in known.values() if one.client == f"10.0.0.{client}") for client in range(3)]
+            assert max(own) <= SHARE * 100
 
     asyncio.run(run())
 

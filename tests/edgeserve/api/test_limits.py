@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from edgeserve.api.bodies import LARGEST_AT_ONCE
+from edgeserve.api.bodies import LARGEST_AT_ONCE, SHARE
 from edgeserve.api.limits import BodyLimit
 from edgeserve.errors import Busy, TooLarge
 
@@ -44,7 +44,7 @@ def test_bodies_that_are_large_together_are_refused_until_some_are_done() -> Non
     async def run() -> None:
         reader = Reader()
         app = BodyLimit(reader, LIMIT)
-        held = [asyncio.create_task(send_body(app, LIMIT)) for _ in range(LARGEST_AT_ONCE)]
+        held = [asyncio.create_task(send_body(app, LIMIT)) for _ in range(SHARE)]
         for _ in held:
             await reader.read.acquire()
         with pytest.raises(Busy, match="try again when some are done") as refused:

@@ -7,8 +7,9 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.raw import alive
 from support.server import Running
 
@@ -54,7 +55,7 @@ def test_a_form_that_ends_early_is_said_to(client: httpx.Client) -> None:
         assert "it ends before its last boundary" in answer.json()["error"]["message"]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.sampled_from([b"--b", b"--", b"\r\n", b"\r", b"\n", b":", b"Content-Disposition", b'name="', b"\0"])),
     st.sampled_from(["b", "", '"', "b" * 300, "\x7f", "é".encode().decode("latin-1")]),

@@ -10,29 +10,13 @@ from typing import Any
 import pytest
 
 from edgeserve.doctor import machine
-from edgeserve.doctor.machine import Runtime, ask_runtime, first_command, read_processor, read_wired_collector
+from edgeserve.doctor.machine import Runtime, ask_runtime, first_command, known_features, read_wired_collector
 from edgeserve.memory.policy import MemoryPolicy
 
-X86 = "processor\t: 0\nmodel name\t: Intel(R) N100\nflags\t\t: fpu sse avx avx2 fma\n\nprocessor\t: 1\nmodel name\t: x"
-ARM = "processor\t: 0\nBogoMIPS\t: 108.00\nFeatures\t: fp asimd aes asimddp\nCPU part\t: 0xd0b\n"
 
-
-def test_processor_of_a_mini_pc(tmp_path: Path) -> None:
-    (tmp_path / "cpuinfo").write_text(X86)
-    assert read_processor(tmp_path / "cpuinfo") == ("Intel(R) N100", ("avx", "avx2", "fma"))
-
-
-def test_processor_of_an_arm_board(tmp_path: Path) -> None:
-    (tmp_path / "cpuinfo").write_text(ARM)
-    name, features = read_processor(tmp_path / "cpuinfo")
-    assert name
-    assert features == ("asimd", "asimddp")
-
-
-def test_processor_without_cpuinfo(tmp_path: Path) -> None:
-    name, features = read_processor(tmp_path / "none")
-    assert name
-    assert features == ()
+def test_only_features_that_runtimes_have_code_for_are_shown() -> None:
+    assert known_features(("avx", "avx2", "fma", "fpu", "sse")) == ("avx", "avx2", "fma")
+    assert known_features(()) == ()
 
 
 def test_the_first_command_that_is_there(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What always holds, in whatever order things happen: the books are the sum of the rungs, nothing in use moves."""
+"""Invariants in any order of events: the accounts are the sum over the rungs, and no engine in use is moved."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import random
 import threading
 from typing import Any
 
-from hypothesis import settings
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support.contract import ask
-from support.gates import make_gate, run
+from support.examples import examples
+from support.gates import engine_of, make_gate, run
 from support.memory import POLICY, FakeResident, World
 
-from edgeserve.engine import JOBS, Job, Rung
+from edgeserve.engine import JOBS, Footprint, Job, Rung
 from edgeserve.errors import Busy, DoesNotFit
+from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.governor import Governor
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.messages import SpeakRequest
@@ -22,7 +24,7 @@ from edgeserve.residency.gate import Gate
 from edgeserve.units import MB
 
 
-class Books(RuleBasedStateMachine):
+class Machine(RuleBasedStateMachine):
     """Engines on a machine too small for all of them, moved by requests, time, pressure and administrators."""
 
     @initialize(
@@ -57,7 +59,7 @@ class Books(RuleBasedStateMachine):
 
     @rule(job=st.sampled_from(JOBS))
     def begin(self, job: Job) -> None:
-        """A request is let in, with its lease; or is refused, and then holds nothing."""
+        """A request is admitted with its lease, or is refused and holds nothing."""
         one = self.world.residents[job]
         if one.leases:
             return
@@ -75,7 +77,7 @@ class Books(RuleBasedStateMachine):
 
     @rule()
     def work_is_done(self) -> None:
-        """The engines have ended; the clients may still be reading."""
+        """The engines have finished; clients may still be reading."""
         for job in sorted(self.open):
             self.world.governor.release(self.open.pop(job))
 
@@ -114,21 +116,21 @@ class Books(RuleBasedStateMachine):
         self.world.governor.relieve()
 
     @invariant()
-    def the_books_are_the_sum_of_the_rungs(self) -> None:
+    def the_accounts_are_the_sum_over_the_rungs(self) -> None:
         if not hasattr(self, "world"):
             return
-        self.world.governor.books.observe()
+        self.world.governor.accounts.observe()
         expected = sum(one.footprint().mapped + one.footprint().private for one in self.world.residents.values())
         expected += sum(self.world.residents[job].says.per_request for job in self.open)
         assert self.world.booked() == expected
 
 
-Books.TestCase.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
-TestBooks = Books.TestCase
+Machine.TestCase.settings = examples(150, stateful_step_count=25)
+TestMachine = Machine.TestCase
 
 
-def test_gates_under_fire_keep_the_books_right() -> None:
-    """Requests of three engines, evictions and pressure at random, from many threads, where one of them fits."""
+def test_gates_under_load_keep_the_accounts_right() -> None:
+    """Many threads send requests, evict and relieve at random, on a machine that one of three engines fits in."""
     policy = MemoryPolicy(
         max_percent=1.0,
         os_reserve_gb=0,
@@ -138,11 +140,11 @@ def test_gates_under_fire_keep_the_books_right() -> None:
         switch_interval=0.005,
     )
     world = World(200, policy=policy)
-    governor = Governor(policy, world.probe, trim=lambda: None)
+    governor = Governor(Accounts(policy), world.probe, trim=lambda: None)
     gates = [make_gate(job, governor, queue_limit=100) for job in ("llm", "vision", "tts")]
     for gate in gates:
         governor.adopt(gate)
-        world.probe.residents.append(gate.engine)
+        world.probe.residents.append(gate)
     answers: list[str] = []
     done = threading.Event()
 
@@ -173,20 +175,34 @@ def test_gates_under_fire_keep_the_books_right() -> None:
     assert set(answers) <= {"whole", "Busy"}
     assert answers.count("whole") > 36
     for gate in gates:
-        opens = [step for step in gate.engine.steps if step in ("open", "close")]  # type: ignore[attr-defined]
+        opens = [step for step in engine_of(gate).steps if step in ("open", "close")]
         assert "open open" not in " ".join(opens), "opened twice"
-    assert governor.books.booked().host == sum(gate.footprint().total for gate in gates)
-    assert governor.books.at_rest()
+    assert governor.accounts.booked().host == sum(gate.footprint().total for gate in gates)
+    assert governor.accounts.no_reservations()
     for gate in gates:
         gate.stop()
-    assert governor.books.booked().host == 0
+    assert governor.accounts.booked().host == 0
 
 
-def test_answers_on_their_way_count_beside_the_engines() -> None:
+def test_undelivered_answers_count_beside_the_engines() -> None:
     world = World(200, FakeResident("llm", 0, 100), FakeResident("asr", 0, 60))
     world.heat("llm")
     world.clock.now += 1000
-    world.governor.count(lambda: 60 * MB)
+    world.undelivered = 60 * MB
     assert world.governor.stats()["undelivered_mb"] == 60
     world.heat("asr")
     assert world.residents["llm"].rung is not Rung.HOT, "all three do not fit"
+
+
+def test_an_engine_whose_memory_cannot_be_read_keeps_none_from_others(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(200, FakeResident("llm", 0, 100), FakeResident("asr", 0, 60))
+    broken = world.residents["llm"]
+    broken.rung = Rung.WARM
+
+    def footprint() -> Footprint:
+        raise OSError("the driver is gone")
+
+    world.probe.residents.remove(broken)
+    broken.footprint = footprint  # type: ignore[method-assign]
+    assert world.heat("asr").rung is Rung.HOT
+    assert "the memory of fake-llm could not be observed" in caplog.text

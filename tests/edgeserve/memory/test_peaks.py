@@ -10,35 +10,35 @@ import pytest
 
 from edgeserve.engine import Footprint, ModelSpec
 from edgeserve.memory import peaks as module
-from edgeserve.memory.peaks import Ledger, key
+from edgeserve.memory.peaks import Peaks, key
 
 SPEC = ModelSpec("llm", "smollm2", "engines.llama.chat:LlamaChat", options={"context": 2048})
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "state" / "ledger.json"
+    return tmp_path / "state" / "memory.json"
 
 
-def test_the_peak_is_remembered_over_a_restart(path: Path) -> None:
-    one = Ledger(path)
+def test_a_peak_outlasts_a_restart(path: Path) -> None:
+    one = Peaks(path)
     assert one.find(SPEC) is None
     one.learn(SPEC, Footprint(mapped=100, private=50))
     one.learn(SPEC, Footprint(mapped=90, private=70, per_request=5))
     one.learn(SPEC, Footprint(mapped=10, private=10))
-    assert Ledger(path).find(SPEC) == Footprint(mapped=100, private=70, per_request=5)
-    assert [file.name for file in path.parent.iterdir()] == ["ledger.json"], "no half-written file is left"
+    assert Peaks(path).find(SPEC) == Footprint(mapped=100, private=70, per_request=5)
+    assert [file.name for file in path.parent.iterdir()] == ["memory.json"], "no half-written file is left"
 
 
-def test_without_a_path_it_forgets(tmp_path: Path) -> None:
-    one = Ledger()
+def test_peaks_without_a_path_are_forgotten(tmp_path: Path) -> None:
+    one = Peaks()
     one.learn(SPEC, Footprint(private=1))
     assert one.find(SPEC) == Footprint(private=1)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_peak_that_hardly_rose_is_not_written_again(path: Path) -> None:
-    one = Ledger(path)
+    one = Peaks(path)
     one.learn(SPEC, Footprint(private=10_000))
     written = path.stat().st_mtime_ns
     one.learn(SPEC, Footprint(private=10_100))
@@ -67,15 +67,15 @@ def test_settings_files_and_names_change_the_key(tmp_path: Path) -> None:
     )
 
 
-def test_the_oldest_go_first(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_rows_go_first(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LIMIT", 3)
     specs = [ModelSpec("llm", f"m{number}", "e:E") for number in range(4)]
-    one = Ledger(path)
+    one = Peaks(path)
     for spec in specs[:3]:
         one.learn(spec, Footprint(private=100))
     one.learn(specs[0], Footprint(private=200))
     one.learn(specs[3], Footprint(private=100))
-    assert [Ledger(path).find(spec) is None for spec in specs] == [False, True, False, False]
+    assert [Peaks(path).find(spec) is None for spec in specs] == [False, True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -84,18 +84,18 @@ def test_the_oldest_go_first(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_damaged_file_is_put_aside_with_a_warning(path: Path, text: str, caplog: pytest.LogCaptureFixture) -> None:
     path.parent.mkdir()
     path.write_text(text, encoding="latin-1")
-    one = Ledger(path)
+    one = Peaks(path)
     with caplog.at_level(logging.WARNING):
         assert one.find(SPEC) is None
-    assert "ledger.json.damaged" in caplog.text
-    assert path.with_name("ledger.json.damaged").read_text(encoding="latin-1") == text
+    assert "memory.json.damaged" in caplog.text
+    assert path.with_name("memory.json.damaged").read_text(encoding="latin-1") == text
     one.learn(SPEC, Footprint(private=1))
     assert json.loads(path.read_text())["version"] == 1
 
 
-def test_a_disk_that_takes_nothing_costs_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_full_disk_logs_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "state").write_text("a file where the folder should be")
-    one = Ledger(tmp_path / "state" / "ledger.json")
+    one = Peaks(tmp_path / "state" / "memory.json")
     with caplog.at_level(logging.WARNING):
         one.learn(SPEC, Footprint(private=1))
     assert "learned peaks could not be written" in caplog.text

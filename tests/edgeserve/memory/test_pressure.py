@@ -1,4 +1,4 @@
-"""Levels and who goes for them."""
+"""Pressure levels, and the engines that step down at each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.memory import readings
 from edgeserve.engine import JOBS, Job, Rung
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget, budget
-from edgeserve.memory.plan import Standing, Step
+from edgeserve.memory.plan import Occupancy, Step
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.memory.pressure import Level, level_of, relief, used_percent
 from edgeserve.system.readings import Accelerator, ProcessMemory, Stall, SystemPressure
@@ -53,18 +53,18 @@ def test_the_system_can_raise_the_level(more: dict[str, Any], level: Level) -> N
     assert level_of(95, readings(**more), POLICY) is Level.CRITICAL
 
 
-def test_only_what_cannot_be_taken_back_presses() -> None:
+def test_mapped_memory_causes_no_pressure() -> None:
     told = readings(16 * GB, available=13 * GB)
     told = type(told)(0.0, 16 * GB, 13 * GB, ProcessMemory(anon=3 * GB, file=8 * GB, total=11 * GB))
     assert used_percent(told, budget(told, POLICY)) == 25.0
 
 
-def test_shared_device_memory_presses_too() -> None:
+def test_unified_device_memory_causes_pressure() -> None:
     told = readings(16 * GB, accelerator=Accelerator("metal", 16 * GB, active=5 * GB, cached=GB, unified=True))
     assert used_percent(told, budget(told, POLICY)) == 50.0
 
 
-def test_a_full_card_presses_whatever_the_host_has() -> None:
+def test_a_full_accelerator_causes_pressure_at_any_host_memory() -> None:
     card = Accelerator("cuda", total=10 * GB, free=0, active=8 * GB, cached=GB)
     told = readings(16 * GB, accelerator=card)
     assert used_percent(told, budget(told, POLICY)) > 90
@@ -74,8 +74,8 @@ def test_no_budget_at_all_is_critical() -> None:
     assert used_percent(readings(0), Budget(0, 0, "available_now", {}, None, 0)) == 100
 
 
-def stands(job: Job, idle: float, rung: Rung = Rung.HOT, **more: Any) -> Standing:
-    return Standing(job, job, rung, Amount(private=10), last_used=NOW - idle, **more)
+def stands(job: Job, idle: float, rung: Rung = Rung.HOT, **more: Any) -> Occupancy:
+    return Occupancy(job, job, rung, Amount(private=10), last_used=NOW - idle, **more)
 
 
 ENGINES = [stands("llm", 119), stands("vision", 121), stands("asr", 31), stands("tts", 4)]
@@ -90,11 +90,11 @@ ENGINES = [stands("llm", 119), stands("vision", 121), stands("asr", 31), stands(
         (Level.CRITICAL, (Step("vision", Rung.COLD), Step("llm", Rung.COLD), Step("asr", Rung.COLD))),
     ],
 )
-def test_who_goes(level: Level, steps: tuple[Step, ...]) -> None:
+def test_steps_by_level(level: Level, steps: tuple[Step, ...]) -> None:
     assert relief(level, ENGINES, NOW, POLICY) == steps
 
 
-def test_warm_engines_go_at_critical_only() -> None:
+def test_warm_engines_are_closed_at_critical_only() -> None:
     warm = [stands("llm", 500, Rung.WARM)]
     assert relief(Level.HIGH, warm, NOW, POLICY) == ()
     assert relief(Level.CRITICAL, warm, NOW, POLICY) == (Step("llm", Rung.COLD),)
@@ -117,7 +117,7 @@ def test_warm_engines_go_at_critical_only() -> None:
         unique_by=lambda one: one.job,
     ),
 )
-def test_never_one_in_use(level: Level, engines: list[Standing]) -> None:
+def test_an_engine_in_use_never_steps_down(level: Level, engines: list[Occupancy]) -> None:
     by_job = {one.job: one for one in engines}
     for step in relief(level, engines, NOW, POLICY):
         one = by_job[step.job]

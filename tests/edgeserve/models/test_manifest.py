@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from edgeserve.errors import ModelDamaged, ModelMissing, StoreError
 from edgeserve.models import catalog, entry, manifest
@@ -25,7 +26,7 @@ GOOD: dict[str, Any] = {
     "options": {"family": "hibari"},
     "files": {"model": {"name": "hibari.onnx", "size": 3, "sha256": "0"}},
 }
-FEW = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = examples(150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from support import tiny_whisper
+from support.examples import examples
 from support.http_files import Files, serving_files
 
 from edgeserve.errors import (
@@ -127,7 +128,7 @@ def test_names_that_mean_nothing_are_told(models: Store, name: str) -> None:
 PREFIXES = st.sampled_from(["", "hub:", "hub:o/r/", "http://", "https://h/", "HTTP://", "./", "/", "~", ".partial-"])
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(prefix=PREFIXES, name=st.text(max_size=40), end=st.sampled_from(["", ".gguf", ".onnx", "?x.gguf", "@v"]))
 def test_any_name_is_a_model_or_told(models: Store, prefix: str, name: str, end: str) -> None:
     for use in (models.find, models.remove, models.ready, models.lacking, models.needed):

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.gates import Held
 from support.raw import alive, ask, dialled, read_all, read_answer, refusal
 from support.server import Running, fake_pool, serving, until
@@ -26,7 +27,7 @@ HEALTH = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 CHAT = b"POST /v1/chat HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 HELLO = b'{"prompt": "hello"}'
 
-few = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = examples(30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="module")

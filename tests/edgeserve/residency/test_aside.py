@@ -12,8 +12,9 @@ import weakref
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from edgeserve.errors import Busy
 from edgeserve.residency.aside import Aside
@@ -36,7 +37,7 @@ def test_work_returns_and_raises() -> None:
         asyncio.run(slow.run(int, "x"))
 
 
-@settings(deadline=None, max_examples=20)
+@examples(20)
 @given(st.integers(1, 4), st.integers(1, 6), st.integers(0, 6))
 def test_so_many_run_so_many_wait_and_the_rest_is_refused(threads: int, most: int, surplus: int) -> None:
     async def run() -> None:

@@ -134,15 +134,42 @@ def test_what_comes_after_the_end_is_dropped() -> None:
 
 
 def test_a_whole_answer_is_counted_until_it_is_sent_and_refused_beyond_the_limit() -> None:
-    deliveries = Deliveries(2 * MB)
-    first, second = Kept(deliveries), Kept(deliveries)
+    deliveries = Deliveries(4 * MB)
+    first, second, third = (Kept(deliveries, name) for name in ("a", "b", "c"))
     first.add(MB)
-    first.add(MB // 2)
-    with pytest.raises(Busy, match="1 MB of answers wait for their readers and the limit is 2 MB"):
-        second.add(MB)
+    first.add(MB)
+    second.add(3 * MB // 2)
+    with pytest.raises(
+        Busy, match="3 MB of answers wait for their readers, 0 MB of them for you, and the limits are 4 and 2"
+    ):
+        third.add(MB)
+    third.release()
     second.release()
     first.release()
     first.release()
     assert deliveries.held == 0
-    second.add(MB)
+    third.add(MB)
     assert deliveries.held == MB
+
+
+def test_whole_answers_that_one_client_does_not_read_leave_room_for_others() -> None:
+    deliveries = Deliveries(4 * MB)
+    for _ in range(2):
+        Kept(deliveries, "a").add(MB)
+    with pytest.raises(Busy, match="2 MB of them for you"):
+        Kept(deliveries, "a").add(1)
+    Kept(deliveries, "b").add(2 * MB)
+
+
+def test_streams_that_are_not_read_refuse_nobody_a_whole_answer() -> None:
+    async def test() -> None:
+        deliveries = Deliveries(4 * MB)
+        boxes = [Mailbox(deliveries) for _ in range(100)]
+        for box in boxes:
+            while box.room():
+                box.put(0, sound(SMALLEST))
+        Kept(deliveries, "b").add(2 * MB)
+        for box in boxes:
+            box.close()
+
+    within(test)

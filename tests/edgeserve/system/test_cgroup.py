@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgeserve.system.cgroup import read_limit
+from edgeserve.system.cgroup import read_cpu_quota, read_limit
 from edgeserve.system.readings import GroupLimit
 
 MB = 1 << 20
@@ -127,12 +127,40 @@ def test_a_hybrid_mount_keeps_version_two_beside(tmp_path: Path) -> None:
     assert read_limit(root / "proc", root / "cg") == GroupLimit(9 * MB, 8 * MB)
 
 
-def test_a_system_without_proc(tmp_path: Path) -> None:
+def test_a_system_without_proc_has_no_limit(tmp_path: Path) -> None:
     assert read_limit(tmp_path / "proc", tmp_path / "cg") is None
 
 
-def test_page_cache_counts_as_used_where_no_statistics_are(tmp_path: Path) -> None:
+def test_page_cache_counts_as_used_without_statistics(tmp_path: Path) -> None:
     files = v2("", f"{100 * MB}", 90 * MB, inactive=50 * MB)
     del files["cg/memory.stat"]
     root = tree(tmp_path, files | {"proc/self/cgroup": "0::/\n"})
     assert read_limit(root / "proc", root / "cg") == GroupLimit(100 * MB, 10 * MB)
+
+
+@pytest.mark.parametrize(
+    ("title", "self_cgroup", "files", "cores"),
+    [
+        ("version 2 without a quota", "0::/a\n", {"cg/a/cpu.max": "max 100000\n"}, None),
+        ("version 2", "0::/a\n", {"cg/a/cpu.max": "150000 100000\n"}, 1.5),
+        ("an ancestor is tighter", "0::/a/b\n", {"cg/a/b/cpu.max": "max 100000", "cg/a/cpu.max": "50000 100000"}, 0.5),
+        (
+            "version 1",
+            "3:cpu,cpuacct:/a\n",
+            {"cg/cpu/a/cpu.cfs_quota_us": "200000\n", "cg/cpu/a/cpu.cfs_period_us": "100000\n"},
+            2.0,
+        ),
+        (
+            "version 1 without a quota",
+            "3:cpu,cpuacct:/a\n",
+            {"cg/cpu/a/cpu.cfs_quota_us": "-1\n", "cg/cpu/a/cpu.cfs_period_us": "100000\n"},
+            None,
+        ),
+        ("no control groups at all", "", {}, None),
+    ],
+)
+def test_quotas_of_processor_time(
+    tmp_path: Path, title: str, self_cgroup: str, files: dict[str, str], cores: float | None
+) -> None:
+    root = tree(tmp_path, files | {"proc/self/cgroup": self_cgroup})
+    assert read_cpu_quota(root / "proc", root / "cg") == cores, title

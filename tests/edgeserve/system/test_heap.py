@@ -1,4 +1,4 @@
-"""The C heap: what is freed goes back, and the figures add up; elsewhere than on glibc nothing breaks."""
+"""The C heap: freed blocks return to the system, the figures add up, and another C library is no error."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import ctypes
 import platform
 import subprocess
 import sys
-from collections.abc import Callable
 
 import pytest
 
-from edgeserve.system import heap, pages
+from edgeserve.system import heap, libc
 from edgeserve.system.probe import Probe
 
 glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
@@ -48,25 +47,47 @@ def test_trimming_returns_small_blocks_to_the_system() -> None:
 
 
 @pytest.mark.skipif(sys.implementation.name != "cpython", reason="the cache is CPython's")
-@pytest.mark.parametrize("trim", [heap.trim, pages.trim_heap], ids=["server", "engines"])
-def test_trimming_forgets_the_names_of_attributes(trim: Callable[[], object]) -> None:
-    """CPython keeps the last name that it looked up for a slot of its cache, and with it a page of the heap."""
+def test_trimming_forgets_the_names_of_attributes() -> None:
+    """Each slot of CPython's cache keeps the last name that was looked up, and with the name a page of the heap."""
     names = [f"no_such_attribute_{number}" for number in range(64)]
     before = sum(map(sys.getrefcount, names))
     assert not any(hasattr(heap, name) for name in names)
     assert sum(map(sys.getrefcount, names)) > before
-    trim()
+    heap.trim()
     assert sum(map(sys.getrefcount, names)) == before
 
 
 def test_another_c_library_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heap, "_libc", lambda: object())
+    monkeypatch.setattr(libc, "library", lambda: object())
     heap.trim()
     assert heap.usage() is None
 
 
-def test_large_blocks_return_when_they_are_freed() -> None:
-    """In a process of its own, since the setting holds for all of it."""
+def test_garbage_is_collected_before_the_heap_is_trimmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+    monkeypatch.setattr(heap.gc, "collect", lambda: steps.append("collect"))
+    monkeypatch.setattr(heap, "trim", lambda: steps.append("trim"))
+    heap.collect()
+    assert steps == ["collect", "trim"]
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="the C library has the call")
+def test_a_mac_returns_the_pages_of_its_zones(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Zones:
+        called = 0
+
+        def malloc_zone_pressure_relief(self, zone: object, goal: object) -> None:
+            self.called += 1
+
+    zones = Zones()
+    monkeypatch.setattr(libc, "library", lambda: zones)
+    monkeypatch.setattr(heap.sys, "platform", "darwin")
+    heap.trim()
+    assert zones.called == 1
+
+
+def test_the_settings_are_taken() -> None:
+    """In a process of its own, since a setting holds for the whole process."""
     code = "from edgeserve.system import heap; print(heap.tune())"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == str(hasattr(ctypes.CDLL(None), "mallopt"))
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == str(hasattr(ctypes.CDLL(None), "mallopt"))

@@ -16,7 +16,7 @@ from support.speech import SENTENCES, spoken
 Pulled = Callable[[str], Mapping[str, Path]]
 
 ROOT = Path(__file__).parents[3]
-CYCLES = 8
+CYCLES = 4
 MB = 1_000_000
 
 pytestmark = [
@@ -41,7 +41,7 @@ sound = Pcm(sys.stdin.buffer.read())
 dense = TranscribeRequest(sound, word_timestamps=True, prompt="the quick brown fox " * 80, temperature=0.2)
 
 def private():
-    heap.trim()
+    heap.collect()
     return pages.private_bytes()
 
 def peak(request):

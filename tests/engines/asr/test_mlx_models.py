@@ -41,7 +41,7 @@ engine = MlxSpeechToText(ModelSpec("asr", "whisper-tiny.en-mlx", "", files))
 request = TranscribeRequest(Pcm(sys.stdin.buffer.read()))
 
 def private():
-    heap.trim()
+    heap.collect()
     return pages.private_bytes()
 
 told = {"before": private(), "estimate": engine.estimate().private, "window": engine.estimate().per_request}

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from support.contract import ask
+from support.examples import examples
 from support.hostile_schemas import REFUSED_HOSTILE, TAKEN_HOSTILE, schemas
 from support.schemas import thing
 
@@ -41,7 +42,7 @@ def test_what_is_only_large_is_taken(name: str) -> None:
 
 
 @given(schemas())
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(150, suppress_health_check=[HealthCheck.too_slow])
 def test_any_schema_becomes_a_grammar_or_an_error(schema: Any) -> None:
     rules = Rules()
     with contextlib.suppress(InvalidRequest, limits.Unsayable):  # an exception of any other kind fails the test
@@ -51,7 +52,7 @@ def test_any_schema_becomes_a_grammar_or_an_error(schema: Any) -> None:
 
 
 @given(schemas())
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(30, suppress_health_check=[HealthCheck.too_slow])
 def test_any_parameters_of_a_tool_do(schema: Any) -> None:
     tools = (Tool("first", "", json.dumps(schema)), Tool("second"))
     assert grammar(ask("Hi", tools=tools), TAGGED)  # whatever they are: the model may say no call at all

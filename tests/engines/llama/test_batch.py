@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 from support.counting import batch_of, decode, prompt, talk
+from support.examples import examples
 
 from edgeserve.errors import ContextOverflow, EdgeserveError, EngineFailure, InvalidRequest
 from engines.llama.batch import PROMPT_SHARE, WORTH_SAVING
@@ -131,7 +132,7 @@ def test_after_a_failure_all_slots_are_empty() -> None:
     assert talk(batch, prompt(1)) == 0
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(
     some.lists(some.tuples(some.integers(0, 3), some.integers(1, 120), some.integers(0, 12)), min_size=1, max_size=14),
     some.integers(1, 4),

@@ -95,6 +95,24 @@ def test_work_without_a_thread_is_refused_and_never_done(monkeypatch: pytest.Mon
     assert done == ["taken"]
 
 
+def test_what_waits_for_an_answer_that_has_gone_is_never_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, go = ThreadPoolExecutor(1), threading.Event()
+    monkeypatch.setattr(llama_beside, "_threads", lambda: pool)
+    done: list[str] = []
+    under_way = Beside(lambda: 2).run(lambda: go.wait(LONG))
+    next(under_way)
+    for _ in range(20):
+        beside = Beside(lambda: 2)
+        left = beside.run(lambda: done.append("left"))
+        next(left)
+        left.close()
+        beside.then(lambda: done.append("freed"))
+    go.set()
+    assert drained(under_way) is True
+    pool.shutdown()
+    assert done == ["freed"] * 20
+
+
 # With an engine of random weights
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from edgeserve import strict_json
 from edgeserve.messages import FinishEvent, TokenEvent, Tool, ToolCall, ToolCallEvent
@@ -83,7 +84,7 @@ arguments = st.recursive(
 
 
 @given(arguments, st.sampled_from(["{}", "<tool_call>{}</tool_call>", "```json\n{}\n```"]), st.booleans())
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_whatever_is_called_has_arguments_that_any_reader_takes(value: str, around: str, quoted: bool) -> None:
     text = f'{{"a": {value}}}'
     said = around.format(f'{{"name": "f", "arguments": {json.dumps(text) if quoted else text}}}')

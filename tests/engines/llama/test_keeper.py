@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 from support.counting import batch_of, decode, prompt, talk
+from support.examples import examples
 
 from engines.llama.cache import shared
 from engines.llama.states import StateFiles
@@ -54,7 +55,7 @@ def test_what_cannot_fit_beside_answers_under_way_sends_nobody_away() -> None:
 TURNS = some.lists(some.tuples(some.integers(0, 3), some.integers(0, 2), some.integers(1, 60)), max_size=25)
 
 
-@settings(deadline=None, max_examples=80)
+@examples(80)
 @given(
     TURNS, some.integers(1, 4), some.booleans(), some.sampled_from([200, 400, 1000]), some.sampled_from([0, 150, 2000])
 )

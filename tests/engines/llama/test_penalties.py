@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from engines.llama.penalties import WINDOW, Penalties
 
@@ -25,7 +26,7 @@ def _logits(seed: int) -> Any:
 
 
 @given(rules, st.lists(tokens, max_size=2 * WINDOW), st.integers(0, 2**32))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_what_llama_cpp_makes_of_them(rule: tuple[Any, ...], said: list[int], seed: int) -> None:
     biases, *penalties = rule
     ours, logits = Penalties(biases, *penalties), _logits(seed)

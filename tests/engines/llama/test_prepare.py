@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 from support.contract import ask
+from support.examples import examples
 from support.tiny_gguf import VOCABULARY, write_model
 
 from edgeserve.engine import ModelSpec
@@ -221,7 +222,7 @@ def test_a_context_that_shrank_meanwhile_is_looked_at_again(make: MAKE) -> None:
         engine.prepare(ChatRequest(prompt=(1,) * size))
 
 
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(some.lists(some.one_of(some.integers(-2, VOCABULARY + 2), some.integers(-(2**31), 2**31)), max_size=600))
 def test_any_tokens_are_answered_or_refused(tokens: list[int]) -> None:
     engine = _shared_engine()

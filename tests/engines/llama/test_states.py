@@ -9,9 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from support.examples import examples
 
 from engines.llama.cache import PrefixCache, SavedState, shared
 from engines.llama.options import LlamaOptions
@@ -166,7 +167,6 @@ def test_a_file_serves_its_own_salt_and_does_not_name_it(tmp_path: Path) -> None
 
 
 @given(some.lists(some.tuples(TOKENS, some.integers(1, 40)), max_size=20), some.booleans(), some.integers(0, 60))
-@settings(deadline=None)
 def test_memory_spills_to_disk_and_nothing_is_lost_under_the_caps(
     puts: list[tuple[tuple[int, ...], int]], whole: bool, limit: int
 ) -> None:
@@ -248,4 +248,4 @@ class Files(RuleBasedStateMachine):
 
 
 TestFiles = Files.TestCase
-TestFiles.settings = settings(deadline=None, max_examples=60, stateful_step_count=25)
+TestFiles.settings = examples(60, stateful_step_count=25)

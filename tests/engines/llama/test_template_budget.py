@@ -9,8 +9,9 @@ import time
 import tracemalloc
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
+from support.examples import examples
 
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import Message, TextPart
@@ -161,7 +162,7 @@ DEEDS = some.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(some.lists(some.tuples(DEEDS, TEXTS), min_size=1, max_size=4), some.integers(1, 200))
 def test_any_program_ends_within_its_bounds(program: list[tuple[str, str]], times: int) -> None:
     body = "".join(f"{{% set ns.s = {deed.format(text)} %}}" for deed, text in program)

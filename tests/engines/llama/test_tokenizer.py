@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
+from support.examples import examples
 
 from edgeserve.errors import InvalidRequest
 from engines.llama.tokenizer import LEAST_LONGEST, PIECE, SLACK, Tokenizer, TooLong, pieces
@@ -44,7 +45,7 @@ class Words:
 TEXTS = some.lists(some.text("abcde.é", max_size=9), max_size=3000).map(" ".join)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(TEXTS, some.integers(1, 40), some.booleans(), some.booleans())
 def test_the_tokens_of_pieces_are_those_of_the_whole(text: str, times: int, add_special: bool, joins: bool) -> None:
     text = " ".join([text] * times)
@@ -52,7 +53,6 @@ def test_the_tokens_of_pieces_are_those_of_the_whole(text: str, times: int, add_
     assert Tokenizer(Words(joins=joins)).tokenize(text, add_special=add_special) == whole
 
 
-@settings(deadline=None)
 @given(some.text(max_size=3 * PIECE), some.integers(1, 9))
 def test_pieces_are_short_and_make_the_text(text: str, times: int) -> None:
     made = list(pieces(text * times))
@@ -61,7 +61,7 @@ def test_pieces_are_short_and_make_the_text(text: str, times: int) -> None:
     assert len(made[-1]) <= PIECE
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(some.sampled_from(["a", "ab ", "word, ", "\n", "東京"]), some.integers(0, 400_000), some.integers(1, 3000))
 @pytest.mark.parametrize("joins", [True, False])
 def test_nothing_is_tokenised_beyond_what_may_be(joins: bool, unit: str, length: int, most: int) -> None:

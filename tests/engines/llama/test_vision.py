@@ -19,7 +19,7 @@ from support.together import events_together, text_of
 from edgeserve.engine import ModelSpec
 from edgeserve.errors import Busy, ContextOverflow, EngineFailure, UnsupportedMedia
 from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, ImagePart, Message, Sampling, TextPart, TokenEvent
-from edgeserve.system import pages
+from edgeserve.system import heap, pages
 from engines.llama.chat import LlamaChat
 from engines.llama.model import MappedModel
 from engines.llama.projector import Chunks, Projector
@@ -119,7 +119,7 @@ def damaged(number: int) -> bytes:
 def settled() -> int:
     """Private bytes of this process, without what the heap keeps for later."""
     gc.collect()
-    pages.trim_heap()
+    heap.trim()
     return pages.private_bytes()
 
 

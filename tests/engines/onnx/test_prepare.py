@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from support import graphs
 
-from edgeserve.system import pages
+from edgeserve.system import heap, pages
 from engines.onnx import prepare
 from engines.onnx import session as ort
 from engines.onnx.key import Machine, this_machine
@@ -296,10 +296,10 @@ def test_preparing_takes_no_memory_here(tmp_path: Path, monkeypatch: pytest.Monk
     path = graphs.build(tmp_path)
     assert path.stat().st_size > 36_000_000
     this_machine()
-    pages.trim_heap()
+    heap.trim()
     before = pages.private_bytes()
     assert prepared(path).form == "prepacked"
-    pages.trim_heap()
+    heap.trim()
     assert pages.private_bytes() - before < 4_000_000
 
 

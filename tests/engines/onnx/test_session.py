@@ -49,7 +49,7 @@ ort.run(session, None, {"v0": numpy.ones(16, numpy.float32)}, reuse=True)
 inputs = {"v0": numpy.ones(4 << 20, numpy.float32)}
 before = pages.private_bytes()
 found = [float(ort.run(session, None, inputs, reuse=True)[0].sum()) for _ in range(3)]
-pages.trim_heap()
+heap.trim()
 print(found == [4 << 20] * 3, pages.private_bytes() - before)
 """
 

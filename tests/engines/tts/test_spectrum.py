@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from engines.tts.lean_import import without
 from engines.tts.pulses import HOP
@@ -46,7 +47,7 @@ def furthest(got: Any, wanted: Any) -> float:
 
 
 @given(st.integers(1, 150), st.integers(4, 60), st.integers(0, 99))
-@settings(deadline=None, max_examples=60)
+@examples(60)
 def test_in_blocks_as_at_once(count: int, block: int, seed: int) -> None:
     frames = drawn(count, seed)
     assert furthest(whole(frames, block), reference(frames)) < 1e-3

@@ -5,9 +5,10 @@ import struct
 from io import BytesIO
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from support.examples import examples
 
 from edgeserve.api.limits import Limits
 from edgeserve.api.pictures.image import check_image
@@ -24,7 +25,7 @@ def seen(data: bytes) -> None:
     check_image(data, Limits())
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.sampled_from(["1", "L", "P", "RGB", "RGBA"]), st.tuples(st.integers(1, 99), st.integers(1, 99)))
 def test_what_encoders_write_passes_and_must_be_whole(mode: str, size: tuple[int, int]) -> None:
     data = written(mode, size)
@@ -67,7 +68,7 @@ def test_damage_is_named(data: bytes, why: str) -> None:
         seen(data)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.data())
 def test_no_change_of_a_file_is_unforeseen(data: st.DataObject) -> None:
     file = bytearray(written())

@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from io import BytesIO
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from support.examples import examples
 
 from edgeserve.api.limits import Limits
 from edgeserve.api.pictures import gif
@@ -62,7 +63,7 @@ def longest(rounds: int) -> bytes:
     return packed(one * rounds)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.tuples(st.integers(1, 150), st.integers(1, 150)), st.integers(1, 3), st.sampled_from([0, 5, 200]))
 def test_what_encoders_write_passes(size: tuple[int, int], frames: int, sigma: float) -> None:
     seen(written(size, frames, sigma))
@@ -114,7 +115,7 @@ def test_damage_is_named(data: bytes, why: str) -> None:
 FILE = written((20, 20), frames=2)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.data())
 def test_no_change_of_a_file_is_unforeseen(data: st.DataObject) -> None:
     file = bytearray(FILE)

@@ -8,9 +8,10 @@ import time
 from io import BytesIO
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from support.examples import examples
 
 from edgeserve.api.limits import Limits
 from edgeserve.api.pictures import jpeg
@@ -33,7 +34,7 @@ AC_SCAN = b"\xff\xda\0\x08\x01\x01\0\x01\x3f\0"
 """A header without a scan's data: a pass over the first component all the same."""
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.sampled_from(["L", "RGB", "CMYK"]),
     st.tuples(st.integers(1, 99), st.integers(1, 99)),
@@ -119,7 +120,7 @@ def test_a_long_scan_is_searched_fast(filling: bytes) -> None:
     assert time.process_time() - begun < 5
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.data())
 def test_no_change_of_a_file_is_unforeseen(data: st.DataObject) -> None:
     file = bytearray(data.draw(st.sampled_from([PROGRESSIVE, written(), written("CMYK")])))

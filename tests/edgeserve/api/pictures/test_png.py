@@ -10,9 +10,10 @@ import zlib
 from io import BytesIO
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from support.examples import examples
 
 from edgeserve.api.limits import Limits
 from edgeserve.api.pictures import png
@@ -49,7 +50,7 @@ def seen(data: bytes) -> None:
     check_image(data, Limits())
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.sampled_from(["1", "L", "LA", "P", "RGB", "RGBA", "I;16"]),
     st.integers(1, 90),
@@ -144,7 +145,7 @@ def test_damage_is_named(chunks: list[bytes], why: str) -> None:
         seen(built(*chunks))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.data())
 def test_no_change_of_a_file_is_unforeseen(data: st.DataObject) -> None:
     file = bytearray(built(header(9, 9, 4, 3, 1), chunk(b"PLTE", bytes(9)), chunk(b"IDAT", zeros(60)), chunk(b"tEXt")))

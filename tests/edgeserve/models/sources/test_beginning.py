@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from edgeserve.errors import SourceUnavailable
 from edgeserve.models.sources import beginning
@@ -47,7 +48,7 @@ def test_files_of_models_begin_so(name: str, first: bytes) -> None:
     assert beginning.objection(name, first) == ""
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(first=st.binary(min_size=1, max_size=64).filter(lambda first: not first.startswith(b"GGUF")))
 def test_nothing_else_is_a_gguf_file(first: bytes) -> None:
     assert beginning.objection("m.gguf", first)

@@ -35,9 +35,7 @@ def test_auto_is_int8_where_the_processor_adds_exactly(
     machine: str, features: str, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(whisper_files.platform, "machine", lambda: machine)
-    monkeypatch.setattr(whisper_files, "cpu_features", lambda text: features)
-    monkeypatch.setattr(whisper_files.Path, "is_file", lambda path: True)
-    monkeypatch.setattr(whisper_files.Path, "read_text", lambda path, encoding: "")
+    monkeypatch.setattr(whisper_files.cpu, "features", features.split)
     assert chosen()[-1] == chosen("auto")[-1] == expected
     assert chosen("none")[-1] == "decoder"
     assert chosen("int8")[-1] == "decoder_int8"

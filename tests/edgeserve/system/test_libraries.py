@@ -1,11 +1,14 @@
+"""Pages of shared libraries: which ranges are dropped, and that dropped code still runs."""
+
 from __future__ import annotations
 
 import sys
 import zlib
+from pathlib import Path
 
 import pytest
 
-from edgeserve.memory import code
+from edgeserve.system import libraries
 
 SMAPS = """\
 55d0-55e0 r--p 00000000 08:01 1 /usr/bin/python3.11
@@ -37,15 +40,20 @@ Anonymous:            64 kB
 """
 
 
-def test_only_clean_resident_code_of_libraries_is_let_go_of() -> None:
-    found = list(code.clean_ranges(SMAPS))
-    assert found == [code.Range(0x7F00, 0x10, 16 << 10), code.Range(0x7F30, 0x10, 64 << 10)]
+def test_only_clean_resident_ranges_of_libraries_are_dropped(tmp_path: Path) -> None:
+    (tmp_path / "smaps").write_text(SMAPS)
+    found = [(one.start, one.size, one.resident) for one in libraries.clean_ranges(tmp_path / "smaps")]
+    assert found == [(0x7F00, 0x10, 16 << 10), (0x7F30, 0x10, 64 << 10)]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="madvise on libraries is used on Linux only")
-def test_code_goes_and_comes_back() -> None:
-    before = sum(one.resident for one in code.clean_ranges(code.SMAPS.read_text()))
-    assert code.drop() >= 0.9 * before > 0
-    after = sum(one.resident for one in code.clean_ranges(code.SMAPS.read_text()))
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists its mappings")
+def test_dropped_code_comes_back() -> None:
+    before = sum(one.resident for one in libraries.clean_ranges())
+    assert libraries.drop_pages() >= 0.9 * before > 0
+    after = sum(one.resident for one in libraries.clean_ranges())
     assert after < before
-    assert zlib.crc32(b"edgeserve") == 0x1336F831, "code that was let go of comes back"
+    assert zlib.crc32(b"edgeserve") == 0x1336F831
+
+
+def test_a_system_without_the_listing_has_no_ranges(tmp_path: Path) -> None:
+    assert list(libraries.clean_ranges(tmp_path / "smaps")) == []

@@ -1,0 +1,101 @@
+"""Relief of memory pressure: engines step down and caches are dropped, by the level of the pressure."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from edgeserve.errors import MemoryPressure
+from edgeserve.memory.accounts import Accounts
+from edgeserve.memory.budget import prefix_cache_threshold
+from edgeserve.memory.entry import Entry
+from edgeserve.memory.gauge import Gauge
+from edgeserve.memory.mover import Mover
+from edgeserve.memory.plan import Occupancy, may_step_down
+from edgeserve.memory.pressure import Level, relief
+from edgeserve.system.probe import Probe
+from edgeserve.units import MB
+
+log = logging.getLogger("edgeserve.memory")
+
+
+class Relief:
+    """``defragment`` returns free pages and cached device memory to the system, and reads memory anew. Any thread."""
+
+    def __init__(
+        self, accounts: Accounts, probe: Probe, gauge: Gauge, mover: Mover, defragment: Callable[[], object]
+    ) -> None:
+        self._accounts = accounts
+        self._policy = accounts.policy
+        self._probe = probe
+        self._gauge = gauge
+        self._mover = mover
+        self._defragment = defragment
+        self._emergency = threading.Lock()
+        self.relieved_at = float("-inf")
+        """Start of the last round, on the accounts' clock."""
+
+    def check(self) -> None:
+        """Called while an answer is made; takes microseconds below CRITICAL.
+
+        At CRITICAL all idle engines are closed and caches dropped. Raises MemoryPressure when that is not enough.
+        """
+        if self._gauge.latest().level is Level.CRITICAL:
+            with self._emergency:
+                self._clean_up()
+
+    def relieve(self) -> None:
+        """One round: drop prefix caches on a full machine, and move down the engines that the level asks for."""
+        accounts, policy = self._accounts, self._policy
+        self.relieved_at = accounts.clock()
+        accounts.observe()
+        readings = self._probe.read_quick()
+        accounts.note_overhead(readings)
+        now = self._gauge.judge(readings)
+        used = 1 - readings.available / readings.total if readings.total else 1.0
+        if used >= prefix_cache_threshold(readings.total, policy):
+            self._drop_prefix_caches()
+        if now.level is Level.CRITICAL:
+            log.error("CRITICAL memory pressure! Usage: %.1f%%. Forcing aggressive eviction.", now.percent)
+        with accounts.changed:
+            steps = relief(now.level, accounts.occupancies(), accounts.clock(), policy)
+        if steps and now.level is not Level.CRITICAL:
+            log.warning("%s memory pressure: %.1f%%. Offloading idle models.", now.level.name, now.percent)
+        for step in steps:
+            self._mover.step_down(accounts[step.job], step.to, "memory_pressure")
+
+    def drop_prefix_cache(self, entry: Entry) -> None:
+        """Drop the prefix cache of an engine that has long been idle; nothing happens while it is in use."""
+        self._drop(entry.occupancy(busy=False, spent=frozenset()))
+
+    def _clean_up(self) -> None:
+        """Raises MemoryPressure when memory stays CRITICAL after everything idle has gone."""
+        # Another thread may have cleaned up meanwhile, or the latest reading was old.
+        if self._gauge.judge(self._probe.read_quick()).level is not Level.CRITICAL:
+            return
+        counts = self._accounts.history.counts
+        counts["emergencies"] += 1
+        self._drop_prefix_caches()
+        self.relieve()
+        self._defragment()
+        now = self._gauge.latest()
+        if now.level is Level.CRITICAL:
+            counts["stopped"] += 1
+            raise MemoryPressure(
+                f"memory ran critical while the answer was made: {now.readings.unreclaimable // MB} MB are used, "
+                f"{now.percent:.0f}% of the budget of {now.budget.usable // MB} MB ({now.budget.winner}), and no idle "
+                "engine is left to close. Try a shorter prompt, a smaller context, or free memory on the device",
+                retry_after=self._policy.pressure_interval,
+            )
+
+    def _drop_prefix_caches(self) -> None:
+        now = self._accounts.clock()
+        for one in self._accounts.occupancies():
+            if may_step_down(one, now, self._policy):
+                self._drop(one)
+
+    def _drop(self, one: Occupancy) -> None:
+        for saving in one.savings:
+            if saving.kind == "prefix_cache":
+                self._mover.shed(saving)

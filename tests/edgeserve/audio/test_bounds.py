@@ -1,0 +1,92 @@
+"""Small files that promise much, and packets that last for hours, take little memory and time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from fractions import Fraction
+from io import BytesIO
+
+import av
+import pytest
+from support.mp4 import promising
+from support.sounds import FORMS, encoded, melody
+
+from edgeserve.audio.bounds import MAX_EDITS, edits
+from edgeserve.audio.decode import check
+from edgeserve.errors import UnsupportedMedia
+
+ALONE = """
+import json, resource, sys
+from edgeserve.audio.decode import check, pieces
+from edgeserve.errors import InvalidRequest
+import av, numpy
+data, told = sys.stdin.buffer.read(), ""
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+before = peak()
+try:
+    check(data, 7200, "file")
+    for piece in pieces(data, 7200, "file"):
+        pass
+except InvalidRequest as error:
+    told = error.message
+print(json.dumps([peak() - before, told]))
+"""
+
+
+def alone(data: bytes) -> tuple[int, str]:
+    """MB that reading the file takes at most, in a process of its own, and what is told of it."""
+    done = subprocess.run([sys.executable, "-c", ALONE], input=data, capture_output=True, check=True, timeout=60)
+    took, told = json.loads(done.stdout)
+    return took, told
+
+
+@pytest.mark.parametrize(
+    "data",
+    [promising(30_000_000), promising(fragment=30_000_000), promising(400_000, tracks=64)],
+    ids=["samples", "fragment", "tracks"],
+)
+def test_a_small_file_that_promises_much_takes_little_memory(data: bytes) -> None:
+    took, told = alone(data)
+    assert told
+    assert took < 400
+
+
+def test_one_packet_of_hours_takes_little_memory() -> None:
+    took, told = alone(in_one_packet(seconds=5000))
+    assert "cannot be brought to 16 kHz" in told or "damaged" in told
+    assert took < 200
+
+
+def in_one_packet(seconds: int) -> bytes:
+    """16-bit samples at 1 kHz."""
+    out = BytesIO()
+    with av.open(out, "w", format="matroska") as file:
+        stream = file.add_stream("pcm_s16le", rate=1000, layout="mono")
+        packet = av.Packet(bytes(2000 * seconds))
+        packet.stream, packet.pts, packet.dts, packet.time_base = stream, 0, 0, Fraction(1, 1000)
+        file.mux(packet)
+    return out.getvalue()
+
+
+def test_a_file_of_many_edits_is_refused_at_once() -> None:
+    assert edits(promising(edits=MAX_EDITS)) == MAX_EDITS
+    with pytest.raises(UnsupportedMedia, match=f"cut in {MAX_EDITS + 1} places"):
+        check(promising(300_000, edits=MAX_EDITS + 1), 7200, "file")
+
+
+def test_edits_are_found_in_a_track_among_the_sound() -> None:
+    whole = promising(edits=300)
+    track = whole[whole.index(b"trak") - 4 :]
+    hidden = (8 + len(track)).to_bytes(4, "big") + b"mdat" + track
+    assert edits(hidden) == 300
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_sound_is_taken_for_no_edits(name: str) -> None:
+    data = encoded(melody(3, FORMS[name].rate), FORMS[name])
+    assert edits(data) <= 4
+    assert edits(data.replace(b"elst", b"free")) == 0
+    noise = (16).to_bytes(4, "big") + b"mdatelst" + b"\xff" * 4
+    assert edits(data + noise) == edits(data)

@@ -1,0 +1,50 @@
+"""How often the grammar of an expression can be read, counted before llama.cpp has to read it so often."""
+
+from __future__ import annotations
+
+import pytest
+
+from engines.grammar import paths
+from engines.grammar import pattern as reader
+from engines.grammar.rules import Unsayable
+from engines.grammar.schema_formats import FORMATS
+
+
+def ways(pattern: str) -> int:
+    return paths.most(reader.convert(pattern).shape)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [r"^[a-z]{1,500}$", r"^.*$", r"^(a+)+$", r"^[A-Z]{2}\d{2}[A-Z0-9]{1,30}$", r"^(\d{1,3}\.){3}\d{1,3}$", "^$", "a|b"],
+)
+def test_what_is_read_in_one_way(pattern: str) -> None:
+    assert ways(pattern) == 1
+
+
+def test_parts_that_may_be_missing_are_counted() -> None:
+    assert ways("^a?a?$") == 2  # "a": the first or the second
+    assert ways("^a?b?$") == 1
+    assert ways("^.?.?.?.?.?.?.?.?.?.?$") == 2**9
+
+
+def test_two_lists_part_a_text_anywhere() -> None:
+    assert ways("^.*.*$") == paths.LENGTH + 1
+
+
+@pytest.mark.parametrize("pattern", ["^(.?.?.?){1,100}$", ".?" * 400, "^(.{1,22}){1,22}$", "^([^x]{1,22}){1,22}$"])
+def test_too_many_ways_are_refused(pattern: str) -> None:
+    """A token of two characters took half a minute, and llama.cpp cannot be stopped in it."""
+    with pytest.raises(Unsayable, match=r"at once|follow one another"):
+        reader.convert(pattern)
+
+
+def test_counting_is_bounded() -> None:
+    sets = "".join(f"[{chr(0x4E00 + 3 * one)}-{chr(0x4E01 + 3 * one)}]?" for one in range(1900))
+    with pytest.raises(Unsayable):
+        reader.convert(sets)
+
+
+@pytest.mark.parametrize("pattern", FORMATS.values(), ids=FORMATS)
+def test_formats_are_taken(pattern: str) -> None:
+    assert reader.convert(pattern).live <= reader.MAX_LIVE
