@@ -1,4 +1,4 @@
-"""Settings: what wins over what, and that every mistake is told with its place."""
+"""Settings: flags over variables over the file, and the place of every mistake."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_the_key_does_not_show_in_representations() -> None:
 
 
 @pytest.mark.parametrize("variable", ["API_KEY", "PORT", "HOST", "LOG_JSON", "MODELS_DIR", "LLM", "DEVICE", "PRELOAD"])
-def test_an_empty_variable_is_none(tmp_path: Path, variable: str) -> None:
+def test_an_empty_variable_is_unset(tmp_path: Path, variable: str) -> None:
     path = write(tmp_path, '[server]\napi_key = "sesame"\nport = 7\nmodels_dir = "m"\n[llm]\nmodel = "a"\n')
     assert config.load({f"EDGESERVE_{variable}": ""}, path=path) == config.load({}, path=path)
     assert config.load({f"EDGESERVE_{variable}": ""}, path=path).server.api_key == "sesame"
@@ -150,7 +150,7 @@ def test_names_and_pages_are_listed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [" ", "sesame ", "open sesame", "sesame\n", "\x1b[0m", "\udcff", "\u00a0"])
-def test_a_key_that_no_client_can_send_is_refused_and_not_told(value: str) -> None:
+def test_an_unsendable_key_is_refused_and_not_shown(value: str) -> None:
     with pytest.raises(ConfigError, match="visible characters without spaces") as caught:
         config.load({"EDGESERVE_API_KEY": value})
     assert "sesame" not in str(caught.value)

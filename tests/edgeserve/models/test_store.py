@@ -1,4 +1,4 @@
-"""The store: complete and checked or not at all, once however many pull, nothing left behind."""
+"""The store: a model is complete and checked or absent, pulled once by any number of pulls, without leftovers."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_verify_detects_one_changed_byte(models: Store, files: Files) -> None:
         models.verify(f"{files.url}/Tiny_Model.gguf")
 
 
-def test_a_file_of_another_size_is_told(models: Store, files: Files) -> None:
+def test_a_file_of_another_size_is_damage(models: Store, files: Files) -> None:
     stored = models.pull(f"{files.url}/Tiny_Model.gguf")
     stored.files["model"].write_bytes(b"short")
     with pytest.raises(StoreError, match="is damaged or gone"):
@@ -109,14 +109,14 @@ def test_the_next_source_serves_when_the_first_does_not(
         models.pull("tiny")
 
 
-def test_a_full_disk_is_told_before_anything_is_fetched(tmp_path: Path, files: Files) -> None:
+def test_a_full_disk_is_an_error_before_any_download(tmp_path: Path, files: Files) -> None:
     full = Store(tmp_path, free=lambda path: 1 << 20)
     with pytest.raises(DiskFull, match="1 MB are free"):
         full.pull("smollm2")
     assert left(full) == []
 
 
-def test_a_disk_that_fills_meanwhile_is_told(
+def test_a_disk_that_fills_during_a_pull_is_an_error(
     models: Store, files: Files, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def full(*args: object) -> None:
@@ -127,7 +127,7 @@ def test_a_disk_that_fills_meanwhile_is_told(
         models.pull(f"{files.url}/Tiny_Model.gguf")
 
 
-def test_what_came_from_an_address_is_known_by_its_plain_name(models: Store, files: Files) -> None:
+def test_a_model_from_an_address_is_known_by_its_plain_name(models: Store, files: Files) -> None:
     stored = models.pull(f"{files.url}/Tiny_Model.gguf")
     assert models.find(stored.name) == stored
     models.remove(stored.name)
@@ -191,7 +191,7 @@ def test_two_processes_pull_once(models: Store, files: Files) -> None:
     assert files.gets("/Tiny_Model.gguf") == 1
 
 
-def test_ctrl_c_leaves_only_what_is_gone_on_with(models: Store, files: Files) -> None:
+def test_ctrl_c_leaves_only_resumable_parts(models: Store, files: Files) -> None:
     import threading
 
     files.gate = threading.Event()
@@ -212,7 +212,7 @@ def test_ctrl_c_leaves_only_what_is_gone_on_with(models: Store, files: Files) ->
     assert left(models) == ["tiny_model"]
 
 
-def test_what_a_killed_pull_left_does_not_get_into_the_model(models: Store, files: Files) -> None:
+def test_leftovers_of_a_killed_pull_stay_out_of_the_model(models: Store, files: Files) -> None:
     (models.root / ".partial-tiny_model" / "wheel-1").mkdir(parents=True)
     (models.root / ".partial-tiny_model" / "half.onnx").write_bytes(b"half")
     stored = models.pull(f"{files.url}/Tiny_Model.gguf")
@@ -237,7 +237,7 @@ def test_the_root_follows_the_environment(tmp_path: Path) -> None:
         ("gpt-7", "no model is called"),
     ],
 )
-def test_a_name_that_means_nothing_says_what_would(what: str, told: str) -> None:
+def test_an_unknown_name_lists_valid_forms(what: str, told: str) -> None:
     from edgeserve.errors import EdgeserveError
 
     with pytest.raises(EdgeserveError, match=told):
@@ -252,7 +252,7 @@ def test_what_a_hub_address_means() -> None:
     assert (whole.job, whole.convert) == ("asr", "whisper")
 
 
-def test_a_folder_that_is_no_model_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_model_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="neither a GGUF"):
         wanted.understand(str(tmp_path))
 
@@ -330,7 +330,7 @@ def test_a_model_that_an_older_version_converted_can_be_removed(models: Store, t
     assert left(models) == []
 
 
-def test_what_the_engine_prepares_is_told_and_done_once(
+def test_preparation_by_the_engine_is_reported_and_done_once(
     models: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepared: list[ModelSpec] = []

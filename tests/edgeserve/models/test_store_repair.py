@@ -1,4 +1,4 @@
-"""What goes wrong in the store: damage, crashes, leftovers, and files that take another model's name."""
+"""Faults in the store: damage, crashes, leftovers, and files that take another model's name."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_folder_here_takes_no_name_of_the_catalogue(
     assert models.pull("./whisper-tiny.en").name == "local-whisper-tiny.en"
 
 
-def test_a_catalogue_name_that_an_older_version_gave_to_an_address_is_told(models: Store) -> None:
+def test_a_catalogue_name_stored_for_an_address_is_an_error(models: Store) -> None:
     stored = models.pull("hibari")
     claim(stored, source="https://models.invalid/hibari.gguf")
     with pytest.raises(StoreError, match=r"came from https://models\.invalid/hibari\.gguf; `edgeserve remove hibari`"):
@@ -118,7 +118,7 @@ def test_two_files_of_one_name_are_not_taken_for_each_other(models: Store, files
 
 
 @pytest.mark.parametrize("name", ["~nobody-of-this-name/x.gguf", "x" * 5000, "a\0b", "???", "", "http://[::1/m.gguf"])
-def test_names_that_mean_nothing_are_told(models: Store, name: str) -> None:
+def test_unknown_names_are_errors(models: Store, name: str) -> None:
     for use in (models.pull, models.find, models.remove):
         with pytest.raises(Exception, match=r"\w") as told:
             use(name)
@@ -130,21 +130,21 @@ PREFIXES = st.sampled_from(["", "hub:", "hub:o/r/", "http://", "https://h/", "HT
 
 @examples(300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(prefix=PREFIXES, name=st.text(max_size=40), end=st.sampled_from(["", ".gguf", ".onnx", "?x.gguf", "@v"]))
-def test_any_name_is_a_model_or_told(models: Store, prefix: str, name: str, end: str) -> None:
+def test_any_name_is_a_model_or_an_error(models: Store, prefix: str, name: str, end: str) -> None:
     for use in (models.find, models.remove, models.ready, models.lacking, models.needed):
         with contextlib.suppress(EdgeserveError):
             use(prefix + name + end)
     assert not models.root.exists() or left(models) == []
 
 
-def test_a_folder_that_lacks_a_file_is_told(models: Store, tmp_path: Path) -> None:
+def test_a_folder_that_lacks_a_file_is_an_error(models: Store, tmp_path: Path) -> None:
     (tmp_path / "decoder.onnx").touch()
     with pytest.raises(StoreError, match=r"No such file or directory; .* needs this file"):
         models.find(str(tmp_path))
 
 
 @pytest.mark.parametrize("environ", [{"EDGESERVE_MODELS_DIR": "~nobody-of-this-name/models"}, {"HOME": "~nobody-here"}])
-def test_a_home_that_nobody_knows_is_told(environ: dict[str, str]) -> None:
+def test_an_unknown_home_is_an_error(environ: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="this home folder is unknown"):
         default_root(environ)
 
@@ -192,7 +192,7 @@ DAMAGE = [cut, empty, lose, shorten]
 
 
 @pytest.mark.parametrize("damage", [*DAMAGE, turn])
-def test_one_damaged_model_is_told_with_its_mend_and_hurts_no_other(
+def test_a_damaged_model_names_its_repair_and_hurts_no_other(
     models: Store, files: Files, damage: Callable[[Path], None]
 ) -> None:
     whole, stored = models.pull(f"{files.url}/one.gguf"), models.pull("hibari")
@@ -229,7 +229,7 @@ def test_a_damaged_model_from_an_address_names_what_brings_it_again(models: Stor
     assert left(models) == []
 
 
-def test_a_repair_that_fails_keeps_what_was_there(models: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_repair_keeps_the_old_files(models: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     models.pull("hibari")
     empty(models.root / "hibari")
 
@@ -243,7 +243,7 @@ def test_a_repair_that_fails_keeps_what_was_there(models: Store, monkeypatch: py
     assert (models.root / "hibari" / "hibari.onnx").exists()
 
 
-def test_a_damaged_detector_is_told_and_pulled_again(
+def test_a_damaged_detector_is_reported_and_pulled_again(
     tmp_path: Path, models: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(catalog, "COMPANIONS", {"asr": {"vad": "silero-vad"}})
@@ -262,14 +262,14 @@ def test_a_damaged_detector_is_told_and_pulled_again(
     assert models.pull(checkpoint) == stored
 
 
-def test_a_folder_with_a_name_that_no_model_gets_is_told(models: Store) -> None:
+def test_a_folder_with_an_impossible_name_is_damage(models: Store) -> None:
     models.pull("hibari")
     shutil.copytree(models.root / "hibari", models.root / "My Voice")
     assert [one.name for one in models.list()] == ["hibari"]
     assert "rename or remove the folder" in models.damaged()["My Voice"].message
 
 
-def test_a_store_that_is_a_file_is_told(tmp_path: Path) -> None:
+def test_a_store_that_is_a_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "models").touch()
     store = Store(tmp_path / "models")
     assert store.list() == ()
@@ -288,7 +288,7 @@ def broken_off(models: Store, files: Files) -> None:
         models.pull(f"{files.url}/one.gguf")
 
 
-def test_what_a_pull_left_is_listed_gone_on_with_and_removed(models: Store, files: Files) -> None:
+def test_leftovers_of_a_pull_are_listed_resumed_and_removed(models: Store, files: Files) -> None:
     broken_off(models, files)
     (one,) = models.leftovers()
     assert (one.name, one.of, one.busy) == ("one", "pull", False)
@@ -303,7 +303,7 @@ def test_what_a_pull_left_is_listed_gone_on_with_and_removed(models: Store, file
     assert models.leftovers() == ()
 
 
-def test_a_model_is_removed_with_what_was_left_beside_it(models: Store, files: Files) -> None:
+def test_a_model_is_removed_with_its_leftovers(models: Store, files: Files) -> None:
     models.pull(f"{files.url}/one.gguf")
     for name in (".partial-one", ".removed-one"):
         (models.root / name).mkdir()
@@ -332,7 +332,7 @@ PAGE = b"<!DOCTYPE html><html><title>Sign in</title>" + bytes(4000)
 
 @pytest.mark.parametrize("kind", ["text/html; charset=utf-8", "application/octet-stream", ""])
 @pytest.mark.parametrize("content", [PAGE, b"", b'{"error": "no"}', b"PK\x03\x04", b"\nnot a model"])
-def test_what_is_no_model_is_not_stored(models: Store, files: Files, content: bytes, kind: str) -> None:
+def test_bytes_that_are_no_model_are_not_stored(models: Store, files: Files, content: bytes, kind: str) -> None:
     files.data["/page.gguf"], files.types["/page.gguf"] = content, kind
     with pytest.raises(SourceUnavailable, match=r"page\.gguf is (a web page|no GGUF file|empty)"):
         models.pull(f"{files.url}/page.gguf")
@@ -370,7 +370,7 @@ def test_a_length_that_is_no_number_is_not_believed(models: Store, files: Files,
 
 
 @pytest.mark.parametrize("fault", [TypeError("x"), KeyError("d"), IndexError(), ZeroDivisionError("0"), RuntimeError()])
-def test_a_checkpoint_that_cannot_be_converted_is_told(
+def test_an_inconvertible_checkpoint_is_an_error(
     models: Store, tmp_path: Path, fault: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*ignored: object) -> None:
@@ -425,7 +425,7 @@ def test_a_disk_that_cannot_sync_leaves_no_model(tmp_path: Path, files: Files) -
 # What is needed
 
 
-def test_a_missing_package_is_told_before_anything_is_fetched(tmp_path: Path) -> None:
+def test_a_missing_package_is_an_error_before_any_download(tmp_path: Path) -> None:
     store = Store(tmp_path / "models", installed=lambda module: module != "onnx")
     for use in (store.ready, store.pull):
         with pytest.raises(StoreError, match=r"needs onnx: pip install 'edgeserve\[starter\]'"):
@@ -433,7 +433,7 @@ def test_a_missing_package_is_told_before_anything_is_fetched(tmp_path: Path) ->
     assert not store.root.exists() or left(store) == []
 
 
-def test_a_missing_package_matters_only_to_what_is_pulled(models: Store, tmp_path: Path) -> None:
+def test_a_missing_package_matters_only_to_a_pull(models: Store, tmp_path: Path) -> None:
     checkpoint = str(tiny_whisper.build(tmp_path / "tiny"))
     stored = models.pull(checkpoint)
     without = Store(models.root, installed=lambda module: False)
@@ -445,7 +445,7 @@ def test_a_missing_package_matters_only_to_what_is_pulled(models: Store, tmp_pat
     assert without.needed("smollm2") == without.needed("tiny") == ()
 
 
-def test_a_full_disk_is_told_before_anything_is_asked(tmp_path: Path) -> None:
+def test_a_full_disk_is_an_error_before_any_source_is_asked(tmp_path: Path) -> None:
     store = Store(tmp_path / "models", free=lambda path: 1 << 20, installed=lambda module: True)
     with pytest.raises(DiskFull, match="1 MB are free"):
         store.ready("qwen3-4b")

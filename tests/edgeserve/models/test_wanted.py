@@ -1,4 +1,4 @@
-"""What names mean: models for MLX, told by their files."""
+"""Meanings of names: models for MLX, recognised by their files."""
 
 from __future__ import annotations
 
