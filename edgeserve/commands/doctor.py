@@ -60,7 +60,7 @@ def models(config: Config, store: Store) -> Iterator[Model]:
 
 def _there(path: str) -> bool:
     try:
-        return expanded(path).is_file()
+        return expanded(path, "mmproj").is_file()
     except (ConfigError, OSError):  # an unknown user's home, or too long for a path
         return False
 

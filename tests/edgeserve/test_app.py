@@ -106,6 +106,10 @@ def test_settings_that_contradict_are_refused(
             r"^models\.toml, line 3: \[vision\] model = 'tiny\.gguf' needs its",
         ),
         (
+            '[vision]\nmodel = "tiny.gguf"\nmmproj = "~nobody-here/p.gguf"\n',
+            r"^models\.toml, line 3: \[vision\] mmproj = '~nobody-here/p\.gguf': this home folder is unknown",
+        ),
+        (
             '[vision]\nmodel = "tiny.gguf"\nmmproj = "none"\n',
             r"^models\.toml, line 3: \[vision\] mmproj = 'none': no su",
         ),

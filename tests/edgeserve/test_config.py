@@ -132,6 +132,15 @@ def test_a_mistake_in_a_variable_names_it(environ: dict[str, str], told: str) ->
         config.load(environ)
 
 
+def test_a_label_has_a_line_only_for_a_value_of_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path, '[server]\nmodels_dir = "m"\n[llm]\nmodel = "a"\n')
+    read = config.load({}, path=path, flags={"LLM": "mode"})
+    assert read.label("server", "models_dir") == f"{path}, line 2: [server] models_dir"
+    assert read.label("llm", "model") == "[llm] model"
+    assert config.load({}, path=path).label("llm", "model") == f"{path}, line 4: [llm] model"
+    assert config.load({}).label("llm", "model") == "[llm] model"
+
+
 def test_the_key_does_not_show_in_representations() -> None:
     assert "sesame" not in repr(config.load({"EDGESERVE_API_KEY": "sesame"}))
 
