@@ -130,6 +130,7 @@ SAID = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", SAID.values(), ids=SAID)
 def test_a_long_conversation_is_read_beside_the_event_loop(pictures: Pictures, said: list[dict[str, Any]]) -> None:
     work = read_messages(Fields({"messages": said}), Limits(), pictures)

@@ -287,6 +287,7 @@ def listener(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog, "find", lambda name: made_up if name == entry.name else find(name))
 
 
+@pytest.mark.slow
 def test_a_detector_of_speech_comes_with_every_transcription_model(tmp_path: Path, listener: None) -> None:
     models = Store(tmp_path / "models")
     stored = models.pull(str(tiny_whisper.build(tmp_path / "tiny")))
@@ -310,6 +311,7 @@ def as_older_version(stored: StoredModel) -> None:
     path.write_text(json.dumps(manifest), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_model_that_an_older_version_converted_is_converted_again(models: Store, tmp_path: Path) -> None:
     checkpoint = tiny_whisper.build(tmp_path / "tiny")
     stored = models.pull(str(checkpoint))
@@ -324,6 +326,7 @@ def test_a_model_that_an_older_version_converted_is_converted_again(models: Stor
     assert left(models) == ["tiny"]
 
 
+@pytest.mark.slow
 def test_a_model_that_an_older_version_converted_can_be_removed(models: Store, tmp_path: Path) -> None:
     as_older_version(models.pull(str(tiny_whisper.build(tmp_path / "tiny"))))
     models.remove("tiny")
@@ -348,6 +351,7 @@ def test_what_the_engine_prepares_is_told_and_done_once(
     assert len(prepared) == 1
 
 
+@pytest.mark.slow
 def test_a_converted_model_is_prepared_for_this_machine(models: Store, tmp_path: Path) -> None:
     told: list[Progress] = []
     stored = models.pull(str(tiny_whisper.build(tmp_path / "tiny")), progress=told.append)
