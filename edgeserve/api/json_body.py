@@ -25,7 +25,7 @@ MAX_DIGITS = 400
 SMALL = 8 << 10
 """Bytes of a body that the event loop reads itself. A thread reads a larger one."""
 JSON_HINT = (
-    "send pictures as files of a form (docs/api.md, Pictures) and sound as a file, or raise max_json_mb in models.toml"
+    "send pictures as files of a form (docs/api/pictures.md) and sound as a file, or raise max_json_mb in models.toml"
 )
 MEDIA = re.compile(r"application/(?:[a-z0-9.+-]+\+)?json")
 HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")

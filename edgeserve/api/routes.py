@@ -120,7 +120,7 @@ ENTRIES = (
 
 
 LIVE = "/v1/transcribe/live"
-"""The WebSocket of live transcription. OpenAPI describes no WebSockets; docs/api.md does."""
+"""The WebSocket of live transcription. OpenAPI describes no WebSockets; docs/api/live.md does."""
 
 
 def routes() -> list[BaseRoute]:
