@@ -193,16 +193,15 @@ def test_a_key_of_another_table_is_refused_with_the_right_table(data: st.DataObj
     assert all(f"[{home}] {key.name}" in told for home, names in NAMES.items() if key.name in names)
 
 
-@pytest.mark.parametrize("key", KEYS, ids=lambda key: f"{key.table}.{key.name}")
-def test_each_default_lies_within_its_bounds(key: Key, file: Path) -> None:
+def test_each_default_lies_within_its_bounds(file: Path) -> None:
     """A table that spells out its defaults is accepted: no default is one that the reader would refuse."""
-    (kind,) = (kind for kind in KINDS[key.table] if key.name in {one.name for one in dataclasses.fields(kind)})
-    default = getattr(kind(), key.name)
-    value = json.dumps(default)  # of these types TOML writes the same
-    lines = [f"[{key.table}]", *(['model = "x"'] if key.table in ALL_JOBS and key.name != "model" else [])]
-    lines += ['model = "x"' if key.name == "model" else f"{key.name} = {value}"]
-    file.write_text("\n".join(lines), encoding="utf-8")
-    config.load({}, path=file)
+    for key in KEYS:
+        (kind,) = (kind for kind in KINDS[key.table] if key.name in {one.name for one in dataclasses.fields(kind)})
+        value = json.dumps(getattr(kind(), key.name))  # of these types TOML writes the same
+        lines = [f"[{key.table}]", *(['model = "x"'] if key.table in ALL_JOBS and key.name != "model" else [])]
+        lines += ['model = "x"' if key.name == "model" else f"{key.name} = {value}"]
+        file.write_text("\n".join(lines), encoding="utf-8")
+        config.load({}, path=file)
 
 
 VARIABLES = [key for key in KEYS if key.bounds["env"] and (key.number or key.hint is bool or key.bounds["choices"])]
@@ -298,9 +297,8 @@ def test_a_folder_and_a_missing_home(tmp_path: Path) -> None:
         config.load({"EDGESERVE_CONFIG": "~nobody-here/x"})
 
 
-@pytest.mark.parametrize("key", KEYS, ids=lambda key: f"{key.table}.{key.name}")
-def test_each_key_and_variable_is_documented(key: Key) -> None:
+def test_each_key_and_variable_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
-    assert f"`{key.name}`" in page
-    variable = key.bounds["env"]
-    assert variable is None or variable.startswith(("PRESSURE_", "SWITCH_")) or f"`{ENV_PREFIX}{variable}`" in page
+    variables = [key.bounds["env"] for key in KEYS if key.bounds["env"]]
+    wanted = [f"`{ENV_PREFIX}{one}`" for one in variables if not one.startswith(("PRESSURE_", "SWITCH_"))]
+    assert [one for one in [*(f"`{key.name}`" for key in KEYS), *wanted] if one not in page] == []
