@@ -24,6 +24,8 @@ from edgeserve.models.convert import whisper_mlx as conversion
 from engines.asr.mlx import MlxSpeechToText
 from engines.asr.onnx import OnnxSpeechToText
 
+pytestmark = pytest.mark.slow
+
 Pulled = Callable[[str], Mapping[str, Path]]
 RATE = 16_000
 PLAIN = {"quantization": "none", "vad": False}

@@ -61,6 +61,7 @@ def spoken(engine: OnnxTextToSpeech, text: str, **settings: object) -> list[int]
     return [round(float(numpy.frombuffer(event.pcm, "<i2").mean()) * 1000 / 32767) for event in events]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokens", ["tokens", "input_ids"])
 def test_the_style_is_that_of_the_length(folder: Path, tokens: str) -> None:
     files = {"model": build(folder / f"{tokens}.onnx", tokens), "af_heart": voice(folder / "af_heart.bin")}
@@ -76,6 +77,7 @@ def test_the_style_is_that_of_the_length(folder: Path, tokens: str) -> None:
     engine.close()
 
 
+@pytest.mark.slow
 def test_each_voice_speaks_in_its_own_accent(folder: Path) -> None:
     """American and British differ in the number of phonemes: British vowels carry marks of length."""
     files = {
@@ -170,6 +172,7 @@ def test_pieces_are_short_and_shorter_for_slow_speech(folder: Path) -> None:
     engine.close()
 
 
+@pytest.mark.slow
 def test_what_is_fetched_ahead(tmp_path: Path) -> None:
     """Voices as pulled; graph and dictionaries as they are, or will be, prepared."""
     files = {"model": build(tmp_path / "k.onnx", "tokens"), "af_heart": voice(tmp_path / "af_heart.bin")}

@@ -67,6 +67,7 @@ def times(events: list[Any]) -> list[tuple[float, float]]:
     return [(round(one.start, 2), round(one.end, 2)) for one in events if isinstance(one, SegmentEvent)]
 
 
+@pytest.mark.slow
 def test_windows_move_on_by_their_last_timestamp_and_carry_the_text(
     engine: OnnxSpeechToText, monkeypatch: pytest.MonkeyPatch
 ) -> None:
