@@ -53,11 +53,25 @@ class EngineContract:
         yield engine
         engine.close()
 
+    @pytest.fixture(scope="class")
+    @classmethod
+    def kept(cls) -> Iterator[list[Any]]:
+        """The engine that the tests of the class share, if one of them has made it."""
+        kept: list[Any] = []
+        yield kept
+        for engine in kept:
+            engine.close()
+
     @pytest.fixture
-    def hot(self, engine: Any) -> Any:
-        engine.open()
-        engine.heat()
-        return engine
+    def hot(self, spec: ModelSpec, kept: list[Any]) -> Any:
+        """An engine that other tests of the class use too; a test may leave it on any rung."""
+        if kept and kept[0].spec != spec:
+            kept.pop().close()
+        if not kept:
+            kept.append(type(self).make(spec))
+        kept[0].open()
+        kept[0].heat()
+        return kept[0]
 
     def run(self, engine: Any, cancel: threading.Event) -> Iterator[Any]:
         """One small request of the engine's job."""
