@@ -73,6 +73,13 @@ class EngineContract:
         kept[0].heat()
         return kept[0]
 
+    @pytest.fixture
+    def alone(self, engine: Any, kept: list[Any]) -> Any:
+        """A cold engine while no other of the class is open: a footprint counts all mappings of a file."""
+        for other in kept:
+            other.close()
+        return engine
+
     def run(self, engine: Any, cancel: threading.Event) -> Iterator[Any]:
         """One small request of the engine's job."""
         raise NotImplementedError

@@ -200,7 +200,8 @@ class TestJoe(TextToSpeechContract):
         engine.close()
 
     @pytest.mark.skipif(sys.platform != "linux", reason="resident pages of a mapping are told by Linux only")
-    def test_the_estimate_is_near_what_is_taken(self, engine: Any) -> None:
+    def test_the_estimate_is_near_what_is_taken(self, alone: Any) -> None:
+        engine = alone
         tts_onnx.prepare(engine.spec, lambda done, total: None)
         engine.heat()
         taken = engine.footprint()
