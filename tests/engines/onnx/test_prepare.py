@@ -24,6 +24,8 @@ from engines.onnx.note import NOTE, Note
 from engines.onnx.optimise import REFUSED
 from engines.onnx.prepare import Means, Prepared, prepared
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 NO_CHILD = Means(command=("/no/such/child",))
 """For models that must be found: making them would fail."""

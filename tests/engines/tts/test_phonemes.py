@@ -16,6 +16,8 @@ from engines.tts import hibari as tts_hibari
 from engines.tts import phonemes as tts_phonemes
 from engines.tts.phonemes import Phonemizers
 
+pytestmark = pytest.mark.slow
+
 VARIED = (
     *SENTENCES,
     *re.split(r"(?<=\.)\s", STORY),
