@@ -43,7 +43,7 @@ SAID = (
     tiny_whisper.timestamp(2),
     tiny_whisper.special("endoftext"),
 )
-"""What the small model says in every window: eight tokens of text between its times."""
+"""Tokens that the small model says in every window: eight tokens of text between two times."""
 
 
 def noise(seconds: float) -> Any:

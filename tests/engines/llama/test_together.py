@@ -1,7 +1,7 @@
 """Several answers at a time on a real small model: each as if it were alone.
 
-The prompts repeat themselves, so that the continuation is beyond doubt: llama.cpp rounds otherwise for many tokens in a
-call than for one, which turns answers that hang in the balance.
+The prompts repeat themselves, so that the continuation is beyond doubt. A call of many tokens rounds otherwise than a
+call of one, which turns answers that hang in the balance.
 """
 
 from __future__ import annotations
