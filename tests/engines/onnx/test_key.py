@@ -1,4 +1,4 @@
-"""What a prepared model depends on."""
+"""The key of a prepared model: everything that the prepared form depends on."""
 
 from __future__ import annotations
 

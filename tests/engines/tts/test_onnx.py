@@ -180,7 +180,8 @@ class TestHibari(TextToSpeechContract):
             list(engine.speak(SpeakRequest("Hello."), threading.Event()))
 
     @pytest.mark.skipif(sys.platform != "linux", reason="resident pages of a mapping are told by Linux only")
-    def test_no_page_of_tables_and_weights_is_resident_when_warm(self, engine: Any) -> None:
+    def test_no_page_of_tables_and_weights_is_resident_when_warm(self, alone: Any) -> None:
+        engine = alone
         mapped = engine.estimate().mapped
         engine.open()
         assert engine.footprint().mapped == 0

@@ -19,7 +19,7 @@ with without("scipy.fft"):
 
 NOISE = Noise(0)
 SILENT = -30.0
-"""Of the logarithm of noise: what it adds is lost in the rounding."""
+"""A logarithm of the noise at which the noise is lost in the rounding."""
 
 
 def drawn(count: int, seed: int, *, noise: float = SILENT) -> Frames:

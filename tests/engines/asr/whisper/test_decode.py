@@ -20,6 +20,9 @@ from engines.asr.whisper.decode import MAX_POSITIONS, decode
 from engines.onnx import session
 
 FORMS = [("float32", 80), ("float16", 128), ("int8", 80), ("bfloat16", 80)]
+pytestmark = pytest.mark.slow
+of_one_form = pytest.mark.parametrize("pair", FORMS[:1], indirect=True, ids=["float32-80"])
+"""The decode loop is the same whatever the type of the weights."""
 
 
 class Pair:
@@ -89,6 +92,7 @@ def test_alignment_agrees(pair: Pair) -> None:
     assert list(zip(rows.tolist(), columns.tolist(), strict=True)) == theirs.alignments
 
 
+@of_one_form
 def test_step_by_step_is_the_same_as_at_once(pair: Pair) -> None:
     tokens = [*pair.words.prompt("en", (), 1), 400, 401, 402]
     at_once, _ = pair.graphs.step(tokens, 0, [len(tokens) - 1], *_start(pair))
@@ -99,6 +103,7 @@ def test_step_by_step_is_the_same_as_at_once(pair: Pair) -> None:
 
 
 @pytest.mark.slow
+@of_one_form
 def test_sampling_varies_with_the_temperature_and_repeats_itself(pair: Pair) -> None:
     prompt = pair.words.prompt("en", (), 1)
     warm = pair.decoded(prompt, 0.8)
@@ -107,7 +112,8 @@ def test_sampling_varies_with_the_temperature_and_repeats_itself(pair: Pair) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("temperature", [5e-324, 1e-320, 1e-300, 1e-40, 1e-38, 1e-9, 9e-5])
+@of_one_form
+@pytest.mark.parametrize("temperature", [5e-324, 1e-40, 1e-9, 9e-5])
 def test_temperatures_that_nothing_can_be_divided_by_are_greedy(pair: Pair, temperature: float) -> None:
     prompt = pair.words.prompt("en", (), 1)
     with warnings.catch_warnings(action="error"):
@@ -115,11 +121,13 @@ def test_temperatures_that_nothing_can_be_divided_by_are_greedy(pair: Pair, temp
 
 
 @pytest.mark.slow
+@of_one_form
 @pytest.mark.parametrize("temperature", [1e-4, 1e-3])
 def test_the_smallest_that_are_sampled_are_numbers(pair: Pair, temperature: float) -> None:
     assert numpy.isfinite(pair.decoded(pair.words.prompt("en", (), 1), temperature).avg_logprob)
 
 
+@of_one_form
 def test_cancel_is_asked_before_each_token(pair: Pair) -> None:
     cancel = threading.Event()
     cancel.set()
@@ -127,6 +135,7 @@ def test_cancel_is_asked_before_each_token(pair: Pair) -> None:
         decode(pair.graphs, pair.audio, pair.words.prompt("en", (), 1), pair.words, 0.0, cancel)
 
 
+@of_one_form
 def test_a_failing_runtime_is_an_engine_failure(pair: Pair) -> None:
     with pytest.raises(EngineFailure, match="failed while computing"):
         pair.graphs.listen(pair.mel[:, :1])

@@ -1,4 +1,4 @@
-"""Which graphs of a Whisper are used, on which processor."""
+"""The choice of a Whisper's graphs by processor, device and setting."""
 
 from __future__ import annotations
 
