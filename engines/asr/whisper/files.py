@@ -64,9 +64,9 @@ def _int8(spec: ModelSpec) -> bool:
 
 
 def exact() -> bool:
-    """Whether this processor adds products of 8-bit numbers without loss.
+    """Whether ONNX Runtime's kernels add products of 8-bit numbers exactly on this processor.
 
-    Of x86 those with VNNI: without, the runtime's kernel adds pairs of products in 16 bits and cuts what is too large.
+    On x86 they do so with VNNI. Without VNNI, they add pairs of products in 16 bits, and a larger sum is cut off.
     """
     if platform.machine() not in ("x86_64", "AMD64"):
         return True
