@@ -81,8 +81,8 @@ class OnnxTextToSpeech:
     Options are those of engines/tts/options.py. Files: ``model``, and those that the family names beside it.
 
     Warm, the sessions are open and no page of mapped weights and dictionaries is resident. The heap pages that runs
-    left free are returned. The memory that importing the runtime takes is never returned, serves other engines too, and is
-    not counted.
+    left free are returned. The memory that importing the runtime takes is never returned, serves other engines too,
+    and is not counted.
     """
 
     def __init__(self, spec: ModelSpec) -> None:

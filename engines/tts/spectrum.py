@@ -97,7 +97,7 @@ class Noise:
         self._seed = seed
 
     def frames(self) -> Callable[[int], Any]:
-        """A function that gives the noise of the next ``count`` frames, complex64 [count, 601], the same in every run."""
+        """A function that gives the noise of the next ``count`` frames, complex64 [count, 601]; the same each time."""
         import numpy
 
         places = numpy.random.Generator(numpy.random.SFC64(self._seed))
