@@ -1,6 +1,6 @@
-"""Docs, checked: links that lead nowhere, and every command and code block of the README and the quick start.
+"""Docs, checked: links that lead nowhere, and every code block of the README, the quick start and the API's pages.
 
-    python tools/docs_check.py            links of all pages, then the blocks of README.md and docs/quickstart.md
+    python tools/docs_check.py            links of all pages, then the blocks of README, quick start and docs/api
     python tools/docs_check.py --links    links alone
 
 Blocks run in order, as written, in a temporary folder, with the command ``edgeserve`` of ``.venv`` on the path. A
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-RUN = (ROOT / "README.md", ROOT / "docs" / "quickstart.md")
+RUN = (ROOT / "README.md", ROOT / "docs" / "quickstart.md", *sorted((ROOT / "docs" / "api").glob("*.md")))
 HEALTH = "http://127.0.0.1:8080/v1/health"
 
 START_SECONDS = 900.0
@@ -115,6 +115,22 @@ def blocks(page: Path) -> Iterator[Block]:
             excuse = found[1] if found else ""
 
 
+def scripts(code: str) -> Iterator[str]:
+    """Each command that serves or has a run of its own, and the lines between them, which one shell runs."""
+    kept: list[str] = []
+    for line in code.split("\n"):
+        command = line.split(" #")[0].strip()
+        if not (SERVES.search(command) or LONG.match(command)):
+            kept += [line] if line.strip() else []
+            continue
+        if kept:
+            yield "\n".join(kept)
+        kept = []
+        yield command
+    if kept:
+        yield "\n".join(kept)
+
+
 class Session:
     """Runs blocks one after the other; keeps at most one server up between them."""
 
@@ -128,9 +144,8 @@ class Session:
         if block.excuse:
             print(f"{block.place}: not run: {block.excuse}")
         elif block.kind == "sh":
-            for line in block.code.replace("\\\n", " ").split("\n"):
-                if line.strip():
-                    yield from self._command(block, line)
+            for script in scripts(block.code):
+                yield from self._script(block, script)
         elif block.kind == "python":
             yield from self._finish(block, "the program", [sys.executable, "-c", block.code])
         elif block.kind == "toml":
@@ -141,14 +156,13 @@ class Session:
         elif block.kind != "text":
             yield f"{block.place}: a block of the unknown kind {block.kind!r}; use sh, python, toml or text"
 
-    def _command(self, block: Block, line: str) -> Iterator[str]:
-        command = line.split(" #")[0].strip()
+    def _script(self, block: Block, command: str) -> Iterator[str]:
         if SERVES.search(command):
             yield from self._serve(block, command)
         elif LONG.match(command):
             yield from self._finish(block, command, ["make", "-n", *shlex.split(command)[1:]], ROOT)
         else:
-            yield from self._finish(block, command, ["bash", "-c", command])
+            yield from self._finish(block, command.split("\n")[0], ["bash", "-ec", command])
 
     def _finish(self, block: Block, name: str, command: list[str], folder: Path | None = None) -> Iterator[str]:
         print(f"{block.place}: {name}", flush=True)

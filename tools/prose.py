@@ -32,7 +32,7 @@ CODE = re.compile(r"``.+?``|`[^`]+`", re.DOTALL)
 LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 ASIDE = re.compile(r"\([^()]*\)")
 END = re.compile(r"(?<=[.!?])[\"')*_]*\s+(?=[A-Z0-9`\"'(*_\[]|$)|(?<=:)\s*\n|\n\s*\n")
-ITEM = re.compile(r"\s*([-*+]|\d+[.)])\s+|\s*[\w.,`*/…]+(, [\w.`]+)?\s{2,}(?=\S)")
+ITEM = re.compile(r"^(?:\s*([-*+]|\d+[.)])\s+|\s*[\w.,`*/…]+(, [\w.`]+)?\s{2,}(?=\S))")
 """The mark of a list item, or the term of a row "term    its meaning"."""
 ABBREVIATIONS = re.compile(r"\b(e\.g|i\.e|etc|vs|cf|approx|No|St|Dr)\.", re.IGNORECASE)
 

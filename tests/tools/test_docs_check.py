@@ -70,7 +70,12 @@ def test_blocks_know_their_kind_place_and_excuse(docs_check: ModuleType, page: P
 def test_only_what_fails_is_a_fault(docs_check: ModuleType, page: Path, tmp_path: Path) -> None:
     session = docs_check.Session(tmp_path)
     faults = [fault for block in docs_check.blocks(page) for fault in session.run(block)]
-    assert [fault.split("\n")[0] for fault in faults] == ["page.md:7: exit 3: ended with 3"]
+    assert [fault.split("\n")[0] for fault in faults] == ["page.md:7: echo one \\: ended with 3"]
+
+
+def test_lines_between_commands_that_serve_share_a_shell(docs_check: ModuleType) -> None:
+    code = "NAME=a\necho $NAME \\\n  b\nmake serve    # up\n\ncurl x -d '{\n}'"
+    assert list(docs_check.scripts(code)) == ["NAME=a\necho $NAME \\\n  b", "make serve", "curl x -d '{\n}'"]
 
 
 def test_a_block_of_an_unknown_kind_is_a_fault(docs_check: ModuleType, page: Path, tmp_path: Path) -> None:
