@@ -42,7 +42,7 @@ SAID = (
     tiny_whisper.timestamp(2),
     tiny_whisper.special("endoftext"),
 )
-"""What the small model says in every window: eight tokens of text between its times."""
+"""The tokens of the small model in every window: eight tokens of text between two timestamps."""
 
 
 def noise(seconds: float) -> Any:

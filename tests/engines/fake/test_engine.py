@@ -33,7 +33,6 @@ class TestFakeChat(ChatContract):
         hot.close()
         assert hot.savings() == {"prefix_cache": 0}
 
-
     def test_a_leak_outlives_the_engine(self) -> None:
         engine = FakeChat(ModelSpec("llm", "fake", "", options={"leak_mb": 3}))
         engine.open()

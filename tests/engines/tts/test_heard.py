@@ -1,4 +1,4 @@
-"""What a voice says of numbers, dates and money is what the transcription hears."""
+"""Transcriptions of spoken numbers, dates and money give the written ones."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_the_phonemes_are_those_of_the_package(both: tuple[Any, Any]) -> None:
 
 
 def test_numbers_in_words_sound_as_the_package_reads_them(both: tuple[Any, Any]) -> None:
-    """Where it reads them well: these are sentences that it does."""
+    """The sentences are some that the package reads well."""
     theirs, ours = both
     for sentence in READ_WELL:
         (said,) = ours.pieces(sentence, 1_000)
