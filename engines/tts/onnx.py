@@ -90,7 +90,7 @@ class OnnxTextToSpeech:
         self._voice: Family | None = None
         self._hot = False
         self._private = 0
-        # The engine answers one request at a time, but the threads of two answers may read and compute ahead at once.
+        # Requests take turns on the engine, but their threads may read and compute ahead at the same time.
         self._reading, self._computing = threading.Lock(), threading.Lock()
         self._check_voice()
 

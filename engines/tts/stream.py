@@ -39,7 +39,7 @@ def computed_ahead(
 def growing(samples: Iterable[Any | None]) -> Iterator[bytes]:
     """PCM of the samples: the first array alone, then twice as much each time, and the remainder at the end of a piece.
 
-    Sound so begins soon, and the events stay few. A piece without samples gives b"".
+    Audio begins soon this way, and the events stay few. A piece without samples gives b"".
     """
     held, wanted, silent = bytearray(), 1, True
     for some in samples:

@@ -39,8 +39,11 @@ def graphs(spec: ModelSpec) -> Iterator[tuple[Path, list[Path]]]:
         yield spec.files[role], [spec.files[f"{role}_data"]] if f"{role}_data" in spec.files else []
 
 
-def shape(config: Path) -> dict[str, Any]:
-    """The contents of a model's config.json. Raises EngineFailure for a damaged file."""
+def shape(spec: ModelSpec) -> dict[str, Any]:
+    """The contents of ``config``; empty before the model is pulled. Raises EngineFailure for a damaged file."""
+    config = spec.files.get("config")
+    if config is None or not config.is_file():
+        return {}
     try:
         found = json.loads(config.read_text(encoding="utf-8"))
     except ValueError as error:
