@@ -45,7 +45,7 @@ SAID = (
     tiny_whisper.timestamp(2),
     tiny_whisper.special("endoftext"),
 )
-"""Tokens that the small model says in every window: eight tokens of text between two times."""
+"""The tokens of the small model in every window: eight tokens of text between two timestamps."""
 
 
 def noise(seconds: float) -> Any:

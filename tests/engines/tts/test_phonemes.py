@@ -99,7 +99,7 @@ def test_the_phonemes_are_those_of_the_package(both: tuple[Any, Any]) -> None:
 
 
 def test_numbers_in_words_sound_as_the_package_reads_them(both: tuple[Any, Any]) -> None:
-    """For sentences that the package reads well."""
+    """The sentences are some that the package reads well."""
     theirs, ours = both
     for sentence in READ_WELL:
         (said,) = ours.pieces(sentence, 1_000)
