@@ -1,4 +1,4 @@
-"""The device under measurement: its models, a ledger of its own that starts empty, and its models.toml.
+"""The device under measurement: its models, its learned peaks, which start empty, and its models.toml.
 
 This process loads no runtime and no numpy. Pages that two processes map count half for each, and the server would
 look smaller.
@@ -49,7 +49,7 @@ def chosen(arguments: argparse.Namespace) -> Models:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """``environ``: what a server needs to find the models and this device's ledger. ``picture``: a PNG to ask about."""
+    """``environ``: variables that lead a server to models and learned peaks. ``picture``: a PNG to ask about."""
 
     folder: Path
     models: Models
@@ -68,7 +68,7 @@ class Device:
         return path
 
     def forget(self) -> None:
-        """Remove the ledger: what was learned so far is not known to the next server."""
+        """Remove the learned peaks, so that the next server does not know them."""
         (Path(self.environ["EDGESERVE_MODELS_DIR"]).parent / "memory.json").unlink(missing_ok=True)
 
 
@@ -78,7 +78,7 @@ def toml(table: str, values: Mapping[str, object]) -> str:
 
 
 def prepare(folder: Path, models: Models) -> Device:
-    """Pull what is not here. The models are linked from a new folder, since a ledger lies beside its store."""
+    """Pull what is not here. The models are linked from a new folder, since the learned peaks lie beside its store."""
     root, stored = linked(folder / "device", models.names().values())
     files = {job: stored[name].files for job, name in models.names().items()}
     wanted = "" if models.mmproj or "mmproj" in files["vision"] else str(folder / "mmproj.gguf")

@@ -18,13 +18,13 @@ def serve(port: int, slots: int, delay: float) -> None:
     from edgeserve.engine import ModelSpec
     from edgeserve.memory.governor import make_governor
     from edgeserve.memory.policy import MemoryPolicy
-    from edgeserve.residency.gate import Gate
     from edgeserve.residency.pool import Pool
+    from edgeserve.residency.thread_host import ThreadHost
     from edgeserve.server import Server, listen
 
     spec = ModelSpec("llm", "fake", "engines.fake.chat:FakeBatchChat", options={"slots": slots, "delay": delay, **LONG})
     governor = make_governor(MemoryPolicy())
-    pool = Pool([Gate(app.make_engine(spec), governor)], governor)
+    pool = Pool([ThreadHost(app.make_engine(spec), governor)], governor)
     config = Config(server=ServerSettings(), engines={"llm": EngineSettings(model=spec.name)})
     with contextlib.closing(listen("127.0.0.1", port)) as listener:
         Server(app.build(config, pool), pool, config.server.drain_seconds).run([listener])

@@ -42,7 +42,7 @@ ROUNDS = 5
 def measure(device: Device, pace: Pace, count: int) -> Results:
     consultation, sentence = record_speech(device, CONSULTATION, SENTENCE)
     quick, asked = asking(device, sentence), requests(device, consultation)
-    first, second = estimates(device, quick, "estimate"), estimates(device, quick, "ledger")
+    first, second = estimates(device, quick, "estimate"), estimates(device, quick, "learned")
     record, moments = play(device, asked, pace)
     scenarios = [run(device, one, asked, pace) for one in SCENARIOS]
     naive, lazy = (run(device, one, asked, pace) for one in (NAIVE, LAZY))

@@ -145,7 +145,7 @@ def climbs(server: ServerProcess, asked: Asking, rounds: int) -> list[Climb]:
 
 
 def estimates(device: Device, asked: Asking, origin: str) -> list[Estimate]:
-    """Every engine alone, from cold. ``origin``: "estimate" forgets what the device has learned, "ledger" uses it."""
+    """Every engine alone, from cold. ``origin``: "estimate" forgets the device's learned peaks, "learned" uses them."""
     if origin == "estimate":
         device.forget()
     done = []

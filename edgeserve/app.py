@@ -30,10 +30,10 @@ from edgeserve.models import catalog
 from edgeserve.models.folder import expanded
 from edgeserve.models.needs import command, packages
 from edgeserve.models.store import Store, StoredModel
-from edgeserve.residency.gate import Gate
 from edgeserve.residency.mailbox import Deliveries
 from edgeserve.residency.monitor import IdlePolicy, Monitor
 from edgeserve.residency.pool import Pool
+from edgeserve.residency.thread_host import ThreadHost
 from edgeserve.system import heap
 from edgeserve.units import MB
 
@@ -123,18 +123,14 @@ def build_pool(config: Config, store: Store) -> Pool:
         allocator=_named(catalog.ALLOCATOR)(),
         undelivered=lambda: deliveries.held,
     )
-    gates = []
-    for spec in specs(config, store):
-        pinned = config.engines[spec.job].pinned
-        gates.append(
-            Gate(
-                _configured(config, spec),
-                governor,
-                queue_limit=config.server.queue_limit,
-                pinned=pinned,
-            )
-        )
-    return Pool(gates, governor, chains(config.engines), deliveries)
+    return Pool(
+        [ThreadHost(_configured(config, spec), governor) for spec in specs(config, store)],
+        governor,
+        queue_limit=config.server.queue_limit,
+        pinned={job for job, settings in config.engines.items() if settings.pinned},
+        chains=chains(config.engines),
+        deliveries=deliveries,
+    )
 
 
 def _limits(server: ServerSettings) -> Limits:
@@ -180,7 +176,7 @@ def build(config: Config, pool: Pool) -> Starlette:
 
     @contextlib.asynccontextmanager
     async def lifespan(application: Starlette) -> AsyncIterator[None]:
-        monitor = Monitor(pool.gates.values(), pool.governor, idle)
+        monitor = Monitor(pool.gates.values(), pool.governor, idle, pool.idle)
         pool.governor.start()
         monitor.start()
         try:

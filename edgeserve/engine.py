@@ -8,8 +8,8 @@ An engine stands on one of three rungs (docs/architecture.md):
 
     cold --open--> warm --heat--> hot --park--> warm       close: any --> cold
 
-All methods but ``estimate``, ``footprint`` and the properties are called from one thread at a time: the gate's
-worker. Constructing an engine is free: no file is read, no runtime imported.
+The host calls a method from one thread at a time, the thread that holds the engine, unless the method says "any
+thread". Constructing an engine is free: it reads no file and imports no runtime.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Device = Literal["auto", "cpu", "cuda", "metal"]
 
 
 class Rung(enum.IntEnum):
-    """How far up the residency ladder an engine stands."""
+    """The rungs of the residency ladder."""
 
     COLD = 0
     WARM = 1
@@ -47,7 +47,7 @@ class Rung(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """One model that this device serves: all an engine needs to open it. Picklable.
+    """One model that this device serves, with everything an engine needs to open it. Picklable.
 
     ``engine`` is an import string ``module:Class``. ``files`` maps a role ("model", "mmproj", "encoder", …) to its
     path. ``options`` are the model's settings; each engine documents and checks its own.
@@ -71,9 +71,9 @@ class ModelSpec:
 class Footprint:
     """Memory of one engine in bytes.
 
-    ``mapped``: weights mapped from files: droppable, the system takes them back under pressure. ``private``:
-    anonymous memory while hot (contexts, caches, arenas, copies of weights). ``per_request``: what one request adds
-    on top (activations, image, KV beyond the standing context). ``device``: on an accelerator of its own memory.
+    ``mapped``: weights mapped from files, which the system drops under pressure. ``private``: anonymous memory while
+    hot (contexts, caches, arenas, copies of weights). ``per_request``: one request on top (activations, image, KV
+    beyond the standing context). ``device``: on an accelerator that has memory of its own.
     """
 
     mapped: int = 0
@@ -88,8 +88,8 @@ class Footprint:
 
 @dataclass(frozen=True, slots=True)
 class DeviceMemory:
-    """One accelerator as a runtime sees it, in bytes. ``name``: what computes there, "cuda" or "metal"; ``unified``:
-    its memory is the machine's own."""
+    """One accelerator as a runtime sees it, in bytes. ``name``: "cuda" or "metal". ``unified``: its memory is the
+    machine's own."""
 
     name: str
     total: int
@@ -99,9 +99,11 @@ class DeviceMemory:
 
 @dataclass(frozen=True, slots=True)
 class AllocatorMemory:
-    """What a runtime's own allocator holds, in bytes: ``active`` in arrays, ``cached`` to be used again; ``peak``: the
-    most that was active since the last load. ``recommended``: what the GPU that it allocates on advises to take; None
-    on the processor."""
+    """Memory of a runtime's own allocator, in bytes.
+
+    ``active``: in arrays. ``cached``: free, and kept for the next array. ``peak``: the most that was active since the
+    last load. ``recommended``: the limit that the GPU advises; None on the processor.
+    """
 
     active: int
     cached: int
@@ -110,40 +112,40 @@ class AllocatorMemory:
 
 
 class Allocator(Protocol):
-    """A runtime that keeps what it frees. Any thread."""
+    """The allocator of a runtime that keeps freed memory. Any thread."""
 
     def read(self) -> AllocatorMemory | None:
-        """None until an engine has loaded the runtime, which this never does."""
+        """None until an engine has loaded the runtime. Never loads it."""
         ...
 
     def clear_cache(self) -> None:
-        """Give back what it keeps; nothing before it is loaded."""
+        """Return the cached memory to the system; does nothing before the runtime is loaded."""
         ...
 
 
 class Cancel(Protocol):
-    """Asked between tokens and segments; ``threading.Event`` is one."""
+    """A flag that engines read between tokens and segments; ``threading.Event`` is one."""
 
     def is_set(self) -> bool: ...
 
 
 @runtime_checkable
 class Engine(Protocol):
-    """What the gate knows of an engine. Every step is idempotent on the rung it leads to."""
+    """The steps and figures of an engine. A step does nothing for an engine that stands on its rung already."""
 
     spec: ModelSpec
 
     @property
     def rung(self) -> Rung:
-        """Where the engine stands now. Any thread."""
+        """The rung of the engine now. Any thread."""
         ...
 
     def estimate(self) -> Footprint:
-        """What the engine will take when hot, before it is opened; at most 15% off. Any thread."""
+        """Memory of the engine when hot, before it is opened; at most 15% off. Any thread."""
         ...
 
     def footprint(self) -> Footprint:
-        """What the engine takes now. Any thread."""
+        """Memory of the engine now. Any thread."""
         ...
 
     def open(self) -> None:
@@ -165,60 +167,67 @@ class Engine(Protocol):
 
 @runtime_checkable
 class Thrifty(Protocol):
-    """An engine that can do with less before others are moved down for it. Optional; one without it saves nothing."""
+    """An engine that can do with less memory before others are moved down for it. Optional."""
 
     def savings(self) -> Mapping[str, int]:
         """Bytes that ``shed`` could save now, by kind. Any thread; reads no file.
 
-        "prefix_cache": states of past prompts, held on top of the footprint. "context", "image": what the next way up
-        to hot would take less with a smaller context or picture; nothing while hot. "optional_context": the part of a
-        context of automatic size above the smallest useful one; no other engine gives memory up for it.
+        - "prefix_cache": states of past prompts, held on top of the footprint.
+        - "context", "image": bytes that the next way up saves with a smaller context or picture; 0 while hot.
+        - "optional_context": the part of a context of automatic size above the smallest useful one. No other engine
+          gives memory up for it.
         """
         ...
 
     def shed(self, kind: str, amount: int) -> None:
-        """Save at least ``amount`` bytes, or all that was offered. Called as a step is, by one thread at a time and
-        never while a request runs; the memory is returned to the system when this returns. Never raises."""
+        """Save at least ``amount`` bytes, or all that was offered. Never raises.
+
+        Never called while a request runs. The memory is returned to the system when this returns.
+        """
         ...
 
     def restore(self) -> None:
-        """Take the next way up with the context and pictures that are configured. Called as ``shed`` is."""
+        """Take the next way up with the context and pictures that are configured. Never called while a request runs."""
         ...
 
 
 @runtime_checkable
 class Limited(Protocol):
-    """An engine whose runtime can be told how much to take. Optional."""
+    """An engine whose runtime takes limits. Optional."""
 
     def limit(self, memory: int, cache: int, wired: int | None) -> None:
-        """Bytes of the whole runtime: to allocate, to keep after use, and to pin, None where the system cannot.
+        """Limit the bytes that the whole runtime allocates, keeps after use, and pins; None: the system cannot pin.
 
-        Called as a step is, before each way up, with what memory allows then. Raises EngineFailure."""
+        Called before each way up, with the limits that memory allows then. Raises EngineFailure.
+        """
         ...
 
 
 @runtime_checkable
 class Prefetchable(Protocol):
-    """An engine that reads other files than its spec names on the way up. Optional."""
+    """An engine whose way up reads other files than its spec names. Optional."""
 
     def prefetch_files(self) -> Iterable[Path]:
-        """In the order in which they are read; those that are missing are passed over. Any thread, any rung."""
+        """Files in the order of reading; the caller skips missing ones. Any thread, any rung."""
         ...
 
 
 @runtime_checkable
 class Contextual(Protocol):
-    """An engine that reads what it is given into a context of so many tokens. Optional."""
+    """An engine with a context. Optional."""
 
     @property
     def context_tokens(self) -> int | None:
-        """Of all its requests together; None while no context is made. Any thread."""
+        """Tokens of the context that all requests share; None while no context is made. Any thread."""
         ...
 
 
 class ChatEngine(Engine, Protocol):
     def chat(self, request: ChatRequest, cancel: Cancel) -> Iterator[ChatEvent]:
-        """Token and reasoning events, then one FinishEvent. Requires hot. Ends within a token of cancel, without it."""
+        """Token and reasoning events, then one FinishEvent. Requires hot.
+
+        Ends within a token of ``cancel``, and then without a FinishEvent.
+        """
         ...
 
     def embed(self, request: EmbedRequest, cancel: Cancel) -> Iterator[EmbeddingEvent]:
@@ -228,13 +237,14 @@ class ChatEngine(Engine, Protocol):
 
 @runtime_checkable
 class Preparing(Protocol):
-    """An engine that checks a request and gets it ready before its turn, beside the answers under way. Optional."""
+    """An engine that checks and prepares a request before its turn, beside the answers under way. Optional."""
 
     def prepare(self, request: ChatRequest | EmbedRequest) -> object:
-        """What ``Batching.run`` takes as ``prepared``.
+        """The prepared request for ``Batching.run``. Any thread.
 
-        Any thread. The engine was warm or hot when the call began, and may be closed meanwhile. Raises InvalidRequest
-        for what the client sent, and EngineFailure where the engine is closed."""
+        The engine was warm or hot when the call began, and may be closed meanwhile. Raises InvalidRequest for a mistake
+        of the client, and EngineFailure for a closed engine.
+        """
         ...
 
 
@@ -244,49 +254,60 @@ class Batching(Protocol):
 
     @property
     def slots(self) -> int:
-        """How many runs there may be at a time."""
+        """Runs that there may be at a time."""
+        ...
+
+    @property
+    def starved(self) -> bool:
+        """True when no run can go on before another ends, because all of them share one context."""
         ...
 
     def run(
         self, request: ChatRequest | EmbedRequest, cancel: Cancel, prepared: object | None = None
     ) -> Generator[ChatEvent | EmbeddingEvent | None, None, None]:
-        """As ``chat`` and ``embed``, but None each time that ``step`` must be called before it can go on. Closing it
-        gives its slot back; so does its end. ``prepared`` is what ``Preparing.prepare`` made of the request; without it
-        the engine prepares here. Requires hot. An error ends this answer alone."""
+        """As ``chat`` and ``embed``, but yields None each time that it needs a ``step`` to go on. Requires hot.
+
+        Its end, and closing it, gives the slot back. An error ends this answer alone. ``prepared``: the result of
+        ``Preparing.prepare``; without it the engine prepares the request here.
+        """
         ...
 
     def step(self) -> None:
-        """Compute once for all runs. Raises EngineFailure, after which none of them can go on."""
+        """Compute once for all runs. Raises EngineFailure; then no run can go on."""
         ...
 
     def idle_work(self) -> Iterator[None]:
-        """While there are no runs: what makes the next ones cheaper, in steps that take some milliseconds each; may be
-        left off after any. Requires hot."""
+        """Work that makes the next runs cheaper, while there are none. Requires hot.
+
+        Each step takes some milliseconds; the caller may stop after any.
+        """
         ...
 
 
 class SpeechToText(Engine, Protocol):
     def languages(self) -> tuple[str, ...]:
-        """ISO 639-1 codes that the model knows; none where only the open model, or nobody, can tell. Reads at most a
-        small file; works on every rung, any thread. Raises EngineFailure where that is damaged."""
+        """ISO 639-1 codes of the model's languages; empty when no small file names them. Any thread, any rung.
+
+        Reads at most a small file. Raises EngineFailure when that file is damaged.
+        """
         ...
 
     def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]:
         """Segments as they become certain, then one TranscriptEnd. Requires hot.
 
-        None where a while was worked without an event: others may have their turn.
+        Yields None after a while without an event: other answers may have their turn.
         """
         ...
 
 
 class TextToSpeech(Engine, Protocol):
     def voices(self) -> tuple[str, ...]:
-        """Names of the voices, the default first. Reads at most a small file; works on every rung, any thread."""
+        """Names of the voices, the default first. Reads at most a small file. Any thread, any rung."""
         ...
 
     def speak(self, request: SpeakRequest, cancel: Cancel) -> Iterator[AudioEvent | None]:
-        """Events in order, each as soon as its sound is ready: some for a sentence, at least one. Requires hot.
+        """Events in order, each as soon as its sound is ready; at least one a sentence. Requires hot.
 
-        None where a while was worked without an event: others may have their turn.
+        Yields None after a while without an event: other answers may have their turn.
         """
         ...

@@ -11,6 +11,7 @@ from typing import Any
 import openai
 import pytest
 from openai import OpenAI
+from support.gates import engine_of
 from support.server import Running, serving
 
 from edgeserve import app
@@ -76,7 +77,7 @@ def test_limits_and_stops(ai: OpenAI) -> None:
 
 
 def test_a_biased_token_is_never_said_or_always(ai: OpenAI, served: Running) -> None:
-    engine: Any = served.pool.gates["llm"].engine
+    engine: Any = engine_of(served.pool.gates["llm"])
     assert isinstance(engine, LlamaChat)
     first = ask(ai, **GREEDY, logprobs=True).choices[0].logprobs.content[0]
     assert engine._model is not None
@@ -91,7 +92,7 @@ def test_a_biased_token_is_never_said_or_always(ai: OpenAI, served: Running) -> 
     "penalty", [{"frequency_penalty": 2.0}, {"presence_penalty": 2.0}, {"extra_body": {"repeat_penalty": 3.0}}]
 )
 def test_penalties_keep_it_from_repeating(ai: OpenAI, served: Running, penalty: dict[str, Any]) -> None:
-    engine: Any = served.pool.gates["llm"].engine
+    engine: Any = engine_of(served.pool.gates["llm"])
     (token,) = engine._model.tokenize(" sea", add_special=False)
     pushed: Any = GREEDY | {"logit_bias": {str(token): 14}}
     often = text(ai, **pushed).count("sea")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from benchmarks.load import Ask, chat, go_on, look, speak, transcribe
 from benchmarks.mmproj import build_mmproj, picture
-from support.gates import BATCHING_FAKES
+from support.gates import BATCHING_FAKES, engine_of
 from support.memory import FakeProbe
 from support.server import Running, fake_pool, serving, until
 from support.speech import SENTENCES, spoken, wav
@@ -22,8 +22,8 @@ from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.governor import Governor, make_governor
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.models.store import Store
-from edgeserve.residency.gate import Gate
 from edgeserve.residency.pool import Pool
+from edgeserve.residency.thread_host import ThreadHost
 from edgeserve.system.probe import Probe
 from edgeserve.units import MB
 
@@ -60,7 +60,7 @@ def test_fake_engines_under_fire(total_mb: int, queue_limit: int) -> None:
         queue_limit=queue_limit, governor=Governor(Accounts(EAGER), probe), fakes=BATCHING_FAKES, delay=0.0005
     )
     probe.residents.extend(pool.gates.values())
-    witnesses = [Witness(gate.engine) for gate in pool.gates.values()]
+    witnesses = [Witness(engine_of(gate)) for gate in pool.gates.values()]
     with serving(pool, residency=RESTLESS) as running:
         load = storm(running, fake_asks(), seeded(), clients=32, each=20, seconds=60)
         settle(running, load, witnesses)
@@ -85,7 +85,7 @@ def starter_pool(store: Store, projector: Path, policy: MemoryPolicy) -> Pool:
     engines["vision"] = dataclasses.replace(engines["vision"], mmproj=str(projector))
     governor = make_governor(policy)
     made = [app.make_engine(spec) for spec in app.specs(Config(engines=engines), store)]
-    return Pool([Gate(engine, governor) for engine in made], governor)
+    return Pool([ThreadHost(engine, governor) for engine in made], governor)
 
 
 CHAT = "smollm2-135m-instruct"
@@ -111,7 +111,7 @@ def test_the_starter_models_under_fire(store: Store, tmp_path: Path, room_mb: in
     total = int((own + room_mb) * 100 / EAGER.critical_percent) if room_mb else 0
     policy = dataclasses.replace(EAGER, override_memory_mb=total, queue_seconds=20.0)
     pool = starter_pool(store, projector, policy)
-    witnesses = [Witness(gate.engine) for gate in pool.gates.values()]
+    witnesses = [Witness(engine_of(gate)) for gate in pool.gates.values()]
     with serving(pool, residency=RESTLESS) as running:
         load = storm(running, asks, seeded(), clients=32, each=2, seconds=200)
         settle(running, load, witnesses)

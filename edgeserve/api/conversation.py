@@ -1,123 +1,176 @@
-"""Messages as both dialects write them, OpenAI's content parts included."""
+"""The field ``messages``, as both dialects take it, with OpenAI's content parts."""
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.pictures.request import Pictures
-from edgeserve.api.tools import check_results, read_calls
+from edgeserve.api.schema import Field, Object, Objects, Record, read_variant
+from edgeserve.api.tools import Called, check_results
+from edgeserve.api.values import Enum, Ignored, Text
 from edgeserve.messages import Message, Role, TextPart, ToolCall
 
-ROLES: dict[str, Role] = {
-    "system": "system",
-    "developer": "system",
-    "user": "user",
-    "assistant": "assistant",
-    "tool": "tool",
-}
-
-MESSAGE = {"role", "content", "name", "tool_calls", "tool_call_id"}
-ANSWERED = {"refusal", "annotations", "reasoning_content", "audio", "function_call"}
-"""Fields of answers, which clients send back as they got them."""
-EMPTY = {"refusal", "audio", "function_call"}
-"""Those that must say nothing: no model here makes them."""
-DETAILS = ("auto", "low", "high")
+ROLES: Mapping[str, Role] = MappingProxyType(
+    {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Wanted:
-    """A picture that is still to be read: where it belongs, and where it is."""
+class Wanted:
+    """A picture that is still to be read: the address, the field that holds the address, and the picture's place."""
 
-    message: int
-    part: int
     url: str
     param: str
+    part: int
+    message: int = 0
 
 
-async def read_messages(fields: Fields, limits: Limits, pictures: Pictures) -> tuple[Message, ...]:
-    """The field ``messages``. Raises InvalidRequest and its kinds, naming the part."""
-    # Beside the event loop: a body may hold tens of thousands of messages, or megabytes of calls.
-    messages, wanted = await asyncio.to_thread(_read, fields, limits)
-    for one in wanted:
-        message = messages[one.message]
-        picture = await pictures.read(one.url, one.param)
-        parts = (*message.parts[: one.part], picture, *message.parts[one.part :])
-        messages[one.message] = dataclasses.replace(message, parts=parts)
-    pictures.check_used()
-    return tuple(messages)
+@dataclasses.dataclass(frozen=True, slots=True)
+class Conversation:
+    """Messages without their pictures, and the pictures in their order."""
+
+    messages: tuple[Message, ...] = ()
+    wanted: tuple[Wanted, ...] = ()
+
+    async def whole(self, pictures: Pictures) -> tuple[Message, ...]:
+        """The messages with their pictures. Raises InvalidRequest and its kinds, which name the part."""
+        messages = list(self.messages)
+        for one in self.wanted:
+            message = messages[one.message]
+            picture = await pictures.read(one.url, one.param)
+            parts = (*message.parts[: one.part], picture, *message.parts[one.part :])
+            messages[one.message] = dataclasses.replace(message, parts=parts)
+        pictures.check_used()
+        return tuple(messages)
 
 
-def _read(fields: Fields, limits: Limits) -> tuple[list[Message], list[_Wanted]]:
-    """The messages without their pictures, and the pictures in their order."""
-    said = fields.objects("messages")
-    count = sum(_images(one) for one in said)  # before any is read
-    if count > limits.max_images:
-        raise fields.error("messages", f"hold {count} images; the limit is {limits.max_images}")
-    wanted: list[_Wanted] = []
-    messages = [_message(one, at, wanted) for at, one in enumerate(said)]
-    check_results(fields, messages)
-    return messages, wanted
+class ImageUrl(Record):
+    url = Text("a data: URL, attachment:NAME or an address", required=True)
+    detail = Enum("accepted; every picture is read alike", ("auto", "low", "high"))
+
+
+class TextContent(Record):
+    type = Enum("", ("text",), required=True)
+    text = Text("")
+
+
+class ImageContent(Record):
+    type = Enum("", ("image_url",), required=True)
+    image_url = Object("the picture", ImageUrl, required=True)
+
+
+PARTS: Mapping[str, type[TextContent | ImageContent]] = MappingProxyType(
+    {"text": TextContent, "image_url": ImageContent}
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Parts:
+    """The texts of a message, and its pictures."""
+
+    texts: tuple[TextPart, ...] = ()
+    wanted: tuple[Wanted, ...] = ()
+
+
+class Content(Field[Parts | None]):
+    """The field ``content`` of a message: a text, or a list of parts."""
+
+    def __init__(self) -> None:
+        super().__init__("a text, or a list of parts", None)
+
+    def read(self, fields: Fields, limits: Limits) -> Parts:
+        content = fields.raw(self.name)
+        if isinstance(content, str):
+            return Parts((TextPart(content),))
+        if not isinstance(content, list):
+            raise fields.error(self.name, "must be a string or a list of parts")
+        texts: list[TextPart] = []
+        wanted: list[Wanted] = []
+        for index, given in enumerate(fields.objects(self.name)):
+            part = read_variant(given, PARTS, limits)
+            if isinstance(part, TextContent):
+                texts.append(TextPart(part.text))
+            else:
+                wanted.append(Wanted(part.image_url.url, given.full("image_url"), index))
+        return Parts(tuple(texts), tuple(wanted))
+
+    def schema(self, limits: Limits) -> dict[str, Any]:
+        parts = [one.describe(limits) for one in PARTS.values()]
+        return {"oneOf": [{"type": "string"}, {"type": "array", "items": {"oneOf": parts}, "minItems": 1}]}
+
+
+class Empty(Field[None]):
+    """A field of answers that no model here fills. A client may send it back, empty as it came."""
+
+    def __init__(self) -> None:
+        super().__init__("accepted as long as it is empty", None)
+
+    def read(self, fields: Fields, limits: Limits) -> None:
+        if fields.raw(self.name):
+            raise fields.error(self.name, "is not supported by this server; leave it out")
+
+    def schema(self, limits: Limits) -> dict[str, Any]:
+        return {"enum": [None, "", False, 0, [], {}]}
+
+
+class Said(Record):
+    """One message."""
+
+    role = Enum("who speaks; developer is system", tuple(ROLES), required=True)
+    content = Content()
+    name = Text("accepted; it changes nothing here")
+    tool_calls = Objects("calls that the assistant made", Called, empty=True)
+    tool_call_id = Text("of a tool's message: the call that it answers")
+    reasoning_content = Text("accepted; thoughts of past answers are left out")
+    annotations = Ignored()
+    refusal = Empty()
+    audio = Empty()
+    function_call = Empty()
+
+    def message(self) -> Message:
+        """The message without its pictures. Raises InvalidRequest."""
+        answered = self.tool_call_id if self.role == "tool" else ""
+        if self.role == "tool" and not answered.strip():
+            raise self.error("tool_call_id", "is required and must not be empty")
+        if self.tool_calls and self.role != "assistant":
+            raise self.error("tool_calls", "belong to messages of the assistant")
+        if self.content is None and not self.tool_calls:
+            raise self.error("content", "must be a string or a list of parts")
+        calls: tuple[ToolCall, ...] = tuple(one.call() for one in self.tool_calls)
+        return Message(ROLES[self.role], self.content.texts if self.content else (), calls, answered)
+
+
+class Messages(Field[Conversation]):
+    """The field ``messages``."""
+
+    def __init__(self, *, required: bool = False) -> None:
+        super().__init__("the conversation so far", Conversation(), required=required)
+
+    def read(self, fields: Fields, limits: Limits) -> Conversation:
+        given = fields.objects(self.name)
+        count = sum(map(_images, given))  # before any is read
+        if count > limits.max_images:
+            raise fields.error(self.name, f"hold {count} images; the limit is {limits.max_images}")
+        messages: list[Message] = []
+        wanted: list[Wanted] = []
+        for at, one in enumerate(given):
+            said = Said(one, limits)
+            messages.append(said.message())
+            if said.content and said.content.wanted:
+                wanted += [dataclasses.replace(picture, message=at) for picture in said.content.wanted]
+        check_results(fields, messages)
+        return Conversation(tuple(messages), tuple(wanted))
+
+    def schema(self, limits: Limits) -> dict[str, Any]:
+        return {"type": "array", "minItems": 1, "items": Said.describe(limits)}
 
 
 def _images(fields: Fields) -> int:
     content = fields.raw("content")
     parts = content if isinstance(content, list) else []
     return sum(isinstance(part, dict) and part.get("type") == "image_url" for part in parts)
-
-
-def _message(fields: Fields, at: int, wanted: list[_Wanted]) -> Message:
-    fields.only(MESSAGE | ANSWERED)
-    role = fields.required_text("role")
-    for name in EMPTY:
-        if fields.raw(name):
-            raise fields.error(name, "is not supported by this server; leave it out")
-    fields.text("name")
-    fields.text("reasoning_content")
-    if role not in ROLES:
-        raise fields.error("role", f"must be one of {', '.join(ROLES)}, not {role!r}")
-    answered = fields.required_text("tool_call_id") if role == "tool" else ""
-    calls: tuple[ToolCall, ...] = ()
-    if fields.raw("tool_calls") not in (None, []):
-        if role != "assistant":
-            raise fields.error("tool_calls", "belong to messages of the assistant")
-        calls = read_calls(fields)
-    return Message(ROLES[role], _parts(fields, at, wanted, optional=bool(calls)), calls, answered)
-
-
-def _parts(fields: Fields, at: int, wanted: list[_Wanted], *, optional: bool) -> tuple[TextPart, ...]:
-    content = fields.raw("content")
-    if content is None and optional:
-        return ()
-    if isinstance(content, str):
-        return (TextPart(content),)
-    if not isinstance(content, list):
-        raise fields.error("content", "must be a string or a list of parts")
-    texts = []
-    for index, part in enumerate(fields.objects("content")):
-        read = _part(part)
-        if isinstance(read, TextPart):
-            texts.append(read)
-        else:
-            wanted.append(_Wanted(at, index, *read))
-    return tuple(texts)
-
-
-def _part(fields: Fields) -> TextPart | tuple[str, str]:
-    """A text; or the address of a picture, and the field that it stands in."""
-    kind = fields.required_text("type")
-    if kind == "text":
-        fields.only({"type", "text"})
-        return TextPart(fields.text("text") or "")
-    if kind == "image_url":
-        address = fields.object("image_url")
-        if address is None:
-            raise fields.error("image_url", "is required")
-        fields.only({"type", "image_url"})
-        address.only({"url", "detail"})
-        if address.raw("detail") not in (None, *DETAILS):
-            raise address.error("detail", f"must be one of {', '.join(DETAILS)}")
-        return address.required_text("url"), fields.full("image_url")
-    raise fields.error("type", f"must be text or image_url, not {kind!r}")

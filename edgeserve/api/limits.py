@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from edgeserve.api import failures
@@ -35,6 +36,12 @@ class Limits:
     remote_image_hosts: tuple[str, ...] = ()
     remote_seconds: float = 15.0
     api_key: str = field(default="", repr=False)
+
+
+def limits_of(request: Request) -> Limits:
+    """The limits of the server that the request came to."""
+    limits: Limits = request.app.state.limits
+    return limits
 
 
 class BodyLimit:

@@ -1,4 +1,4 @@
-"""Which models there are, and which one a request means."""
+"""The models that are served, and the one that a request means."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ from collections.abc import Iterable, Sequence
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from edgeserve.engine import Job, Rung
+from edgeserve.engine import Rung
 from edgeserve.errors import ModelNotFound
+from edgeserve.jobs import CHAT, PICTURES, Job
 from edgeserve.messages import Message
 from edgeserve.residency.pool import Pool
 
+MODEL = "a configured model or the name of its engine; left out: the default"
+"""Describes the field ``model``."""
 CREATED = 1_735_689_600
-"""OpenAI's shape wants a time of creation; models on disk have none that matters: 2025-01-01."""
+"""Time of creation in OpenAI's shape: 2025-01-01 for every model, as files of models have none that matters."""
 
 
-def choose(pool: Pool, model: str | None, jobs: Sequence[Job]) -> Job:
-    """The job among ``jobs`` whose model is called ``model`` (or whose own name that is, in any case).
+def choose(pool: Pool, model: str, jobs: Sequence[Job]) -> Job:
+    """The job among ``jobs`` whose model or whose own name is ``model``, in any case; the first one for an empty name.
 
-    Without a name the first configured one. Raises ModelNotFound naming the known models.
+    Raises ModelNotFound, which names the known models.
     """
     candidates = [job for job in jobs if job in pool.configured]
     if not model or not candidates:
@@ -32,17 +35,17 @@ def choose(pool: Pool, model: str | None, jobs: Sequence[Job]) -> Job:
 
 
 def name(pool: Pool, job: Job) -> str:
-    """As the configuration writes it; empty for an engine that is not there."""
+    """The model's name as the configuration writes it; empty for an engine that is not configured."""
     return pool.configured[job].name if job in pool.configured else ""
 
 
 def answering_chat(messages: Iterable[Message]) -> tuple[Job, ...]:
-    """The engines that can continue this conversation, the preferred one first."""
-    return ("vision",) if any(message.images for message in messages) else ("llm", "vision")
+    """Engines that can continue the conversation, the preferred one first."""
+    return PICTURES if any(message.images for message in messages) else CHAT
 
 
 async def list_models(request: Request) -> Response:
-    """Both shapes at once: OpenAI's ``data`` and the native ``models``."""
+    """Both shapes in one body: OpenAI's ``data`` and the native ``models``."""
     pool: Pool = request.app.state.pool
     native = [
         {"name": spec.name, "type": job, "loaded": pool.rung(job) is Rung.HOT, "rung": pool.rung(job).name.lower()}

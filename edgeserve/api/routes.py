@@ -1,9 +1,9 @@
-"""All routes with what they are for; the table that the router and the OpenAPI document are made of."""
+"""The table of routes, and the middleware around them."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -11,92 +11,99 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
-from edgeserve.api import admin, failures, health, models, native, openapi
+from edgeserve.api import admin, failures, health, models, openapi
 from edgeserve.api.auth import KeyRequired, SameSite
 from edgeserve.api.cors import Cors, Preflight
-from edgeserve.api.limits import BodyLimit, Limits
+from edgeserve.api.entry import Entry
+from edgeserve.api.limits import BodyLimit, Limits, limits_of
 from edgeserve.api.line import answering
 from edgeserve.api.live import http as live
 from edgeserve.api.live import socket as live_socket
+from edgeserve.api.native import chat as native
+from edgeserve.api.native import sound, vision
 from edgeserve.api.openai import audio, chat, completions, embeddings, speech
 from edgeserve.api.origin import Rules
 from edgeserve.api.request_id import RequestId
 from edgeserve.api.sound import voices
-from edgeserve.engine import Job
 from edgeserve.errors import EdgeserveError
-
-Endpoint = Callable[[Request], Awaitable[Response]]
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One route. ``body`` names the schema of its request, "" for none; ``answer`` the media type of a success."""
-
-    method: str
-    path: str
-    summary: str
-    endpoint: Endpoint
-    body: str = ""
-    answer: str = "application/json"
+from edgeserve.jobs import CHAT
 
 
 async def describe(request: Request) -> Response:
-    rows = [(one.method, one.path, one.summary, one.body, one.answer) for one in ENTRIES]
-    return JSONResponse(openapi.document(rows))
+    return JSONResponse(openapi.document(ENTRIES, limits_of(request)))
 
 
-SSE, WAV = "text/event-stream", "audio/wav"
-CHAT: tuple[Job, ...] = ("llm", "vision")
-EMBED = embeddings.JOBS
+SSE, WAV, MP3 = "text/event-stream", "audio/wav", "audio/mpeg"
+SESSION: dict[str, Any] = {"query": live.SessionQuery, "headers": (("session", live.HEADER),)}
 
 ENTRIES = (
     Entry("GET", "/", "Where things are", health.root),
     Entry("GET", "/v1/health", "Configured engines and their rungs", health.health),
     Entry("GET", "/v1/models", "Models served, in both dialects' shapes", models.list_models),
     Entry("GET", "/v1/models/{model:path}", "One model", models.get_model),
-    Entry("POST", "/v1/chat", "Answer a prompt or conversation", answering(native.chat, *CHAT), "Chat"),
-    Entry("POST", "/v1/chat/stream", "The same, token by token", answering(native.chat_stream, *CHAT), "Chat", SSE),
-    Entry("POST", "/v1/chat/soap", "SOAP note of a consultation", answering(native.soap, *CHAT), "Soap"),
-    Entry("POST", "/v1/chat/summarize", "Summary of a text", answering(native.summarize, *CHAT), "Summarize"),
-    Entry("POST", "/v1/vision/analyze", "Describe an image", answering(native.analyze, "vision"), "Image"),
-    Entry("POST", "/v1/vision/ocr", "Read the text in an image", answering(native.ocr, "vision"), "Image"),
-    Entry("POST", "/v1/transcribe/file", "Transcribe a WAV file", answering(native.transcribe, "asr"), "Recording"),
-    Entry("POST", "/v1/transcribe/stream", "Start a live transcription", live.start, "Live"),
-    Entry("DELETE", "/v1/transcribe/stream/{session}", "End one, words and all", live.delete),
-    Entry("POST", "/v1/transcribe/push", "Sound for a live transcription", live.push, "Samples"),
-    Entry("POST", "/v1/transcribe/flush", "End one with its last words", live.flush),
-    Entry("POST", "/v1/tts/synthesize", "Say a text", answering(native.synthesize, "tts"), "Speak", WAV),
+    Entry("POST", "/v1/chat", "Answer a prompt or conversation", answering(native.chat, *CHAT), native.Chat),
+    Entry(
+        "POST",
+        "/v1/chat/stream",
+        "Answer a prompt or conversation, token by token",
+        answering(native.chat_stream, *CHAT),
+        native.Chat,
+        SSE,
+    ),
+    Entry("POST", "/v1/chat/soap", "SOAP note of a consultation", answering(native.soap, *CHAT), native.Soap),
+    Entry("POST", "/v1/chat/summarize", "Summary of a text", answering(native.summarize, *CHAT), native.Summarize),
+    Entry("POST", "/v1/vision/analyze", "Describe an image", answering(vision.analyze, "vision"), vision.Image),
+    Entry("POST", "/v1/vision/ocr", "Read the text in an image", answering(vision.ocr, "vision"), vision.Image),
+    Entry("POST", "/v1/transcribe/file", "Transcribe a file", answering(sound.transcribe, "asr"), sound.Recording),
+    Entry("POST", "/v1/transcribe/stream", "Start a live transcription", live.start, live.Live, optional=True),
+    Entry("DELETE", "/v1/transcribe/stream/{session}", "End a live transcription and drop its words", live.delete),
+    Entry("POST", "/v1/transcribe/push", "Sound for a live transcription", live.push, live.Samples, **SESSION),
+    Entry("POST", "/v1/transcribe/flush", "End a live transcription with its last words", live.flush, **SESSION),
+    Entry("POST", "/v1/tts/synthesize", "Say a text", answering(sound.synthesize, "tts"), sound.Speak, WAV),
     Entry("GET", "/v1/tts/voices", "Voices, the default first", voices.voices),
-    Entry("POST", "/v1/chat/completions", "OpenAI chat", answering(chat.chat, *CHAT), "ChatCompletion"),
-    Entry("POST", "/v1/completions", "OpenAI completions", answering(completions.completions, *CHAT), "Completion"),
+    Entry(
+        "POST",
+        "/v1/chat/completions",
+        "OpenAI chat",
+        answering(chat.chat, *CHAT),
+        chat.ChatCompletion,
+        files=True,
+    ),
+    Entry(
+        "POST",
+        "/v1/completions",
+        "OpenAI completions",
+        answering(completions.completions, *CHAT),
+        completions.RawCompletion,
+    ),
     Entry(
         "POST",
         "/v1/embeddings",
         "Texts as vectors",
         answering(embeddings.embeddings, *embeddings.JOBS),
-        "Embedding",
+        embeddings.Embedding,
     ),
     Entry(
         "POST",
         "/v1/audio/transcriptions",
-        "OpenAI transcription of a WAV file",
+        "OpenAI transcription of a file",
         answering(audio.transcriptions, "asr"),
-        "Transcription",
+        audio.Transcription,
     ),
     Entry(
         "POST",
         "/v1/audio/translations",
         "OpenAI translation of speech into English",
         answering(audio.translations, "asr"),
-        "Translation",
+        audio.Translation,
     ),
     Entry(
         "POST",
         "/v1/audio/speech",
-        "OpenAI speech; mp3 unless another format is asked for",
+        "OpenAI speech; mp3 unless the request names another format",
         answering(speech.speech, "tts"),
-        "Speech",
-        "audio/mpeg",
+        speech.Speech,
+        MP3,
     ),
     Entry("GET", "/memory/stats", "Memory, budget and pressure", admin.reading("stats")),
     Entry("GET", "/memory/models", "Engines and what they hold", admin.reading("models")),
@@ -105,14 +112,15 @@ ENTRIES = (
     Entry("GET", "/memory/fragmentation", "Memory held and not used", admin.reading("fragmentation")),
     Entry("GET", "/memory/health", "Pressure in one word", admin.reading("health")),
     Entry("POST", "/memory/evict/{engine}", "Close an engine", admin.evict),
-    Entry("POST", "/memory/preload", "Load engines", admin.preload, "Preload"),
+    Entry("POST", "/memory/preload", "Load engines", admin.preload, admin.Preload),
     Entry("POST", "/memory/defragment", "Return free heap pages", admin.reading("defragment")),
     Entry("GET", "/openapi.json", "This document", describe),
 )
+"""All routes with an OpenAPI description."""
 
 
 LIVE = "/v1/transcribe/live"
-"""OpenAPI knows no WebSockets: docs/api/live.md describes this one."""
+"""The WebSocket of live transcription. OpenAPI describes no WebSockets; docs/api/live.md does."""
 
 
 def routes() -> list[BaseRoute]:

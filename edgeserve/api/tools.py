@@ -2,153 +2,195 @@
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from edgeserve import strict_json
-from edgeserve.api.fields import NAME_CHARS, Fields, check_size
+from edgeserve.api.fields import NAME_CHARS, Fields
+from edgeserve.api.json_body import check_size
+from edgeserve.api.json_schema import JsonSchema
+from edgeserve.api.limits import Limits
+from edgeserve.api.schema import Field, Object, Objects, Record
+from edgeserve.api.values import Enum, Flag, Ignored, Text
 from edgeserve.errors import NotSupported
 from edgeserve.messages import Message, Tool, ToolCall, ToolChoice
 
 MAX_TOOLS = 128
-MAX_SCHEMA_CHARS = 65_536
-NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+NAME = r"[a-zA-Z0-9_.-]{1,64}"
 
 
-def read_tools(fields: Fields) -> tuple[Tool, ...]:
-    """The field ``tools``, as far as ``tool_choice`` allows them: none of them where it is "none".
+class ToolName(Field[str]):
+    """The name of a tool."""
 
-    Raises InvalidRequest and its kinds.
-    """
-    if fields.raw("tools") in (None, []):
-        return ()
-    declared = fields.objects("tools")
-    if len(declared) > MAX_TOOLS:
-        raise fields.error("tools", f"has {len(declared)} entries; the limit is {MAX_TOOLS}")
-    tools: dict[str, Tool] = {}
-    for one in declared:
-        tool = _tool(one)
-        if tool.name in tools:
-            raise one.error("function.name", f"{tool.name!r} is there twice")
-        tools[tool.name] = tool
-    if (allowed := _allowed(fields)) is not None:
-        names = {_named(one) for one in allowed.objects("tools")}
-        if unknown := names - set(tools):
-            raise allowed.error("tools", f"names {min(unknown)!r}, which is none of the tools")
-        return tuple(tool for name, tool in tools.items() if name in names)
-    return () if fields.raw("tool_choice") == "none" else tuple(tools.values())
+    def __init__(self) -> None:
+        super().__init__("to call the function by", "", required=True)
+
+    def read(self, fields: Fields, limits: Limits) -> str:
+        name = fields.required_text(self.name)
+        if not re.fullmatch(NAME, name):
+            raise fields.error(self.name, "must be 1 to 64 letters, digits, dots, dashes or underscores")
+        return name
+
+    def schema(self, limits: Limits) -> dict[str, Any]:
+        return {"type": "string", "pattern": f"^{NAME}$"}
 
 
-def _allowed(fields: Fields) -> Fields | None:
-    """What a ``tool_choice`` of type allowed_tools holds."""
-    choice = fields.raw("tool_choice")
-    if not isinstance(choice, dict) or choice.get("type") != "allowed_tools":
-        return None
-    outer = Fields(choice, "tool_choice.")
-    outer.only({"type", "allowed_tools"})
-    if (inner := outer.object("allowed_tools")) is None:
-        raise outer.error("allowed_tools", "is required")
-    inner.only({"mode", "tools"})
-    return inner
+class Parameters(JsonSchema):
+    """The JSON schema of a function's arguments, which are an object."""
+
+    def read(self, fields: Fields, limits: Limits) -> str:
+        text = super().read(fields, limits)
+        kind = fields.raw(self.name).get("type", "object")
+        if kind != "object":
+            raise fields.error(f"{self.name}.type", f"must be object, not {kind!r}")
+        return text
+
+    def schema(self, limits: Limits) -> dict[str, Any]:
+        return {"type": "object", "properties": {"type": {"const": "object"}}}
 
 
-def _named(fields: Fields) -> str:
-    """The name in ``{"type": "function", "function": {"name"}}``; empty where there is none."""
-    fields.only({"type", "function"})
-    function = fields.object("function")
-    if function is None:
-        return ""
-    function.only({"name"})
-    return function.required_text("name", limit=NAME_CHARS)
+class ToolType(Enum):
+    """The type of a tool: function."""
+
+    def __init__(self) -> None:
+        super().__init__("", ("function",), required=True)
+
+    def read(self, fields: Fields, limits: Limits) -> str:
+        if (name := fields.required_text(self.name)) != "function":
+            field = fields.full(self.name)
+            raise NotSupported(f"{field} must be function, not {name!r}", param=field)
+        return name
 
 
-def _tool(fields: Fields) -> Tool:
-    fields.only({"type", "function"})
-    kind = fields.required_text("type")
-    function = fields.object("function")
-    if kind != "function":
-        raise NotSupported(f"{fields.full('type')} must be function, not {kind!r}", param=fields.full("type"))
-    if function is None:
-        raise fields.error("function", "is required")
-    function.only({"name", "description", "parameters", "strict"})
-    function.flag("strict")
-    parameters = function.object("parameters")
-    tool = Tool(_name(function), function.text("description") or "")
-    if parameters is None or not (schema := function.raw("parameters")):
-        return tool
-    if schema.get("type", "object") != "object":
-        raise parameters.error("type", f"must be object, not {schema['type']!r}")
-    return Tool(tool.name, tool.description, schema_text(function, "parameters"))
+class DeclaredFunction(Record):
+    name = ToolName()
+    description = Text("what the function does")
+    parameters = Parameters("JSON schema of the arguments")
+    strict = Flag("accepted; arguments always follow the schema")
 
 
-def _name(function: Fields) -> str:
-    name = function.required_text("name")
-    if not NAME.fullmatch(name):
-        raise function.error("name", "must be 1 to 64 letters, digits, dots, dashes or underscores")
-    return name
+class DeclaredTool(Record):
+    type = ToolType()
+    function = Object("the function", DeclaredFunction, required=True)
+
+    def tool(self) -> Tool:
+        function = self.function
+        if function.parameters:
+            return Tool(function.name, function.description, function.parameters)
+        return Tool(function.name, function.description)
 
 
-def schema_text(fields: Fields, name: str) -> str:
-    """A JSON schema as text. Raises InvalidRequest for one that is too long, or whose numbers are."""
-    try:
-        text = json.dumps(fields.raw(name), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except ValueError:  # 1e999 was read as infinite
-        raise fields.error(name, "holds a number beyond the range of a float") from None
-    if len(text) > MAX_SCHEMA_CHARS:
-        raise fields.error(name, f"has {len(text)} characters; the limit of a schema is {MAX_SCHEMA_CHARS}")
-    return text
+class NamedFunction(Record):
+    name = Text("of one of the tools", required=True, limit=NAME_CHARS)
 
 
-def read_choice(fields: Fields, tools: tuple[Tool, ...]) -> ToolChoice:
-    """The fields ``tool_choice`` and ``parallel_tool_calls``. Raises InvalidRequest."""
-    choice, allowed = fields.raw("tool_choice"), _allowed(fields)
-    parallel = fields.raw("parallel_tool_calls") is None or fields.flag("parallel_tool_calls")
-    if choice in (None, "auto", "none"):
-        return ToolChoice(parallel=parallel)
-    if not tools:
-        raise fields.error("tool_choice", "needs tools to choose from")
-    if allowed is not None:
-        choice = allowed.required_text("mode", limit=NAME_CHARS)
-        if choice not in ("auto", "required"):
-            raise allowed.error("mode", f"must be auto or required, not {choice!r}")
-    if choice == "auto":
-        return ToolChoice(parallel=parallel)
-    if choice == "required":
-        return ToolChoice(required=True, parallel=parallel)
-    if not isinstance(choice, dict) or choice.get("type") != "function":
+class NamedTool(Record):
+    type = Enum("", ("function",), default="function")
+    function = Object("the function", NamedFunction, required=True)
+
+
+class Allowed(Record):
+    mode = Enum("required: the answer is a call", ("auto", "required"), required=True)
+    tools = Objects("some of the tools", NamedTool, required=True)
+
+
+class AllowedTools(Record):
+    type = Enum("", ("allowed_tools",), required=True)
+    allowed_tools = Object("the only tools that the model may call", Allowed, required=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The value of ``tool_choice``: a mode (auto, none, required), the one tool to call, or the tools allowed."""
+
+    mode: str = "auto"
+    name: str = ""
+    allowed: Allowed | None = None
+
+
+class ChoiceField(Field[Choice]):
+    """``tool_choice``."""
+
+    MODES = ("auto", "none", "required")
+
+    def __init__(self) -> None:
+        super().__init__("which of the tools the answer calls; left out: auto", Choice())
+
+    def read(self, fields: Fields, limits: Limits) -> Choice:
+        value = fields.raw(self.name)
+        if isinstance(value, str) and value in self.MODES:
+            return Choice(value)
+        given = Fields(value, f"{fields.full(self.name)}.") if isinstance(value, dict) else Fields({})
+        if given.raw("type") == "function":
+            return Choice("required", NamedTool(given, limits).function.name)
+        if given.raw("type") == "allowed_tools":
+            allowed = AllowedTools(given, limits).allowed_tools
+            return Choice(allowed.mode, allowed=allowed)
         kinds = "auto, none, required or an object of type function that names one, or of type allowed_tools"
-        raise fields.error("tool_choice", f"must be {kinds}")
-    name = _named(Fields(choice, "tool_choice."))
-    if name not in [tool.name for tool in tools]:
-        raise fields.error("tool_choice", f"names {name!r}, which is none of the tools")
-    return ToolChoice(required=True, name=name, parallel=False)
+        raise fields.error(self.name, f"must be {kinds}")
+
+    def schema(self, limits: Limits) -> dict[str, Any]:
+        named = NamedTool.describe(limits) | {"required": ["type", "function"]}
+        return {"oneOf": [{"type": "string", "enum": list(self.MODES)}, named, AllowedTools.describe(limits)]}
 
 
-def read_calls(fields: Fields) -> tuple[ToolCall, ...]:
-    """The field ``tool_calls`` of an assistant's message. Raises InvalidRequest."""
-    return tuple(_call(one) for one in fields.objects("tool_calls"))
+class Tools(Record):
+    """The fields about tools."""
+
+    tools = Objects("functions that the model may call", DeclaredTool, empty=True, limit=MAX_TOOLS)
+    tool_choice = ChoiceField()
+    parallel_tool_calls = Flag("whether an answer may be several calls", default=True)
+
+    def declared(self) -> tuple[Tool, ...]:
+        """The tools that the model may call: none where ``tool_choice`` is none. Raises InvalidRequest."""
+        tools: dict[str, Tool] = {}
+        for one in self.tools:
+            tool = one.tool()
+            if tool.name in tools:
+                raise one.error("function.name", f"{tool.name!r} is there twice")
+            tools[tool.name] = tool
+        choice = self.tool_choice
+        if not tools and (choice.mode == "required" or choice.allowed):
+            raise self.error("tool_choice", "needs tools to choose from")
+        if choice.allowed:
+            names = {one.function.name for one in choice.allowed.tools}
+            if unknown := names - set(tools):
+                raise choice.allowed.error("tools", f"names {min(unknown)!r}, which is none of the tools")
+            return tuple(tool for name, tool in tools.items() if name in names)
+        if choice.name and choice.name not in tools:
+            raise self.error("tool_choice", f"names {choice.name!r}, which is none of the tools")
+        return () if choice.mode == "none" else tuple(tools.values())
+
+    def choice(self) -> ToolChoice:
+        """The choice as engines take it."""
+        if self.tool_choice.name:
+            return ToolChoice(required=True, name=self.tool_choice.name, parallel=False)
+        return ToolChoice(required=self.tool_choice.mode == "required", parallel=self.parallel_tool_calls)
 
 
-def _call(fields: Fields) -> ToolCall:
-    fields.only({"id", "type", "function", "index"})  # the last is of streams, whose pieces clients send back
-    function = fields.object("function")
-    if fields.text("type", "function") != "function":
-        raise fields.error("type", "must be function")
-    if function is None:
-        raise fields.error("function", "is required")
-    function.only({"name", "arguments"})
-    text = function.text("arguments") or "{}"
-    try:
-        check_size(text.encode(), function.full("arguments"), function.full("arguments"))
-        arguments = strict_json.loads(text)
-    except ValueError as error:
-        raise function.error("arguments", f"must be the text of a JSON object: {_short(error)}") from None
-    if not isinstance(arguments, dict):
-        raise function.error("arguments", "must be the text of a JSON object")
-    return ToolCall(_name(function), text, fields.required_text("id"))
+class Arguments(Field[str]):
+    """The arguments of a call: the text of a JSON object."""
+
+    def __init__(self) -> None:
+        super().__init__("the text of a JSON object", "{}")
+
+    def read(self, fields: Fields, limits: Limits) -> str:
+        text = fields.text(self.name) or "{}"
+        field = fields.full(self.name)
+        try:
+            check_size(text.encode(), field, field)
+            arguments = strict_json.loads(text)
+        except ValueError as error:
+            raise fields.error(self.name, f"must be the text of a JSON object: {_short(error)}") from None
+        if not isinstance(arguments, dict):
+            raise fields.error(self.name, "must be the text of a JSON object")
+        return text
+
+    def schema(self, limits: Limits) -> dict[str, Any]:
+        return {"type": "string", "contentMediaType": "application/json"}
 
 
 def _short(error: ValueError) -> str:
@@ -157,8 +199,25 @@ def _short(error: ValueError) -> str:
     return str(error)
 
 
+class CalledFunction(Record):
+    name = ToolName()
+    arguments = Arguments()
+
+
+class Called(Record):
+    """A call in an assistant's message."""
+
+    id = Text("by which a tool's message names the call", required=True)
+    type = Enum("", ("function",), default="function")
+    function = Object("the function and its arguments", CalledFunction, required=True)
+    index = Ignored("the position in a stream, which clients send back")
+
+    def call(self) -> ToolCall:
+        return ToolCall(self.function.name, self.function.arguments, self.id)
+
+
 def check_results(fields: Fields, messages: Sequence[Message]) -> None:
-    """Every result must answer a call made before it. Raises InvalidRequest."""
+    """Raises InvalidRequest for a tool's message that answers no call of the messages before it."""
     known: set[str] = set()
     for index, message in enumerate(messages):
         known |= {call.id for call in message.tool_calls}
@@ -168,6 +227,6 @@ def check_results(fields: Fields, messages: Sequence[Message]) -> None:
 
 
 def body(call: ToolCall) -> dict[str, Any]:
-    """A call as answers hold it, with an id of its own."""
+    """A call as answers write it, with an id of its own."""
     function = {"name": call.name, "arguments": call.arguments}
     return {"id": call.id or f"call_{secrets.token_hex(12)}", "type": "function", "function": function}

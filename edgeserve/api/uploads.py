@@ -1,4 +1,4 @@
-"""Multipart forms: one file under its field and the rest as text, or a JSON body with files beside it."""
+"""Multipart forms: one file beside fields of text, or a JSON body beside files."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
-from edgeserve.api.fields import JSON_HINT, Fields, read_json, read_large
-from edgeserve.api.limits import Limits
+from edgeserve.api.fields import Fields
+from edgeserve.api.json_body import JSON_HINT, read_json, read_record
+from edgeserve.api.limits import limits_of
+from edgeserve.api.schema import Form, Record
 from edgeserve.errors import InvalidRequest, TooLarge
 from edgeserve.units import MB
 
@@ -24,21 +25,17 @@ MAX_FILES = 8
 PIECE_BYTES = 16 << 10
 MULTIPART = "multipart/form-data"
 CHARSETS = (b"utf-8", b"utf8", b"us-ascii")
-"""Any other codec of Python's would do: punycode takes minutes for a megabyte, unicode_escape makes half characters."""
+"""Encodings of a form's text. Others of Python's codecs take minutes for a megabyte, or make half characters."""
 PAYLOAD = "payload"
 """The part that holds the JSON."""
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """``fields`` holds the text fields; a name that ends in [] collects a list under the name without it."""
-
-    file: bytes
-    fields: Fields
+F = TypeVar("F", bound=Form)
+R = TypeVar("R", bound=Record)
 
 
 class _Parser(MultiPartParser):
-    """Keeps files in memory: all that is sent is counted there already, and a box may have nowhere else to put it."""
+    """Keeps files in memory, where the limit of bodies counts them. A box may have no place to write to."""
 
     spool_max_size = sys.maxsize
 
@@ -78,7 +75,7 @@ async def _parsed(request: Request, max_files: int = MAX_FILES, max_part_size: i
 
 
 async def _pieces(request: Request) -> AsyncGenerator[bytes, None]:
-    """The body in pieces that are parsed in a millisecond or two; other requests have their turn after each."""
+    """The body in pieces. Parsing one takes a millisecond or two, then other requests have their turn."""
     async with contextlib.aclosing(request.stream()) as stream:
         async for part in stream:
             for start in range(0, len(part), PIECE_BYTES):
@@ -90,11 +87,11 @@ def is_form(request: Request) -> bool:
     return request.headers.get("content-type", "").startswith(MULTIPART)
 
 
-async def read_body(request: Request) -> tuple[Fields, Mapping[str, bytes]]:
+async def read_body(request: Request, record: type[R]) -> tuple[R, Mapping[str, bytes]]:
     """A JSON body; or a form with that JSON under ``payload``, and its files by name. Raises InvalidRequest."""
     if not is_form(request):
-        return await read_json(request), {}
-    limits: Limits = request.app.state.limits
+        return await read_json(request, record), {}
+    limits = limits_of(request)
     parts: dict[str, Any] = {}
     async with _parsed(request, 1 + limits.max_images, limits.max_body_bytes) as form:
         for name, value in form.multi_items():
@@ -109,27 +106,29 @@ async def read_body(request: Request) -> tuple[Fields, Mapping[str, bytes]]:
     if len(payload) > limits.max_json_bytes:
         size, most = len(payload) / MB, limits.max_json_bytes / MB
         raise TooLarge(f"{PAYLOAD} has {size:.1f} MB; the limit is {most:.0f} MB: {JSON_HINT}", param=PAYLOAD)
-    return await read_large(payload), parts
+    return await read_record(payload, record, limits), parts
 
 
-async def read_upload(request: Request, name: str) -> Form:
-    """The form with its file under ``name``. Raises InvalidRequest naming the field."""
+async def read_upload(request: Request, record: type[F]) -> F:
+    """The form. A name that ends in [] collects a list under the name without it. Raises InvalidRequest."""
     async with _parsed(request) as form:
+        name = record.file_name()
         upload = _the_file(form, name)
         values: dict[str, Any] = {}
         lists: dict[str, list[Any]] = {}
         for key, value in form.multi_items():
-            if key == name or isinstance(value, UploadFile):
+            if isinstance(value, UploadFile):
                 continue
             if key.endswith("[]"):
                 lists.setdefault(key.removesuffix("[]"), []).append(value)
             else:
                 values[key] = value
-        return Form(await upload.read(), Fields(values | lists, written=True))
+        values |= lists | {name: await upload.read()}
+    return record(Fields(values, written=True), limits_of(request))
 
 
 def _the_file(form: Any, name: str) -> UploadFile:
-    """The only one of the form."""
+    """The form's only file. Raises InvalidRequest for none, a second, or one under another name."""
     files = [(key, value) for key, value in form.multi_items() if isinstance(value, UploadFile)]
     if all(key != name for key, _ in files):
         raise InvalidRequest(f"{name} is required: a file in a multipart form", param=name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Callable, Iterator, Mapping, Set
-from typing import Protocol
+from typing import Literal, Protocol
 
 from edgeserve.engine import Footprint, Job, ModelSpec, Rung
 from edgeserve.errors import EdgeserveError
@@ -34,8 +34,8 @@ class Resident(Protocol):
     def estimate(self) -> Footprint: ...
     def footprint(self) -> Footprint: ...
 
-    def step_down(self, to: Rung) -> Move | None:
-        """Down to ``to`` on the calling thread; None at once when there already, leased or at work. Never waits."""
+    def step_down(self, to: Rung) -> Moved | Refused:
+        """Down to ``to`` on the calling thread. Refuses at once when there already, leased or at work; never waits."""
         ...
 
     def savings(self) -> Mapping[str, int]:
@@ -54,7 +54,7 @@ class Resident(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Move:
+class Moved:
     """A step down as it was: the rungs, and what the engine took before and after, read while nobody else could move
     it. ``cached``: of what is left, its prefix cache."""
 
@@ -63,6 +63,13 @@ class Move:
     held: Amount
     left: Amount
     cached: Amount = NOTHING
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Refused:
+    """No step down, and why."""
+
+    reason: Literal["already there", "leased", "at work"]
 
 
 def cached(resident: Resident) -> Amount:

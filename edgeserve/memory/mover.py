@@ -8,7 +8,7 @@ import logging
 from edgeserve.engine import Rung
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.amount import Amount
-from edgeserve.memory.entry import Entry, Move
+from edgeserve.memory.entry import Entry, Moved, Refused
 from edgeserve.memory.history import StepRecord, quantization
 from edgeserve.memory.plan import Saving
 from edgeserve.system.probe import Probe
@@ -44,7 +44,8 @@ class Mover:
             except Exception:
                 log.exception("%s could not be moved down to %s", one.spec.name, to.name.lower())
                 return None
-            if move is None:
+            if isinstance(move, Refused):
+                log.debug("%s stays %s: it is %s", one.spec.name, one.rung.name.lower(), move.reason)
                 return None
             now = self._probe.read()
             record = StepRecord(
@@ -79,7 +80,7 @@ class Mover:
         shared = any(one.rung is Rung.HOT and one.spec.files.get("model") == weights for one in others)
         return dataclasses.replace(amount, mapped=0) if shared and weights else amount
 
-    def _record(self, entry: Entry, move: Move, record: StepRecord) -> None:
+    def _record(self, entry: Entry, move: Moved, record: StepRecord) -> None:
         with self._accounts.changed:
             if record.after is Rung.WARM and (not entry.inexact or not entry.warm.total):
                 entry.warm = move.left - move.cached

@@ -1,1 +1,1 @@
-"""Gate, queue, loop, lease, pool, monitor: who works, who waits, who stays in memory."""
+"""Gate, host, loop, lease, pool, monitor: the work that runs, the work that waits, and the engines in memory."""

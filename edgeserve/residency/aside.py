@@ -1,4 +1,4 @@
-"""Threads for one kind of slow work: what waits there delays no other kind, and not the end of the process."""
+"""Threads for one kind of slow work. The work delays neither other kinds of work nor the end of the process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Task = tuple[Future[Any], Callable[[], Any]]
 
 
 class Aside:
-    """At most ``threads`` of them, which end when nothing waits. Raises Busy where ``most`` pieces of work wait."""
+    """At most ``threads`` threads, which end when no work waits. Refuses work with Busy while ``most`` pieces wait."""
 
     def __init__(self, name: str, threads: int, most: int = 64) -> None:
         self._name, self._threads, self._most = name, threads, most
@@ -28,7 +28,7 @@ class Aside:
         self._running = 0
 
     async def run(self, work: Callable[P, T], *values: P.args, **named: P.kwargs) -> T:
-        """What ``work`` returns or raises. Cancelled while it waits, it never begins; later, it ends unheard."""
+        """Do ``work``; return or raise its result. Work that is cancelled while it waits never begins."""
         call = functools.partial(contextvars.copy_context().run, work, *values, **named)
         return await asyncio.wrap_future(self._put(call))
 
@@ -45,8 +45,8 @@ class Aside:
         return future
 
     def _begins(self, task: Task) -> bool:
-        """Whether a thread of its own does the task. Raises Busy where none can, now or later."""
-        # A daemon: a look-up that hangs must not hold the process back as it ends.
+        """True when a new thread does the task. Raises Busy when the system gives no thread and none runs."""
+        # A daemon: a look-up that hangs must not hold up the end of the process.
         thread = threading.Thread(target=self._work, args=[task], name=f"edgeserve {self._name}", daemon=True)
         try:
             thread.start()
@@ -67,7 +67,7 @@ class Aside:
     def _work(self, task: Task | None) -> None:
         while task is not None:
             _do(*task)
-            task = None  # a thread that waits for the lock keeps no body
+            task = None  # a thread that waits for the lock must not keep a request alive
             task = self._next()
 
 
@@ -75,6 +75,6 @@ def _do(future: Future[Any], call: Callable[[], Any]) -> None:
     if future.set_running_or_notify_cancel():
         try:
             future.set_result(call())
-        except BaseException as error:  # the one who asked gets it
+        except BaseException as error:  # the caller gets it
             future.set_exception(error)
-            del future, call  # else the error's traceback would keep them, and they the error and all that work held
+            del future, call  # else they and the error's traceback would keep each other, and the request, alive

@@ -1,207 +1,83 @@
-"""One engine on its ladder: the lock that guards it, the steps it takes, and what the governor sees of it.
-
-Steps up run on the gate's worker. Steps down run on the thread that asks for them, under the same lock, and only when
-nobody holds a lease: they never wait, so two ladders can never wait for each other.
-"""
+"""The steps of one engine up and down its rungs, and the lock that guards it."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
-from edgeserve.engine import Cancel, Contextual, Engine, Footprint, Job, Limited, ModelSpec, Rung, Thrifty
-from edgeserve.errors import EdgeserveError, EngineFailure
-from edgeserve.memory.entry import Move, cached, taken
-from edgeserve.memory.governor import Governor, Reservation
+from edgeserve.engine import Engine, Limited, Rung
+from edgeserve.memory.metal import MetalLimits
 
 log = logging.getLogger("edgeserve.gate")
 
 LOOK_AGAIN = 0.1
-"""Seconds between two looks whether another thread has opened an engine."""
+"""Seconds between two checks whether another thread has opened the engine."""
 
 
 class Ladder:
-    """``pinned``: never moved down by the monitor or for another engine. Clock in seconds."""
+    """``climb``, ``step_down`` and ``close`` require ``hold``. ``clock`` in seconds.
 
-    def __init__(
-        self,
-        engine: Engine,
-        governor: Governor,
-        *,
-        pinned: bool = False,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.engine = engine
-        self._governor = governor
-        self.pinned = pinned
-        self.last_used = clock()
+    The ladder calls ``limits`` before each way up, because memory may have changed since the last.
+    """
+
+    def __init__(self, engine: Engine, limits: Callable[[], MetalLimits | None], clock: Callable[[], float]) -> None:
+        self._engine = engine
+        self._limited = engine if isinstance(engine, Limited) else None
+        self._limits = limits
         self._clock = clock
-        self._thrifty = engine if isinstance(engine, Thrifty) else None
-        self._engine_lock = threading.Lock()
-        self._state = threading.Condition()
-        self._leases = 0
-        self._reserving: int | None = None
-        """The thread that reserves memory for this engine now, and holds its lock."""
-
-    @property
-    def job(self) -> Job:
-        return self.engine.spec.job
-
-    @property
-    def spec(self) -> ModelSpec:
-        return self.engine.spec
+        self._lock = threading.Lock()
 
     @property
     def rung(self) -> Rung:
-        return self.engine.rung
+        return self._engine.rung
 
-    @property
-    def leases(self) -> int:
-        return self._leases
-
-    @property
-    def context_tokens(self) -> int | None:
-        """Of the context that the engine has now; None where there is none."""
-        return self.engine.context_tokens if isinstance(self.engine, Contextual) else None
-
-    def estimate(self) -> Footprint:
-        return self.engine.estimate()
-
-    def footprint(self) -> Footprint:
-        return self.engine.footprint()
-
-    def step_down(self, to: Rung) -> Move | None:
-        """Move down to ``to`` on the calling thread, and tell from where to where.
-
-        None at once when the engine is leased, at work, or there already; never waits.
-        """
-        if not self._take_idle():
-            return None
+    @contextlib.contextmanager
+    def hold(self, seconds: float) -> Iterator[bool]:
+        """Take the lock within so many seconds, -1 for no limit. Yields False when that failed."""
+        held = self._lock.acquire(timeout=seconds)
         try:
-            before, held = self.rung, taken(self)
-            if before <= to:
-                return None
-            if to is Rung.WARM:
-                self.engine.park()
-            else:
-                self.engine.close()
-            return Move(before, self.rung, held, taken(self), cached(self))
+            yield held
         finally:
-            self._engine_lock.release()
-
-    def savings(self) -> Mapping[str, int]:
-        """Bytes that the engine could do without, by kind; nothing for one that has no such thing. Any thread."""
-        return self._thrifty.savings() if self._thrifty else {}
-
-    def shed(self, kind: str, amount: int) -> bool:
-        """Let the engine do with ``amount`` bytes less, on the calling thread. False at once when it is leased or at
-        work, or cannot."""
-        return self._adjust(lambda engine: engine.shed(kind, amount))
-
-    def restore(self) -> bool:
-        """Let the engine go up with all that is configured; False as for ``shed``."""
-        return self._adjust(lambda engine: engine.restore())
-
-    def _adjust(self, change: Callable[[Thrifty], None]) -> bool:
-        """A request that makes room for itself may find it in its own engine, whose lock its thread holds already."""
-        if self._thrifty is None:
-            return False
-        ours = self._reserving == threading.get_ident()
-        if not ours and not self._take_idle():
-            return False
-        try:
-            change(self._thrifty)
-        finally:
-            if not ours:
-                self._engine_lock.release()
-        return True
-
-    def _take_idle(self) -> bool:
-        """Take the engine's lock without waiting; False when it is leased or at work."""
-        with self._state:
-            return not self._leases and self._engine_lock.acquire(blocking=False)
+            if held:
+                self._lock.release()
 
     def map(self) -> None:
-        """Cold → warm on the calling thread: nothing stays resident, so nothing is reserved. Raises EngineFailure.
+        """Cold → warm on the calling thread, or on the thread that holds the lock, if that thread is first.
 
-        Where another thread opens the engine meanwhile that is enough: a worker keeps the lock as long as it has work,
-        and an answer may wait for its reader.
+        A worker holds the lock as long as it has work, and its work may wait for readers.
         """
         while self.rung is Rung.COLD:
-            if self._engine_lock.acquire(timeout=LOOK_AGAIN):
-                try:
-                    self._climb(Rung.WARM)
-                finally:
-                    self._engine_lock.release()
+            with self.hold(LOOK_AGAIN) as held:
+                if held:
+                    self.climb(Rung.WARM)
 
-    def _reserve(self, cancel: Cancel | None = None) -> Reservation:
-        with self._asking():
-            return self._governor.reserve(self, cancel)
-
-    @contextlib.contextmanager
-    def _asking(self) -> Iterator[None]:
-        """While this thread asks for memory, the engine may be told to do with less."""
-        self._reserving = threading.get_ident()
-        try:
-            yield
-        finally:
-            self._reserving = None
-
-    @contextlib.contextmanager
-    def _hot(self, reservation: Reservation) -> Iterator[None]:
-        """Go up the ladder on reserved memory; give the request's share back at the end."""
-        with reservation:
-            self._climb(Rung.HOT)
-            self._governor.settle(reservation)
-            yield
-
-    def _climb(self, rung: Rung) -> None:
-        """A runtime that can be told how much to take is told before each way up: memory may have changed."""
+    def climb(self, to: Rung) -> None:
+        """Up to ``to``. Raises what the engine raises."""
         started, before = self._clock(), self.rung
-        if before < rung and isinstance(self.engine, Limited) and (limits := self._governor.limits()):
-            self.engine.limit(limits.memory, limits.cache, limits.wired)
+        if before < to and self._limited is not None and (limits := self._limits()):
+            self._limited.limit(limits.memory, limits.cache, limits.wired)
         if self.rung is Rung.COLD:
-            self.engine.open()
-        if self.rung < rung:
-            self.engine.heat()
+            self._engine.open()
+        if self.rung < to:
+            self._engine.heat()
         if self.rung is not before:
             seconds = self._clock() - started
-            log.info("%s went from %s to %s in %.2f s", self.spec.name, before.name, self.rung.name, seconds)
+            log.info("%s went from %s to %s in %.2f s", self._engine.spec.name, before.name, self.rung.name, seconds)
 
-    def _attempt(self, action: Callable[[], None]) -> EdgeserveError | None:
-        """Use the engine without a request; returns what went wrong. A failed engine is closed."""
-        with self._engine_lock:
-            try:
-                action()
-            except Exception as error:
-                told = self._told(error)
-                if isinstance(told, EngineFailure):
-                    self._close_engine()
-                return told
-        return None
+    def step_down(self, to: Rung) -> None:
+        """Down to ``to``; nothing when the engine stands there or below. Raises what the engine raises."""
+        if self.rung <= to:
+            return
+        if to is Rung.WARM:
+            self._engine.park()
+        else:
+            self._engine.close()
 
-    def _told(self, error: Exception) -> EdgeserveError:
-        """What went wrong in our own words."""
-        if isinstance(error, EdgeserveError) and not isinstance(error, EngineFailure):
-            return error
-        log.error("%s failed", self.spec.name, exc_info=error)
-        return (
-            error
-            if isinstance(error, EngineFailure)
-            else EngineFailure(f"{self.spec.name} failed on this request: {error}")
-        )
-
-    def _reset(self) -> None:
-        """Close the engine whatever state it is in; the next request opens it anew."""
-        with self._engine_lock:
-            self._close_engine()
-
-    def _close_engine(self) -> None:
-        """The same on a thread that holds the engine's lock."""
+    def close(self) -> None:
+        """Any rung → cold. The next way up opens the engine anew."""
         try:
-            self.engine.close()
+            self._engine.close()
         except Exception:
-            log.exception("%s could not be closed", self.spec.name)
+            log.exception("%s could not be closed", self._engine.spec.name)

@@ -1,4 +1,4 @@
-"""The right to use one engine, and the requests that run on it."""
+"""A lease: the right to use one engine, and the requests that run under it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import functools
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from types import TracebackType
 
 from edgeserve.engine import ModelSpec
@@ -18,14 +18,18 @@ from edgeserve.residency.work import Done, Work
 
 
 class Lease:
-    """One use of an engine, which is not moved down meanwhile.
+    """One use of an engine; the engine does not step down meanwhile.
 
     The lease ends with its work, not with its reader: a finished answer waits in its mailbox and holds no engine.
+    ``begun`` as in ``Work``.
     """
 
-    def __init__(self, gate: Gate, deliveries: Deliveries) -> None:
+    def __init__(
+        self, gate: Gate, deliveries: Deliveries, begun: Callable[[Request], None] = lambda request: None
+    ) -> None:
         self._gate = gate
         self._deliveries = deliveries
+        self._begun = begun
         self._lock = threading.Lock()
         self._mailbox: Mailbox | None = None
         self._behind: deque[Work] = deque()
@@ -45,17 +49,17 @@ class Lease:
     async def run_all(
         self, requests: Sequence[Request], *, apart: bool = False
     ) -> AsyncGenerator[tuple[int, Event], None]:
-        """Events of several requests, each with the number of its own; the first error ends all. Once a lease.
+        """Events of several requests, each with the number of its request; the first error ends all. Once a lease.
 
-        The first one goes ahead: a prompt that all share has been read when the others begin. They run beside each
-        other where the engine can, unless ``apart``, else one after the other.
+        The first request goes ahead, so that the engine has read a shared prompt when the others begin. The requests
+        run beside each other if the engine can, and one after the other if ``apart``.
         """
         if self._mailbox is not None or self._released:
             raise RuntimeError("a lease runs its requests once")
         mailbox = self._mailbox = Mailbox(self._deliveries, self._gate.wake)
         left = len(requests)
         for number, request in enumerate(requests):
-            work = Work(request, lambda item: None, mailbox.room)
+            work = Work(request, lambda item: None, mailbox.room, self._begun)
             work.emit = functools.partial(self._emit, mailbox, number, work, apart)
             self._behind.append(work)
         try:
@@ -73,10 +77,10 @@ class Lease:
             self._cancel()
 
     async def release(self) -> None:
-        """Cancel what still runs and end the lease when that has ended. Idempotent."""
+        """Cancel the requests that still run; the lease ends with the last of them. Idempotent."""
         self._released = True
         if self._mailbox is not None:
-            # Whoever still waits for an event of work that is queued or between two tokens need not wait on.
+            # A reader may wait for an event of work that is queued or between two tokens: it need not wait on.
             self._mailbox.put(0, Done(Cancelled("the request was cancelled")))
         self._cancel()
 
@@ -89,7 +93,7 @@ class Lease:
         await self.release()
 
     def _start(self, count: int) -> None:
-        """Submit the next requests; with none left and none under way the lease ends. Any thread."""
+        """Submit the next ``count`` requests. The lease ends when none is left and none is under way. Any thread."""
         with self._lock:
             starting = [self._behind.popleft() for _ in range(min(count, len(self._behind)))]
             self._running += starting
@@ -101,8 +105,10 @@ class Lease:
             self._gate.release()
 
     def _emit(self, mailbox: Mailbox, number: int, work: Work, apart: bool, item: Event | Done) -> None:
-        """An event, on the thread where it happens. The end of one request starts the next; a reader that sees the end
-        of the last finds the lease ended."""
+        """Put an event into the mailbox, on the host's thread. The end of one request starts the next.
+
+        A reader that sees the last end finds the lease ended.
+        """
         if isinstance(item, Done):
             with self._lock:
                 self._running.remove(work)

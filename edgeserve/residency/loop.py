@@ -1,188 +1,144 @@
-"""The answers of one engine that are under way, and the steps that make them.
+"""The steps that make the answers of one engine.
 
-The loop knows the engine, requests and events. It knows neither leases nor memory. One thread drives it: the gate's
-worker, which holds the engine's lock.
-
-An answer pauses where its reader has no room for more. It pauses only behind an event: llama.cpp keeps the logits of
-the latest step alone, and an answer that waited in front of its next token would find those of others.
+A loop knows the engine, requests and events. It knows neither leases nor reservations. One thread drives it, and that
+thread holds the engine.
 """
 
 from __future__ import annotations
 
 import contextlib
-import logging
-import time
-from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Protocol
 
-from edgeserve.engine import Batching, Cancel, Engine
-from edgeserve.errors import EdgeserveError, EngineFailure, NotSupported
-from edgeserve.messages import Event, Request
-from edgeserve.residency.work import METHODS, Work
-
-log = logging.getLogger("edgeserve.gate")
-
-CHECK_EVERY = 16
-"""Events between two looks at the memory pressure (reference/eviction-versus-limits.md: every 16 tokens)."""
-
-Answer = Generator[Event | None, None, None]
+from edgeserve.engine import Batching, Engine
+from edgeserve.errors import EdgeserveError, EngineFailure
+from edgeserve.residency.runs import Answer, Ended, Runs
+from edgeserve.residency.work import METHODS, Admitted, Work
 
 
-@dataclass(slots=True, eq=False)
-class Run:
-    """One answer under way. ``held`` gives its memory back. ``paused`` is when its reader had no room, else None."""
+class Loop(Protocol):
+    """``failed``: the engine failed; the host closes it as soon as no answer is under way, and resets the flag."""
 
-    work: Work
-    answer: Answer
-    started: float
-    held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
-    events: int = 0
-    paused: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """An answer that has ended; ``error`` is None when it ended well."""
-
-    run: Run
-    error: Exception | None = None
-
-
-class Loop:
-    """``check`` looks at the memory pressure and raises MemoryPressure. ``clock`` in seconds."""
-
-    def __init__(self, engine: Engine, check: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:
-        self.batches = isinstance(engine, Batching)
-        self.runs: list[Run] = []
-        self.failed = False
-        """A step failed: the engine must be closed as soon as no answer is under way."""
-        self._spec = engine.spec
-        self._engine: Batching | Serial = engine if isinstance(engine, Batching) else Serial(engine)
-        self._methods = [method for method in METHODS.values() if hasattr(engine, method)]
-        self._check = check
-        self._clock = clock
+    runs: Runs
+    failed: bool
 
     @property
     def slots(self) -> int:
-        """Answers that are made at a time."""
-        return self._engine.slots
+        """Answers that the engine makes at a time."""
+        ...
 
     @property
     def free(self) -> bool:
-        """May another answer begin? A paused one keeps its slot where the engine holds its state in it."""
-        taken = self.runs if self.batches else [run for run in self.runs if run.paused is None]
-        return len(taken) < self.slots
-
-    def check_kind(self, request: Request) -> None:
-        """Raises NotSupported for a request of a kind that the engine does not serve."""
-        method = METHODS[type(request)]
-        if method not in self._methods:
-            raise NotSupported(f"{self._spec.name} serves {self._spec.job}; it cannot {method}")
-
-    def begin(self, work: Work, started: float, held: contextlib.ExitStack) -> None:
-        """Take in an answer of a kind that the engine serves; the engine is hot. ``held`` is closed when it ends."""
-        answer: Any = self._engine.run(work.request, work.cancel, work.prepared)  # type: ignore[arg-type]
-        self.runs.append(Run(work, answer, started, held))
-
-    def turn(self) -> list[Ended]:
-        """Make what can be made up to the next step, and take that step. Returns the answers that ended."""
-        ended: list[Ended] = []
-        stepping = False
-        for run in tuple(self.runs):
-            if run.paused is not None and run.work.cancel.is_set():
-                ended.append(self._ended(run))
-            elif run.paused is None or run.work.room():
-                try:
-                    stepping |= run.work.context.run(self._tell, run)
-                except StopIteration:
-                    ended.append(self._ended(run))
-                except Exception as error:  # an answer's failure is its own
-                    self.failed |= not self.batches and _of_the_engine(error)
-                    ended.append(self._ended(run, error))
-        if stepping:
-            try:
-                self._engine.step()
-            except Exception as error:
-                return ended + self.end_all(error)
-        return ended
+        """True when another answer may begin."""
+        ...
 
     @property
-    def stuck(self) -> bool:
-        """Does every answer wait for its reader?"""
-        return bool(self.runs) and all(
-            run.paused is not None and not run.work.cancel.is_set() and not run.work.room() for run in self.runs
-        )
+    def crowded(self) -> bool:
+        """True when a paused answer keeps a place that a waiting request could take."""
+        ...
 
     @property
     def starved(self) -> bool:
-        """Can no answer go on before one that waits for its reader gives its room back?"""
-        return bool(getattr(self._engine, "starved", False)) and any(run.paused is not None for run in self.runs)
+        """True when no answer can go on before a paused one gives its room in the engine back."""
+        ...
 
-    def slowest(self, seconds: float) -> Run | None:
-        """The answer that has waited longest for its reader, and at least so long."""
-        now = self._clock()
-        # The loop's thread may let it go on between two looks.
-        waiting = [(since, run) for run in tuple(self.runs) if (since := run.paused) is not None]
-        since, run = min(waiting, key=lambda one: one[0], default=(now, None))
-        return run if now - since >= seconds else None
+    def begin(self, admitted: Admitted) -> None:
+        """Take in an answer of a kind that the engine serves. Requires hot."""
+        ...
 
-    def end_all(self, error: Exception) -> list[Ended]:
-        """The engine failed: none of its answers can go on."""
-        self.failed = True
-        return [self._ended(run, error) for run in tuple(self.runs)]
+    def turn(self) -> list[Ended]:
+        """Let every answer go on up to the next step, and take that step. Returns the answers that ended."""
+        ...
 
     def idle_work(self) -> Iterator[None]:
-        """Steps that make the next answers cheaper, while none is made."""
-        yield from self._engine.idle_work()
-
-    def _tell(self, run: Run) -> bool:
-        """Pass events on, up to where the answer needs a step (True) or its reader has no room (False)."""
-        run.paused = None
-        while (event := next(run.answer)) is not None:
-            run.work.emit(event)
-            run.events += 1
-            if run.events % CHECK_EVERY == 0:
-                self._check()
-            if not run.work.room():
-                run.paused = self._clock()
-                return False
-        return True
-
-    def _ended(self, run: Run, error: Exception | None = None) -> Ended:
-        self.runs.remove(run)
-        try:
-            run.answer.close()
-        except Exception:
-            log.exception("an answer could not be closed")
-        finally:
-            run.held.close()
-        return Ended(run, error)
+        """Work that makes the next answers cheaper, in short steps, while none is under way. Requires hot."""
+        ...
 
 
-class Serial:
-    """An engine that makes one answer at a time, as one that batches: between two events others may have their turn."""
+class SerialLoop:
+    """For an engine that makes one answer at a time and computes while its events are asked for.
+
+    Between two events other answers may have their turn: a paused answer gives its place to the next.
+    """
 
     slots = 1
+    crowded = starved = False
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, runs: Runs) -> None:
+        self.runs = runs
+        self.failed = False
         self._engine = engine
 
-    def run(self, request: Request, cancel: Cancel, prepared: object | None = None) -> Answer:
-        # Closed here, or an answer that is cut would live on in its error, and free what it holds too late.
-        with contextlib.closing(getattr(self._engine, METHODS[type(request)])(request, cancel)) as events:
+    @property
+    def free(self) -> bool:
+        return len(self.runs) - self.runs.paused < self.slots
+
+    def begin(self, admitted: Admitted) -> None:
+        self.runs.add(admitted, self._answer(admitted.work))
+
+    def turn(self) -> list[Ended]:
+        ended, _ = self.runs.advance()
+        self.failed |= any(one.error is not None and _of_the_engine(one.error) for one in ended)
+        return ended
+
+    def idle_work(self) -> Iterator[None]:
+        yield from ()
+
+    def _answer(self, work: Work) -> Answer:
+        answer = getattr(self._engine, METHODS[type(work.request)])
+        # Closed here: a cut answer would else live on in its error, and free its memory too late.
+        with contextlib.closing(answer(work.request, work.cancel)) as events:
             for event in events:
                 if event is not None:
                     yield event
                 yield None
 
-    def step(self) -> None:
-        """Nothing: such an engine computes while its events are asked for."""
+
+class BatchLoop:
+    """For an engine that makes several answers at once, a token of each in every step.
+
+    A paused answer keeps its slot: the engine holds its state there.
+    """
+
+    def __init__(self, engine: Batching, runs: Runs) -> None:
+        self.runs = runs
+        self.failed = False
+        self._engine = engine
+
+    @property
+    def slots(self) -> int:
+        return self._engine.slots
+
+    @property
+    def free(self) -> bool:
+        return len(self.runs) < self.slots
+
+    @property
+    def crowded(self) -> bool:
+        return self.runs.paused > 0
+
+    @property
+    def starved(self) -> bool:
+        return self._engine.starved and self.runs.paused > 0
+
+    def begin(self, admitted: Admitted) -> None:
+        work: Any = admitted.work  # the host has checked that its request is of a kind that the engine serves
+        self.runs.add(admitted, self._engine.run(work.request, work.cancel, work.prepared))
+
+    def turn(self) -> list[Ended]:
+        ended, stepping = self.runs.advance()
+        if stepping:
+            try:
+                self._engine.step()
+            except Exception as error:
+                self.failed = True
+                return ended + self.runs.end_all(error)
+        return ended
 
     def idle_work(self) -> Iterator[None]:
-        yield from ()
+        return self._engine.idle_work()
 
 
 def _of_the_engine(error: Exception) -> bool:
-    """Such an engine computes while its answers are made, so what it does not refuse is a failing step."""
+    """True unless the engine refused the request: a serial engine computes its answer in its events."""
     return isinstance(error, EngineFailure) or not isinstance(error, EdgeserveError)

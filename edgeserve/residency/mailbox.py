@@ -31,7 +31,7 @@ LARGEST = MB
 SMALLEST = 64 * KB
 """Bytes that each mailbox may hold however many others are full."""
 SHARE = 8
-"""One mailbox takes at most this part of what all deliveries leave free."""
+"""One mailbox takes at most one such part of the bytes that all deliveries leave free."""
 EVENT_BYTES = 200
 """Bytes of an event in memory beside its text: measured with sys.getsizeof over an event and its queue entry."""
 LOGPROB_BYTES = 150
@@ -57,9 +57,11 @@ def weigh(item: Event | Done) -> int:
 
 
 class Deliveries:
-    """Bytes that were made and not yet sent. ``limit``: bytes of answers that are kept until they are whole, half of
-    them for one client; mailboxes share half as much, so that who does not read them refuses nobody a whole answer. Any
-    thread."""
+    """Bytes of answers that the server has made and not yet sent. Any thread.
+
+    ``limit``: bytes of all answers that are kept until they are whole; one client may have half of them. Mailboxes
+    share half as much on top, so that a client that does not read its mailbox takes no room from whole answers.
+    """
 
     def __init__(self, limit: int = 128 * MB) -> None:
         self.limit = limit
@@ -73,7 +75,7 @@ class Deliveries:
             return self._held + self._kept.total()
 
     def share(self) -> int:
-        """Bytes that one mailbox may hold now."""
+        """Bytes that one mailbox may hold at this moment."""
         return max(SMALLEST, min(LARGEST, (self.limit // 2 - self._held) // SHARE))
 
     def add(self, size: int) -> None:
@@ -82,7 +84,7 @@ class Deliveries:
             self._held += size
 
     def keep(self, size: int, client: str) -> None:
-        """Count bytes of an answer that is kept until it is whole. Raises Busy beyond the limit, and counts nothing."""
+        """Count bytes of an answer that is kept until it is whole. Raises Busy beyond a limit, and counts nothing."""
         with self._lock:
             held, own = self._kept.total(), self._kept[client]
             if held + size > self.limit or own + size > self.limit // 2:
@@ -95,6 +97,7 @@ class Deliveries:
         return Busy(text, retry_after=5)
 
     def give_back(self, size: int, client: str) -> None:
+        """Undo ``keep``."""
         with self._lock:
             self._kept[client] -= size
             if not self._kept[client]:
@@ -115,7 +118,7 @@ class Mailbox:
         self._full = self._closed = False
 
     def put(self, number: int, item: Event | Done) -> None:
-        """Any thread; never waits. A closed mailbox drops the item."""
+        """Add an item. A closed mailbox drops it. Any thread; never waits."""
         size = weigh(item)
         with self._lock:
             if self._closed:
@@ -123,19 +126,22 @@ class Mailbox:
             self._items.append((number, item, size))
             self._held += size
             self._deliveries.add(size)
-        # A closed loop means that the server has ended: nobody is left to tell.
+        # A closed loop means that the server has ended: there is no reader any more.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._arrived.set)
 
     def room(self) -> bool:
-        """May more be made? Any thread. Once False, it stays so until half has been read; then ``wake`` follows."""
+        """True when the answer may go on. Any thread.
+
+        Once False, it stays False until half of the mailbox has been read; then ``wake`` follows.
+        """
         share = self._deliveries.share()
         with self._lock:
             self._full = not self._closed and (self._full or self._held >= share)
             return not self._full
 
     async def get(self) -> tuple[int, Event | Done]:
-        """The next item, with the number that it was put with. One reader."""
+        """The next item, with the number of its request. One reader."""
         while not self._items:
             self._arrived.clear()
             if not self._items:
@@ -148,14 +154,14 @@ class Mailbox:
         return number, item
 
     def close(self) -> None:
-        """Drop what was not read, and all that comes later. Idempotent; any thread."""
+        """Drop all unread items, and every later one. Idempotent; any thread."""
         with self._lock:
             self._closed = True
             self._items.clear()
             self._give_back(self._held)
 
     def _give_back(self, size: int) -> bool:
-        """True when a full mailbox has room again."""
+        """Count an item as read. True when a full mailbox has room again."""
         self._held -= size
         self._deliveries.add(-size)
         awake = self._full and self._held <= self._deliveries.share() // 2
@@ -171,11 +177,11 @@ class Kept:
         self._size = 0
 
     def add(self, size: int) -> None:
-        """Raises Busy when all answers together, or those of the client, would be beyond their limit."""
+        """Count more bytes. Raises Busy when all answers together, or those of the client, would exceed a limit."""
         self._deliveries.keep(size, self._client)
         self._size += size
 
     def release(self) -> None:
-        """Idempotent."""
+        """Give all bytes back. Idempotent."""
         self._deliveries.give_back(self._size, self._client)
         self._size = 0

@@ -1,8 +1,10 @@
 """The idle monitor: one thread that asks engines to step down when nobody has used them for a while.
 
-Hot engines fall to warm after ``warm_after`` seconds, lazy ones to cold after ``idle_timeout``; those mapped at
-startup stop at warm (DESIGN: the residency ladder) and drop their prefix caches then. A request may set one time of its
-own for both: its keep_alive. When no engine is hot any more, the process as a whole is put to rest.
+- After ``warm_after`` seconds a hot engine falls to warm.
+- After ``idle_timeout`` seconds an engine falls to cold. Engines that are mapped at startup stay warm, and drop their
+  prefix caches.
+- A request may replace both times by one: its keep_alive.
+- When no engine is hot any more, the process returns the free memory of its heap and drops unused code.
 """
 
 from __future__ import annotations
@@ -24,13 +26,13 @@ MAPPED_AT_STARTUP: frozenset[Job] = frozenset(job for job, one in INFO.items() i
 """Jobs whose engines are opened at startup and never closed for being idle."""
 
 
-REST_EVERY = 5.0
-"""Seconds: looking through all mappings takes tens of milliseconds, too long for engines that come and go."""
+RETURN_EVERY = 5.0
+"""Seconds between two returns of the heap: reading all mappings takes tens of milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdlePolicy:
-    """All in seconds."""
+    """The times of the configuration, in seconds."""
 
     warm_after: float = 60.0
     idle_timeout: float = 300.0
@@ -38,9 +40,9 @@ class IdlePolicy:
 
 
 def rung_when_idle(job: Job, rung: Rung, idle: float, policy: IdlePolicy, keep_alive: float | None = None) -> Rung:
-    """The rung on which an engine idle for ``idle`` seconds should stand; never above ``rung``.
+    """The rung for an engine that has been idle for ``idle`` seconds; never above ``rung``.
 
-    ``keep_alive`` seconds, where its last request gave any, are in place of the policy's; all goes at once after them.
+    ``keep_alive``: seconds that the last request asked for, in place of both times of the policy.
     """
     if keep_alive is not None:
         lowest = Rung.WARM if job in MAPPED_AT_STARTUP else Rung.COLD
@@ -53,28 +55,28 @@ def rung_when_idle(job: Job, rung: Rung, idle: float, policy: IdlePolicy, keep_a
 
 
 class Monitor:
-    """``start`` and ``stop`` bracket the thread; ``check`` is one round of it."""
+    """``start`` and ``stop`` bracket the thread; ``check`` is one round. Setting ``nudge`` begins a round at once.
+    ``clock`` in seconds."""
 
     def __init__(
         self,
         gates: Iterable[Gate],
         governor: Governor,
         policy: IdlePolicy,
+        nudge: threading.Event,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._gates = tuple(gates)
         self._governor = governor
         self._policy = policy
         self._clock = clock
-        self._nudge = threading.Event()
+        self._nudge = nudge
         self._stopping = False
-        self._resting_on: tuple[Rung, ...] | None = None
-        self._rested_at = -REST_EVERY
+        self._returned_on: tuple[Rung, ...] | None = None
+        self._returned_at = -RETURN_EVERY
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        for gate in self._gates:
-            gate.on_idle = self._nudge.set
         self._thread = threading.Thread(target=self._loop, name="edgeserve-monitor", daemon=True)
         self._thread.start()
 
@@ -92,7 +94,7 @@ class Monitor:
                 self._look_at(gate)
             except Exception:
                 log.exception("%s failed to step down; the next try is in %g s", gate.spec.name, self.pause())
-        self._rest()
+        self._return_heap()
 
     def _look_at(self, gate: Gate) -> None:
         idle, keep_alive = self._clock() - gate.last_used, gate.keep_alive
@@ -103,14 +105,14 @@ class Monitor:
         if idle >= all_goes and not gate.pinned and not gate.leases:
             self._governor.drop_prefix_cache(gate)
 
-    def _rest(self) -> None:
-        """Once no engine is hot, and again when one has gone further down since."""
+    def _return_heap(self) -> None:
+        """Return the heap when no engine is hot, and again after each further step down."""
         rungs = tuple(gate.rung for gate in self._gates)
         if Rung.HOT in rungs or any(gate.leases for gate in self._gates):
-            self._resting_on = None
-        elif rungs != self._resting_on and self._clock() - self._rested_at >= REST_EVERY:
+            self._returned_on = None
+        elif rungs != self._returned_on and self._clock() - self._returned_at >= RETURN_EVERY:
             self._governor.release_idle_heap()
-            self._resting_on, self._rested_at = rungs, self._clock()
+            self._returned_on, self._returned_at = rungs, self._clock()
 
     def pause(self) -> float:
         """Seconds until the next round: the interval, or less when a keep_alive ends before."""

@@ -1,20 +1,21 @@
-"""All gates of the device."""
+"""The gates of all models that the device serves."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import cast
 
-from edgeserve.engine import Job, ModelSpec, Prefetchable, Rung, SpeechToText, TextToSpeech
+from edgeserve.engine import Job, ModelSpec, Rung
 from edgeserve.errors import NotConfigured, ShuttingDown
 from edgeserve.jobs import INFO
 from edgeserve.memory.governor import Governor
 from edgeserve.messages import Request
 from edgeserve.residency.aside import Aside
 from edgeserve.residency.gate import Gate
+from edgeserve.residency.host import Host
 from edgeserve.residency.lease import Lease
 from edgeserve.residency.mailbox import Deliveries
 from edgeserve.residency.monitor import MAPPED_AT_STARTUP
@@ -25,20 +26,32 @@ from edgeserve.system.prefetch import Prefetch
 class Pool:
     """Every engine that the device is configured for, behind its gate.
 
-    ``chains``: engines to heat ahead, where they fit, when a request of a kind begins. ``deliveries``: those that the
-    governor counts.
+    ``queue_limit`` and ``pinned`` as in ``Gate``. ``chains``: engines to heat ahead, where they fit, when a request of
+    a kind begins. ``deliveries``: the answers on their way to their readers, which the governor counts. ``clock`` in
+    seconds.
     """
 
     def __init__(
         self,
-        gates: Iterable[Gate],
+        hosts: Iterable[Host],
         governor: Governor,
+        *,
+        queue_limit: int = 8,
+        pinned: Collection[Job] = (),
         chains: Mapping[str, Sequence[Job]] = MappingProxyType({}),
         deliveries: Deliveries | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._chains = chains
-        self.gates: Mapping[Job, Gate] = MappingProxyType({gate.job: gate for gate in gates})
+        self.idle = threading.Event()
+        """Set when a lease or its work has ended and its request gave a ``keep_alive``; the monitor clears it."""
+
+        def make_gate(host: Host) -> Gate:
+            is_pinned = host.spec.job in pinned
+            return Gate(host, governor, queue_limit=queue_limit, pinned=is_pinned, clock=clock, on_idle=self.idle.set)
+
+        self.gates: Mapping[Job, Gate] = MappingProxyType({host.spec.job: make_gate(host) for host in hosts})
         self.governor = governor
+        self.chains = chains
         self._moves = Aside("moves of engines", threads=2)
         self.deliveries = deliveries or Deliveries()
         self.configured: Mapping[Job, ModelSpec] = MappingProxyType(
@@ -46,7 +59,6 @@ class Pool:
         )
         for gate in self.gates.values():
             governor.adopt(gate)
-            gate.on_serve = self._heat_ahead
         self._prefetches = {job: self._prefetch(gate) for job, gate in self.gates.items()}
 
     def rung(self, job: Job) -> Rung:
@@ -54,19 +66,20 @@ class Pool:
 
     def failing(self) -> list[Job]:
         """Jobs whose engine has lost a thread; a restart of the server is the only way back."""
-        return [job for job, gate in self.gates.items() if not gate.healthy]
+        return [job for job, gate in self.gates.items() if not gate.host.healthy]
 
     async def lease(self, job: Job, keep_alive: float | None = None) -> Lease:
-        """Raises NotConfigured, Busy or ShuttingDown. Memory is reserved when the work begins.
+        """A lease on the engine of a job; the gate reserves memory when the work begins.
 
-        ``keep_alive``: seconds for which the engine keeps it afterwards; None: as configured.
+        ``keep_alive``: idle seconds after which the engine steps down; None: as configured. Raises NotConfigured, Busy
+        or ShuttingDown.
         """
         gate = self._gate(job)
         gate.acquire(keep_alive)
-        return Lease(gate, self.deliveries)
+        return Lease(gate, self.deliveries, self._heat_ahead)
 
     def expect(self, jobs: Sequence[Job]) -> None:
-        """A request for the first of these that is configured is coming in: fetch its model files ahead.
+        """Fetch the model files of the first of ``jobs`` that is configured: a request for it is coming in.
 
         Returns at once; does nothing for an engine that is hot.
         """
@@ -77,21 +90,21 @@ class Pool:
 
     def voices(self) -> tuple[str, ...]:
         """Voices of the speech engine, the default first."""
-        return cast(TextToSpeech, self._gate("tts").engine).voices()
+        return self._gate("tts").host.voices()
 
     def languages(self) -> tuple[str, ...]:
-        """Codes of those that the transcription engine knows; none where that is not known ahead."""
-        return cast(SpeechToText, self._gate("asr").engine).languages()
+        """Language codes of the transcription engine; none where only the open model knows them."""
+        return self._gate("asr").host.languages()
 
     async def preload(self, jobs: Iterable[Job]) -> dict[Job, bool]:
-        """Bring engines up to hot; True for each that now is. Raises what a load raises."""
+        """Bring engines up to hot; True for each that is hot now. Raises the first error of a load."""
         gates = [self._gate(job) for job in jobs]
         for gate in gates:
             await asyncio.wrap_future(gate.preload_in_turn())
         return {gate.job: gate.rung is Rung.HOT for gate in gates}
 
     async def evict(self, job: Job, to: Rung = Rung.COLD) -> bool:
-        """Ask an engine down; False when a lease or its work holds it."""
+        """Ask an engine to step down; False when a lease or its work holds it."""
         gate = self._gate(job)
         return await self._moves.run(self._evict, gate, to)
 
@@ -100,7 +113,7 @@ class Pool:
         return gate.rung <= to
 
     async def start(self, preload: Iterable[Job] = ()) -> None:
-        """Map what is mapped at startup, ending warm; bring ``preload`` up to hot."""
+        """Bring the engines of ``preload`` up to hot, and those that are mapped at startup to warm."""
         wanted = set(preload)
         for job, gate in self.gates.items():
             if job in wanted:
@@ -111,7 +124,7 @@ class Pool:
             await asyncio.to_thread(self.governor.release_idle_heap)
 
     async def drain(self, seconds: float) -> None:
-        """Take no new requests, let the ones under way end, and cut those that need longer, telling them why."""
+        """Take no new requests. Answers under way may end within ``seconds``; then they are cut with ShuttingDown."""
         until = time.monotonic() + seconds
         for prefetch in self._prefetches.values():
             await asyncio.to_thread(prefetch.stop)
@@ -121,23 +134,21 @@ class Pool:
                 gate.abort(ShuttingDown(reason))
 
     async def stop(self) -> None:
-        """End all workers and close all engines."""
+        """End the threads of all hosts and close all engines."""
         for prefetch in self._prefetches.values():
             await asyncio.to_thread(prefetch.stop)
         for gate in self.gates.values():
             await asyncio.to_thread(gate.stop)
 
     def _heat_ahead(self, request: Request) -> None:
-        for job in self._chains.get(kind_of(request), ()):
+        for job in self.chains.get(kind_of(request), ()):
             self.gates[job].warm_up()
 
     def _prefetch(self, gate: Gate) -> Prefetch:
-        engine = gate.engine
-        files = engine.prefetch_files if isinstance(engine, Prefetchable) else gate.spec.files.values
-        return Prefetch(files, lambda: gate.rung is not Rung.HOT, self._room)
+        return Prefetch(gate.host.prefetch_files, lambda: gate.rung is not Rung.HOT, self._room)
 
     def _room(self) -> int:
-        """Bytes free for the page cache beside the weights that are in use."""
+        """Bytes free for the page cache beside the weights in use."""
         readings = self.governor.probe.latest()
         return readings.available - readings.process.file
 

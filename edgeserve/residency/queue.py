@@ -1,4 +1,4 @@
-"""The work of one gate that has not ended: arriving, then waiting for its turn, then under way."""
+"""The unfinished work of one gate: arriving, then waiting for its turn, then under way."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from edgeserve.residency.work import Work
 
 
 class Queue:
-    """``state`` guards it: the gate's own condition. Each method takes it, and it may be held already."""
+    """``state``, the gate's lock, guards the queue. Every method takes it; the calling thread may hold it already."""
 
     def __init__(self, state: threading.Condition) -> None:
         self._state = state
@@ -23,11 +23,8 @@ class Queue:
         with self._state:
             return iter(tuple(self._open))
 
-    def __bool__(self) -> bool:
-        return bool(self._open)
-
     def waits(self) -> bool:
-        """Does work wait for its turn?"""
+        """True when work waits for its turn."""
         return bool(self._waiting)
 
     def add(self, work: Work) -> None:
@@ -36,7 +33,7 @@ class Queue:
             self._arriving.append(work)
 
     def arriving(self) -> Work | None:
-        """The work to prepare next; it stays where it is."""
+        """The work to prepare next. The work stays in the queue."""
         with self._state:
             return self._arriving[0] if self._arriving else None
 
@@ -50,12 +47,12 @@ class Queue:
             return True
 
     def take(self) -> Work | None:
-        """The work whose turn it is."""
+        """Take the work whose turn it is; None when no work waits."""
         with self._state:
             return self._waiting.popleft() if self._waiting else None
 
     def put_back(self, work: Work) -> None:
-        """Its turn comes again."""
+        """Make work that was taken the next again."""
         with self._state:
             self._waiting.appendleft(work)
 
@@ -69,7 +66,7 @@ class Queue:
             return False
 
     def end(self, work: Work) -> bool:
-        """Forget work. False when that was done before."""
+        """Forget work that has ended. False when it was forgotten before."""
         with self._state:
             if work not in self._open:
                 return False

@@ -1,14 +1,15 @@
-"""One request on its way through a gate, and how it ends."""
+"""One request on its way through a gate, from its place in the queue to its end."""
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from edgeserve import messages
-from edgeserve.errors import EdgeserveError
+from edgeserve.errors import Cancelled, EdgeserveError
 from edgeserve.jobs import INFO
 from edgeserve.messages import ChatRequest, Event, Request
 
@@ -17,13 +18,13 @@ METHODS: dict[type, str] = {getattr(messages, one.request): one.method for one i
 
 
 def kind_of(request: Request) -> str:
-    """What is asked for: "chat", "vision", "embed", "transcribe" or "speak"."""
+    """The kind of a request: "chat", "vision", "embed", "transcribe" or "speak"."""
     return "vision" if isinstance(request, ChatRequest) and request.images else METHODS[type(request)]
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The end of a run; ``error`` is None when it ended well."""
+    """The end of an answer; ``error`` is None when it ended well."""
 
     error: EdgeserveError | None = None
 
@@ -32,24 +33,50 @@ def always() -> bool:
     return True
 
 
+def nothing(request: Request) -> None: ...
+
+
 @dataclass(slots=True, eq=False)
 class Work:
-    """One request on its way through a gate.
+    """One request on its way through a gate. Two works are never equal.
 
     ``emit`` takes each event and last a ``Done``, on the thread where it happens. ``room`` says whether the reader's
-    mailbox takes more; an answer without room pauses until ``wake`` is called. ``context`` carries the request id over
-    to the log lines of other threads. ``prepared`` is what the engine made of the request before its turn.
+    mailbox takes more; an answer without room pauses until the gate's ``wake``. ``begun`` is called on the host's
+    thread as the answer begins, its engine hot; it must neither wait nor raise. ``context`` carries the request id to
+    the log lines of other threads. ``prepared`` is the engine's own form of the request, made before its turn.
     """
 
     request: Request
     emit: Callable[[Event | Done], None]
     room: Callable[[], bool] = always
+    begun: Callable[[Request], None] = nothing
     cancel: threading.Event = field(default_factory=threading.Event)
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
     reason: EdgeserveError | None = None
     prepared: object | None = None
 
     def abort(self, reason: EdgeserveError) -> None:
-        """Stop within one token or segment and end with ``reason``."""
+        """Stop within one token or segment and end with ``reason``. The first reason counts."""
         self.reason = self.reason or reason
         self.cancel.set()
+
+    @property
+    def cancelled(self) -> EdgeserveError | None:
+        """Why nobody wants the answer any more; None while somebody does."""
+        if not self.cancel.is_set():
+            return None
+        return self.reason or Cancelled("the request was cancelled")
+
+    def check_wanted(self) -> None:
+        """Raises the reason when nobody wants the answer any more."""
+        if (reason := self.cancelled) is not None:
+            raise reason
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Admitted:
+    """Work that may begin on a hot engine. ``held`` gives its memory back; ``started`` is on the gate's clock."""
+
+    work: Work
+    started: float
+    held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)

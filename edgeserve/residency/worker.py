@@ -1,7 +1,8 @@
-"""One thread that does what it is given, in the order it came."""
+"""One thread that does its tasks in the order in which they came."""
 
 from __future__ import annotations
 
+import functools
 import logging
 import queue
 import threading
@@ -14,29 +15,32 @@ log = logging.getLogger("edgeserve.gate")
 
 
 class Worker:
-    """Started by its first task. A task that raises is logged, and the thread goes on with the next."""
+    """The first task starts the thread. A task that raises is logged, and the thread goes on with the next.
 
-    def __init__(self, name: str) -> None:
+    ``idle``, if any, is done once each time that no task came for ``idle_after`` seconds.
+    """
+
+    def __init__(self, name: str, idle: Callable[[], None] | None = None, idle_after: float = 0.0) -> None:
         self._name = name
         self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopped = False
-        self._idle: Callable[[], None] = lambda: None
-        self._idle_after: float | None = None
+        self._idle = idle
+        self._idle_after = idle_after
 
     @property
     def alive(self) -> bool:
         """False once the thread has ended without having been asked to. Any thread."""
         return self._thread is None or self._stopped or self._thread.is_alive()
 
-    def when_idle(self, task: Callable[[], None], after: float) -> None:
-        """Do this, too, once each time that there was nothing to do for so many seconds. Call it before the first
-        task."""
-        self._idle, self._idle_after = task, after
+    @property
+    def waiting(self) -> bool:
+        """True when a task waits. Any thread."""
+        return not self._tasks.empty()
 
     def put(self, task: Callable[[], None]) -> None:
-        """Any thread; returns at once. Raises Busy where the system gives no thread for the first task."""
+        """Add a task. Any thread; returns at once. Raises Busy when the system gives no thread for the first task."""
         self._tasks.put(task)
         with self._lock:
             if self._thread is None:
@@ -49,7 +53,7 @@ class Worker:
                 self._thread = thread
 
     def call(self, task: Callable[[], None]) -> Future[None]:
-        """As ``put``; the future tells how the task ended."""
+        """As ``put``; the future says how the task ended."""
         future: Future[None] = Future()
 
         def run() -> None:
@@ -65,7 +69,7 @@ class Worker:
         return future
 
     def stop(self) -> None:
-        """Blocks until all that was put before is done."""
+        """End the thread. Blocks until every task that was put before is done."""
         self._stopped = True
         if self._thread is not None:
             self._tasks.put(None)
@@ -79,14 +83,16 @@ class Worker:
                 log.exception("a task of %s failed; the thread goes on with the next", self._name)
 
     def _next(self) -> Callable[[], None] | None:
+        if self._idle is None:
+            return self._tasks.get()
         try:
             return self._tasks.get(timeout=self._idle_after)
         except queue.Empty:
-            return self._rest
+            return functools.partial(self._idle_once, self._idle)
 
-    def _rest(self) -> None:
+    def _idle_once(self, idle: Callable[[], None]) -> None:
         """The idle task once, then wait for a task without a limit."""
-        self._idle()
+        idle()
         if (task := self._tasks.get()) is not None:
             task()
         else:

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Generator, Iterator, Mapping
 
 from edgeserve.engine import Cancel, ModelSpec, Rung
-from edgeserve.errors import ContextOverflow
+from edgeserve.errors import ContextOverflow, EngineFailure, InvalidRequest
 from edgeserve.messages import (
     Candidate,
     ChatEvent,
@@ -52,6 +52,7 @@ class FakeChat(FakeEngine):
     def chat(self, request: ChatRequest, cancel: Cancel) -> Iterator[ChatEvent]:
         for event in self._answers(request, cancel):
             if event is None:
+                self._hold("word")
                 self._work()
             else:
                 yield event
@@ -59,6 +60,7 @@ class FakeChat(FakeEngine):
     def embed(self, request: EmbedRequest, cancel: Cancel) -> Iterator[EmbeddingEvent]:
         for event in self._embeddings(request, cancel):
             if event is None:
+                self._hold("word")
                 self._work()
             else:
                 yield event
@@ -84,6 +86,8 @@ class FakeChat(FakeEngine):
             if word in request.stop:
                 break
             yield None
+            if word == self.spec.options.get("fail_word"):
+                raise EngineFailure(f"{self.spec.name} failed at the word {word!r}, as configured")
             token = word if told == 0 else f" {word}"
             if request.logprobs is not None:
                 teller.note(_logprob(token, request.logprobs))
@@ -162,7 +166,10 @@ def _logprob(token: str, alternatives: int) -> TokenLogprob:
 
 
 class FakeBatchChat(FakeChat):
-    """The same for several at once: option ``slots`` (4). ``peak``: most answers under way at a time."""
+    """The same for several at once: option ``slots`` (4). ``peak``: most answers under way at a time. Its answers share
+    nothing, so none of them starves."""
+
+    starved = False
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
@@ -187,8 +194,31 @@ class FakeBatchChat(FakeChat):
 
     def step(self) -> None:
         self._require(Rung.HOT)
+        self._fail("step")
+        self._hold("word")
         self._work()
 
     def idle_work(self) -> Iterator[None]:
         self._require(Rung.HOT)
-        yield from ()
+        for _ in range(int(self._number("idle_mb", 0))):
+            self._fail("idle")
+            self._hold("idle")
+            self._prefix_cache += MB
+            yield
+
+
+class FakePreparingChat(FakeBatchChat):
+    """The same, with requests that are prepared before their turn. It answers a prepared request only."""
+
+    def prepare(self, request: ChatRequest | EmbedRequest) -> str:
+        self._hold("prepare")
+        if isinstance(request, ChatRequest) and "refused" in self._prompt(request).split():
+            raise InvalidRequest("the prompt says that it is refused", param="messages")
+        return "ready"
+
+    def run(
+        self, request: ChatRequest | EmbedRequest, cancel: Cancel, prepared: object | None = None
+    ) -> Generator[ChatEvent | EmbeddingEvent | None, None, None]:
+        if prepared != "ready":
+            raise EngineFailure(f"{self.spec.name} got a request that was not prepared")
+        yield from super().run(request, cancel, prepared)

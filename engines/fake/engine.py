@@ -6,10 +6,14 @@ names the picture's size in bytes, a vector counts a text's words in eight bins,
 one tone a word. ``options`` shape them:
 
     delay      seconds each event takes (0)
-    fail_on    step that raises EngineFailure: "open", "heat", "park", "close" or "run"
+    fail_on    step that raises EngineFailure: "open", "heat", "park", "close", "run" or, of a batch, "step" or "idle"
+    hold       folder in which named pipes (os.mkfifo) stop the engine: it waits at the step of a pipe's name, or at
+               the pipe "word" before each event, until a writer has opened and closed the pipe
     mapped_mb, private_mb, request_mb    what ``estimate`` and ``footprint`` report (100, 20, 5)
     languages  codes that transcription says it knows (none: it does not tell)
     prefix_cache_mb    what a chat engine keeps of its prompts until it is closed or asked to save it (0)
+    idle_mb    what a batching chat engine adds to that by its idle work, a MB in each step (0)
+    fail_word  word at which a chat engine's answer raises EngineFailure (none)
 """
 
 from __future__ import annotations
@@ -17,7 +21,8 @@ from __future__ import annotations
 import math
 import struct
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure, InvalidRequest
@@ -43,6 +48,8 @@ class FakeEngine:
     def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
         self.steps: list[str] = []
+        self.on_work: Callable[[], None] = lambda: None
+        """Called at each step and before each event; a test may wait or raise here."""
         self._rung = Rung.COLD
         self._delay = self._number("delay", 0.0)
         self._pause = threading.Event()
@@ -89,6 +96,7 @@ class FakeEngine:
 
     def _step(self, name: str, to: Rung) -> None:
         self.steps.append(name)
+        self._hold(name)
         self._work()
         self._fail(name)
         self._rung = to
@@ -101,7 +109,13 @@ class FakeEngine:
         if self.spec.options.get("fail_on") == step:
             raise EngineFailure(f"{self.spec.name} failed on {step}, as configured")
 
+    def _hold(self, name: str) -> None:
+        folder = self.spec.options.get("hold")
+        if folder and (pipe := Path(str(folder)) / name).is_fifo():
+            pipe.read_bytes()
+
     def _work(self) -> None:
+        self.on_work()
         if self._delay:
             self._pause.wait(self._delay)
 
@@ -121,6 +135,7 @@ class FakeSpeechToText(FakeEngine):
         for index, sound in enumerate(_seconds(request.audio)):
             if cancel.is_set():
                 return
+            self._hold("word")
             self._work()
             duration = index + len(sound) / SECOND_BYTES
             if any(sound):
@@ -159,6 +174,7 @@ class FakeTextToSpeech(FakeEngine):
         for sentence in filter(str.strip, request.text.split(".")):
             if cancel.is_set():
                 return
+            self._hold("word")
             self._work()
             count = int(self.SAMPLE_RATE * 0.1 * len(sentence.split()) / request.speed)
             wave = (math.sin(2 * math.pi * pitch * i / self.SAMPLE_RATE) for i in range(count))

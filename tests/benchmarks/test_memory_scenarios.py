@@ -47,7 +47,7 @@ def results(*, idle: float = 60.0, warm_ms: float = 100.0, expected: float = 110
         scenarios=[run[one.name] for one in SCENARIOS],
         comparison={"naive": run["naive"], "hybrid": run["3 full stack"]},
         estimates=[Estimate(job, "estimate", expected, 100.0, 120.0) for job in JOBS],
-        learned=[Estimate(job, "ledger", learned, 100.0, 120.0) for job in JOBS],
+        learned=[Estimate(job, "learned", learned, 100.0, 120.0) for job in JOBS],
         cycles=even,
         steps=[Step("asr", "offloaded", 100.0, 97.0)] * 3,
         climbs=ways,
@@ -103,7 +103,7 @@ def test_models_are_named_on_the_command_line() -> None:
     assert chosen(parser.parse_args(["--llm", "a.gguf", "--tts", "b"])) == Models(llm="a.gguf", tts="b")
 
 
-def test_forgetting_removes_the_ledger_and_only_that(tmp_path: Path) -> None:
+def test_forgetting_removes_the_learned_peaks_and_nothing_else(tmp_path: Path) -> None:
     one = device(tmp_path)
     (tmp_path / "memory.json").write_text("{}")
     kept = one.config("models")
@@ -145,7 +145,7 @@ def test_each_target_can_be_missed() -> None:
         for job, first in {"llm": "token", "vision": "token", "asr": "text", "tts": "sound"}.items()
     }
     assert missed(results(expected=84.0)) == {f"{job}: estimate against measured" for job in JOBS}
-    assert missed(results(learned=106.0)) == {f"{job}: ledger against measured" for job in JOBS}
+    assert missed(results(learned=106.0)) == {f"{job}: learned against measured" for job in JOBS}
 
 
 def test_what_was_not_measured_has_no_error_to_be_small() -> None:

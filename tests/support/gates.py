@@ -1,18 +1,21 @@
-"""A gate over a fake engine, and a governor that admits all and counts what it is asked."""
+"""Gates over fake engines, and a governor that admits every request and counts the calls."""
 
 from __future__ import annotations
 
 import contextlib
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from edgeserve.engine import Job, ModelSpec, Rung
 from edgeserve.errors import EdgeserveError
+from edgeserve.memory.entry import Moved
 from edgeserve.messages import Request
 from edgeserve.residency.gate import Gate
+from edgeserve.residency.thread_host import IDLE_AFTER, ThreadHost
 from edgeserve.residency.work import Done, Work
 from engines.fake.chat import FakeBatchChat, FakeChat
 from engines.fake.engine import FakeSpeechToText, FakeTextToSpeech
@@ -28,7 +31,7 @@ def fake_spec(job: Job = "llm", **options: Any) -> ModelSpec:
 
 @dataclass
 class CountingGovernor:
-    """Admits all; ``refuse`` makes it raise instead."""
+    """Admits every request; ``refuse`` makes it raise that error instead."""
 
     refuse: EdgeserveError | None = None
     reserved: int = 0
@@ -36,7 +39,7 @@ class CountingGovernor:
     released: int = 0
     checks: int = 0
     steps: list[tuple[str, Rung, str]] = field(default_factory=list)
-    rests: int = 0
+    heap_returns: int = 0
     dropped: list[str] = field(default_factory=list)
 
     def adopt(self, resident: Any) -> None: ...
@@ -61,7 +64,7 @@ class CountingGovernor:
         return None if self.refuse else self.reserve(resident)
 
     def release_idle_heap(self) -> None:
-        self.rests += 1
+        self.heap_returns += 1
 
     @contextlib.contextmanager
     def optional_memory(self) -> Iterator[bool]:
@@ -76,8 +79,10 @@ class CountingGovernor:
     def check(self) -> None:
         self.checks += 1
 
+    def limits(self) -> None: ...
+
     def step_down(self, resident: Any, to: Rung, reason: str) -> None:
-        if resident.step_down(to):
+        if isinstance(resident.step_down(to), Moved):
             self.steps.append((resident.spec.name, to, reason))
 
 
@@ -92,13 +97,25 @@ class Clock:
 
 
 def make_gate(job: Job = "llm", governor: Any = None, **settings: Any) -> Gate:
+    """A gate over a fake engine of a kind; ``options`` are the engine's."""
     options = settings.pop("options", {})
-    engine = FAKES[job](fake_spec(job, **options))
-    return Gate(engine, governor or CountingGovernor(), **settings)
+    return gate_of(FAKES[job](fake_spec(job, **options)), governor, **settings)
+
+
+def gate_of(engine: Any, governor: Any = None, *, idle_after: float = IDLE_AFTER, **settings: Any) -> Gate:
+    """A gate over an engine on threads of this process."""
+    governor = governor or CountingGovernor()
+    clock = settings.get("clock", time.monotonic)
+    return Gate(ThreadHost(engine, governor, clock=clock, idle_after=idle_after), governor, **settings)
+
+
+def engine_of(gate: Gate) -> Any:
+    """The engine behind a gate that ``gate_of`` made."""
+    return cast(ThreadHost, gate.host).engine
 
 
 class Mailbox:
-    """Where a test receives the events of a piece of work."""
+    """Receives the events of one piece of work."""
 
     def __init__(self) -> None:
         self.items: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -128,12 +145,12 @@ def run(gate: Gate, request: Request, before: Callable[[Work], None] = lambda wo
 
 
 class Held:
-    """Makes a fake engine stop at each unit of work until let go."""
+    """Makes a fake engine wait at each unit of work until ``go`` is set."""
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, engine: Any) -> None:
         self.entered = threading.Event()
         self.go = threading.Event()
-        gate.engine._work = self._wait  # type: ignore[attr-defined]
+        engine.on_work = self._wait
 
     def _wait(self) -> None:
         self.entered.set()

@@ -10,7 +10,7 @@ from support.gates import Clock, fake_spec
 
 from edgeserve.engine import Footprint, Job, Rung
 from edgeserve.memory.accounts import Accounts
-from edgeserve.memory.entry import Move, cached, taken
+from edgeserve.memory.entry import Moved, Refused, cached, taken
 from edgeserve.memory.governor import Governor
 from edgeserve.memory.peaks import Peaks
 from edgeserve.memory.policy import MemoryPolicy
@@ -68,13 +68,13 @@ class FakeResident:
             return dataclasses.replace(self.takes, per_request=0)
         return self.warm if self.rung is Rung.WARM else Footprint()
 
-    def step_down(self, to: Rung) -> Move | None:
+    def step_down(self, to: Rung) -> Moved | Refused:
         self.before_step()
         if self.leases or self.refuses or self.rung <= to:
-            return None
+            return Refused("leased" if self.leases else "at work" if self.refuses else "already there")
         before, held = self.rung, taken(self)
         self.go(to)
-        move = Move(before, to, held, taken(self), cached(self))
+        move = Moved(before, to, held, taken(self), cached(self))
         self.after_step()
         return move
 

@@ -23,8 +23,8 @@ from edgeserve.engine import JOBS, Job
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.governor import Governor, make_governor
 from edgeserve.memory.policy import MemoryPolicy
-from edgeserve.residency.gate import Gate
 from edgeserve.residency.pool import Pool
+from edgeserve.residency.thread_host import ThreadHost
 from edgeserve.server import Server, address, listen
 from edgeserve.units import MB
 
@@ -39,7 +39,7 @@ def fake_pool(
 ) -> Pool:
     governor = governor or make_governor(MemoryPolicy())
     engines = [fakes[job](fake_spec(job, **options)) for job in jobs]
-    return Pool([Gate(one, governor, queue_limit=queue_limit) for one in engines], governor)
+    return Pool([ThreadHost(one, governor) for one in engines], governor, queue_limit=queue_limit)
 
 
 def small_pool(
@@ -48,8 +48,10 @@ def small_pool(
     """Fake engines on a machine where they alone take memory, as much as their options say."""
     probe: Any = FakeProbe(total_mb * MB)
     governor = Governor(Accounts(POLICY), probe)
-    probe.residents = [Gate(FAKES[job](fake_spec(job, **given)), governor) for job, given in options.items()]
-    return Pool(probe.residents, governor, chains or {})
+    hosts = [ThreadHost(FAKES[job](fake_spec(job, **given)), governor) for job, given in options.items()]
+    pool = Pool(hosts, governor, chains=chains or {})
+    probe.residents.extend(pool.gates.values())
+    return pool
 
 
 def build(

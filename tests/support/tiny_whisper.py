@@ -1,5 +1,7 @@
-"""A Whisper of random weights in CTranslate2 form, small enough to be built by a test: the vocabulary size and the
-special tokens of a multilingual model, two layers, 64 wide."""
+"""A Whisper of random weights in CTranslate2 form, small enough to be built by a test.
+
+The vocabulary size and the special tokens are those of a multilingual model. The model has two layers, 64 wide.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ import functools
 import itertools
 import json
 import string
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,11 @@ LANGUAGES = ("en", "de", "fr", "haw", *itertools.islice(MADE_UP, 95))
 TASKS = ("translate", "transcribe", "startoflm", "startofprev", "nospeech", "notimestamps")
 SPECIALS = ("endoftext", "startoftranscript", *LANGUAGES, *TASKS)
 TIMESTAMPS = 1501
+POSITIONS = 448
+PROMPT = 3
+"""Tokens before the answer: start of transcript, language, task."""
+CONVICTION = 40.0
+"""Weight of a taught position against the random layers."""
 VOCABULARY = TEXT_TOKENS + len(SPECIALS) + TIMESTAMPS
 
 
@@ -29,10 +37,28 @@ def special(name: str) -> int:
     return TEXT_TOKENS + SPECIALS.index(name)
 
 
-def build(folder: Path, *, mels: int = 80, stored: str = "float32") -> Path:
-    """Write model.bin, config.json, tokenizer.json and vocabulary.json. ``stored``: the type of the matrices."""
+def timestamp(seconds: float) -> int:
+    return TEXT_TOKENS + len(SPECIALS) + round(seconds / 0.02)
+
+
+def script(*tokens: int) -> dict[int, int]:
+    """The model says these tokens in every window, whatever it hears; after the last one it repeats the last one."""
+    return {PROMPT - 1 + at: tokens[min(at, len(tokens) - 1)] for at in range(POSITIONS - PROMPT + 1)}
+
+
+SILENCE = {0: special("nospeech"), **dict.fromkeys(range(PROMPT + 8, POSITIONS), special("endoftext"))}
+"""The model takes every window for silence, and is sure of none of the few tokens that it says."""
+
+
+def build(folder: Path, *, mels: int = 80, stored: str = "float32", taught: Mapping[int, int] | None = None) -> Path:
+    """Write model.bin, config.json, tokenizer.json and vocabulary.json. ``stored``: the type of the matrices.
+
+    ``taught``: the token that the model predicts at a position, whatever it hears; it predicts at random elsewhere.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    write_checkpoint(folder / "model.bin", _stored(_variables(mels), stored), _ALIASES)
+    variables = _variables(mels)
+    _teach(variables, taught or {})
+    write_checkpoint(folder / "model.bin", _stored(variables, stored), _ALIASES)
     config = {
         "alignment_heads": [[0, 1], [1, 0]],
         "lang_ids": [special(name) for name in LANGUAGES],
@@ -52,6 +78,14 @@ def _vocabulary() -> dict[str, str]:
     names = [tokenizer.id_to_token(number) for number in range(TEXT_TOKENS + len(SPECIALS))]
     stamps = [f"<|{step * 0.02:.2f}|>" for step in range(TIMESTAMPS)]
     return {"tokenizer.json": tokenizer.to_str(pretty=True), "vocabulary.json": json.dumps(names + stamps)}
+
+
+def _teach(variables: dict[str, numpy.ndarray], taught: Mapping[int, int]) -> None:
+    """Point each taught position at the embedding of its token, which is made large so that sampling finds it too."""
+    positions, embeddings = variables["decoder/position_encodings/encodings"], variables["decoder/embeddings/weight"]
+    embeddings[sorted(set(taught.values()))] *= 2
+    for position, token in taught.items():
+        positions[position] = CONVICTION * embeddings[token]
 
 
 def _tokenizer() -> Any:
@@ -81,7 +115,7 @@ def _variables(mels: int) -> dict[str, numpy.ndarray]:
         return {f"{name}/gamma": 1 + draw(WIDTH, spread=0.1), f"{name}/beta": draw(WIDTH, spread=0.1)}
 
     found: dict[str, numpy.ndarray] = {}
-    for part, places in (("encoder", 1500), ("decoder", 448)):
+    for part, places in (("encoder", 1500), ("decoder", POSITIONS)):
         found[f"{part}/num_heads"] = numpy.array(HEADS, numpy.int16)
         found[f"{part}/pre_norm"] = numpy.array(1, numpy.int8)
         found[f"{part}/activation"] = numpy.array(3, numpy.int8)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from edgeserve.api import keep_alive
 from edgeserve.api.auth import client_of
-from edgeserve.api.fields import AT_ONCE, Fields, check_media, read_bytes, read_object
+from edgeserve.api.fields import NAME_CHARS, Fields
+from edgeserve.api.json_body import check_media, read_bytes, read_object
+from edgeserve.api.limits import Limits, limits_of
+from edgeserve.api.question import Question
+from edgeserve.api.schema import Record
 from edgeserve.api.sound import languages
+from edgeserve.api.values import Text
 from edgeserve.errors import InvalidRequest
 from edgeserve.live.ear import Options
 from edgeserve.live.session import Session, Step
@@ -22,19 +25,47 @@ from edgeserve.live.window import MAX_PUSH_BYTES, MAX_PUSH_SECONDS
 from edgeserve.residency.pool import Pool
 
 HEADER = "X-Session-Id"
-FIELDS = ("language", "prompt", keep_alive.FIELD)
-PROMPT_CHARS = 4096
-OF_PROXIES = ("Forwarded", "X-Forwarded-For", "X-Real-IP")
-"""Headers that say who asks, which nobody can trust; but who sends one is not the client itself."""
+MAX_OPTIONS = 64 << 10
+"""Bytes of a body or a command with options."""
+PROXY_HEADERS = ("Forwarded", "X-Forwarded-For", "X-Real-IP")
+"""Headers of proxies. They may lie about the client, but a client without a proxy sends none."""
+
+
+class Live(Question):
+    """The body of POST /v1/transcribe/stream, and the query of the WebSocket."""
+
+    language = Text(languages.WORDS, limit=NAME_CHARS)
+    prompt = Text("earlier text", limit=4096)
+
+    def options(self, pool: Pool) -> Options:
+        """Raises InvalidRequest for an unknown language, and NotConfigured."""
+        return Options(languages.choose(pool.languages(), self.language), self.prompt or None, self.keep_alive)
+
+
+class Samples(Record):
+    """The body of POST /v1/transcribe/push, which is no JSON."""
+
+    MEDIA = "application/octet-stream"
+
+    @classmethod
+    def describe(cls, limits: Limits) -> dict[str, Any]:
+        words = f"float32 little-endian, 16 kHz, mono; at most {MAX_PUSH_SECONDS:g} s"
+        return {"type": "string", "format": "binary", "description": words}
+
+
+class SessionQuery(Record):
+    """The query of push and flush."""
+
+    session = Text("of POST /v1/transcribe/stream; left out: the default session")
 
 
 async def start(request: Request) -> Response:
-    data = await read_bytes(request, AT_ONCE, "a live transcription takes only language, prompt and keep_alive")
+    data = await read_bytes(request, MAX_OPTIONS, "a live transcription takes only language, prompt and keep_alive")
     if data:
         check_media(request)
-    fields = read_object(data) if data else Fields({})
+    asked = Live(read_object(data) if data else Fields({}), limits_of(request))
     pool: Pool = request.app.state.pool
-    options = read_options(fields, pool)
+    options = asked.options(pool)
     expect(pool)
     sessions: Sessions = request.app.state.sessions
     session = sessions.start(options, client_of(request.scope))
@@ -65,16 +96,8 @@ async def delete(request: Request) -> Response:
         return JSONResponse({"session": session.name, "status": "deleted"})
 
 
-def read_options(fields: Fields, pool: Pool, *others: str) -> Options:
-    """Raises InvalidRequest naming the field, NotConfigured; ``others`` are read elsewhere."""
-    fields.only((*FIELDS, *others))
-    language = languages.choose(pool.languages(), fields.text("language"))
-    prompt = fields.text("prompt", limit=PROMPT_CHARS)
-    return Options(language, prompt, keep_alive.read(fields))
-
-
 def expect(pool: Pool) -> None:
-    """Sound is coming: fetch the model's files ahead. Raises NotConfigured."""
+    """Fetch the model's files ahead of the sound. Raises NotConfigured."""
     pool.rung("asr")
     pool.expect(("asr",))
 
@@ -93,9 +116,8 @@ def flushed(session: Session, step: Step) -> dict[str, Any]:
 
 def _named(request: Request) -> str:
     """The session that the header or the query names."""
-    query: Mapping[str, str] = request.query_params
-    Fields(dict(query)).only(("session",))
-    names = {one for one in (request.headers.get(HEADER), query.get("session")) if one}
+    asked = SessionQuery(Fields(dict(request.query_params), written=True), limits_of(request))
+    names = {one for one in (request.headers.get(HEADER), asked.session) if one}
     if len(names) > 1:
         raise InvalidRequest(f"the header {HEADER} and the query name different sessions; give one", param="session")
     return names.pop() if names else DEFAULT
@@ -103,7 +125,7 @@ def _named(request: Request) -> str:
 
 def _using(request: Request, name: str) -> AbstractContextManager[Session]:
     sessions: Sessions = request.app.state.sessions
-    if name == DEFAULT and any(one in request.headers for one in OF_PROXIES):
+    if name == DEFAULT and any(one in request.headers for one in PROXY_HEADERS):
         text = "is required behind a proxy, where all clients have one address: start one with POST"
         raise InvalidRequest(f"session {text} /v1/transcribe/stream", param="session")
     return sessions.using(name, client_of(request.scope))

@@ -1,6 +1,6 @@
-"""Live transcription over a WebSocket: binary frames are samples, text frames commands, answers come by themselves.
+"""Live transcription over a WebSocket. Binary frames are samples, text frames are commands.
 
-The session is there before the connection is accepted, so that a refusal is an HTTP answer like any other.
+The session begins before the connection is accepted, so that a refusal is an HTTP answer like any other.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import asyncio
 import contextlib
 import json
 import logging
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from starlette.datastructures import State
@@ -18,8 +20,12 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from edgeserve.api import failures
 from edgeserve.api.auth import client_of
-from edgeserve.api.fields import AT_ONCE, Fields, read_object
+from edgeserve.api.fields import Fields
+from edgeserve.api.json_body import read_object
 from edgeserve.api.live import http as live
+from edgeserve.api.live.http import MAX_OPTIONS, Live
+from edgeserve.api.schema import Record, read_variant
+from edgeserve.api.values import Enum
 from edgeserve.errors import Busy, EdgeserveError, InvalidRequest, NotFound, TooLarge
 from edgeserve.live.ear import Options
 from edgeserve.live.session import PATIENCE_SECONDS, Session
@@ -28,11 +34,32 @@ from edgeserve.live.sessions import Sessions
 log = logging.getLogger("edgeserve.live")
 
 IDLE = 1001
-"""Going away (RFC 6455, 7.4.1): nothing came for too long."""
+"""Close code of a connection that sent nothing for too long: going away (RFC 6455, 7.4.1)."""
+
+
+class Start(Live):
+    """Begins a new transcription."""
+
+    type = Enum("", ("start",), required=True)
+
+
+class Flush(Record):
+    """Ends the transcription and begins a new one with the same options."""
+
+    type = Enum("", ("flush",), required=True)
+
+
+class Close(Record):
+    """Closes the connection."""
+
+    type = Enum("", ("close",), required=True)
+
+
+COMMANDS: Mapping[str, type[Start | Flush | Close]] = MappingProxyType({"start": Start, "flush": Flush, "close": Close})
 
 
 async def plain(request: Request) -> Response:
-    """For who asks without the handshake: 426 (RFC 9110, 15.5.22)."""
+    """The answer to a request without a WebSocket handshake: 426 (RFC 9110, 15.5.22)."""
     text = f"{request.url.path} is a WebSocket: connect to it with ws:// or wss:// and a client of WebSockets,"
     error = InvalidRequest(f"{text} or send sound over HTTP to POST /v1/transcribe/stream, push and flush")
     return JSONResponse(failures.body(error), 426, {"Upgrade": "websocket", "Connection": "Upgrade"})
@@ -41,7 +68,8 @@ async def plain(request: Request) -> Response:
 async def endpoint(socket: WebSocket) -> None:
     state: State = socket.app.state
     try:
-        options = live.read_options(Fields(dict(socket.query_params), written=True), state.pool)
+        asked = Live(Fields(dict(socket.query_params), written=True), state.limits)
+        options = asked.options(state.pool)
         live.expect(state.pool)
         conversation = Conversation(socket, state.sessions, options)
     except EdgeserveError as error:
@@ -51,10 +79,10 @@ async def endpoint(socket: WebSocket) -> None:
 
 
 def _read_frame(text: str) -> Fields:
-    """A command is small, so it is read on the event loop."""
+    """The object in a text frame. Raises InvalidRequest and TooLarge."""
     data = text.encode()
-    if len(data) > AT_ONCE:
-        raise TooLarge(f"a text frame has {len(data)} bytes; the limit is {AT_ONCE}: send sound in binary frames")
+    if len(data) > MAX_OPTIONS:
+        raise TooLarge(f"a text frame has {len(data)} bytes; the limit is {MAX_OPTIONS}: send sound in binary frames")
     return read_object(data, "a text frame")
 
 
@@ -75,7 +103,7 @@ class Conversation:
         return session
 
     async def run(self) -> None:
-        """Until either side ends it."""
+        """Serve the connection until either side ends it."""
         teller = None
         try:
             await self._socket.accept()
@@ -106,7 +134,7 @@ class Conversation:
             await self._tell("error", failures.body(error))
 
     async def _push(self, data: bytes) -> None:
-        """Sound for which there is no room in time is left out, and told of once until there is room again."""
+        """Take sound. The session drops sound without room in time; one error says so until there is room again."""
         try:
             with self._sessions.using(self._session.name, self._client) as session:
                 await session.push(data, 0.0 if self._behind else PATIENCE_SECONDS)
@@ -118,25 +146,21 @@ class Conversation:
             self._behind = False
 
     async def _command(self, fields: Fields) -> None:
-        kind = fields.required_text("type")
-        if kind == "start":
-            options = live.read_options(fields, self._socket.app.state.pool, "type")
-            self._renew(options)
-            await self._tell("started", live.started(self._session, self._sessions))
-            return
-        fields.only(("type",))
-        if kind == "flush":
-            with self._sessions.using(self._session.name, self._client) as session:
-                last = live.flushed(session, await session.flush())
-            self._renew(session.options)
-            await self._tell("flushed", last)
-        elif kind == "close":
-            await self._socket.close()
-        else:
-            raise fields.error("type", f"must be start, flush or close, not {kind[:80]!r}")
+        state: State = self._socket.app.state
+        match read_variant(fields, COMMANDS, state.limits):
+            case Start() as command:
+                self._renew(command.options(state.pool))
+                await self._tell("started", live.started(self._session, self._sessions))
+            case Flush():
+                with self._sessions.using(self._session.name, self._client) as session:
+                    last = live.flushed(session, await session.flush())
+                self._renew(session.options)
+                await self._tell("flushed", last)
+            case Close():
+                await self._socket.close()
 
     def _renew(self, options: Options) -> None:
-        """A new session in the place of this one."""
+        """End the session and begin another."""
         self._session.on_news = lambda: None
         self._sessions.end(self._session)
         self._session = self._begin(options)

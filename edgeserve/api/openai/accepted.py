@@ -1,44 +1,65 @@
-"""Parameters of OpenAI's that change nothing here: accepted as long as they ask for nothing that is not there."""
+"""OpenAI's parameters that change nothing here. The server accepts a value that asks for nothing it lacks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from edgeserve.api.fields import Fields
-
-HINTS = {"user", "metadata", "safety_identifier", "reasoning_effort", "verbosity", "prediction"}
-HINTS |= {"prompt_cache_retention", "prompt_cache_options"}
-"""Of any value: they tell who asks, or what OpenAI may do to answer sooner."""
-
-ONLY: Mapping[str, tuple[Any, ...]] = MappingProxyType(
-    {"store": (False,), "service_tier": ("auto", "default"), "modalities": (["text"],)}
-)
-"""Of these values, which are what happens here anyway."""
-
-UNAVAILABLE: Mapping[str, str] = MappingProxyType(
-    {
-        "audio": "chat answers in text; /v1/audio/speech speaks it",
-        "function_call": "it was replaced by tool_choice",
-        "functions": "they were replaced by tools",
-        "moderation": "this server moderates nothing",
-        "web_search_options": "this server searches nothing",
-    }
-)
-
-NAMES = HINTS | set(ONLY) | set(UNAVAILABLE)
+from edgeserve.api.limits import Limits
+from edgeserve.api.schema import Field, Record
+from edgeserve.api.values import Ignored
 
 
-def check(fields: Fields) -> None:
-    """Raises InvalidRequest naming the parameter that asks for more."""
-    for name, values in ONLY.items():
-        if fields.has(name) and fields.raw(name) not in values:
-            listed = " or ".join(map(_written, values))
-            raise fields.error(name, f"is not supported by this server unless it is {listed}; leave it out")
-    for name, why in UNAVAILABLE.items():
-        if fields.has(name):
-            raise fields.error(name, f"is not supported by this server: {why}; leave it out")
+class Only(Field[None]):
+    """A parameter that must have one of these values, which describe what the server does anyway."""
+
+    def __init__(self, *values: Any) -> None:
+        super().__init__("accepted; it changes nothing here", None)
+        self._values = values
+
+    def read(self, fields: Fields, limits: Limits) -> None:
+        given = fields.raw(self.name)
+        if not any(type(given) is type(one) and given == one for one in self._values):  # 0 == False
+            listed = " or ".join(map(_written, self._values))
+            raise fields.error(self.name, f"is not supported by this server unless it is {listed}; leave it out")
+
+    def schema(self, limits: Limits) -> dict[str, Any]:
+        return {"enum": list(self._values)}
+
+
+class Unavailable(Field[None]):
+    """A parameter that asks for a part of OpenAI's API that is not here."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"not supported: {why}", None)
+        self._why = why
+
+    def read(self, fields: Fields, limits: Limits) -> None:
+        raise fields.error(self.name, f"is not supported by this server: {self._why}; leave it out")
+
+    def schema(self, limits: Limits) -> dict[str, Any]:
+        return {"type": "null"}
+
+
+class Accepted(Record):
+    """Parameters of chat completions and completions."""
+
+    user = Ignored()
+    metadata = Ignored()
+    safety_identifier = Ignored()
+    reasoning_effort = Ignored()
+    verbosity = Ignored()
+    prediction = Ignored()
+    prompt_cache_retention = Ignored()
+    prompt_cache_options = Ignored()
+    store = Only(False)
+    service_tier = Only("auto", "default")
+    modalities = Only(["text"])
+    audio = Unavailable("chat answers in text; /v1/audio/speech speaks it")
+    function_call = Unavailable("it was replaced by tool_choice")
+    functions = Unavailable("they were replaced by tools")
+    moderation = Unavailable("this server moderates nothing")
+    web_search_options = Unavailable("this server searches nothing")
 
 
 def _written(value: Any) -> str:

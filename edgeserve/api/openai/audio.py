@@ -4,62 +4,89 @@ from __future__ import annotations
 
 from starlette.requests import Request
 
-from edgeserve.api import keep_alive, models, uploads
-from edgeserve.api.fields import NAME_CHARS, Fields
-from edgeserve.api.limits import Limits
+from edgeserve.api import models, uploads
+from edgeserve.api.fields import NAME_CHARS
+from edgeserve.api.limits import limits_of
 from edgeserve.api.line import Call
+from edgeserve.api.question import Question
+from edgeserve.api.schema import File, Form
 from edgeserve.api.sound import languages, transcripts
-from edgeserve.api.sound.recording import checked_audio, read_prompt
+from edgeserve.api.sound.recording import FORMATS, checked_audio, shortened
+from edgeserve.api.values import Enum, Flag, Ignored, Number, Text, Texts
 from edgeserve.messages import TranscribeRequest
 from edgeserve.residency.pool import Pool
 
-FORM = {"model", "language", "prompt", "response_format", "temperature", "timestamp_granularities", "stream"}
-FORM |= {keep_alive.FIELD}
-TRANSLATION_FORM = FORM - {"language", "timestamp_granularities", "stream"}
-IGNORED_FORM = {"chunking_strategy", "include", "user"}
+GRANULARITIES = ("word", "segment")
+
+
+class Translation(Form, Question):
+    """The form of POST /v1/audio/translations."""
+
+    file = File(FORMATS)
+    model = Text(models.MODEL, limit=NAME_CHARS)
+    prompt = Text("earlier text, in English")
+    response_format = Enum("the form of the transcript", tuple(transcripts.FORMS), default="json")
+    temperature = Number("0 rises by itself where the text is doubtful", 0, 1, default=0.0)
+
+    def renderer(self) -> transcripts.Transcript:
+        if self.response_format == "verbose_json":
+            return transcripts.Verbose(translated=True)
+        return transcripts.FORMS[self.response_format]()
+
+
+class Transcription(Translation):
+    """The form of POST /v1/audio/transcriptions."""
+
+    language = Text(languages.WORDS, limit=NAME_CHARS)
+    prompt = Text("earlier text")
+    timestamp_granularities = Texts(
+        "what verbose_json tells; several as timestamp_granularities[]; left out: segment",
+        len(GRANULARITIES),
+        values=GRANULARITIES,
+    )
+    stream = Flag("events, a delta for each segment; with json and text")
+    chunking_strategy = Ignored()
+    include = Ignored()
+    user = Ignored()
+
+    @property
+    def words(self) -> bool:
+        """Whether the transcript tells the times of words."""
+        return self.response_format == "verbose_json" and not self.stream and "word" in self.timestamp_granularities
+
+    def renderer(self) -> transcripts.Transcript:
+        if self.stream:
+            if self.response_format not in ("json", "text"):
+                text = f"must be json or text where stream is true, not {self.response_format!r}"
+                raise self.error("response_format", text)
+            return transcripts.Streamed()
+        if self.response_format == "verbose_json":
+            return transcripts.Verbose(self.timestamp_granularities or ("segment",))
+        return transcripts.FORMS[self.response_format]()
 
 
 async def transcriptions(request: Request) -> Call:
-    return await _written_down(request, FORM | IGNORED_FORM, translate=False)
+    asked = await uploads.read_upload(request, Transcription)
+    language = languages.choose(request.app.state.pool.languages(), asked.language)
+    return await _written_down(request, asked, language=language, words=asked.words)
 
 
 async def translations(request: Request) -> Call:
-    return await _written_down(request, TRANSLATION_FORM, translate=True)
+    return await _written_down(request, await uploads.read_upload(request, Translation), translate=True)
 
 
-async def _written_down(request: Request, known: set[str], *, translate: bool) -> Call:
-    form = await uploads.read_upload(request, "file")
-    fields = form.fields
-    fields.only(known)
+async def _written_down(
+    request: Request, asked: Translation, *, language: str | None = None, words: bool = False, translate: bool = False
+) -> Call:
     pool: Pool = request.app.state.pool
-    models.choose(pool, fields.text("model", limit=NAME_CHARS), ("asr",))
-    language = languages.choose(pool.languages(), fields.text("language"))
-    renderer = _renderer(fields, translate)
-    seconds = keep_alive.read(fields)
-    limits: Limits = request.app.state.limits
+    models.choose(pool, asked.model, ("asr",))
+    renderer = asked.renderer()
     wanted = TranscribeRequest(
-        audio=await checked_audio(form.file, limits, "file"),
+        audio=await checked_audio(asked.file, limits_of(request), "file"),
         language=language,
-        prompt=read_prompt(fields),
-        temperature=fields.number("temperature", 0, 1) or 0.0,
-        word_timestamps=isinstance(renderer, transcripts.Verbose) and "word" in renderer.granularities,
+        prompt=shortened(asked.prompt),
+        temperature=asked.temperature,
+        word_timestamps=words,
         translate=translate,
     )
-    return Call("asr", [wanted], renderer, seconds)
-
-
-def _renderer(fields: Fields, translate: bool) -> transcripts.Transcript:
-    kinds = fields.texts("timestamp_granularities", 2) or ("segment",)
-    if unknown := set(kinds) - {"word", "segment"}:
-        raise fields.error("timestamp_granularities", f"must be word or segment, not {', '.join(sorted(unknown))}")
-    name = fields.text("response_format", "json", limit=NAME_CHARS)
-    if name not in transcripts.FORMS and name != "verbose_json":
-        known = ", ".join([*transcripts.FORMS, "verbose_json"])
-        raise fields.error("response_format", f"must be one of {known}, not {name!r}")
-    if fields.flag("stream"):
-        if name not in ("json", "text"):
-            raise fields.error("response_format", f"must be json or text where stream is true, not {name!r}")
-        return transcripts.Streamed()
-    if name == "verbose_json":
-        return transcripts.Verbose(kinds, translated=translate)
-    return transcripts.FORMS[name]()
+    return Call("asr", [wanted], renderer, asked.keep_alive)

@@ -3,95 +3,130 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import defaultdict
-from collections.abc import Sequence
 from typing import Any
 
 from starlette.requests import Request
 
-from edgeserve.api import cache_salt, keep_alive, models
-from edgeserve.api.fields import NAME_CHARS, Fields, read_json
-from edgeserve.api.limits import Limits
+from edgeserve.api import cache_salt, models
+from edgeserve.api.fields import Fields
+from edgeserve.api.json_body import read_json
+from edgeserve.api.limits import Limits, limits_of
 from edgeserve.api.line import Call
-from edgeserve.api.openai import accepted, logprobs, sampling
-from edgeserve.api.openai.chat import Completion, Logprobs
-from edgeserve.api.openai.logprobs import CompletionLogprobs
-from edgeserve.api.openai.prompts import read_prompts
-from edgeserve.messages import ChatRequest, ReasoningEvent, TokenEvent
+from edgeserve.api.openai import sampling
+from edgeserve.api.openai.logprobs import MAX_COMPLETION, CompletionLogprobs
+from edgeserve.api.openai.prompts import Prompts
+from edgeserve.api.openai.renderer import Choice, Completion
+from edgeserve.api.openai.sampling import Sampled
+from edgeserve.api.question import MAX_TOKENS
+from edgeserve.api.schema import Field
+from edgeserve.api.values import Flag, Integer
+from edgeserve.jobs import CHAT
+from edgeserve.messages import ChatRequest, Event, FinishEvent, ReasoningEvent, TokenEvent
 
-COMPLETION = sampling.FIELDS | {"prompt", "echo", "suffix", "best_of", cache_salt.FIELD} | accepted.NAMES
 DEFAULT_TOKENS = 16
-"""OpenAI's."""
+"""Tokens of an answer where the request sets no limit, as in OpenAI's API."""
+
+
+class Suffix(Field[None]):
+    """``suffix``, which must be empty."""
+
+    def __init__(self) -> None:
+        super().__init__("accepted as long as it is empty: text is continued, never filled in", None)
+
+    def read(self, fields: Fields, limits: Limits) -> None:
+        if fields.text(self.name):
+            raise fields.error(self.name, "is not supported by this server: text is continued, never filled in")
+
+    def schema(self, limits: Limits) -> dict[str, Any]:
+        return {"type": "string", "maxLength": 0}
+
+
+class RawCompletion(Sampled):
+    """The body of POST /v1/completions."""
+
+    prompt = Prompts("a text, several, its tokens, or several lists of tokens", lambda limits: limits.max_choices)
+    max_tokens = Integer("tokens of one answer at most", 1, MAX_TOKENS, default=DEFAULT_TOKENS)
+    echo = Flag("repeat the prompt, which must be text; without logprobs")
+    logprobs = Integer("alternatives told with each token", 0, MAX_COMPLETION)
+    best_of = Integer("accepted where it equals n", 1, lambda limits: limits.max_choices)
+    suffix = Suffix()
+
+    def check(self, limit: int) -> None:
+        """Raises InvalidRequest for fields that do not go together, and for more than ``limit`` answers."""
+        prompts = len(self.prompt)
+        if self.n * prompts > limit:
+            text = f"is {self.n}, which makes {self.n * prompts} answers; the limit is {limit} a request"
+            raise self.error("n", text)
+        if self.best_of not in (None, self.n):
+            raise self.error("best_of", f"is not supported by this server unless it equals n, which is {self.n}")
+        if self.echo and self.logprobs is not None:
+            raise self.error("logprobs", "is not supported together with echo: leave one of them out")
+
+    def heads(self) -> list[str]:
+        """The texts before the answers to each prompt: the prompt with ``echo``, else nothing.
+
+        Raises InvalidRequest for a prompt of tokens with ``echo``.
+        """
+        texts = [prompt for prompt in self.prompt if isinstance(prompt, str)]
+        if self.echo and len(texts) < len(self.prompt):
+            text = "is not supported for prompts of tokens: send them as text, or leave it out"
+            raise self.error("echo", text)
+        return texts if self.echo else [""] * len(self.prompt)
 
 
 async def completions(request: Request) -> Call:
-    fields = await read_json(request)
-    fields.only(COMPLETION)
-    accepted.check(fields)
-    if fields.text("suffix"):
-        raise fields.error("suffix", "is not supported by this server: text is continued, never filled in")
-    limits: Limits = request.app.state.limits
-    prompts = read_prompts(fields, "prompt", limits.max_choices)
-    count = _count(fields, len(prompts), limits.max_choices)
-    echo = _echo(fields, prompts)
-    job = models.choose(request.app.state.pool, fields.text("model", limit=NAME_CHARS), ("llm", "vision"))
+    asked = await read_json(request, RawCompletion)
+    asked.check(limits_of(request).max_choices)
+    heads, usage_wanted = asked.heads(), asked.usage_wanted
+    pool = request.app.state.pool
+    job = models.choose(pool, asked.model, CHAT)
     base = ChatRequest(
-        max_tokens=fields.integer("max_tokens", 1, sampling.MAX_TOKENS) or DEFAULT_TOKENS,
-        stop=sampling.read_stop(fields),
-        sampling=sampling.read(fields),
-        logprobs=logprobs.read_completion(fields),
-        salt=cache_salt.read(request, fields),
+        max_tokens=asked.max_tokens,
+        stop=asked.stops(),
+        sampling=asked.sampling(),
+        logprobs=asked.logprobs,
+        salt=cache_salt.salt(request, asked.prompt_cache_key),
     )
-    requests = [one for prompt in prompts for one in sampling.choices(dataclasses.replace(base, prompt=prompt), count)]
-    shape = TextShape([text for text in echo for _ in range(count)])
-    renderer = Completion(models.name(request.app.state.pool, job), fields, shape, count)
-    seconds = keep_alive.read(fields)
-    return Call(job, requests, renderer, seconds, apart=fields.has("seed"), threaded=renderer.computes)
+    requests = [
+        one for prompt in asked.prompt for one in sampling.choices(dataclasses.replace(base, prompt=prompt), asked.n)
+    ]
+    choices = [TextChoice(index, heads[index // asked.n]) for index in range(len(requests))]
+    renderer = Completion(models.name(pool, job), choices, asked.n, stream=asked.stream, usage_wanted=usage_wanted)
+    return Call(
+        job,
+        requests,
+        renderer,
+        asked.keep_alive,
+        apart=asked.seed is not None,
+        threaded=bool(asked.logprobs) and not asked.stream,
+    )
 
 
-def _count(fields: Fields, prompts: int, limit: int) -> int:
-    """``n``: answers to each prompt."""
-    count = fields.integer("n", 1, limit) or 1
-    if count * prompts > limit:
-        raise fields.error("n", f"is {count}, which makes {count * prompts} answers; the limit is {limit} a request")
-    if (fields.integer("best_of", 1, 20) or count) != count:
-        raise fields.error("best_of", f"is not supported by this server unless it equals n, which is {count}")
-    return count
+class TextChoice(Choice):
+    """A choice of text_completion, whole and in chunks. ``head`` stands before the answer."""
 
+    PREFIX, WHOLE, CHUNK = "cmpl", "text_completion", "text_completion"
 
-def _echo(fields: Fields, prompts: Sequence[str | tuple[int, ...]]) -> list[str]:
-    """Prompts to repeat before their answers, if wanted."""
-    if not fields.flag("echo"):
-        return []
-    texts = [prompt for prompt in prompts if isinstance(prompt, str)]
-    if len(texts) < len(prompts):
-        raise fields.error("echo", "is not supported for prompts of tokens: send them as text, or leave it out")
-    return texts
+    def __init__(self, index: int, head: str) -> None:
+        super().__init__(index)
+        self._head = head
+        self._written = CompletionLogprobs()
 
+    def whole(self) -> dict[str, Any]:
+        return self._choice(self._head + "".join(self.texts)) | {"logprobs": self._written.feed(self.logprobs)}
 
-class TextShape:
-    """text_completion; ``echo`` holds the prompts to repeat before the answers, if any."""
+    def opening(self) -> dict[str, Any] | None:
+        return self._choice(self._head) if self._head else None
 
-    prefix, whole, chunk = "cmpl", "text_completion", "text_completion"
+    def delta(self, event: Event) -> dict[str, Any] | None:
+        match event:
+            case TokenEvent():
+                return self._choice(event.text) | {"logprobs": self._written.feed(event.logprobs)}
+            case ReasoningEvent():
+                return self._choice(event.text)
+            case FinishEvent():
+                return self._choice("")
+        return None
 
-    def __init__(self, echo: Sequence[str]) -> None:
-        self._echo = echo
-        self._logprobs = defaultdict[int, CompletionLogprobs](CompletionLogprobs)
-
-    def choice(self, index: int, text: str, reason: str, thoughts: str, tokens: Logprobs) -> dict[str, Any]:
-        head = self._echo[index] if self._echo else ""
-        return self._choice(index, head + text, reason) | {"logprobs": self._logprobs[index].feed(tokens)}
-
-    def opening(self, index: int) -> dict[str, Any] | None:
-        return self._choice(index, self._echo[index]) if self._echo else None
-
-    def delta(self, index: int, event: TokenEvent | ReasoningEvent) -> dict[str, Any]:
-        logged = self._logprobs[index].feed(event.logprobs) if isinstance(event, TokenEvent) else None
-        return self._choice(index, event.text) | {"logprobs": logged}
-
-    def closing(self, index: int, reason: str) -> dict[str, Any]:
-        return self._choice(index, "", reason)
-
-    @staticmethod
-    def _choice(index: int, text: str, reason: str | None = None) -> dict[str, Any]:
-        return {"index": index, "text": text, "logprobs": None, "finish_reason": reason}
+    def _choice(self, text: str) -> dict[str, Any]:
+        return {"index": self.index, "text": text, "logprobs": None, "finish_reason": self.reason}

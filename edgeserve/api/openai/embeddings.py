@@ -10,10 +10,13 @@ from collections.abc import Sequence
 
 from starlette.requests import Request
 
-from edgeserve.api import keep_alive, models
-from edgeserve.api.fields import NAME_CHARS, Fields, read_json
+from edgeserve.api import models
+from edgeserve.api.fields import NAME_CHARS
+from edgeserve.api.json_body import read_json
 from edgeserve.api.line import Call
-from edgeserve.api.openai.prompts import read_prompts
+from edgeserve.api.openai.prompts import Prompts
+from edgeserve.api.question import Question
+from edgeserve.api.values import Enum, Ignored, Integer, Text
 from edgeserve.errors import EdgeserveError, InvalidRequest
 from edgeserve.jobs import INFO, Job
 from edgeserve.messages import EmbeddingEvent, EmbedRequest, Event
@@ -21,36 +24,41 @@ from edgeserve.messages import EmbeddingEvent, EmbedRequest, Event
 MAX_INPUTS = 2048
 """OpenAI's own limit."""
 MAX_DIMENSIONS = 1 << 16
-FORMATS = ("float", "base64")
 JOBS: tuple[Job, ...] = ("embedding", *INFO["embedding"].stand_ins)
-"""That can, the best first."""
-FIELDS = {"model", "input", "encoding_format", "dimensions", "user", keep_alive.FIELD}
+"""Engines that make vectors, the best first."""
+
+
+class Embedding(Question):
+    """The body of POST /v1/embeddings."""
+
+    input = Prompts("a text, several, its tokens, or several lists of tokens", MAX_INPUTS)
+    model = Text(models.MODEL, limit=NAME_CHARS)
+    encoding_format = Enum("how vectors are written", ("float", "base64"), default="float")
+    dimensions = Integer("keep the first so many numbers of a vector, at length 1 again", 1, MAX_DIMENSIONS)
+    user = Ignored()
 
 
 async def embeddings(request: Request) -> Call:
-    fields = await read_json(request)
-    fields.only(FIELDS)
+    asked = await read_json(request, Embedding)
     pool = request.app.state.pool
-    wanted = EmbedRequest(read_prompts(fields, "input", MAX_INPUTS))
-    job = models.choose(pool, fields.text("model", limit=NAME_CHARS), JOBS)
-    return Call(job, [wanted], EmbeddingList(models.name(pool, job), fields), keep_alive.read(fields), threaded=True)
+    job = models.choose(pool, asked.model, JOBS)
+    renderer = EmbeddingList(models.name(pool, job), asked.encoding_format, asked.dimensions)
+    return Call(job, [EmbedRequest(asked.input)], renderer, asked.keep_alive, threaded=True)
 
 
 class EmbeddingList:
-    """``dimensions``: the first so many of a vector, made one of length 1 again, as OpenAI does.
+    """The renderer of embeddings. With ``dimensions``, vectors are cut and brought to length 1 again, as OpenAI does.
 
-    Each vector is written as it comes: 2,048 of them at once let nobody else run for a second, on whatever thread.
+    It writes each vector as it comes: writing 2,048 of them in one call lets nobody else run for a second.
     """
 
     stream = False
     media_type = "application/json"
 
-    def __init__(self, model: str, fields: Fields) -> None:
+    def __init__(self, model: str, encoding_format: str = "float", dimensions: int | None = None) -> None:
         self._model = model
-        self._format = fields.text("encoding_format", FORMATS[0], limit=NAME_CHARS)
-        if self._format not in FORMATS:
-            raise fields.error("encoding_format", f"must be one of {', '.join(FORMATS)}, not {self._format!r}")
-        self._dimensions = fields.integer("dimensions", 1, MAX_DIMENSIONS)
+        self._format = encoding_format
+        self._dimensions = dimensions
         self._data: list[bytes] = []
         self._tokens = 0
 

@@ -1,4 +1,4 @@
-"""How likely each token was, as OpenAI's two dialects ask for it and write it."""
+"""Log probabilities of tokens, in the shapes of chat completions and completions."""
 
 from __future__ import annotations
 
@@ -6,29 +6,27 @@ import codecs
 from collections.abc import Sequence
 from typing import Any
 
-from edgeserve.api.fields import Fields
+from edgeserve.api.schema import Record
+from edgeserve.api.values import Flag, Integer
 from edgeserve.messages import Candidate, TokenLogprob
 
 MAX_CHAT, MAX_COMPLETION = 20, 5
 """Alternatives, as in OpenAI's own API."""
 
 
-def read_chat(fields: Fields) -> int | None:
-    """``logprobs`` true or false, ``top_logprobs`` how many alternatives; None when not asked for."""
-    top = fields.integer("top_logprobs", 0, MAX_CHAT)
-    if fields.flag("logprobs"):
-        return top or 0
-    if top is not None:
-        raise fields.error("top_logprobs", "needs logprobs to be true")
-    return None
+class ChatLogprobs(Record):
+    """The fields of chat completions about log probabilities."""
 
+    logprobs = Flag("tell how likely each token was")
+    top_logprobs = Integer("alternatives told with each token; needs logprobs", 0, MAX_CHAT)
 
-def read_completion(fields: Fields) -> int | None:
-    """``logprobs`` is how many alternatives. Those of the prompt, which ``echo`` would add, are not computed."""
-    count = fields.integer("logprobs", 0, MAX_COMPLETION)
-    if count is not None and fields.flag("echo"):
-        raise fields.error("logprobs", "is not supported together with echo: leave one of them out")
-    return count
+    def alternatives(self) -> int | None:
+        """How many alternatives to tell; None where log probabilities are not asked for. Raises InvalidRequest."""
+        if self.logprobs:
+            return self.top_logprobs or 0
+        if self.top_logprobs is not None:
+            raise self.error("top_logprobs", "needs logprobs to be true")
+        return None
 
 
 def chat_logprobs(tokens: Sequence[TokenLogprob]) -> dict[str, Any] | None:
@@ -43,7 +41,10 @@ def _entry(one: Candidate) -> dict[str, Any]:
 
 
 class CompletionLogprobs:
-    """Of one answer, in as many pieces as it comes; ``text_offset`` counts characters of the answer's text."""
+    """Writes the log probabilities of one answer, piece by piece.
+
+    ``text_offset`` counts the characters of the answer before a token.
+    """
 
     def __init__(self) -> None:
         self._offset = 0
@@ -65,12 +66,12 @@ class CompletionLogprobs:
 
 
 def _ranked(one: TokenLogprob) -> dict[str, float]:
-    """The likeliest, and the token itself, were it none of them."""
+    """The alternatives, and the token itself."""
     return {_label(other): other.logprob for other in (*one.top, one.token)}
 
 
 def _label(one: Candidate) -> str:
-    """The token's text; of one that is part of a character, its bytes, in OpenAI's way."""
+    """The token's text. For a token that is part of a character, its bytes, as OpenAI writes them."""
     try:
         return one.data.decode()
     except UnicodeDecodeError:

@@ -1,26 +1,44 @@
-"""Raw texts, or their tokens, as OpenAI's completions and embeddings take them."""
+"""The field of raw texts or tokens, as OpenAI's completions and embeddings take them."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from edgeserve.api.fields import Fields
+from edgeserve.api.limits import Limits
+from edgeserve.api.schema import Bound, Field, limit_of
 
 MAX_TOKEN = 2**31 - 1
+"""The largest token id."""
+
+Texts = tuple[str | tuple[int, ...], ...]
 
 
-def read_prompts(fields: Fields, name: str, limit: int) -> tuple[str | tuple[int, ...], ...]:
-    """A string, a list of strings, a list of tokens, or a list of such lists; at most ``limit``, none empty."""
-    given = fields.raw(name)
-    single = isinstance(given, str) or (isinstance(given, list) and bool(given) and _is_token(given[0]))
-    items = [given] if single else given
-    if items is None or items == []:
-        raise fields.error(name, "is required and must not be empty")
-    if not isinstance(items, list):
-        raise fields.error(name, "must be a string, a list of strings, a list of tokens or a list of such lists")
-    if len(items) > limit:
-        raise fields.error(name, f"has {len(items)} entries; the limit is {limit}")
-    return tuple(_prompt(fields, name if single else f"{name}[{at}]", item) for at, item in enumerate(items))
+class Prompts(Field[Texts]):
+    """A string, a list of strings, a list of tokens, or a list of such lists: at most ``limit``, none empty."""
+
+    def __init__(self, words: str, limit: Bound) -> None:
+        super().__init__(words, (), required=True)
+        self._limit = limit
+
+    def read(self, fields: Fields, limits: Limits) -> Texts:
+        given, name = fields.raw(self.name), self.name
+        single = isinstance(given, str) or (isinstance(given, list) and bool(given) and _is_token(given[0]))
+        items = [given] if single else given
+        if items is None or items == []:
+            raise fields.error(name, "is required and must not be empty")
+        if not isinstance(items, list):
+            raise fields.error(name, "must be a string, a list of strings, a list of tokens or a list of such lists")
+        if len(items) > (limit := limit_of(self._limit, limits)):
+            raise fields.error(name, f"has {len(items)} entries; the limit is {limit}")
+        return tuple(_prompt(fields, name if single else f"{name}[{at}]", item) for at, item in enumerate(items))
+
+    def schema(self, limits: Limits) -> dict[str, Any]:
+        text = {"type": "string", "minLength": 1}
+        token = {"type": "integer", "minimum": 0, "maximum": MAX_TOKEN}
+        tokens = {"type": "array", "items": token, "minItems": 1}
+        several = {"type": "array", "items": {"oneOf": [text, tokens]}, "minItems": 1}
+        return {"oneOf": [text, tokens, several | {"maxItems": limit_of(self._limit, limits)}]}
 
 
 def _prompt(fields: Fields, name: str, item: Any) -> str | tuple[int, ...]:

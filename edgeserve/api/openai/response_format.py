@@ -2,49 +2,70 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 from edgeserve.api.fields import Fields
-from edgeserve.api.tools import schema_text
+from edgeserve.api.json_schema import JsonSchema
+from edgeserve.api.limits import Limits
+from edgeserve.api.schema import Field, Object, Record, read_variant
+from edgeserve.api.values import Enum, Flag, Text
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseFormat:
-    """``json_schema``: the schema's text, if that was asked for."""
+    """The form of an answer. ``json_schema`` is the schema's text."""
 
     json_object: bool = False
     json_schema: str | None = None
 
 
-KNOWN = {"text": {"type"}, "json_object": {"type", "schema"}, "json_schema": {"type", "json_schema"}}
-"""The fields of each type."""
+class FreeText(Record):
+    type = Enum("", ("text",), required=True)
 
-
-def read_format(fields: Fields) -> ResponseFormat:
-    """Raises InvalidRequest. A schema is held to whether it says ``strict`` or not."""
-    form = fields.object("response_format")
-    if form is None:
+    def form(self) -> ResponseFormat:
         return ResponseFormat()
-    kind = form.required_text("type")
-    if kind not in KNOWN:
-        raise fields.error("response_format", f"must be of type text, json_object or json_schema, not {kind!r}")
-    form.only(KNOWN[kind])
-    if kind == "json_schema":
-        return ResponseFormat(json_schema=schema_text(_named(form), "schema"))
-    if form.object("schema") is not None and form.raw("schema"):
-        return ResponseFormat(json_schema=schema_text(form, "schema"))  # as llama.cpp's server and bindings take it
-    return ResponseFormat(json_object=kind == "json_object")
 
 
-def _named(form: Fields) -> Fields:
-    """OpenAI's schema with a name."""
-    named = form.object("json_schema")
-    if named is None:
-        raise form.error("json_schema", "is required")
-    named.only({"name", "description", "schema", "strict"})
-    named.required_text("name", limit=64)
-    named.text("description")
-    named.flag("strict")
-    if named.object("schema") is None:
-        raise named.error("schema", "is required")
-    return named
+class AnyObject(Record):
+    type = Enum("", ("json_object",), required=True)
+    schema = JsonSchema("holds the answer to it, as in llama.cpp's server")
+
+    def form(self) -> ResponseFormat:
+        return ResponseFormat(json_schema=self.schema) if self.schema else ResponseFormat(json_object=True)
+
+
+class NamedSchema(Record):
+    name = Text("of the schema", required=True, limit=64)
+    description = Text("of the schema")
+    schema = JsonSchema("the schema", required=True)
+    strict = Flag("accepted; the answer always follows the schema")
+
+
+class BySchema(Record):
+    type = Enum("", ("json_schema",), required=True)
+    json_schema = Object("the schema with its name", NamedSchema, required=True)
+
+    def form(self) -> ResponseFormat:
+        return ResponseFormat(json_schema=self.json_schema.schema)
+
+
+FORMS: Mapping[str, type[FreeText | AnyObject | BySchema]] = MappingProxyType(
+    {"text": FreeText, "json_object": AnyObject, "json_schema": BySchema}
+)
+
+
+class FormatField(Field[ResponseFormat]):
+    """``response_format``."""
+
+    def __init__(self) -> None:
+        super().__init__("the form of the answer; left out: free text", ResponseFormat())
+
+    def read(self, fields: Fields, limits: Limits) -> ResponseFormat:
+        nested = fields.object(self.name)
+        return self.default if nested is None else read_variant(nested, FORMS, limits).form()
+
+    def schema(self, limits: Limits) -> dict[str, Any]:
+        return {"oneOf": [one.describe(limits) for one in FORMS.values()]}

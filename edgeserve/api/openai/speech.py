@@ -1,37 +1,51 @@
-"""OpenAI's speech: the format that is asked for, mp3 unless another is, streamed as it is made."""
+"""OpenAI's speech, streamed as it is made."""
 
 from __future__ import annotations
 
 from starlette.requests import Request
 
-from edgeserve.api import keep_alive, models
-from edgeserve.api.fields import NAME_CHARS, read_json
+from edgeserve.api import models
+from edgeserve.api.fields import NAME_CHARS
+from edgeserve.api.json_body import read_json
+from edgeserve.api.limits import limits_of
 from edgeserve.api.line import Call, Renderer
-from edgeserve.api.native import speak_request
-from edgeserve.api.sound.speech import SpeechEvents, SpeechStream, WavBody
+from edgeserve.api.sound.speech import WHOLE_ADVICE, SpeechEvents, SpeechStream, WavBody
+from edgeserve.api.sound.voices import Spoken
+from edgeserve.api.values import Enum, Ignored, Text
 from edgeserve.audio.encode import FORMS
 
-KNOWN = {"model", "input", "voice", "speed", "response_format", "stream_format", "instructions", keep_alive.FIELD}
-DEFAULT = "mp3"
+
+class Speech(Spoken):
+    """The body of POST /v1/audio/speech."""
+
+    input = Text(
+        "the text to say; at most 16,384 characters where the answer is a whole wav",
+        required=True,
+        limit=lambda limits: limits.max_text_chars,
+    )
+    model = Text(models.MODEL, limit=NAME_CHARS)
+    response_format = Enum("the format of the file", tuple(FORMS), default="mp3")
+    stream_format = Enum("audio: the file as it is made; sse: events with pieces of the file", ("audio", "sse"))
+    instructions = Ignored()
+
+    @property
+    def whole(self) -> bool:
+        """Whether the answer waits for its end, so that the header of a wav tells the true length."""
+        return self.response_format == "wav" and not self.stream_format
 
 
 async def speech(request: Request) -> Call:
-    fields = await read_json(request)
-    fields.only(KNOWN)
-    models.choose(request.app.state.pool, fields.text("model", limit=NAME_CHARS), ("tts",))
-    name = fields.text("response_format", limit=NAME_CHARS) or DEFAULT
-    if name not in FORMS:
-        raise fields.error("response_format", f"must be one of {', '.join(FORMS)}, not {name!r}")
-    stream = fields.text("stream_format", limit=NAME_CHARS)
-    if stream not in (None, "audio", "sse"):
-        raise fields.error("stream_format", f"must be audio or sse, not {stream!r}")
-    whole = name == "wav" and stream is None  # so that its header tells the true length
-    wanted = speak_request(request, fields, "input", whole=whole)
-    if stream == "sse":
-        renderer: Renderer = SpeechEvents(FORMS[name], len(wanted.text))
-    elif whole:
+    asked = await read_json(request, Speech)
+    models.choose(request.app.state.pool, asked.model, ("tts",))
+    size, limit = len(asked.input), limits_of(request).max_whole_text_chars
+    if asked.whole and size > limit:
+        raise asked.error("input", f"has {size} characters; the limit is {limit}{WHOLE_ADVICE}")
+    form = FORMS[asked.response_format]
+    if asked.stream_format == "sse":
+        renderer: Renderer = SpeechEvents(form, size)
+    elif asked.whole:
         renderer = WavBody()
     else:
-        renderer = SpeechStream(FORMS[name])
-    computes = FORMS[name].computes
-    return Call("tts", [wanted], renderer, keep_alive.read(fields), threaded=computes, names={"text": "input"})
+        renderer = SpeechStream(form)
+    wanted = asked.say(request.app.state.pool, asked.input)
+    return Call("tts", [wanted], renderer, asked.keep_alive, threaded=form.computes, names={"text": "input"})

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from starlette.requests import Request
 
 from edgeserve.api.fields import NAME_CHARS, clipped
-from edgeserve.api.limits import HOLD, Limits
+from edgeserve.api.limits import HOLD, limits_of
 from edgeserve.api.pictures.image import checked_image, from_data_url
 from edgeserve.api.pictures.remote import Remote
 from edgeserve.errors import InvalidRequest, TooLarge
@@ -23,7 +23,7 @@ class Pictures:
     """``attached``: the body's parts by name."""
 
     def __init__(self, request: Request, attached: Mapping[str, bytes] | None = None) -> None:
-        self._limits: Limits = request.app.state.limits
+        self._limits = limits_of(request)
         self._attached = attached or {}
         self._used: set[str] = set()
         self._pixels = 0

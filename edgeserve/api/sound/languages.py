@@ -1,4 +1,4 @@
-"""Which language a request says is spoken; what the model lacks is refused before it is loaded, where that is known."""
+"""The language of a recording. An unknown one is refused before the model is loaded, where its languages are known."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from collections.abc import Sequence
 
 from edgeserve.errors import InvalidRequest
 
+WORDS = "of the speech, ISO 639-1; left out: the model recognises it"
+"""Describes the field ``language``."""
 
-def choose(known: Sequence[str], code: str | None) -> str | None:
-    """The code; None: the model recognises it. ``known``: all codes, none where the model does not tell them ahead.
 
-    Raises InvalidRequest with all codes.
+def choose(known: Sequence[str], code: str) -> str | None:
+    """The code; None where it is empty, and the model shall recognise the language.
+
+    ``known`` holds the model's codes, none of them where the model does not tell them ahead. Raises InvalidRequest
+    with all codes.
     """
     if not code or not known or code in known:
         return code or None

@@ -1,4 +1,4 @@
-"""Spoken answers: whole, as they are made, and in events."""
+"""Renderers of speech: a whole file, a file as it is made, and events."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from edgeserve.audio.encode import Encoder, Form
 from edgeserve.audio.wav import wav
 from edgeserve.errors import EdgeserveError
 from edgeserve.messages import AudioEvent, Event
+
+WHOLE_ADVICE = " for speech that is answered as a whole: ask /v1/audio/speech for a format that streams, or send less"
+"""Follows the limit in the error about a text that is too long."""
 
 
 class WavBody:
@@ -33,7 +36,7 @@ class WavBody:
 
 
 class SpeechStream:
-    """The file as it is made: each piece of speech leaves while the next is synthesised."""
+    """A file as it is made: each piece of speech leaves while the engine synthesises the next."""
 
     stream = True
 
@@ -57,9 +60,9 @@ class SpeechStream:
 
 
 class SpeechEvents(SpeechStream):
-    """The same in ``speech.audio.delta`` events, base64, then ``speech.audio.done``.
+    """A file in ``speech.audio.delta`` events, base64, then ``speech.audio.done``.
 
-    Its usage counts no tokens, as these voices have none: ``input_characters`` were read and ``output_seconds`` said.
+    These voices have no tokens, so the usage tells the ``input_characters`` and the ``output_seconds``.
     """
 
     def __init__(self, form: Form, characters: int) -> None:
@@ -82,5 +85,5 @@ class SpeechEvents(SpeechStream):
 
 
 def _delta(sound: bytes) -> bytes:
-    """None for a piece that has filled no frame yet."""
+    """No event for a piece that fills no frame yet."""
     return sse.event({"type": "speech.audio.delta", "audio": base64.b64encode(sound).decode()}) if sound else b""

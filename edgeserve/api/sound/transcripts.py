@@ -1,9 +1,10 @@
-"""Transcripts in the forms that clients ask for: json, text, srt, vtt, verbose_json, the native one, and streamed."""
+"""Renderers of transcripts: json, text, srt, vtt, verbose_json, the native form, and events."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from edgeserve.api import failures, sse
@@ -12,7 +13,7 @@ from edgeserve.messages import Event, SegmentEvent, TranscriptEnd
 
 
 class Transcript:
-    """Gathers segments; each form writes them at the end."""
+    """Gathers segments and writes them at the end, here as OpenAI's ``json``."""
 
     stream = False
     media_type = "application/json"
@@ -36,7 +37,7 @@ class Transcript:
         return json.dumps(self.value(), ensure_ascii=False).encode()
 
     def value(self) -> Any:
-        """OpenAI's ``json``, with the usage that its newer clients expect."""
+        """The answer. Newer clients of OpenAI's expect its usage."""
         usage = {"type": "duration", "seconds": max(1, round(self.ending.duration))}
         return {"text": self.text, "usage": usage}
 
@@ -51,8 +52,7 @@ class Native(Transcript):
 
 
 class Streamed(Transcript):
-    """OpenAI's events: ``transcript.text.delta`` for each segment, which together are the text, then
-    ``transcript.text.done`` with all of it."""
+    """OpenAI's events: ``transcript.text.delta`` for each segment, then ``transcript.text.done`` with all text."""
 
     stream = True
     media_type = sse.MEDIA_TYPE
@@ -72,7 +72,7 @@ class Streamed(Transcript):
 
 
 class Verbose(Transcript):
-    """``translated``: what is told is English, whatever was spoken."""
+    """OpenAI's ``verbose_json``. The text of a ``translated`` recording is English, whatever language was spoken."""
 
     def __init__(self, granularities: tuple[str, ...] = ("segment",), *, translated: bool = False) -> None:
         super().__init__()
@@ -124,7 +124,10 @@ class Vtt(Transcript):
         return "\n".join(["WEBVTT\n", *blocks]).encode()
 
 
-FORMS: dict[str, Callable[[], Transcript]] = {"json": Transcript, "text": Plain, "srt": Srt, "vtt": Vtt}
+FORMS: Mapping[str, Callable[[], Transcript]] = MappingProxyType(
+    {"json": Transcript, "text": Plain, "srt": Srt, "vtt": Vtt, "verbose_json": Verbose}
+)
+"""Renderers by the name of the form."""
 
 
 def _segment(number: int, one: SegmentEvent) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Which voice a request means: the model's own name for it, or one of OpenAI's."""
+"""The voice of a request: a name of the model's own, or one of OpenAI's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from types import MappingProxyType
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from edgeserve.api.fields import NAME_CHARS
+from edgeserve.api.question import Question
+from edgeserve.api.values import Number, Text
 from edgeserve.errors import InvalidRequest
+from edgeserve.messages import SpeakRequest
 from edgeserve.residency.pool import Pool
 
 OPENAI: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -28,13 +32,27 @@ OPENAI: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "verse": ("am_adam", "m"),
     }
 )
-"""OpenAI's names, and for each Kokoro's voices that come near it, then whether a woman (f) or a man (m) speaks."""
+"""For each of OpenAI's names, Kokoro's voices that come near it, then whether a woman (f) or a man (m) speaks."""
 BLENDS = "+,"
-"""What stands between the voices of a blend; only the engine can read one."""
+"""Marks between the voices of a blend. Only the engine can read a blend."""
+
+
+class Spoken(Question):
+    """The fields about how a text is said."""
+
+    voice = Text("one of /v1/tts/voices, one of OpenAI's names, or a blend; left out: the default", limit=NAME_CHARS)
+    speed = Number("pace; 1 is the voice's own", 0.25, 4, default=1.0)
+
+    def say(self, pool: Pool, text: str) -> SpeakRequest:
+        """The text in this voice. Raises InvalidRequest for an unknown voice."""
+        return SpeakRequest(text, choose(pool.voices(), self.voice), self.speed)
 
 
 def openai_names(known: Sequence[str]) -> dict[str, str]:
-    """OpenAI's names → voices of a model, whose default comes first. A name that the model has itself means that."""
+    """The model's voice for each of OpenAI's names. ``known`` begins with the default.
+
+    Where the model has a voice of that name, the name means that voice.
+    """
     return {name: name if name in known else _near(wanted, known) for name, wanted in OPENAI.items()}
 
 
@@ -44,8 +62,8 @@ def _near(wanted: Sequence[str], known: Sequence[str]) -> str:
     return next((name for name in names if name in known), alike[0] if alike else known[0])
 
 
-def choose(known: Sequence[str], name: str | None) -> str | None:
-    """The model's name of the voice; None: its default. Raises InvalidRequest with all names."""
+def choose(known: Sequence[str], name: str) -> str | None:
+    """The model's name of the voice; None means its default. Raises InvalidRequest with all names."""
     if not name or name in known or any(mark in name for mark in BLENDS):
         return name or None
     if known and name in OPENAI:

@@ -10,10 +10,11 @@ from typing import Any
 import httpx
 import numpy
 import pytest
+from support.gates import engine_of
 from support.server import fake_pool, serving, until
 from support.sounds import FORMS, Form, encoded, melody
 
-from edgeserve.api import native
+from edgeserve.api.native import sound
 from edgeserve.api.openai import audio
 from edgeserve.api.sound.recording import PROMPT_CHARS
 from edgeserve.audio.decode import RAISE
@@ -50,7 +51,7 @@ def test_an_engine_gets_the_end_of_a_prompt_that_it_can_tokenise_in_time(
         asked.append(TranscribeRequest(*values, **named))
         return asked[-1]
 
-    for module in (native, audio):
+    for module in (sound, audio):
         monkeypatch.setattr(module, "TranscribeRequest", made_ready)
     prompt = ("words " * (size // 6 + 1))[:size]
     answer = client.post(path, files={field: ("said", made("wav"))}, data={"prompt": prompt})
@@ -118,7 +119,7 @@ def test_a_client_that_leaves_ends_a_long_transcription() -> None:
         short = {"audio": ("said", made("wav", 1.0))}
         assert running.client.post("/v1/transcribe/file", files=short).json()["text"] == "1"
         gate = running.pool.gates["asr"]
-        engine: Any = gate.engine
+        engine: Any = engine_of(gate)
 
         def work() -> None:
             begun[0] += 1
@@ -132,7 +133,7 @@ def test_a_client_that_leaves_ends_a_long_transcription() -> None:
             assert json.loads(next(lines).removeprefix("data: "))["delta"] == "1"
             until(lambda: begun[0] == 2)
             assert gate.leases == 1
-        until(lambda: all(work.cancel.is_set() for work in gate._queue))
+        until(lambda: all(work.cancel.is_set() for work in gate.work))
         go.set()
         assert running.client.post("/v1/transcribe/file", files=short).json()["text"] == "1"
         assert begun[0] == 3, "two of the long one, one of the short one"

@@ -13,13 +13,17 @@ from support.server import Running
 
 from edgeserve.api import cache_salt
 from edgeserve.api.fields import Fields
+from edgeserve.api.limits import Limits
+from edgeserve.api.question import Prompt
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import ChatRequest
+from edgeserve.residency.work import Work
 
 
 def salt(key: str = "", name: object = None) -> str:
     headers = [(b"authorization", key.encode("latin-1"))] if key else []
-    return cache_salt.read(Request({"type": "http", "headers": headers}), Fields({"prompt_cache_key": name}))
+    asked = Prompt(Fields({"prompt_cache_key": name}), Limits())
+    return cache_salt.salt(Request({"type": "http", "headers": headers}), asked.prompt_cache_key)
 
 
 TEXTS = some.text(some.characters(min_codepoint=32, max_codepoint=255), max_size=12)
@@ -73,12 +77,16 @@ def ask(client: httpx.Client, path: str, key: str, name: object) -> httpx.Respon
 def test_every_route_that_chats_is_salted(running: Running, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
-    def note(request: object) -> None:
-        assert isinstance(request, ChatRequest)
-        seen.append(request.salt)
-
     job: Any = ROUTES[path][0]
-    monkeypatch.setattr(running.pool.gates[job], "on_serve", note)
+    gate = running.pool.gates[job]
+    submit = gate.submit
+
+    def note(work: Work) -> None:
+        assert isinstance(work.request, ChatRequest)
+        seen.append(work.request.salt)
+        submit(work)
+
+    monkeypatch.setattr(gate, "submit", note)
     for key, name in (("", None), ("one", None), ("two", None), ("one", "a"), ("one", "b"), ("", "a")):
         seen.clear()
         assert ask(running.client, path, key, name).status_code == 200

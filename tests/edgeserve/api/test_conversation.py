@@ -11,13 +11,15 @@ import pytest
 from starlette.requests import Request
 from support.turns import longest_turn
 
-from edgeserve.api.conversation import read_messages
+from edgeserve.api.conversation import Messages
 from edgeserve.api.fields import Fields
+from edgeserve.api.json_body import read_record
 from edgeserve.api.limits import HOLD, Limits
 from edgeserve.api.pictures.request import Pictures
-from edgeserve.api.tools import read_choice, read_tools
+from edgeserve.api.schema import Record
+from edgeserve.api.tools import Tools
 from edgeserve.errors import InvalidRequest
-from edgeserve.messages import Message, Tool
+from edgeserve.messages import Message
 
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 TOOL = {"type": "function", "function": {"name": "f"}}
@@ -29,8 +31,13 @@ def pictures() -> Pictures:
     return Pictures(Request({"type": "http", "app": app, HOLD: None}))
 
 
+class Body(Record):
+    messages = Messages(required=True)
+
+
 def read(pictures: Pictures, *messages: dict[str, Any]) -> tuple[Message, ...]:
-    return asyncio.run(read_messages(Fields({"messages": list(messages)}), Limits(), pictures))
+    said = Body(Fields({"messages": list(messages)}), Limits()).messages
+    return asyncio.run(said.whole(pictures))
 
 
 def test_an_answer_may_be_sent_back_as_it_came(pictures: Pictures) -> None:
@@ -102,9 +109,8 @@ def test_what_nobody_reads_is_refused_by_name(pictures: Pictures, message: dict[
     ],
 )
 def test_so_it_is_in_tools_and_their_choice(body: dict[str, Any], param: str) -> None:
-    fields = Fields(body)
     with pytest.raises(InvalidRequest) as caught:
-        read_choice(fields, read_tools(fields) or (Tool("f"),))
+        Tools(Fields(body), Limits())
     assert caught.value.param == param
 
 
@@ -132,5 +138,10 @@ SAID = {
 
 @pytest.mark.parametrize("said", SAID.values(), ids=SAID)
 def test_a_long_conversation_is_read_beside_the_event_loop(pictures: Pictures, said: list[dict[str, Any]]) -> None:
-    work = read_messages(Fields({"messages": said}), Limits(), pictures)
-    assert asyncio.run(longest_turn(work)) < 0.02
+    data = json.dumps({"messages": said}).encode()
+
+    async def work() -> None:
+        body = await read_record(data, Body, Limits())
+        await body.messages.whole(pictures)
+
+    assert asyncio.run(longest_turn(work())) < 0.02

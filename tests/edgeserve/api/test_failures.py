@@ -9,6 +9,7 @@ from typing import Any
 import openai
 import pytest
 from openai import OpenAI
+from support.gates import engine_of
 from support.server import Running, fake_pool, serving
 
 from edgeserve import errors
@@ -44,7 +45,7 @@ def served() -> Iterator[tuple[Running, OpenAI]]:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.code)
 def test_every_error_has_its_class(served: tuple[Running, OpenAI], kind: type[errors.EdgeserveError]) -> None:
     running, client = served
-    engine: Any = running.pool.gates["llm"].engine
+    engine: Any = engine_of(running.pool.gates["llm"])
 
     def fail(request: Any, cancel: Any) -> Iterator[Any]:
         raise kind("as arranged", param="messages", retry_after=3)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeserve.api.fields import SMALLEST, Fields, read_number, read_object
+from edgeserve.api.fields import SMALLEST, Fields, read_number
+from edgeserve.api.json_body import read_object
 from edgeserve.errors import InvalidRequest
 
 ANY = st.one_of(

@@ -17,8 +17,9 @@ from support.sounds import encoded, melody
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from edgeserve.api import openapi
+from edgeserve.api.limits import Limits
 from edgeserve.api.routes import ENTRIES, LIVE
+from edgeserve.api.schema import Form, Record
 
 BIAS = '{"1": %s, "2": 1}'
 BASE: dict[str, dict[str, str]] = {
@@ -28,19 +29,12 @@ BASE: dict[str, dict[str, str]] = {
     "Live": {},
     "Speak": {"text": '"hello"'},
     "ChatCompletion": {"messages": '[{"role": "user", "content": "hello"}]'},
-    "Completion": {"prompt": '"hello"'},
+    "RawCompletion": {"prompt": '"hello"'},
     "Embedding": {"input": '"hello"'},
     "Speech": {"input": '"hello"', "response_format": '"pcm"'},
     "Preload": {"engines": '["asr"]'},
 }
-"""JSON bodies that are answered, by schema."""
-MORE = {
-    "ChatCompletion": {"top_logprobs", "max_completion_tokens"},
-    "Completion": {"logprobs", "best_of"},
-    "Live": {"keep_alive"},
-}
-"""Numbers beside those that the schema of the route describes as such."""
-FILES = {"Image": "image", "Recording": "audio", "Transcription": "file", "Translation": "file"}
+"""Bodies that the server answers, by the name of the record."""
 WAV = encoded(melody(1), SOUNDS["wav"])
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001"
@@ -48,14 +42,16 @@ PNG = bytes.fromhex(
 )
 
 
-def numbers(schema: str) -> set[str]:
-    properties = openapi.SCHEMAS[schema].get("properties", {})
-    found = {name for name, one in properties.items() if one.get("type") in ("number", "integer")}
-    return (found | MORE.get(schema, set()) | ({"keep_alive"} & set(properties))) - set(FILES.values())
+def numbers(record: type[Record]) -> list[str]:
+    kinds = {name: one.schema(Limits()).get("type") for name, one in record.FIELDS.items()}
+    return sorted(name for name, kind in kinds.items() if kind in ("number", "integer") or name == "keep_alive")
 
 
-JSON_FIELDS = [(one.path, one.body, name) for one in ENTRIES if one.body in BASE for name in sorted(numbers(one.body))]
-FORM_FIELDS = [(one.path, one.body, name) for one in ENTRIES if one.body in FILES for name in sorted(numbers(one.body))]
+RECORDS = [(one.path, one.body) for one in ENTRIES if one.body and one.body.FIELDS]
+JSON_FIELDS = [
+    (path, body.__name__, name) for path, body in RECORDS if not issubclass(body, Form) for name in numbers(body)
+]
+FORM_FIELDS = [(path, body, name) for path, body in RECORDS if issubclass(body, Form) for name in numbers(body)]
 TEXTS = [
     *("nan", "inf", "-inf", "Infinity", "NaN", "1e999", "-1e999", "1e-320", "5e-324", "-1e-45", "1e-40", "1E+400"),
     *("１", "٣", "1_0", "0x1", "1e", "", " ", "--1", "+-1", "1.", ".5", "-0", "-0.0", "0e0", "1,5", "1/2", "½"),
@@ -138,10 +134,11 @@ def test_numbers_in_json(served: Running, place: tuple[str, str, str], text: str
 
 @SETTINGS
 @given(st.sampled_from(FORM_FIELDS), VALUES)
-def test_numbers_in_forms(served: Running, place: tuple[str, str, str], text: str) -> None:
-    path, schema, field = place
-    file = PNG if schema == "Image" else WAV
-    check(served.client.post(path, files={FILES[schema]: file}, data={field: text}), field)
+def test_numbers_in_forms(served: Running, place: tuple[str, type[Form], str], text: str) -> None:
+    path, record, field = place
+    name = record.file_name()
+    file = PNG if name == "image" else WAV
+    check(served.client.post(path, files={name: file}, data={field: text}), field)
 
 
 @pytest.mark.parametrize("place", JSON_FIELDS, ids=lambda place: f"{place[0]}-{place[2]}")
@@ -158,13 +155,15 @@ def test_what_is_no_number_is_refused_by_name(served: Running, place: tuple[str,
 @SETTINGS
 @given(VALUES, st.sampled_from(["/v1/chat/completions", "/v1/completions"]), st.booleans())
 def test_biases(served: Running, text: str, path: str, is_key: bool) -> None:
-    schema = "ChatCompletion" if "chat" in path else "Completion"
+    schema = "ChatCompletion" if "chat" in path else "RawCompletion"
     written = json.dumps({text: 1}) if is_key else BIAS % as_json(text, False)
     check(post(served, path, schema, "logit_bias", written), "logit_bias")
 
 
 @SETTINGS
-@given(VALUES, st.sampled_from([("/v1/completions", "Completion", "prompt"), ("/v1/embeddings", "Embedding", "input")]))
+@given(
+    VALUES, st.sampled_from([("/v1/completions", "RawCompletion", "prompt"), ("/v1/embeddings", "Embedding", "input")])
+)
 def test_tokens(served: Running, text: str, place: tuple[str, str, str]) -> None:
     for form in ("[%s]", "[[1, %s]]"):
         check(post(served, *place, form % as_json(text, False)), place[2])

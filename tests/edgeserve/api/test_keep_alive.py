@@ -11,10 +11,16 @@ from support.server import Running, fake_pool, serving, until
 
 from edgeserve.api import keep_alive
 from edgeserve.api.fields import Fields
-from edgeserve.api.openapi import FORMS
+from edgeserve.api.limits import Limits
+from edgeserve.api.question import Question
 from edgeserve.api.routes import ENTRIES
+from edgeserve.api.schema import Form
 from edgeserve.engine import Rung
 from edgeserve.errors import InvalidRequest
+
+
+def read(value: Any) -> float | None:
+    return Question(Fields({"keep_alive": value}), Limits()).keep_alive
 
 
 @pytest.mark.parametrize(
@@ -43,13 +49,13 @@ from edgeserve.errors import InvalidRequest
     ],
 )
 def test_the_syntax(value: Any, seconds: float | None) -> None:
-    assert keep_alive.read(Fields({"keep_alive": value})) == seconds
+    assert read(value) == seconds
 
 
 @pytest.mark.parametrize("value", ["", "5 m", "5x", "m", "--5", "soon", "5m!", "1e3", True, [5], {"s": 5}, "9" * 99])
 def test_anything_else_is_refused_by_name(value: Any) -> None:
     with pytest.raises(InvalidRequest, match=r"keep_alive must be a number of seconds or a duration such as") as caught:
-        keep_alive.read(Fields({"keep_alive": value}))
+        read(value)
     assert caught.value.param == "keep_alive"
     assert len(caught.value.message) < 200
 
@@ -90,10 +96,11 @@ def ask(client: httpx.Client, path: str, value: Any) -> httpx.Response:
 
 def test_every_route_of_an_engine_is_here_and_described(client: httpx.Client) -> None:
     schemas = client.get("/openapi.json").json()["components"]["schemas"]
-    answered = {one.path: one.body for one in ENTRIES if one.body and one.body not in ("Preload", "Live", "Samples")}
-    assert set(answered) == set(QUESTIONS)
-    assert all("keep_alive" in schemas[body]["properties"] for body in answered.values())
-    assert {path for path, body in answered.items() if body in FORMS} == {
+    live = "/v1/transcribe/stream"
+    answered = {one.path: one.body for one in ENTRIES if one.body and issubclass(one.body, Question)}
+    assert set(answered) == {*QUESTIONS, live}
+    assert all("keep_alive" in schemas[body.__name__]["properties"] for body in answered.values())
+    assert {path for path, body in answered.items() if issubclass(body, Form)} == {
         path for path, question in QUESTIONS.items() if question[2]
     }
 

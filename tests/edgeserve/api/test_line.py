@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+from support.gates import engine_of
 from support.server import Running, fake_pool, serving, until
 
 from edgeserve.errors import EngineFailure
@@ -19,7 +20,7 @@ from edgeserve.residency.mailbox import LARGEST
 
 def failing_after(running: Running, job: Any, count: int) -> None:
     """The engine gives ``count`` events of its next answer and then fails."""
-    engine: Any = running.pool.gates[job].engine
+    engine: Any = engine_of(running.pool.gates[job])
     left = [count]
 
     def work() -> None:
@@ -82,7 +83,7 @@ def test_a_reader_that_stops_reading_holds_neither_memory_nor_the_engine() -> No
         slow.sendall(b"POST /v1/audio/speech HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
         slow.sendall(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
         gate = running.pool.gates["tts"]
-        until(lambda: gate._loop.stuck)
+        until(lambda: gate.host.stuck)
         assert running.pool.deliveries.held <= LARGEST + 10_000
         for _ in range(3):
             assert running.client.post("/v1/tts/synthesize", json={"text": "hello"}).status_code == 200
@@ -114,29 +115,34 @@ def test_a_client_that_leaves_the_queue_frees_its_place() -> None:
     with serving(fake_pool(["llm"], queue_limit=1)) as running, contextlib.ExitStack() as held:
         held.callback(go.set)
         gate = running.pool.gates["llm"]
-        engine: Any = gate.engine
+        engine: Any = engine_of(gate)
         engine._work = lambda: go.wait(10)
         body = b'{"prompt": "word"}'
         head = b"POST /v1/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
         clients = [held.enter_context(connected(running)) for _ in range(2)]
         for number, client in enumerate(clients):
             client.sendall(head % len(body) + body)
-            until(lambda number=number: len(list(gate._queue)) == number + 1)  # type: ignore[misc]
+            until(lambda number=number: len(gate.work) == number + 1)
         assert running.client.post("/v1/chat", json={"prompt": "one too many"}).status_code == 503
         clients[1].close()
-        until(lambda: len(list(gate._queue)) == 1)
+        until(lambda: len(gate.work) == 1)
         held.callback(go.set)
         go.set()
         assert running.client.post("/v1/chat", json={"prompt": "on"}).json() == {"text": "on"}
 
 
+def end_thread() -> None:
+    raise SystemExit
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_an_engine_that_lost_its_thread_is_reported() -> None:
     with serving(fake_pool(["llm", "tts"])) as running:
         assert running.client.get("/v1/health").json()["failing"] == []
-        worker: Any = running.pool.gates["llm"]._worker
-        worker._thread = threading.Thread(target=lambda: None)
+        gate = running.pool.gates["llm"]
+        gate.host.call(end_thread)
+        until(lambda: not gate.host.healthy)
         answer = running.client.get("/v1/health")
-        worker._thread = None
         assert answer.status_code == 503
         assert (answer.json()["status"], answer.json()["failing"]) == ("failing", ["llm"])
 

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from benchmarks.mmproj import picture
+from support.gates import engine_of
 from support.server import fake_pool, serving
 from support.speech import wav
 
@@ -52,7 +53,7 @@ def test_a_stream_that_fails_at_once_keeps_its_status() -> None:
 
 def test_a_stream_that_fails_later_says_so_in_band() -> None:
     with serving(fake_pool(["llm"])) as running:
-        engine: Any = running.pool.gates["llm"].engine
+        engine: Any = engine_of(running.pool.gates["llm"])
         seen = 0
 
         def explode() -> None:

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.gates import engine_of
 from support.server import Running, fake_pool, serving
 from support.sounds import FORMS, encoded, melody
 
@@ -246,13 +247,13 @@ def ask(running: Running, content_type: str = "application/json", **headers: str
 
 @pytest.mark.parametrize("entry", [one for one in ENTRIES if one.method != "GET"], ids=lambda one: one.path)
 def test_no_route_obeys_a_foreign_page(open_server: Running, entry: Any) -> None:
-    steps = [list(gate.engine.steps) for gate in open_server.pool.gates.values()]  # type: ignore[attr-defined]
+    steps = [list(engine_of(gate).steps) for gate in open_server.pool.gates.values()]
     for headers in ({"Origin": "https://far.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}):
         answer = open_server.client.request(entry.method, entry.path.format(engine="asr", session="x"), headers=headers)
         assert answer.status_code == 403, answer.text
         assert answer.json()["error"]["code"] == "forbidden"
         assert "access-control-allow-origin" not in answer.headers
-    assert steps == [list(gate.engine.steps) for gate in open_server.pool.gates.values()]  # type: ignore[attr-defined]
+    assert steps == [list(engine_of(gate).steps) for gate in open_server.pool.gates.values()]
 
 
 @pytest.mark.parametrize("path", [one.path for one in ENTRIES if one.method == "GET" and "{" not in one.path])

@@ -142,7 +142,10 @@ def test_an_answer_by_schema_is_parsed(ai: OpenAI) -> None:
         ({"tool_choice": {"type": "allowed_tools"}}, r"tool_choice.allowed_tools is required"),
         ({"tools": [], "tool_choice": allowed("auto", "clock")}, "tool_choice needs tools"),
         ({"response_format": {"type": "json_schema"}}, "response_format.json_schema is required"),
-        ({"response_format": {"type": "xml"}}, "must be of type text, json_object or json_schema, not 'xml'"),
+        (
+            {"response_format": {"type": "xml"}},
+            "type must be one of text, json_object, json_schema, not 'xml'",
+        ),
         (
             {"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}},
             "response_format.json_schema.schema is required",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import struct
 import subprocess
@@ -32,6 +33,7 @@ def read(data: bytes, limit: float = LIMIT) -> Any:
     return numpy.frombuffer(b"".join(decode.pieces(data, limit, "file")), "<f4")
 
 
+@functools.cache
 def made(name: str, seconds: float = SECONDS) -> bytes:
     form = FORMS[name]
     return encoded(melody(seconds, form.rate), form, title="Gr\u00fc\u00dfe")
@@ -379,6 +381,7 @@ print(len(data), samples, most - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/smaps_rollup")
 def test_an_hour_takes_no_more_memory_than_a_minute() -> None:
     run = [sys.executable, "-c", HOUR]

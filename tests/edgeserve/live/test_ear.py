@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support.gates import engine_of
 from support.server import fake_pool
 from support.sound import speech
 
@@ -56,7 +57,7 @@ def test_sessions_take_one_place_in_the_queue_and_listen_to_what_is_there_in_the
 
 def test_an_engine_that_lacks_word_times_and_prompts_is_asked_without() -> None:
     pool = fake_pool(["asr"])
-    engine: Any = pool.gates["asr"].engine
+    engine: Any = engine_of(pool.gates["asr"])
     asked: list[TranscribeRequest] = []
 
     def transcribe(request: TranscribeRequest, cancel: Any) -> Iterator[Any]:
@@ -83,7 +84,7 @@ def test_an_engine_that_lacks_word_times_and_prompts_is_asked_without() -> None:
 
 def test_other_refusals_are_told() -> None:
     pool = fake_pool(["asr"])
-    engine: Any = pool.gates["asr"].engine
+    engine: Any = engine_of(pool.gates["asr"])
 
     def transcribe(request: TranscribeRequest, cancel: Any) -> Iterator[Any]:
         raise InvalidRequest("no such language", param="language")

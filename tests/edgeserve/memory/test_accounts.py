@@ -6,14 +6,15 @@ import random
 import threading
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support.contract import ask
 from support.examples import examples
-from support.gates import make_gate, run
+from support.gates import engine_of, make_gate, run
 from support.memory import POLICY, FakeResident, World
 
-from edgeserve.engine import JOBS, Job, Rung
+from edgeserve.engine import JOBS, Footprint, Job, Rung
 from edgeserve.errors import Busy, DoesNotFit
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.governor import Governor
@@ -174,7 +175,7 @@ def test_gates_under_load_keep_the_accounts_right() -> None:
     assert set(answers) <= {"whole", "Busy"}
     assert answers.count("whole") > 36
     for gate in gates:
-        opens = [step for step in gate.engine.steps if step in ("open", "close")]  # type: ignore[attr-defined]
+        opens = [step for step in engine_of(gate).steps if step in ("open", "close")]
         assert "open open" not in " ".join(opens), "opened twice"
     assert governor.accounts.booked().host == sum(gate.footprint().total for gate in gates)
     assert governor.accounts.no_reservations()
@@ -191,3 +192,17 @@ def test_undelivered_answers_count_beside_the_engines() -> None:
     assert world.governor.stats()["undelivered_mb"] == 60
     world.heat("asr")
     assert world.residents["llm"].rung is not Rung.HOT, "all three do not fit"
+
+
+def test_an_engine_whose_memory_cannot_be_read_keeps_none_from_others(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(200, FakeResident("llm", 0, 100), FakeResident("asr", 0, 60))
+    broken = world.residents["llm"]
+    broken.rung = Rung.WARM
+
+    def footprint() -> Footprint:
+        raise OSError("the driver is gone")
+
+    world.probe.residents.remove(broken)
+    broken.footprint = footprint  # type: ignore[method-assign]
+    assert world.heat("asr").rung is Rung.HOT
+    assert "the memory of fake-llm could not be observed" in caplog.text

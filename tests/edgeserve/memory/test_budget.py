@@ -1,4 +1,4 @@
-"""The budget: each candidate wins where it should, and the words of the 70% rule are the reference's."""
+"""The budget: each candidate as the winner, and the texts of the 70% rule as in the reference."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_reserve_can_be_set() -> None:
 
 
 @pytest.mark.parametrize(("total", "share"), [(4, 0.70), (31, 0.70), (32, 0.75), (64, 0.80), (127, 0.80), (128, 0.85)])
-def test_prefix_caches_go_by_the_size_of_the_machine(total: int, share: float) -> None:
+def test_prefix_caches_are_dropped_by_the_size_of_the_machine(total: int, share: float) -> None:
     assert prefix_cache_threshold(total * GB, POLICY) == share
     assert prefix_cache_threshold(total * GB, MemoryPolicy(memory_threshold=0.5)) == 0.5
 
@@ -67,7 +67,7 @@ def test_the_smallest_candidate_wins_and_is_named(told: Any, winner: str, usable
     assert found.candidates[winner] == min(found.candidates.values())
 
 
-def test_what_is_available_can_be_left_out() -> None:
+def test_available_memory_can_be_left_out() -> None:
     told = readings(16 * GB, available=0)
     assert budget(told, POLICY).usable == 0
     assert budget(told, POLICY, settled=False).usable == 12 * GB
@@ -100,8 +100,8 @@ def sized(tmp_path: Path, job: Job, size: int) -> ModelSpec:
     return ModelSpec(job, "model", "engines.fake.chat:FakeChat", {"model": path})
 
 
-def test_the_words_of_the_seventy_percent_rule(tmp_path: Path) -> None:
-    """ADR-016's own case: 49.9 GB on a machine of 68719476736 bytes."""
+def test_the_texts_of_the_70_percent_rule(tmp_path: Path) -> None:
+    """The case of ADR-016: 49.9 GB on a machine of 68719476736 bytes."""
     spec = sized(tmp_path, "vision", 49_900_000_000)
     assert too_large(spec, 68_719_476_736, POLICY)
     assert vision_refusal(spec, 68_719_476_736, POLICY) == (

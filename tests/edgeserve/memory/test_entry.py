@@ -1,4 +1,4 @@
-"""What an engine is expected to take before its first load, and what is booked and learned afterwards."""
+"""Accounts of engines: the expected memory before the first load, and the measured memory afterwards."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from edgeserve.errors import EngineFailure
 from edgeserve.units import MB
 
 
-def test_the_ledger_comes_before_the_estimate() -> None:
+def test_a_learned_peak_comes_before_the_estimate() -> None:
     world = World(1000, FakeResident("llm", 100, 20))
     one = world.residents["llm"]
     world.peaks.learn(one.spec, Footprint(mapped=100 * MB, private=300 * MB))
@@ -22,7 +22,7 @@ def test_the_ledger_comes_before_the_estimate() -> None:
     assert world.governor.models()[0]["source"] == "learned"
 
 
-def test_without_an_estimate_the_files_size_decides(tmp_path: Path) -> None:
+def test_without_an_estimate_the_size_of_the_files_decides(tmp_path: Path) -> None:
     model = tmp_path / "model.onnx"
     with model.open("wb") as file:
         file.truncate(100 * MB)
@@ -39,7 +39,20 @@ def test_without_an_estimate_the_files_size_decides(tmp_path: Path) -> None:
     assert world.governor.models()[0]["source"] == "heuristic"
 
 
-def test_what_was_taken_is_learned_for_the_next_start() -> None:
+def test_an_estimate_with_a_bug_is_logged_and_the_size_of_the_files_decides(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(1000, FakeResident("asr", 0, 50))
+    one = world.residents["asr"]
+
+    def estimate() -> Footprint:
+        raise ZeroDivisionError
+
+    one.estimate = estimate  # type: ignore[method-assign]
+    world.heat("asr")
+    assert "fake-asr could not be estimated" in caplog.text
+    assert world.booked() == 50 * MB
+
+
+def test_measured_memory_is_learned_for_the_next_start() -> None:
     world = World(1000, FakeResident("llm", 100, 20, takes=45))
     one = world.heat("llm")
     assert world.peaks.find(one.spec) == Footprint(mapped=100 * MB, private=45 * MB)
@@ -68,7 +81,7 @@ def test_an_engine_that_grows_is_measured_again() -> None:
     assert world.booked() == 160 * MB
 
 
-def test_taking_more_than_expected_makes_idle_engines_go() -> None:
+def test_idle_engines_step_down_for_one_that_took_more_than_expected() -> None:
     world = World(1000, FakeResident("asr", 0, 400), FakeResident("llm", 0, 300, takes=700))
     world.heat("asr")
     world.later(60)
@@ -77,7 +90,7 @@ def test_taking_more_than_expected_makes_idle_engines_go() -> None:
     assert world.booked() <= 1000 * MB
 
 
-def test_an_overdrawn_budget_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_overdrawn_budget_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     world = World(1000, FakeResident("asr", 0, 400), FakeResident("llm", 0, 300, takes=700))
     world.heat("asr").leases = 1
     world.later(60)

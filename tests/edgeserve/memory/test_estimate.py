@@ -1,4 +1,4 @@
-"""Estimates from sizes and shapes."""
+"""Estimates from file sizes and shapes of encoders."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_model_whose_files_are_missing_takes_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(ENCODERS))
-def test_overhead_grows_with_projector_and_picture(name: str) -> None:
+def test_overhead_grows_with_the_projector(name: str) -> None:
     base = vision_overhead(name, 0)
     assert 10 * MB < base < 5 * GB
     assert vision_overhead(name, MB) == base + MB

@@ -1,4 +1,4 @@
-"""The history's shape, its bound, and the name of a quantization."""
+"""The history: shape of a record, bound, counts, and the name of a quantization."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_reference_documents_shape() -> None:
     assert record(Rung.COLD).as_json()["action"] == "unloaded"
 
 
-def test_it_keeps_the_last_and_counts_all() -> None:
+def test_the_history_keeps_the_last_records_and_counts_all() -> None:
     history = History(limit=3)
     for number in range(5):
         history.add(record(Rung.COLD if number % 2 else Rung.WARM, number))
@@ -53,5 +53,5 @@ def test_the_quantization_is_read_off_the_names(name: str, file: str, expected: 
     assert quantization(ModelSpec("llm", name, "e:E", {"model": Path("/x") / file})) == expected
 
 
-def test_an_option_says_it_outright() -> None:
+def test_an_option_names_the_quantization() -> None:
     assert quantization(ModelSpec("llm", "m-q8_0", "e:E", options={"quantization": "mixed"})) == "mixed"

@@ -1,7 +1,7 @@
 """The governor's decisions on Macs of 8 to 512 GB, against the formulas and examples of the reference.
 
-The readings come through the probe from the text of ``sysctl`` and ``vm_stat``; the sizes are simulated
-(EDGESERVE_OVERRIDE_MEMORY_MB), all but where other programs hold memory. docs/apple.md shows the same table.
+The probe reads the text of ``sysctl`` and ``vm_stat``. EDGESERVE_OVERRIDE_MEMORY_MB simulates the sizes, except where
+other programs hold memory. docs/apple.md shows the same table.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PAGE = 16384
 SIZES = (8, 16, 24, 48, 64, 128, 512)
 MACOS = (15, 1)
 USED = 5 / 16
-"""Of the memory, by other programs: 15 of 48 GB, as in eviction-versus-limits.md."""
+"""Share of the memory that other programs use: 15 of 48 GB, as in eviction-versus-limits.md."""
 
 
 @pytest.fixture(autouse=True)
@@ -39,28 +39,28 @@ def _process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "read_unique", ProcessMemory)
 
 
-def says(total: int, free: int, wired_limit_mb: int = 0) -> Callable[[Sequence[str]], str]:
-    """What the commands of a Mac print, on which so many bytes are free and no file is cached."""
+def prints(total: int, free: int, wired_limit_mb: int = 0) -> Callable[[Sequence[str]], str]:
+    """The output of a Mac's commands, with so many free bytes and no cached file."""
     sysctl = f"hw.memsize: {total}\nkern.memorystatus_vm_pressure_level: 1\niogpu.wired_limit_mb: {wired_limit_mb}\n"
     vm_stat = f"Mach Virtual Memory Statistics: (page size of {PAGE} bytes)\nPages free: {free // PAGE}.\n"
     return lambda command: sysctl if "sysctl" in command[0] else vm_stat
 
 
 def idle(gb: int) -> Readings:
-    """A Mac of 512 GB made smaller."""
+    """A Mac of 512 GB that simulates a smaller one."""
     policy = read_policy({}, {"EDGESERVE_OVERRIDE_MEMORY_MB": str(gb << 10)}, NO_FILE)
-    mac = Probe(platform="darwin", run=says(512 * GB, 512 * GB), override_mb=policy.override_memory_mb)
+    mac = Probe(platform="darwin", run=prints(512 * GB, 512 * GB), override_mb=policy.override_memory_mb)
     return mac.read()
 
 
 def used(gb: int, share: float = USED, wired_limit_mb: int = 0) -> Readings:
-    """A Mac of which other programs hold this share."""
-    return Probe(platform="darwin", run=says(gb * GB, int(gb * GB * (1 - share)), wired_limit_mb)).read()
+    """A Mac on which other programs hold this share."""
+    return Probe(platform="darwin", run=prints(gb * GB, int(gb * GB * (1 - share)), wired_limit_mb)).read()
 
 
 @dataclasses.dataclass(frozen=True)
 class Decisions:
-    """What is decided on one Mac, idle and with 5/16 of its memory in use."""
+    """Decisions for one Mac, idle and with 5/16 of its memory in use."""
 
     gb: int
     reserve: int
@@ -113,7 +113,7 @@ def row(one: Decisions) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def test_the_table_of_the_document_is_what_is_decided() -> None:
+def test_the_table_of_the_document_shows_the_decisions() -> None:
     rows = [row(decide(gb)) for gb in SIZES]
     told = DOCUMENT.read_text(encoding="utf-8")
     missing = [one for one in rows if one not in told]
@@ -121,7 +121,7 @@ def test_the_table_of_the_document_is_what_is_decided() -> None:
 
 
 @pytest.mark.parametrize("gb", SIZES)
-def test_by_the_formulas_of_the_reference(gb: int) -> None:
+def test_decisions_follow_the_formulas_of_the_reference(gb: int) -> None:
     """In GB. unified-memory-budget.md: the tiers and the RAM cap; eviction-versus-limits.md: the four candidates."""
     one = decide(gb)
     # Ours: the tiers begin at 16 GB; a smaller machine keeps the quarter that 4 GB are of it (budget.os_reserve).
@@ -173,7 +173,7 @@ def test_a_dedicated_server_gives_the_engines_all_but_two_gb() -> None:
     ("gb", "share"),
     [(8, 0.70), (16, 0.70), (24, 0.70), (32, 0.75), (48, 0.75), (64, 0.80), (128, 0.85), (512, 0.85)],
 )
-def test_saved_conversations_go_at_the_share_of_the_tier(gb: int, share: float) -> None:
+def test_prefix_caches_are_dropped_at_the_share_of_the_tier(gb: int, share: float) -> None:
     assert prefix_cache_threshold(idle(gb).total, MemoryPolicy()) == share
 
 
@@ -185,11 +185,11 @@ def mac_with(tmp_path: Path, job: Job, size: float, wired_limit_mb: int = 0) -> 
     resident = FakeResident(job, int(size * 1e9) // MB)
     resident.spec = ModelSpec(job, "model", "engines.fake.engine:FakeChat", {"model": path})
     world = World(64 << 10, resident, policy=MemoryPolicy())
-    world.probe.accelerator = Told(used(64, 0.0, wired_limit_mb))
+    world.probe.accelerator = FixedAccelerator(used(64, 0.0, wired_limit_mb))
     return world
 
 
-class Told:
+class FixedAccelerator:
     def __init__(self, readings: Readings) -> None:
         self.readings = readings
 
@@ -214,7 +214,7 @@ def test_the_vision_models_that_ran_are_admitted(tmp_path: Path, size: float) ->
     mac_with(tmp_path, "vision", size).heat("vision")
 
 
-def test_the_text_model_that_swapped_is_only_warned_about(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_text_model_that_swapped_only_logs_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Qwen2.5-Coder-32B-Instruct-bf16. The threshold refuses no text model; that the GPU may take so much is for the
     budget to say, and for the user to allow."""
     with caplog.at_level(logging.WARNING), pytest.raises(DoesNotFit) as caught:

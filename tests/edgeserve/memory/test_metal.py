@@ -1,4 +1,4 @@
-"""MLX's limits: the reference's own example, and each candidate as the winner."""
+"""MLX's limits: the example of the reference, and each candidate as the winner."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_memory_is_pinned_only_where_the_system_can(macos: tuple[int, ...], wire
 
 
 @given(st.floats(0, 600), st.floats(0, 600), st.floats(0, 600))
-def test_no_limit_is_below_the_least_or_above_what_apple_says(
+def test_every_limit_is_between_the_least_and_apples_recommendation(
     total: float, available: float, recommended: float
 ) -> None:
     found = limits(mac(total, available, recommended), (15, 0))
@@ -58,7 +58,7 @@ def test_no_limit_is_below_the_least_or_above_what_apple_says(
     assert found.wired is None or found.wired <= found.memory
 
 
-def test_the_candidates_are_told() -> None:
+def test_the_candidates_are_named() -> None:
     assert limits(mac(48, 33, 46)).candidates == {
         "fraction_of_total": int(48 * GB * 0.7),
         "total_minus_reserve": 45 * GB,

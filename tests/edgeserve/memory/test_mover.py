@@ -1,14 +1,16 @@
-"""Steps down are verified: what came back against what should have."""
+"""Verified steps down: bytes that came back, compared with the expected bytes."""
 
 from __future__ import annotations
 
 import dataclasses
 import logging
+from pathlib import Path
 
 import pytest
-from support.memory import FakeResident, World, readings
+from support.memory import FakeResident, World, readings, world_at
 
 from edgeserve.engine import Rung
+from edgeserve.errors import EngineFailure
 from edgeserve.memory.mover import freed
 from edgeserve.system.readings import Accelerator, ProcessMemory
 from edgeserve.units import GB, MB
@@ -37,7 +39,7 @@ def test_two_rungs_at_once() -> None:
 
 
 @pytest.mark.parametrize(("kept", "warned"), [(9, False), (11, True)])
-def test_less_than_ninety_percent_is_warned_about(kept: int, warned: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_less_than_ninety_percent_logs_a_warning(kept: int, warned: bool, caplog: pytest.LogCaptureFixture) -> None:
     world = World(1000, FakeResident("asr", 0, 100))
     asr = world.heat("asr")
     asr.before_step = lambda: setattr(world.probe, "base", kept * MB)
@@ -48,8 +50,8 @@ def test_less_than_ninety_percent_is_warned_about(kept: int, warned: bool, caplo
     assert (caplog.records[-1].levelno == logging.WARNING) is warned
 
 
-def test_what_stays_behind_is_the_processes_and_not_needed_again() -> None:
-    """The first load of a runtime costs more than the next: imports, thread pools, what never comes back."""
+def test_memory_that_stays_behind_is_not_needed_again() -> None:
+    """The first load of a runtime costs more than the next: imports and thread pools never come back."""
     world = World(170, FakeResident("asr", 0, 100))
     asr = world.heat("asr")
     asr.before_step = lambda: setattr(world.probe, "base", 40 * MB)
@@ -60,7 +62,7 @@ def test_what_stays_behind_is_the_processes_and_not_needed_again() -> None:
     assert world.booked() == 60 * MB, "100 MB more than the 40 that stayed would not have fitted"
 
 
-def test_a_megabyte_of_noise_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_two_missing_megabytes_log_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     world = World(1000, FakeResident("tts", 0, 3))
     tts = world.heat("tts")
     tts.before_step = lambda: setattr(world.probe, "base", 2 * MB)
@@ -69,7 +71,7 @@ def test_a_megabyte_of_noise_is_no_warning(caplog: pytest.LogCaptureFixture) -> 
     assert caplog.records == []
 
 
-def test_beside_other_work_the_figure_is_not_exact_and_not_warned_about(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_inexact_figure_logs_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     world = World(1000, FakeResident("asr", 0, 100), FakeResident("llm", 0, 100, 5))
     asr = world.heat("asr")
     world.heat("llm")
@@ -81,6 +83,27 @@ def test_beside_other_work_the_figure_is_not_exact_and_not_warned_about(caplog: 
     assert record is not None
     assert not record.exact
     assert caplog.records == []
+
+
+@pytest.mark.parametrize("error", [EngineFailure("park failed"), OSError("the driver is gone"), RuntimeError("a bug")])
+def test_an_engine_that_fails_to_step_down_is_logged_and_others_step_down(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = world_at(95, FakeResident("asr", 0, 10), FakeResident("tts", 0, 10))
+    asr, tts = world.residents["asr"], world.residents["tts"]
+    asr.last_used = 10.0
+    world.later(60)
+
+    def fail() -> None:
+        raise error
+
+    asr.before_step = fail
+    world.governor.relieve()
+    assert (asr.rung, tts.rung) == (Rung.HOT, Rung.COLD)
+    assert "fake-asr could not be moved down to cold" in caplog.text
+    assert [record["model_type"] for record in world.governor.evictions()] == ["tts"]
+    asr.before_step = lambda: None
+    assert world.governor.step_down(asr, Rung.COLD, "requested") is not None, "no mark of the failed step is left"
 
 
 def test_nothing_is_recorded_when_nothing_moved() -> None:
@@ -109,7 +132,7 @@ def test_an_accelerators_memory_counts_as_freed() -> None:
     assert freed(readings(), grown) == 0
 
 
-def test_an_engine_that_is_up_again_at_once_was_down_all_the_same() -> None:
+def test_a_step_counts_when_the_engine_is_up_again_at_once() -> None:
     world = World(1000, FakeResident("asr", 100, 50, warm=10))
     asr = world.heat("asr")
     asr.after_step = lambda: setattr(asr, "rung", Rung.HOT)
@@ -120,7 +143,7 @@ def test_an_engine_that_is_up_again_at_once_was_down_all_the_same() -> None:
     assert world.booked() == 10 * MB, "what it held when it was up again is not what it holds on warm"
 
 
-def test_a_request_before_the_second_reading_hides_what_came_back() -> None:
+def test_a_request_before_the_second_reading_makes_the_figure_inexact() -> None:
     world = World(1000, FakeResident("asr", 0, 100))
     asr = world.heat("asr")
     asr.after_step = lambda: world.heat("asr")
@@ -130,9 +153,25 @@ def test_a_request_before_the_second_reading_hides_what_came_back() -> None:
     assert world.booked() == 100 * MB, "nothing stayed behind: it was needed again"
 
 
-def test_two_who_move_one_engine_are_one_step() -> None:
+def test_two_threads_that_move_one_engine_make_one_step() -> None:
     world = World(1000, FakeResident("asr", 0, 100))
     asr = world.heat("asr")
     asr.before_step = lambda: setattr(asr, "rung", Rung.COLD)
     assert world.governor.step_down(asr, Rung.COLD, "memory_pressure") is None
     assert world.governor.evictions() == []
+
+
+def test_shared_weights_of_another_hot_engine_are_not_expected_back() -> None:
+    llm, vision = FakeResident("llm", 400, 100), FakeResident("vision", 400, 150)
+    for one in (llm, vision):
+        one.spec = dataclasses.replace(one.spec, files={"model": Path("one.gguf")})
+    world = World(2000, llm, vision)
+    world.heat("llm")
+    world.heat("vision")
+    world.later(60)
+    record = world.governor.step_down(vision, Rung.WARM, "idle")
+    assert record is not None
+    assert record.expected == 150 * MB
+    record = world.governor.step_down(llm, Rung.WARM, "idle")
+    assert record is not None
+    assert record.expected == 500 * MB

@@ -1,4 +1,4 @@
-"""A context as large as memory allows: what it gives up, and that nobody gives anything up for it."""
+"""Optional context: it is cut to the room that there is, and no engine gives up memory for it."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def asked(optional: int, amount: Amount, *others: Occupancy, usable: int = 1000,
         ("critical without it: all goes", Amount(private=1300), (), 400),
     ],
 )
-def test_what_is_given_up(title: str, amount: Amount, others: tuple[Occupancy, ...], given_up: int) -> None:
+def test_bytes_that_have_no_room(title: str, amount: Amount, others: tuple[Occupancy, ...], given_up: int) -> None:
     assert asked(400, amount, *others) == given_up, title
 
 
-def test_on_an_accelerator_its_own_memory_decides() -> None:
+def test_the_accelerators_own_memory_decides() -> None:
     assert asked(400, Amount(private=10_000, device=700), device=1000) == 101
     assert asked(400, Amount(private=100, device=700), device=None) == 201, "unified: the machine's memory"
 
@@ -53,7 +53,7 @@ def test_on_an_accelerator_its_own_memory_decides() -> None:
     some.integers(0, 1500),
     some.integers(0, 1500),
 )
-def test_it_never_raises_the_level_nor_passes_the_budget_by_itself(
+def test_optional_context_never_raises_the_level_nor_passes_the_budget(
     optional: int, least: int, mapped: int, busy: int, usable: int
 ) -> None:
     other = Occupancy("asr", "asr", Rung.HOT, Amount(private=busy))
@@ -73,7 +73,7 @@ def heated(world: World) -> int:
     return world.heat("llm").footprint().private // MB
 
 
-def test_it_is_as_large_as_the_room_that_others_leave() -> None:
+def test_the_context_is_as_large_as_the_room_that_others_leave() -> None:
     llm = ThriftyResident("llm", 100, 5000, context=60, optional=4900)
     speech, asr = FakeResident("tts", 0, 200, last_used=-1000), ThriftyResident("asr", 0, 100)
     world = World(1000, llm, speech, asr)
@@ -92,7 +92,7 @@ def test_it_is_as_large_as_the_room_that_others_leave() -> None:
     assert heated(world) == 599, "all of it again"
 
 
-def test_what_is_not_optional_still_makes_room_for_itself() -> None:
+def test_the_other_part_of_a_context_evicts_as_usual() -> None:
     llm = ThriftyResident("llm", 0, 5000, context=60, optional=4500)
     speech = FakeResident("tts", 0, 500)
     world = World(1000, llm, speech)
@@ -102,7 +102,7 @@ def test_what_is_not_optional_still_makes_room_for_itself() -> None:
     assert speech.rung is Rung.WARM
 
 
-def test_heated_ahead_it_is_cut_to_what_there_is_as_well() -> None:
+def test_an_engine_heated_ahead_cuts_its_context_too() -> None:
     llm = ThriftyResident("llm", 0, 5000, optional=4900)
     world = World(1000, llm)
     reservation = world.governor.reserve_if_free(llm)
@@ -110,13 +110,13 @@ def test_heated_ahead_it_is_cut_to_what_there_is_as_well() -> None:
     assert llm.takes.private // MB == 599
 
 
-def test_without_a_governor_it_is_cut_to_what_there_is_as_well() -> None:
+def test_the_context_is_cut_while_the_governor_is_off_too() -> None:
     llm = ThriftyResident("llm", 0, 5000, optional=4900)
     world = World(1000, llm, policy=dataclasses.replace(POLICY, enabled=False), kind=OpenGovernor)
     assert heated(world) == 599
 
 
-def test_what_it_takes_then_is_not_learned_as_its_peak() -> None:
+def test_a_cut_context_is_not_learned_as_the_peak() -> None:
     llm = ThriftyResident("llm", 0, 5000, optional=4900)
     world = World(1000, llm)
     heated(world)

@@ -20,7 +20,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "state" / "memory.json"
 
 
-def test_the_peak_is_remembered_over_a_restart(path: Path) -> None:
+def test_a_peak_outlasts_a_restart(path: Path) -> None:
     one = Peaks(path)
     assert one.find(SPEC) is None
     one.learn(SPEC, Footprint(mapped=100, private=50))
@@ -30,7 +30,7 @@ def test_the_peak_is_remembered_over_a_restart(path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == ["memory.json"], "no half-written file is left"
 
 
-def test_without_a_path_it_forgets(tmp_path: Path) -> None:
+def test_peaks_without_a_path_are_forgotten(tmp_path: Path) -> None:
     one = Peaks()
     one.learn(SPEC, Footprint(private=1))
     assert one.find(SPEC) == Footprint(private=1)
@@ -67,7 +67,7 @@ def test_settings_files_and_names_change_the_key(tmp_path: Path) -> None:
     )
 
 
-def test_the_oldest_go_first(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_rows_go_first(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LIMIT", 3)
     specs = [ModelSpec("llm", f"m{number}", "e:E") for number in range(4)]
     one = Peaks(path)
@@ -93,7 +93,7 @@ def test_a_damaged_file_is_put_aside_with_a_warning(path: Path, text: str, caplo
     assert json.loads(path.read_text())["version"] == 1
 
 
-def test_a_disk_that_takes_nothing_costs_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_full_disk_logs_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "state").write_text("a file where the folder should be")
     one = Peaks(tmp_path / "state" / "memory.json")
     with caplog.at_level(logging.WARNING):

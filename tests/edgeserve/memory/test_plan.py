@@ -1,4 +1,4 @@
-"""The decision: tables for each of its six ways, and what must hold for every machine and every set of engines."""
+"""The plan: tables for each of its six decisions, and properties of every machine and every set of engines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def limit(usable: int, *, device: int | None = None, warm: int = 10_000) -> Budg
     return Budget(usable, usable, "fraction_of_total", {"fraction_of_total": usable}, device, warm)
 
 
-def stands(
+def occupies(
     job: Job, mapped: int = 0, private: int = 0, *, idle: float = 60, rung: Rung = Rung.HOT, **more: Any
 ) -> Occupancy:
     if rung is Rung.COLD:
@@ -42,7 +42,7 @@ def stands(
 
 def ask(amount: Amount, *others: Occupancy, usable: int = 1000, policy: Any = POLICY, **settings: Any) -> Decision:
     """The vision engine, cold, wants ``amount``."""
-    residents = [stands("vision", rung=Rung.COLD), *others]
+    residents = [occupies("vision", rung=Rung.COLD), *others]
     need = Need("vision", "vision", amount)
     return plan(need, residents, readings(total=0, available=0), limit(usable, **settings), NOW, policy)
 
@@ -51,40 +51,40 @@ def ask(amount: Amount, *others: Occupancy, usable: int = 1000, policy: Any = PO
     ("title", "others", "verdict", "steps"),
     [
         ("nothing else is there", [], Verdict.ADMIT, ()),
-        ("just fits", [stands("llm", 400)], Verdict.ADMIT, ()),
-        ("one byte too much", [stands("llm", 401)], Verdict.STEP, (Step("llm", Rung.WARM),)),
+        ("just fits", [occupies("llm", 400)], Verdict.ADMIT, ()),
+        ("one byte too much", [occupies("llm", 401)], Verdict.STEP, (Step("llm", Rung.WARM),)),
         (
             "the least recently used goes first",
-            [stands("llm", 300, idle=60), stands("asr", 300, idle=90), stands("tts", 200, idle=70)],
+            [occupies("llm", 300, idle=60), occupies("asr", 300, idle=90), occupies("tts", 200, idle=70)],
             Verdict.STEP,
             (Step("asr", Rung.WARM), Step("tts", Rung.WARM)),
         ),
         (
-            "a victim that turned out not to be needed is spared",
-            [stands("tts", 10, idle=90), stands("llm", 500, idle=60)],
+            "an engine whose step down is not needed stays",
+            [occupies("tts", 10, idle=90), occupies("llm", 500, idle=60)],
             Verdict.STEP,
             (Step("llm", Rung.WARM),),
         ),
         (
             "one rung before two: warm memory goes only when parking is not enough",
-            [stands("llm", 300, idle=60), stands("asr", 0, 300, idle=90, rung=Rung.WARM)],
+            [occupies("llm", 300, idle=60), occupies("asr", 0, 300, idle=90, rung=Rung.WARM)],
             Verdict.STEP,
             (Step("llm", Rung.WARM),),
         ),
         (
             "two rungs when one is not enough",
-            [stands("llm", 100, 500, idle=60, warm=Amount(private=450))],
+            [occupies("llm", 100, 500, idle=60, warm=Amount(private=450))],
             Verdict.STEP,
             (Step("llm", Rung.COLD),),
         ),
-        ("a leased engine is waited for", [stands("llm", 500, leases=1)], Verdict.WAIT, ()),
-        ("an engine at work is waited for", [stands("llm", 500, busy=True)], Verdict.WAIT, ()),
-        ("an engine within grace is waited for", [stands("llm", 500, idle=4.9)], Verdict.WAIT, ()),
-        ("grace ends after five seconds", [stands("llm", 500, idle=5)], Verdict.STEP, (Step("llm", Rung.WARM),)),
-        ("a pinned engine is neither moved nor waited for", [stands("llm", 500, pinned=True)], Verdict.REFUSE, ()),
+        ("a leased engine is waited for", [occupies("llm", 500, leases=1)], Verdict.WAIT, ()),
+        ("an engine at work is waited for", [occupies("llm", 500, busy=True)], Verdict.WAIT, ()),
+        ("an engine within grace is waited for", [occupies("llm", 500, idle=4.9)], Verdict.WAIT, ()),
+        ("grace ends after five seconds", [occupies("llm", 500, idle=5)], Verdict.STEP, (Step("llm", Rung.WARM),)),
+        ("a pinned engine is neither moved nor waited for", [occupies("llm", 500, pinned=True)], Verdict.REFUSE, ()),
     ],
 )
-def test_six_hundred_of_a_thousand(
+def test_a_need_of_600_bytes_in_a_budget_of_1000(
     title: str, others: list[Occupancy], verdict: Verdict, steps: tuple[Step, ...]
 ) -> None:
     decision = ask(Amount(mapped=600), *others)
@@ -92,7 +92,7 @@ def test_six_hundred_of_a_thousand(
 
 
 def test_the_figures_of_a_refusal() -> None:
-    decision = ask(Amount(mapped=900), stands("llm", 300, pinned=True), stands("tts", 200))
+    decision = ask(Amount(mapped=900), occupies("llm", 300, pinned=True), occupies("tts", 200))
     assert decision.verdict is Verdict.REFUSE
     assert decision.free == 500
     assert decision.evictable == 200
@@ -100,7 +100,7 @@ def test_the_figures_of_a_refusal() -> None:
     assert decision.required == 1200
 
 
-def test_what_cannot_be_taken_back_stays_below_critical() -> None:
+def test_private_memory_stays_below_critical() -> None:
     assert ask(Amount(private=899)).verdict is Verdict.ADMIT
     refused = ask(Amount(private=900))
     assert refused.verdict is Verdict.REFUSE
@@ -108,8 +108,8 @@ def test_what_cannot_be_taken_back_stays_below_critical() -> None:
     assert ask(Amount(private=900), usable=refused.required).verdict is Verdict.ADMIT
 
 
-def test_memory_that_no_engine_explains_counts_against_the_budget() -> None:
-    residents = [stands("vision", rung=Rung.COLD), stands("llm", 0, 100)]
+def test_unexplained_memory_of_the_process_counts_against_the_budget() -> None:
+    residents = [occupies("vision", rung=Rung.COLD), occupies("llm", 0, 100)]
     need = Need("vision", "vision", Amount(mapped=500))
     decision = plan(need, residents, readings(anon=501), limit(1000), NOW, POLICY)
     assert overhead(residents, readings(anon=501)) == 401
@@ -118,12 +118,12 @@ def test_memory_that_no_engine_explains_counts_against_the_budget() -> None:
 
 
 def test_savings_come_before_eviction_and_in_order() -> None:
-    idle = stands("llm", 0, 500, savings=(Saving("llm", "prefix_cache", 50), Saving("llm", "context", 90)))
+    idle = occupies("llm", 0, 500, savings=(Saving("llm", "prefix_cache", 50), Saving("llm", "context", 90)))
     mine = (Saving("vision", "image", 40), Saving("vision", "context", 30))
     need = Need("vision", "vision", Amount(mapped=500))
 
     def decide(usable: int) -> Decision:
-        me = stands("vision", rung=Rung.COLD, savings=mine)
+        me = occupies("vision", rung=Rung.COLD, savings=mine)
         return plan(need, [me, idle], readings(total=0, available=0), limit(usable), NOW, POLICY)
 
     assert [one.kind for one in decide(960).savings] == ["prefix_cache"]
@@ -137,7 +137,7 @@ def test_savings_come_before_eviction_and_in_order() -> None:
 
 
 def test_without_offload_or_room_in_the_warm_pool_eviction_goes_to_cold() -> None:
-    victim = stands("llm", 500, warm=Amount(private=50))
+    victim = occupies("llm", 500, warm=Amount(private=50))
     off = type(POLICY)(cpu_offload=False)
     assert ask(Amount(mapped=600), victim, policy=off).steps == (Step("llm", Rung.COLD),)
     assert ask(Amount(mapped=600), victim, warm=49).steps == (Step("llm", Rung.COLD),)
@@ -146,7 +146,7 @@ def test_without_offload_or_room_in_the_warm_pool_eviction_goes_to_cold() -> Non
 
 def test_weights_that_two_engines_share_count_once() -> None:
     me = Occupancy("vision", "vision", Rung.WARM, Amount(), weights="model.gguf")
-    llm = stands("llm", 600, 50, weights="model.gguf")
+    llm = occupies("llm", 600, 50, weights="model.gguf")
     need = Need("vision", "vision", Amount(mapped=600, private=50))
     assert booked([me, llm], {}, need) == Amount(600, 100)
     assert plan(need, [me, llm], readings(), limit(700), NOW, POLICY).verdict is Verdict.ADMIT
@@ -159,8 +159,8 @@ def test_an_accelerators_own_memory_has_its_own_budget() -> None:
     assert ask(Amount(device=300), other, device=500).steps == (Step("llm", Rung.WARM),)
 
 
-def test_a_wait_says_when_the_first_grace_time_ends() -> None:
-    decision = ask(Amount(mapped=600), stands("llm", 500, idle=2), stands("tts", 10, idle=4))
+def test_a_wait_names_the_end_of_the_first_grace_time() -> None:
+    decision = ask(Amount(mapped=600), occupies("llm", 500, idle=2), occupies("tts", 10, idle=4))
     assert decision.retry_at == NOW + 1
 
 
@@ -191,7 +191,7 @@ def machines(draw: st.DrawFn) -> list[Occupancy]:
 
 
 @given(machines(), amounts, st.integers(0, 3000), st.integers(0, 1000))
-def test_what_holds_for_every_decision(residents: list[Occupancy], amount: Amount, usable: int, anon: int) -> None:
+def test_properties_of_every_decision(residents: list[Occupancy], amount: Amount, usable: int, anon: int) -> None:
     need = Need("asr", "asr", amount)
     told = readings(anon=anon)
     decision = plan(need, residents, told, limit(usable), NOW, POLICY)
@@ -217,7 +217,7 @@ def test_what_holds_for_every_decision(residents: list[Occupancy], amount: Amoun
 
 
 @given(machines(), amounts, st.integers(0, 3000))
-def test_a_larger_budget_never_makes_it_worse(residents: list[Occupancy], amount: Amount, usable: int) -> None:
+def test_a_larger_budget_never_makes_the_verdict_worse(residents: list[Occupancy], amount: Amount, usable: int) -> None:
     need = Need("asr", "asr", amount)
     order = [Verdict.ADMIT, Verdict.STEP, Verdict.WAIT, Verdict.REFUSE]
     small, large = (
@@ -228,7 +228,7 @@ def test_a_larger_budget_never_makes_it_worse(residents: list[Occupancy], amount
 
 
 @given(machines(), amounts, st.integers(1, 3000))
-def test_the_budget_that_a_refusal_asks_for_would_do(residents: list[Occupancy], amount: Amount, usable: int) -> None:
+def test_the_budget_that_a_refusal_requires_is_enough(residents: list[Occupancy], amount: Amount, usable: int) -> None:
     need = Need("asr", "asr", amount)
     refused = plan(need, residents, readings(), limit(usable), NOW, POLICY)
     assume(refused.verdict is Verdict.REFUSE)

@@ -1,4 +1,4 @@
-"""[memory] and its variables: every name of the reference documents, and an error that says what was expected."""
+"""[memory] and its variables: every name of the reference documents, and errors that name the expected value."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_variable_wins_over_the_file(variable: str, text: str, field: str, val
     assert type(getattr(policy, field)) is type(value)
 
 
-def test_the_file_is_read_too() -> None:
+def test_the_file_is_read_without_variables() -> None:
     assert read_policy({"os_reserve_gb": 1, "cpu_offload": False}, {}, FILE) == MemoryPolicy(
         os_reserve_gb=1.0, cpu_offload=False
     )

@@ -1,4 +1,4 @@
-"""Levels and who goes for them."""
+"""Pressure levels, and the engines that step down at each."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ def test_the_system_can_raise_the_level(more: dict[str, Any], level: Level) -> N
     assert level_of(95, readings(**more), POLICY) is Level.CRITICAL
 
 
-def test_only_what_cannot_be_taken_back_presses() -> None:
+def test_mapped_memory_causes_no_pressure() -> None:
     told = readings(16 * GB, available=13 * GB)
     told = type(told)(0.0, 16 * GB, 13 * GB, ProcessMemory(anon=3 * GB, file=8 * GB, total=11 * GB))
     assert used_percent(told, budget(told, POLICY)) == 25.0
 
 
-def test_shared_device_memory_presses_too() -> None:
+def test_unified_device_memory_causes_pressure() -> None:
     told = readings(16 * GB, accelerator=Accelerator("metal", 16 * GB, active=5 * GB, cached=GB, unified=True))
     assert used_percent(told, budget(told, POLICY)) == 50.0
 
 
-def test_a_full_card_presses_whatever_the_host_has() -> None:
+def test_a_full_accelerator_causes_pressure_at_any_host_memory() -> None:
     card = Accelerator("cuda", total=10 * GB, free=0, active=8 * GB, cached=GB)
     told = readings(16 * GB, accelerator=card)
     assert used_percent(told, budget(told, POLICY)) > 90
@@ -90,11 +90,11 @@ ENGINES = [stands("llm", 119), stands("vision", 121), stands("asr", 31), stands(
         (Level.CRITICAL, (Step("vision", Rung.COLD), Step("llm", Rung.COLD), Step("asr", Rung.COLD))),
     ],
 )
-def test_who_goes(level: Level, steps: tuple[Step, ...]) -> None:
+def test_steps_by_level(level: Level, steps: tuple[Step, ...]) -> None:
     assert relief(level, ENGINES, NOW, POLICY) == steps
 
 
-def test_warm_engines_go_at_critical_only() -> None:
+def test_warm_engines_are_closed_at_critical_only() -> None:
     warm = [stands("llm", 500, Rung.WARM)]
     assert relief(Level.HIGH, warm, NOW, POLICY) == ()
     assert relief(Level.CRITICAL, warm, NOW, POLICY) == (Step("llm", Rung.COLD),)
@@ -117,7 +117,7 @@ def test_warm_engines_go_at_critical_only() -> None:
         unique_by=lambda one: one.job,
     ),
 )
-def test_never_one_in_use(level: Level, engines: list[Occupancy]) -> None:
+def test_an_engine_in_use_never_steps_down(level: Level, engines: list[Occupancy]) -> None:
     by_job = {one.job: one for one in engines}
     for step in relief(level, engines, NOW, POLICY):
         one = by_job[step.job]

@@ -1,4 +1,4 @@
-"""What the memory routes tell: the fields of reference/gpu-memory-governor.md, and the additions of API.md."""
+"""Bodies of the memory routes: the fields of reference/gpu-memory-governor.md, and the additions of API.md."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Card:
         self.cleared += 1
 
 
-def test_a_card_with_its_own_memory_is_what_the_stats_are_about() -> None:
+def test_the_stats_show_an_accelerator_of_its_own_memory() -> None:
     world = World(1000, FakeResident("llm", 10, 10))
     world.residents["llm"].says = world.residents["llm"].takes = Footprint(device=2 * GB)
     world.probe.accelerator = Card(name="cuda", total=24 * GB, free=18 * GB, active=5 * GB, cached=GB)

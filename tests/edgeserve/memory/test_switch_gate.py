@@ -1,4 +1,4 @@
-"""Memory that was given back may come late: the load waits for it, but not for ever and not in vain."""
+"""The switch gate: a load waits for returned memory that arrives late, but not for ever and not in vain."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edgeserve.units import GB, MB
 
 
 def switching(late: int, returning: int, job: Job = "llm", size: int = 600, total: int = 1000) -> World:
-    """Memory given back is not available at once: ``late`` MB of it, ``returning`` MB a look."""
+    """A world where ``late`` MB of returned memory are not available yet; each reading brings ``returning`` MB."""
     world = World(total, FakeResident(job, size), FakeResident("tts", 0, total // 2))
     tts = world.heat("tts")
     world.later(60)
@@ -34,14 +34,14 @@ def test_a_load_waits_until_freed_memory_is_really_available() -> None:
     assert world.residents["llm"].rung is Rung.HOT
 
 
-def test_memory_that_is_there_at_once_is_not_waited_for() -> None:
+def test_available_memory_is_not_waited_for() -> None:
     world = switching(late=0, returning=0)
     world.heat("llm")
     assert world.waits == []
 
 
-def test_what_a_victim_keeps_on_warm_is_not_waited_for() -> None:
-    """It was not known before: the victim goes on to cold at once."""
+def test_memory_that_an_engine_keeps_on_warm_is_not_waited_for() -> None:
+    """The kept memory was unknown before the step: the engine goes on to cold at once."""
     world = World(1000, FakeResident("llm", 950), FakeResident("tts", 0, 500, warm=100))
     tts = world.heat("tts")
     world.later(60)
@@ -61,7 +61,7 @@ def test_the_gate_gives_up_after_ten_seconds_with_the_figure_and_goes_on(caplog:
 
 
 class Unified:
-    """Apple's GPU, which advises no less than there is."""
+    """Apple's GPU that advises to take all of the memory."""
 
     def read(self) -> Accelerator:
         return Accelerator("metal", 40_000 * MB, 40_000 * MB, recommended=40_000 * MB, unified=True)
@@ -70,7 +70,7 @@ class Unified:
 
 
 def switch_to(job: Job, private: bool, accelerator: AcceleratorReader) -> World:
-    """Mapped weights, or in memory of the runtime's own, as MLX's are."""
+    """A world whose engine maps its weights, or holds them in private memory, as MLX does."""
     wanted = FakeResident(job, 0, 30_000) if private else FakeResident(job, 30_000)
     world = World(40_000, wanted, FakeResident("llm", 0, 20_000))
     world.probe.accelerator = accelerator

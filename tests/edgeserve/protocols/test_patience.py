@@ -5,17 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from support.contract import ask
-from support.gates import Clock, CountingGovernor, Mailbox, fake_spec
+from support.gates import Clock, Mailbox, engine_of, fake_spec, gate_of
 
 from edgeserve.errors import SlowReader
 from edgeserve.messages import TokenEvent
-from edgeserve.residency.gate import PATIENCE, Gate
-from edgeserve.residency.loop import Loop
+from edgeserve.residency.gate import Gate
+from edgeserve.residency.host import PATIENCE
 from edgeserve.residency.work import Work
 from engines.fake.chat import FakeBatchChat, FakeChat
 
@@ -51,7 +50,7 @@ def make() -> Iterator[Callable[..., Gate]]:
     made: list[Gate] = []
 
     def build(slots: int, clock: Clock) -> Gate:
-        made.append(Gate(Sharing(slots), CountingGovernor(), clock=clock))  # type: ignore[arg-type]
+        made.append(gate_of(Sharing(slots), clock=clock))
         return made[-1]
 
     yield build
@@ -84,7 +83,7 @@ def test_a_paused_answer_is_cut_only_where_no_place_is_free(make: Callable[..., 
     """Whoever comes during a step finds a free place, or that of the one answer that was cut for it."""
     clock = Clock()
     gate = make(3, clock)
-    engine: Any = gate.engine
+    engine: Any = engine_of(gate)
     stepping, go = threading.Event(), threading.Event()
     unread = [submit(gate, "one two", lambda: False) for _ in range(paused)]
     for box, _ in unread:
@@ -102,7 +101,7 @@ def test_a_paused_answer_is_cut_only_where_no_place_is_free(make: Callable[..., 
 
 
 def test_beside_a_paused_answer_those_that_wait_follow_each_other_at_once() -> None:
-    gate = Gate(FakeChat(fake_spec("llm")), CountingGovernor())  # type: ignore[arg-type]
+    gate = gate_of(FakeChat(fake_spec("llm")))
     try:
         unread, work = submit(gate, "one two", lambda: False)
         assert unread.items.get(timeout=5) == TokenEvent("one")
@@ -122,22 +121,8 @@ def test_an_answer_without_room_gets_that_of_a_paused_one(make: Callable[..., Ga
     assert unread.items.get(timeout=5) == TokenEvent("one")
     starved, _ = submit(gate, "wait")
     threading.Event().wait(0.2)
-    engine: Any = gate.engine
+    engine: Any = engine_of(gate)
     assert 0 < engine.rounds < 100, "it does not turn round and round meanwhile"
     clock.now += PATIENCE
     assert starved.rest(5)[1] is None
     assert isinstance(unread.rest(5)[1], SlowReader)
-
-
-def test_an_answer_may_go_on_while_it_is_looked_at() -> None:
-    class GoesOn(SimpleNamespace):
-        looks = iter([5.0, None, None])
-
-        @property
-        def paused(self) -> float | None:
-            return next(self.looks)
-
-    loop = Loop(FakeBatchChat(fake_spec("llm")), lambda: None, Clock(100.0))
-    run: Any = GoesOn()
-    loop.runs.append(run)
-    assert loop.slowest(10) is run

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from support.contract import ask
-from support.gates import Clock, CountingGovernor, Held, Mailbox, run
+from support.gates import Clock, CountingGovernor, Held, Mailbox, engine_of, run
 from support.server import serving, small_pool, until
 
 from edgeserve.engine import Job, Rung
 from edgeserve.errors import DoesNotFit
+from edgeserve.memory.entry import Moved
 from edgeserve.messages import (
     ChatRequest,
     EmbedRequest,
@@ -54,12 +55,12 @@ def test_an_engine_is_heated_ahead(gates: Callable[..., Gate]) -> None:
     gate = gates(governor=governor, clock=clock)
     clock.now += 500
     gate.warm_up()
-    until(lambda: gate.rung is Rung.HOT and not gate._warming)
+    until(lambda: gate.rung is Rung.HOT and not gate.warming)
     assert gate.last_used == clock.now
     assert (governor.reserved, governor.settled, governor.released) == (1, 1, 1)
     gate.warm_up()
     assert run(gate, ask("word"))[1] is None
-    assert gate.engine.steps == ["open", "heat"]  # type: ignore[attr-defined]
+    assert engine_of(gate).steps == ["open", "heat"]
 
 
 @pytest.mark.parametrize(
@@ -75,14 +76,14 @@ def test_what_cannot_be_heated_ahead_stays_quietly_cold(
     gate = gates(**settings)
     with caplog.at_level(logging.DEBUG, "edgeserve.gate"):
         gate.warm_up()
-        until(lambda: logged in caplog.text and not gate._warming)
+        until(lambda: logged in caplog.text and not gate.warming)
     assert gate.rung is Rung.COLD
 
 
 def test_a_gate_that_has_work_or_closes_is_not_heated_ahead(gates: Callable[..., Gate]) -> None:
     governor = CountingGovernor()
     gate = gates(governor=governor)
-    held = Held(gate)
+    held = Held(engine_of(gate))
     box = Mailbox()
     gate.acquire()
     gate.submit(box.work(ask("word")))
@@ -91,7 +92,7 @@ def test_a_gate_that_has_work_or_closes_is_not_heated_ahead(gates: Callable[...,
     held.go.set()
     box.rest()
     gate.release()
-    assert gate.step_down(Rung.COLD)
+    assert isinstance(gate.step_down(Rung.COLD), Moved)
     gate.drain(0)
     gate.warm_up()
     gate.stop()
@@ -104,7 +105,7 @@ def test_what_fits_is_heated_when_the_request_begins() -> None:
         assert running.client.post("/v1/tts/synthesize", json={"text": "hello"}).status_code == 200
         until(lambda: gates["llm"].rung is gates["asr"].rung is Rung.HOT)
         assert running.client.post("/v1/chat", json={"prompt": "hello"}).json() == {"text": "hello"}
-        engine: Any = gates["llm"].engine
+        engine: Any = engine_of(gates["llm"])
         assert engine.steps == ["open", "heat"]
 
 
@@ -126,4 +127,4 @@ def test_what_cannot_be_heated_disturbs_nobody() -> None:
         gates = running.pool.gates
         assert running.client.post("/v1/tts/synthesize", json={"text": "hello"}).status_code == 200
         until(lambda: gates["asr"].rung is Rung.HOT)
-        until(lambda: gates["llm"].rung is Rung.COLD and not gates["llm"]._warming)
+        until(lambda: gates["llm"].rung is Rung.COLD and not gates["llm"].warming)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from support.contract import ask
 from support.examples import examples
-from support.gates import Clock, CountingGovernor, Held, Mailbox, fake_spec, make_gate, run
+from support.gates import Clock, CountingGovernor, Held, Mailbox, engine_of, fake_spec, gate_of, make_gate, run
 
 from edgeserve import logs
 from edgeserve.engine import Rung
@@ -27,8 +28,10 @@ from edgeserve.errors import (
     NotSupported,
     ShuttingDown,
 )
+from edgeserve.memory.entry import Moved, Refused
 from edgeserve.messages import ChatRequest, FinishEvent, SpeakRequest, TokenEvent
-from edgeserve.residency.gate import Done, Gate, Work
+from edgeserve.residency.gate import Gate
+from edgeserve.residency.work import Done, Work
 from engines.fake.chat import FakeBatchChat
 
 
@@ -44,7 +47,7 @@ def test_a_request_goes_up_the_ladder_and_runs(gates: Callable[..., Gate]) -> No
 
 def test_one_load_however_many_wait(gates: Callable[..., Gate]) -> None:
     gate = gates(queue_limit=20)
-    held = Held(gate)
+    held = Held(engine_of(gate))
     boxes = [Mailbox() for _ in range(10)]
     for box in boxes:
         gate.acquire()
@@ -53,12 +56,12 @@ def test_one_load_however_many_wait(gates: Callable[..., Gate]) -> None:
     for box in boxes:
         assert box.rest()[1] is None
         gate.release()
-    assert gate.engine.steps == ["open", "heat"]  # type: ignore[attr-defined]
+    assert engine_of(gate).steps == ["open", "heat"]
 
 
 def test_a_full_queue_refuses_and_says_when_to_come_back(gates: Callable[..., Gate]) -> None:
     gate = gates(queue_limit=1)
-    held = Held(gate)
+    held = Held(engine_of(gate))
     boxes = [Mailbox(), Mailbox()]
     for box in boxes:
         gate.acquire()
@@ -81,35 +84,36 @@ def test_a_lease_holds_the_engine_up_and_the_last_use_is_its_end(gates: Callable
     gate.preload()
     gate.acquire()
     gate.acquire()
-    assert not gate.step_down(Rung.WARM)
+    assert gate.step_down(Rung.WARM) == Refused("leased")
     gate.release()
-    assert not gate.step_down(Rung.WARM)
+    assert gate.step_down(Rung.WARM) == Refused("leased")
     clock.now += 500
     gate.release()
     assert gate.last_used == clock.now
-    assert gate.step_down(Rung.WARM)
+    assert isinstance(gate.step_down(Rung.WARM), Moved)
     assert gate.rung is Rung.WARM
-    assert gate.step_down(Rung.COLD)
+    assert gate.step_down(Rung.WARM) == Refused("already there")
+    assert isinstance(gate.step_down(Rung.COLD), Moved)
     assert gate.rung is Rung.COLD
 
 
 def test_a_step_down_never_waits_for_work(gates: Callable[..., Gate]) -> None:
     """Even when the client has gone and its lease with it, the worker's engine is left alone."""
     gate = gates()
-    held = Held(gate)
+    held = Held(engine_of(gate))
     box = Mailbox()
     gate.acquire()
     gate.submit(box.work(ask("word")))
     assert held.entered.wait(10)
     gate.release()
-    assert not gate.step_down(Rung.COLD)
+    assert gate.step_down(Rung.COLD) == Refused("at work")
     held.go.set()
     box.rest()
 
 
 def test_cancelled_work_ends_and_frees_the_gate(gates: Callable[..., Gate]) -> None:
     gate = gates()
-    held = Held(gate)
+    held = Held(engine_of(gate))
     box = Mailbox()
     gate.acquire()
     work = box.work(ask("a b c d e f"))
@@ -134,7 +138,7 @@ def test_work_cancelled_while_waiting_never_starts(gates: Callable[..., Gate]) -
 
 def test_abort_tells_the_reason(gates: Callable[..., Gate]) -> None:
     gate = gates()
-    held = Held(gate)
+    held = Held(engine_of(gate))
     box = Mailbox()
     gate.acquire()
     gate.submit(box.work(ask("a b c")))
@@ -162,7 +166,7 @@ def test_a_failure_closes_the_engine_and_the_next_request_opens_it(gates: Callab
     _, error = run(gate, ask("word"))
     assert isinstance(error, EngineFailure)
     assert gate.rung is Rung.COLD
-    gate.engine.spec.options.pop("fail_on")  # type: ignore[attr-defined]
+    engine_of(gate).spec.options.pop("fail_on")
     assert run(gate, ask("word"))[1] is None
 
 
@@ -175,9 +179,8 @@ def test_an_unforeseen_error_is_logged_and_told_without_its_type(
         raise ZeroDivisionError("boom")
 
     gate.preload()
-    gate.engine._work = explode  # type: ignore[attr-defined]
+    engine_of(gate).on_work = explode
     _, error = run(gate, ask("word"))
-    del gate.engine._work  # type: ignore[attr-defined]
     assert isinstance(error, EngineFailure)
     assert error.message == "fake-llm failed on this request: boom"
     assert "ZeroDivisionError" in caplog.text
@@ -206,10 +209,9 @@ def test_the_pressure_is_checked_every_16_events(gates: Callable[..., Gate]) -> 
     assert governor.checks == 2
 
 
-def test_a_run_that_is_stopped_is_over_before_it_is_told(gates: Callable[..., Gate]) -> None:
-    """What the run holds in the runtime is freed while the engine is still ours, not when the error is forgotten."""
-    governor, ended = CountingGovernor(), threading.Event()
-    gate = gates(governor=governor)
+def test_a_stopped_run_is_closed_before_its_reader_hears_of_it(gates: Callable[..., Gate]) -> None:
+    """The run frees its memory in the runtime while the host holds the engine, not when the error is forgotten."""
+    ended = threading.Event()
 
     def endless(request: Any, cancel: Any) -> Iterator[TokenEvent]:
         try:
@@ -218,10 +220,12 @@ def test_a_run_that_is_stopped_is_over_before_it_is_told(gates: Callable[..., Ga
         finally:
             ended.set()
 
-    def critical() -> None:
-        raise MemoryPressure("critical")
+    class Critical(CountingGovernor):
+        def check(self) -> None:
+            raise MemoryPressure("critical")
 
-    gate.engine.chat, governor.check = endless, critical  # type: ignore[attr-defined, method-assign]
+    gate = gates(governor=Critical())
+    engine_of(gate).chat = endless
     told: queue.SimpleQueue[bool] = queue.SimpleQueue()
     gate.acquire()
     gate.submit(Work(ask("word"), lambda item: told.put(ended.is_set()) if isinstance(item, Done) else None))
@@ -232,7 +236,7 @@ def test_a_run_that_is_stopped_is_over_before_it_is_told(gates: Callable[..., Ga
 def test_leases_take_the_places_whatever_their_work_does(gates: Callable[..., Gate]) -> None:
     """A client that comes, asks and goes again and again fills no more than its places."""
     gate = gates(queue_limit=2)
-    held = Held(gate)
+    held = Held(engine_of(gate))
     box = Mailbox()
     gate.acquire()
     gate.submit(box.work(ask("word")))
@@ -245,7 +249,7 @@ def test_leases_take_the_places_whatever_their_work_does(gates: Callable[..., Ga
         gate.cancel(work)
         assert isinstance(waiting.rest()[1], Cancelled), "told at once, while the engine is at work"
         gate.release()
-    assert len(list(gate._queue)) == 1
+    assert len(gate.work) == 1
     held.go.set()
     assert box.rest()[1] is None
 
@@ -275,13 +279,13 @@ def test_a_request_that_waits_for_memory_ends_with_its_client_and_loads_nothing(
     assert isinstance(box.rest()[1], Cancelled)
     gate.release()
     assert gate.rung is Rung.COLD
-    assert gate.drain(gate._clock())
+    assert gate.drain(time.monotonic())
 
 
 def test_a_request_cancelled_on_the_way_up_does_not_run_and_gives_its_memory_back(gates: Callable[..., Gate]) -> None:
     governor = CountingGovernor()
     gate = gates(governor=governor)
-    held = Held(gate)
+    held = Held(engine_of(gate))
     box = Mailbox()
     gate.acquire()
     work = box.work(ask("word"))
@@ -366,7 +370,7 @@ class GateMachine(RuleBasedStateMachine):
     def step_down(self, to: Rung) -> None:
         # The worker may still be on its way out of the engine; a refusal is then right, too.
         before = self.gate.rung
-        moved = self.gate.step_down(to)
+        moved = isinstance(self.gate.step_down(to), Moved)
         if self.leases:
             assert not moved
             assert self.gate.rung is before
@@ -375,7 +379,7 @@ class GateMachine(RuleBasedStateMachine):
 
     @invariant()
     def steps_alternate(self) -> None:
-        steps: list[str] = self.gate.engine.steps  # type: ignore[attr-defined]
+        steps: list[str] = engine_of(self.gate).steps
         rung = Rung.COLD
         for step in steps:
             expected = {"open": (0, 1), "heat": (1, 2), "park": (2, 1), "close": (rung, 0)}[step]
@@ -395,11 +399,11 @@ TestGateMachine.settings = examples(60, stateful_step_count=20)
 
 def test_who_maps_an_engine_waits_for_nobody_that_uses_it() -> None:
     """An answer that waits for its reader keeps the engine's lock, and must not keep others from being prepared."""
-    gate = Gate(FakeBatchChat(fake_spec()), CountingGovernor())  # type: ignore[arg-type]
-    with gate._engine_lock:
+    gate = gate_of(FakeBatchChat(fake_spec()))
+    with gate.host.hold():
         mapping = threading.Thread(target=gate.map, daemon=True)
         mapping.start()
-        gate.engine.open()
+        engine_of(gate).open()
         mapping.join(10)
         assert not mapping.is_alive()
     assert gate.rung is Rung.WARM

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.gates import gate_of
 from support.memory import FakeResident, World
 
 from edgeserve.engine import AllocatorMemory, Footprint, ModelSpec, Rung
@@ -49,7 +50,7 @@ def on_a_mac(
     world.probe.accelerator = Metal()
     world.governor._macos = macos
     engine = LimitedEngine(ModelSpec("asr", "whisper", "", options={"private_mb": private, "mapped_mb": 0}))
-    gate = Gate(engine, world.governor, clock=world.clock)
+    gate = gate_of(engine, world.governor, clock=world.clock)
     world.governor.adopt(gate)
     return world, gate, engine
 

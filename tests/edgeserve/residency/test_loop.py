@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.contract import ask
 from support.examples import examples
-from support.gates import CountingGovernor, Held, Mailbox, fake_spec, run
+from support.gates import Clock, CountingGovernor, Held, Mailbox, engine_of, fake_spec, gate_of, run
 
 from edgeserve.engine import Cancel, Rung
 from edgeserve.errors import (
@@ -25,10 +24,12 @@ from edgeserve.errors import (
     NotSupported,
     ShuttingDown,
 )
+from edgeserve.memory.entry import Moved, Refused
 from edgeserve.messages import AudioEvent, EmbedRequest, FinishEvent, SpeakRequest, TokenEvent
 from edgeserve.residency.gate import Gate
-from edgeserve.residency.loop import Loop
-from edgeserve.residency.work import Work
+from edgeserve.residency.loop import SerialLoop
+from edgeserve.residency.runs import Runs
+from edgeserve.residency.work import Admitted, Work
 from engines.fake.chat import FakeBatchChat, FakeChat
 from engines.fake.engine import FakeTextToSpeech
 
@@ -39,9 +40,9 @@ Make = Callable[..., Gate]
 def gates() -> Iterator[Make]:
     made: list[Gate] = []
 
-    def make(governor: Any = None, *, queue_limit: int = 8, rest_after: float = 0.3, **options: Any) -> Gate:
+    def make(governor: Any = None, *, queue_limit: int = 8, idle_after: float = 0.3, **options: Any) -> Gate:
         engine = FakeBatchChat(fake_spec("llm", **options))
-        gate = Gate(engine, governor or CountingGovernor(), queue_limit=queue_limit, rest_after=rest_after)
+        gate = gate_of(engine, governor, queue_limit=queue_limit, idle_after=idle_after)
         made.append(gate)
         return gate
 
@@ -75,7 +76,7 @@ def test_one_answer(gates: Make) -> None:
 def test_answers_are_made_together_as_many_as_there_are_slots(gates: Make) -> None:
     governor = CountingGovernor()
     gate = gates(governor, slots=3)
-    held = Held(gate)
+    held = Held(engine_of(gate))
     asked = [submit(gate, f"this is request {number}") for number in range(7)]
     held.go.set()
     for number, (box, _) in enumerate(asked):
@@ -83,8 +84,8 @@ def test_answers_are_made_together_as_many_as_there_are_slots(gates: Make) -> No
         assert error is None
         assert texts(events) == f"this is request {number}"
         gate.release()
-    assert gate.engine.peak == 3  # type: ignore[attr-defined]
-    assert gate.engine.steps == ["open", "heat"]  # type: ignore[attr-defined]
+    assert engine_of(gate).peak == 3
+    assert engine_of(gate).steps == ["open", "heat"]
     assert governor.reserved == governor.released == 7
 
 
@@ -130,7 +131,7 @@ def test_how_one_answer_ends_is_nothing_to_the_others(fates: list[str], slots: i
         ]
     governor = CountingGovernor()
     engine = Batched(fake_spec("llm", slots=slots)) if batches else Alone(fake_spec("llm"))
-    gate = Gate(engine, governor, queue_limit=20)
+    gate = gate_of(engine, governor, queue_limit=20)
     open_readers = threading.Event()
     asked: list[tuple[str, Mailbox, Work]] = []
     try:
@@ -153,11 +154,11 @@ def test_how_one_answer_ends_is_nothing_to_the_others(fates: list[str], slots: i
             if fate == "slow":
                 check_end(fate, box)
         assert run(gate, ask("after all"))[1] is None
-        assert gate.healthy
+        assert gate.host.healthy
     finally:
         gate.stop()
     assert governor.reserved == governor.released
-    assert not list(gate._queue)
+    assert not gate.work
 
 
 def check_end(fate: str, box: Mailbox) -> None:
@@ -174,7 +175,7 @@ def check_end(fate: str, box: Mailbox) -> None:
 
 def test_places_are_counted_beyond_the_slots(gates: Make) -> None:
     gate = gates(slots=2, queue_limit=1)
-    held = Held(gate)
+    held = Held(engine_of(gate))
     asked = [submit(gate, "word") for _ in range(3)]
     with pytest.raises(Busy, match="2 requests run and all 1 places"):
         gate.acquire()
@@ -186,7 +187,7 @@ def test_places_are_counted_beyond_the_slots(gates: Make) -> None:
 
 def test_a_cancelled_answer_leaves_the_others_alone(gates: Make) -> None:
     gate = gates()
-    held = Held(gate)
+    held = Held(engine_of(gate))
     (first, work), (second, _) = submit(gate, "a b c d"), submit(gate, "e f g h")
     assert held.entered.wait(10)
     work.cancel.set()
@@ -205,7 +206,7 @@ def test_a_request_of_another_kind_is_refused(gates: Make) -> None:
 
 def test_vectors_are_made_beside_answers(gates: Make) -> None:
     gate = gates(slots=2)
-    held = Held(gate)
+    held = Held(engine_of(gate))
     answer, _ = submit(gate, "a b c")
     vectors = Mailbox()
     gate.acquire()
@@ -215,7 +216,7 @@ def test_vectors_are_made_beside_answers(gates: Make) -> None:
     events, error = vectors.rest()
     assert error is None
     assert [event.tokens for event in events] == [2, 1]
-    assert gate.engine.peak == 2  # type: ignore[attr-defined]
+    assert engine_of(gate).peak == 2
 
 
 def test_what_does_not_fit_is_told_and_nothing_stays_reserved(gates: Make) -> None:
@@ -235,24 +236,24 @@ class Tight(CountingGovernor):
 
 def test_who_finds_no_memory_waits_until_the_others_are_done(gates: Make) -> None:
     gate = gates(Tight())
-    held = Held(gate)
+    held = Held(engine_of(gate))
     asked = [submit(gate, "a b") for _ in range(3)]
     held.go.set()
     for box, _ in asked:
         assert box.rest()[1] is None
-    assert gate.engine.peak == 1  # type: ignore[attr-defined]
+    assert engine_of(gate).peak == 1
 
 
 def test_a_failing_step_ends_all_and_the_next_request_opens_the_engine_anew(gates: Make) -> None:
     gate = gates()
-    held = Held(gate)
+    held = Held(engine_of(gate))
     asked = [submit(gate, "a b") for _ in range(3)]
     assert held.entered.wait(10)
 
     def fail() -> None:
         raise EngineFailure("the runtime gave up")
 
-    gate.engine.step = fail  # type: ignore[attr-defined]
+    engine_of(gate).step = fail
     held.go.set()
     for box, _ in asked:
         error = box.rest()[1]
@@ -260,7 +261,7 @@ def test_a_failing_step_ends_all_and_the_next_request_opens_the_engine_anew(gate
         assert "gave up" in error.message
         gate.release()
     assert gate.rung is Rung.COLD
-    del gate.engine.step  # type: ignore[attr-defined]
+    del engine_of(gate).step
     assert run(gate, ask("word"))[1] is None
 
 
@@ -272,7 +273,7 @@ def test_an_answer_that_memory_pressure_stops_leaves_the_others_alone(gates: Mak
                 raise MemoryPressure("memory ran critical")
 
     gate = gates(Once(), slots=2)
-    held = Held(gate)
+    held = Held(engine_of(gate))
     long, short = submit(gate, " ".join(["word"] * 40))[0], submit(gate, "only three words")[0]
     held.go.set()
     assert isinstance(long.rest()[1], MemoryPressure)
@@ -282,34 +283,35 @@ def test_an_answer_that_memory_pressure_stops_leaves_the_others_alone(gates: Mak
 
 def test_the_engine_is_not_moved_while_it_answers_and_can_be_after(gates: Make) -> None:
     gate = gates()
-    held = Held(gate)
+    held = Held(engine_of(gate))
     box, _ = submit(gate, "word")
     assert held.entered.wait(10)
     gate.release()  # the client has gone
-    assert gate.step_down(Rung.COLD) is None
+    assert gate.step_down(Rung.COLD) == Refused("at work")
     held.go.set()
     box.rest()
-    done = threading.Event()
-    gate._worker.put(done.set)
-    assert done.wait(10)
-    assert gate.step_down(Rung.COLD) is not None
+    gate.host.call(lambda: None).result(10)
+    assert isinstance(gate.step_down(Rung.COLD), Moved)
 
 
 def test_stop_ends_what_runs_and_what_waits(gates: Make) -> None:
     gate = gates(slots=1)
-    held = Held(gate)
+    held = Held(engine_of(gate))
     asked = [submit(gate, "a b c") for _ in range(3)]
     assert held.entered.wait(10)
-    abort = gate.abort
-    gate.abort = lambda reason: (abort(reason), held.go.set())  # type: ignore[method-assign]
-    gate.stop()
-    for box, _ in asked:
-        assert isinstance(box.rest()[1], ShuttingDown)
+    stopping = threading.Thread(target=gate.stop)
+    stopping.start()
+    boxes = [box for box, _ in asked]
+    for box in boxes[1:]:
+        assert isinstance(box.rest()[1], ShuttingDown), "told at once, while the engine is at work"
+    held.go.set()
+    assert isinstance(boxes[0].rest()[1], ShuttingDown)
+    stopping.join(10)
     assert gate.rung is Rung.COLD
 
 
 def test_the_engine_rests_once_nothing_is_asked_and_no_longer_than_that(gates: Make) -> None:
-    gate, resting, go = gates(rest_after=0.0), threading.Semaphore(0), threading.Semaphore(0)
+    gate, resting, go = gates(idle_after=0.0), threading.Semaphore(0), threading.Semaphore(0)
     steps: list[int] = []
 
     def idle_work() -> Iterator[None]:
@@ -319,7 +321,7 @@ def test_the_engine_rests_once_nothing_is_asked_and_no_longer_than_that(gates: M
             assert go.acquire(timeout=10)
             yield
 
-    gate.engine.idle_work = idle_work  # type: ignore[attr-defined]
+    engine_of(gate).idle_work = idle_work
     assert run(gate, ask("one"))[1] is None
     assert resting.acquire(timeout=10)
     box, _ = submit(gate, "two")
@@ -331,16 +333,16 @@ def test_the_engine_rests_once_nothing_is_asked_and_no_longer_than_that(gates: M
 
 
 def test_a_failure_at_rest_closes_the_engine_and_the_next_request_opens_it(gates: Make) -> None:
-    gate, closed = gates(rest_after=0.0), threading.Event()
+    gate, closed = gates(idle_after=0.0), threading.Event()
 
     def idle_work() -> Iterator[None]:
         if not closed.is_set():
             raise EngineFailure("broken")
         yield from ()
 
-    close = gate.engine.close
-    gate.engine.idle_work = idle_work  # type: ignore[attr-defined]
-    gate.engine.close = lambda: (close(), closed.set())  # type: ignore[method-assign]
+    close = engine_of(gate).close
+    engine_of(gate).idle_work = idle_work
+    engine_of(gate).close = lambda: (close(), closed.set())
     assert run(gate, ask("one"))[1] is None
     assert closed.wait(10)
     assert run(gate, ask("two"))[1] is None
@@ -356,11 +358,11 @@ class Mumbler(FakeTextToSpeech):
 
 
 def test_work_without_an_event_gives_others_their_turn() -> None:
-    """Of an engine that makes one answer at a time, too: a text that says nothing kept it for minutes."""
-    loop, boxes = Loop(Mumbler(fake_spec("tts")), lambda: None), (Mailbox(), Mailbox())
+    """Also with a serial engine: a text without a word in it kept such an engine for minutes."""
+    loop, boxes = SerialLoop(Mumbler(fake_spec("tts")), Runs(lambda: None, Clock())), (Mailbox(), Mailbox())
     for text, box in zip(("." * 1_000, "ab"), boxes, strict=True):
-        loop.begin(box.work(SpeakRequest(text)), 0.0, contextlib.ExitStack())
+        loop.begin(Admitted(box.work(SpeakRequest(text)), 0.0))
     ended = [one for _ in range(3) for one in loop.turn()]
-    assert [(one.run.work.request, one.error) for one in ended] == [(SpeakRequest("ab"), None)]
+    assert [(one.admitted.work.request, one.error) for one in ended] == [(SpeakRequest("ab"), None)]
     assert boxes[0].items.empty()  # nothing but events is told
     assert boxes[1].items.qsize() == 2

@@ -10,19 +10,23 @@ from typing import Any
 
 import pytest
 from support.contract import ask
-from support.gates import Clock, CountingGovernor, make_gate
+from support.gates import FAKES, Clock, CountingGovernor, fake_spec
 
 from edgeserve.engine import Job, Rung
 from edgeserve.errors import Busy, ContextOverflow, NotConfigured, ShuttingDown, SlowReader
 from edgeserve.messages import FinishEvent, SpeakRequest, TokenEvent
-from edgeserve.residency.gate import PATIENCE
+from edgeserve.residency.host import PATIENCE
 from edgeserve.residency.mailbox import LARGEST
 from edgeserve.residency.pool import Pool
+from edgeserve.residency.thread_host import ThreadHost
 
 
 def make_pool(*jobs: Job, **settings: Any) -> Pool:
-    governor = CountingGovernor()
-    return Pool([make_gate(job, governor, **settings) for job in jobs], governor)  # type: ignore[arg-type]
+    governor: Any = CountingGovernor()
+    clock: Any = settings.pop("clock", time.monotonic)
+    options = settings.pop("options", {})
+    hosts = [ThreadHost(FAKES[job](fake_spec(job, **options)), governor, clock=clock) for job in jobs]
+    return Pool(hosts, governor, clock=clock, **settings)  # type: ignore[arg-type]
 
 
 def with_pool(test: Callable[[Pool], Awaitable[None]], *jobs: Job, **settings: Any) -> None:
@@ -80,7 +84,7 @@ def test_speech_for_a_reader_that_waits_is_bounded_and_others_have_their_turn() 
         slow = await pool.lease("tts")
         events = slow.run(SpeakRequest("one. " * 400))
         first = await anext(events)
-        await until(lambda: gate._loop.stuck)
+        await until(lambda: gate.host.stuck)
         assert pool.deliveries.held <= LARGEST + len(first.pcm) + 1000
         assert not await pool.evict("tts"), "an answer under way keeps its engine"
         async with await pool.lease("tts") as other:
@@ -100,7 +104,7 @@ def test_a_paused_answer_gives_its_place_to_others_after_a_while() -> None:
         slow = await pool.lease("tts")
         events = slow.run(SpeakRequest("one. " * 400))
         await anext(events)
-        await until(lambda: gate._loop.stuck)
+        await until(lambda: gate.host.stuck)
         with pytest.raises(Busy):
             await pool.lease("tts")
         clock.now += PATIENCE
@@ -139,7 +143,7 @@ def test_the_first_of_several_requests_goes_ahead() -> None:
             assert await anext(events) == (0, TokenEvent("a"))
             await until(lambda: len(submitted) == 3)
             await events.aclose()
-        await until(lambda: not list(gate._queue))
+        await until(lambda: not gate.work)
 
     with_pool(test, "llm")
 

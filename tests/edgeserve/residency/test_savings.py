@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support.contract import ask
-from support.gates import CountingGovernor, Held, Mailbox, run
+from support.gates import CountingGovernor, Held, Mailbox, engine_of, run
 from support.server import serving, small_pool
 
 from edgeserve.engine import Rung
@@ -33,7 +33,7 @@ def test_an_engine_without_savings_sheds_nothing(gates: Callable[..., Gate]) -> 
 def test_an_engine_at_work_is_not_asked_to_save(gates: Callable[..., Gate]) -> None:
     """Leased, or with the client gone and its work not yet at its end."""
     gate = gates(options={"prefix_cache_mb": 3})
-    held = Held(gate)
+    held = Held(engine_of(gate))
     box = Mailbox()
     gate.acquire()
     gate.submit(box.work(ask("word")))
@@ -43,7 +43,7 @@ def test_an_engine_at_work_is_not_asked_to_save(gates: Callable[..., Gate]) -> N
     assert not gate.shed("prefix_cache", 3 << 20)
     held.go.set()
     box.rest()
-    assert gate.engine.steps == ["open", "heat"]  # type: ignore[attr-defined]
+    assert engine_of(gate).steps == ["open", "heat"]
 
 
 def test_a_request_may_make_room_in_its_own_engine(gates: Callable[..., Gate]) -> None:
@@ -58,7 +58,7 @@ def test_a_request_may_make_room_in_its_own_engine(gates: Callable[..., Gate]) -
     gate = gates(governor=Saving())
     assert run(gate, ask("word"))[1] is None
     assert told == [True]
-    assert gate.engine.steps == ["shed context", "open", "heat"]  # type: ignore[attr-defined]
+    assert engine_of(gate).steps == ["shed context", "open", "heat"]
 
 
 @pytest.mark.parametrize("cache_mb", [300, 0])
@@ -72,7 +72,7 @@ def test_an_idle_prefix_cache_goes_before_any_engine_does(cache_mb: int) -> None
         assert running.client.post("/v1/tts/synthesize", json={"text": "hello"}).status_code == 200
         assert llm.rung is Rung.HOT
         assert llm.savings()["prefix_cache"] <= 100 * MB
-        assert ("shed prefix_cache" in llm.engine.steps) is bool(cache_mb)  # type: ignore[attr-defined]
+        assert ("shed prefix_cache" in engine_of(llm).steps) is bool(cache_mb)
         assert running.client.get("/memory/evictions").json() == []
         # 100 each are mapped.
         kept = llm.savings()["prefix_cache"]

@@ -27,14 +27,14 @@ def test_without_a_task_there_is_no_thread() -> None:
 
 
 def test_what_is_done_when_idle_is_done_once_after_the_tasks() -> None:
-    worker, idle = Worker("test-worker"), threading.Semaphore(0)
+    idle = threading.Semaphore(0)
     done: list[str] = []
 
     def rest() -> None:
         done.append("rest")
         idle.release()
 
-    worker.when_idle(rest, 0.0)
+    worker = Worker("test-worker", rest)
     for number in range(2):
         worker.put(lambda number=number: done.append(str(number)))  # type: ignore[misc]
         assert idle.acquire(timeout=10)
@@ -64,13 +64,13 @@ def test_a_call_tells_how_it_ended_and_the_worker_goes_on() -> None:
 
 
 def test_a_task_that_raises_is_logged_and_the_next_is_done(caplog: pytest.LogCaptureFixture) -> None:
-    worker, done, idle = Worker("test-worker"), threading.Event(), threading.Semaphore(0)
+    done, idle = threading.Event(), threading.Semaphore(0)
 
     def fail() -> None:
         idle.release()
         raise ZeroDivisionError("of this task")
 
-    worker.when_idle(fail, 0.0)
+    worker = Worker("test-worker", fail)
     worker.put(fail)
     assert idle.acquire(timeout=10)
     assert idle.acquire(timeout=10), "an idle task that raises is survived, too"

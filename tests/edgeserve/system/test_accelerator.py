@@ -1,4 +1,4 @@
-"""The accelerator's figures from what a runtime tells, and how the reports show them."""
+"""The accelerator's figures from the runtimes, and their place in the reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CARD = DeviceMemory("cuda", 8 * GB, 5 * GB)
     [
         ((), 9, Accelerator()),
         ((CARD,), 2 * GB, Accelerator("cuda", 8 * GB, 5 * GB, active=2 * GB)),
-        # On its way up an engine is booked before the device shows it.
+        # A climbing engine is booked before the device shows its memory.
         ((CARD,), 4 * GB, Accelerator("cuda", 8 * GB, 5 * GB, active=3 * GB)),
         ((CARD, CARD), 2 * GB, Accelerator("cuda", 16 * GB, 10 * GB, active=2 * GB)),
         ((CARD, DeviceMemory("vulkan", 8 * GB, 5 * GB)), 0, Accelerator("cuda", 8 * GB, 5 * GB)),
@@ -38,8 +38,8 @@ def test_devices_are_added_up(devices: tuple[DeviceMemory, ...], held: int, expe
     assert DeviceReader(lambda: devices, lambda: held).read() == expected
 
 
-def test_weights_that_metal_uses_where_they_are_mapped_are_not_counted_beside_the_accounts() -> None:
-    """Metal's figure holds weights, context and buffers; the first are booked as mapped, and droppable."""
+def test_weights_that_metal_uses_where_they_are_mapped_are_not_counted_twice() -> None:
+    """Metal's figure includes weights, context and buffers; the accounts book the weights as mapped and droppable."""
     mapped = 5 * GB
     reader = DeviceReader(lambda: [DeviceMemory("metal", 11 * GB, 5 * GB, unified=True)], mapped=lambda: mapped)
     assert reader.read().active == GB
@@ -49,7 +49,7 @@ def test_weights_that_metal_uses_where_they_are_mapped_are_not_counted_beside_th
 
 
 def test_a_hot_model_on_metal_is_booked_once() -> None:
-    """Else a model of 5 GB, whose weights Metal counts too, would take 10 of the 12 GB that engines may take."""
+    """Counted twice, a model of 5 GB would take 10 of the 12 GB that engines may take."""
     llm = FakeResident("llm", 5000, 500)
     world = World(12_000, llm, FakeResident("asr", 0, 4000))
     world.probe.accelerator = DeviceReader(
@@ -63,7 +63,7 @@ def test_a_hot_model_on_metal_is_booked_once() -> None:
 
 
 def used(llm: FakeResident) -> int:
-    """What Metal says: weights, and what is private to the engine."""
+    """Metal's figure: weights, and the engine's private memory."""
     return 5500 * MB if llm.rung is Rung.HOT else 0
 
 
@@ -85,7 +85,7 @@ def test_weights_of_one_file_are_mapped_once_and_only_those_that_a_gpu_may_use()
     assert accounts.device_mapped() == 0
 
 
-def test_the_reports_show_the_card() -> None:
+def test_the_reports_show_the_accelerator() -> None:
     governor = make_governor(MemoryPolicy(), devices=lambda: [CARD])
     told = governor.stats()
     assert (told["accelerator"], told["cuda_available"], told["total_mb"], told["free_mb"]) == (
@@ -98,13 +98,13 @@ def test_the_reports_show_the_card() -> None:
     assert governor.defragment() == {"status": "defragmentation_triggered"}
 
 
-def test_without_one_the_reports_say_so() -> None:
+def test_the_reports_name_no_accelerator_on_a_machine_without_one() -> None:
     told = make_governor(MemoryPolicy()).stats()
     assert (told["accelerator"], told["cuda_available"]) == ("none", False)
 
 
 class Mlx:
-    """MLX's allocator, as it would tell."""
+    """A stand-in for MLX's allocator."""
 
     def __init__(self, told: AllocatorMemory | None) -> None:
         self.told = told
@@ -127,11 +127,11 @@ LLAMA = Accelerator("metal", 36 * GB, 30 * GB, active=6 * GB, recommended=36 * G
 @pytest.mark.parametrize(
     ("device", "mlx", "figures"),
     [
-        # Metal tells llama.cpp what the whole process holds: 3 of the 6 GB are MLX's.
+        # Metal reports the memory of the whole process to llama.cpp: 3 of the 6 GB are MLX's.
         (LLAMA, ON_METAL, ("metal", 36 * GB, 30 * GB, 5 * GB, GB, 36 * GB)),
         # MLX alone: llama.cpp is not loaded, or was built for the processor.
         (Accelerator(), ON_METAL, ("metal", 36 * GB, 33 * GB, 2 * GB, GB, 36 * GB)),
-        # Should Metal tell llama.cpp of its own only, what MLX holds is still counted.
+        # Even if Metal reported llama.cpp's own memory only, MLX's would still be counted.
         (
             dataclasses.replace(LLAMA, free=35 * GB, active=GB),
             ON_METAL,
@@ -149,11 +149,11 @@ def test_the_gpu_that_two_runtimes_use_is_counted_once(
 
 
 @pytest.mark.parametrize("device", [Accelerator(), Accelerator("cuda", 8 * GB, 5 * GB, active=2 * GB)])
-def test_on_the_processor_mlx_takes_nothing_of_a_gpu(device: Accelerator) -> None:
+def test_mlx_on_the_processor_takes_no_memory_of_a_gpu(device: Accelerator) -> None:
     assert joined(device, ON_PROCESSOR) == dataclasses.replace(device, mlx=ON_PROCESSOR)
 
 
-def test_until_mlx_is_loaded_nothing_is_told_of_it() -> None:
+def test_mlx_is_not_reported_before_it_is_loaded() -> None:
     mlx = Mlx(None)
     governor = make_governor(MemoryPolicy(), allocator=mlx)
     assert governor.stats()["mlx"] is None
@@ -161,7 +161,7 @@ def test_until_mlx_is_loaded_nothing_is_told_of_it() -> None:
     assert governor.stats()["mlx"] is None
 
 
-def test_the_reports_show_what_mlx_holds_and_defragment_clears_its_cache() -> None:
+def test_the_reports_show_mlx_and_defragment_clears_its_cache() -> None:
     mlx = Mlx(ON_METAL)
     governor = make_governor(MemoryPolicy(), allocator=mlx)
     told = governor.stats()["mlx"]

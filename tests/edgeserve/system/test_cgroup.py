@@ -127,11 +127,11 @@ def test_a_hybrid_mount_keeps_version_two_beside(tmp_path: Path) -> None:
     assert read_limit(root / "proc", root / "cg") == GroupLimit(9 * MB, 8 * MB)
 
 
-def test_a_system_without_proc(tmp_path: Path) -> None:
+def test_a_system_without_proc_has_no_limit(tmp_path: Path) -> None:
     assert read_limit(tmp_path / "proc", tmp_path / "cg") is None
 
 
-def test_page_cache_counts_as_used_where_no_statistics_are(tmp_path: Path) -> None:
+def test_page_cache_counts_as_used_without_statistics(tmp_path: Path) -> None:
     files = v2("", f"{100 * MB}", 90 * MB, inactive=50 * MB)
     del files["cg/memory.stat"]
     root = tree(tmp_path, files | {"proc/self/cgroup": "0::/\n"})

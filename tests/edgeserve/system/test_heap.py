@@ -48,7 +48,7 @@ def test_trimming_returns_small_blocks_to_the_system() -> None:
 
 @pytest.mark.skipif(sys.implementation.name != "cpython", reason="the cache is CPython's")
 def test_trimming_forgets_the_names_of_attributes() -> None:
-    """CPython keeps the last name that it looked up for a slot of its cache, and with it a page of the heap."""
+    """Each slot of CPython's cache keeps the last name that was looked up, and with the name a page of the heap."""
     names = [f"no_such_attribute_{number}" for number in range(64)]
     before = sum(map(sys.getrefcount, names))
     assert not any(hasattr(heap, name) for name in names)

@@ -1,4 +1,4 @@
-"""Model files fetched ahead: all of them, only while they are wanted and fit, one fetch at a time."""
+"""Prefetch of model files: all files, only while a request waits for them and they fit, one fetch at a time."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import pytest
 from support.server import Running, fake_pool, serving, until
 
 from edgeserve.engine import Job, ModelSpec, Rung
-from edgeserve.residency.gate import Gate
 from edgeserve.residency.pool import Pool
+from edgeserve.residency.thread_host import ThreadHost
 from edgeserve.system.prefetch import CHUNK, Prefetch
 from engines.fake.chat import FakeChat
 
@@ -62,14 +62,14 @@ class TestRanges:
         prefetch.stop()
         assert asked.ranges == ALL
 
-    def test_it_ends_when_the_engine_is_hot(self, files: list[Path]) -> None:
+    def test_the_fetch_ends_when_the_engine_is_hot(self, files: list[Path]) -> None:
         prefetch, asked = make(files, lambda: len(asked.ranges) < 3)
         prefetch.start()
         until(lambda: len(asked.ranges) == 3)
         prefetch.stop()
         assert asked.ranges == ALL[:3]
 
-    def test_one_at_a_time_and_again_later(self, files: list[Path]) -> None:
+    def test_one_fetch_runs_at_a_time_and_another_later(self, files: list[Path]) -> None:
         prefetch, asked = make(files)
         asked.go.clear()
         before = threading.active_count()
@@ -82,7 +82,7 @@ class TestRanges:
         until(lambda: threading.active_count() == before)
         assert asked.ranges == 2 * ALL
 
-    def test_stopping_ends_it_for_good(self, files: list[Path]) -> None:
+    def test_a_stopped_prefetch_never_starts_again(self, files: list[Path]) -> None:
         prefetch, asked = make(files)
         asked.go.clear()
         prefetch.start()
@@ -102,7 +102,7 @@ def test_too_little_free_memory_fetches_nothing(files: list[Path], caplog: pytes
     assert asked.ranges == []
 
 
-def test_a_system_that_refuses_is_no_failure(files: list[Path], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refusal_of_the_system_is_no_failure(files: list[Path], caplog: pytest.LogCaptureFixture) -> None:
     def refuse(file: int, offset: int, length: int) -> None:
         raise OSError("not on this file system")
 
@@ -113,7 +113,7 @@ def test_a_system_that_refuses_is_no_failure(files: list[Path], caplog: pytest.L
     prefetch.stop()
 
 
-def test_an_engine_that_is_hot_is_left_alone(files: list[Path]) -> None:
+def test_nothing_is_fetched_for_a_hot_engine(files: list[Path]) -> None:
     before = threading.active_count()
     make(files, lambda: False)[0].start()
     assert threading.active_count() == before
@@ -131,7 +131,7 @@ def cached(path: Path) -> int:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks the page cache as Linux does")
-def test_the_pages_really_come(tmp_path: Path) -> None:
+def test_the_pages_arrive_in_the_page_cache(tmp_path: Path) -> None:
     path = tmp_path / "model"
     path.write_bytes(os.urandom(16 << 20))
     with path.open("rb") as file:
@@ -146,7 +146,7 @@ def test_the_pages_really_come(tmp_path: Path) -> None:
 
 
 def noted(running: Running) -> list[str]:
-    """Jobs whose prefetch is started from now on."""
+    """List of the jobs whose prefetch starts from now on."""
     jobs: list[str] = []
     for job, prefetch in running.pool._prefetches.items():
         prefetch.start = lambda job=job: jobs.append(job)  # type: ignore[method-assign, misc]
@@ -162,21 +162,23 @@ def noted(running: Running) -> list[str]:
         (("tts",), "/v1/audio/speech", ["tts"]),
     ],
 )
-def test_it_begins_before_the_body_is_there(configured: tuple[Job, ...], path: str, expected: list[str]) -> None:
+def test_the_fetch_begins_before_the_body_has_arrived(
+    configured: tuple[Job, ...], path: str, expected: list[str]
+) -> None:
     with serving(fake_pool(configured)) as running:
         jobs = noted(running)
         with send_head(running, path):
             until(lambda: jobs == expected)
 
 
-def test_what_is_not_configured_has_no_files() -> None:
+def test_a_job_that_is_not_configured_has_no_files() -> None:
     with serving(fake_pool(["tts"])) as running:
         jobs = noted(running)
         assert running.client.post("/v1/chat", json={"prompt": "hello"}).status_code == 503
         assert jobs == []
 
 
-def test_nobody_without_the_key_starts_it() -> None:
+def test_a_request_without_the_key_starts_no_fetch() -> None:
     with serving(fake_pool(["llm"]), api_key="sesame") as running:
         jobs = noted(running)
         with send_head(running, "/v1/chat") as connection:
@@ -198,13 +200,14 @@ def test_an_engine_may_name_other_files(files: list[Path], tmp_path: Path) -> No
 
     def pool_of(kind: type[FakeChat]) -> Pool:
         governor = fake_pool([]).governor
-        return Pool([Gate(kind(ModelSpec("llm", "x", "e:E", {"model": tmp_path / "given"})), governor)], governor)
+        engine = kind(ModelSpec("llm", "x", "e:E", {"model": tmp_path / "given"}))
+        return Pool([ThreadHost(engine, governor)], governor)
 
     assert list(pool_of(FakeChat)._prefetches["llm"]._files()) == [tmp_path / "given"]
     assert list(pool_of(Prepared)._prefetches["llm"]._files()) == files
 
 
-def test_a_hot_engine_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_hot_engine_wants_no_files(tmp_path: Path) -> None:
     pool = fake_pool(["llm"])
     wanted = pool._prefetches["llm"]._wanted
     assert wanted()

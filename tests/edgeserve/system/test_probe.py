@@ -1,4 +1,4 @@
-"""The probe on recorded roots, on a simulated machine, on this one; and its thread."""
+"""The probe on recorded roots, on a simulated machine and on this machine; and its thread."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def test_a_linux_box_inside_a_group(linux: Path) -> None:
 def test_a_quick_reading_walks_no_pages(linux: Path) -> None:
     (linux / "proc/self/smaps_rollup").unlink()
     assert probe(linux).read_quick().process == ProcessMemory(anon=210 << 10, file=120 << 10, total=330 << 10)
-    assert probe(linux).read().process.anon == 210 << 10, "nor does a kernel without the rollup"
+    assert probe(linux).read().process.anon == 210 << 10, "a kernel without the rollup reads the counters too"
 
 
-def test_the_stalls_of_our_own_group_come_first(linux: Path) -> None:
+def test_stalls_of_our_own_group_come_first(linux: Path) -> None:
     (linux / "cg/box/memory.pressure").write_text("some avg10=9.00 avg60=0\nfull avg10=8.00 avg60=0\n")
     assert probe(linux).read().stall == Stall(some=9.0, full=8.0)
 
@@ -73,7 +73,7 @@ def test_a_kernel_without_stalls(linux: Path) -> None:
 
 
 class Mac:
-    """Answers the two commands as a 16 GB Mac does, whose GPU may take ``wired_limit`` MB."""
+    """Output of the commands of a 16 GB Mac whose GPU may take ``wired_limit`` MB."""
 
     def __init__(self) -> None:
         self.level = 1
@@ -103,7 +103,7 @@ def test_a_mac(tmp_path: Path) -> None:
     assert mac.read().available == 110 * 16384
 
 
-def test_before_a_runtime_tells_of_it_the_gpu_of_a_mac_is_known_by_its_working_set(tmp_path: Path) -> None:
+def test_before_a_runtime_reports_it_the_gpu_of_a_mac_has_its_working_set(tmp_path: Path) -> None:
     said = Mac()
     mac = probe(tmp_path, platform="darwin", run=said)
     assert mac.read().accelerator == Accelerator(recommended=(16 << 30) * 2 // 3, unified=True)
@@ -113,9 +113,9 @@ def test_before_a_runtime_tells_of_it_the_gpu_of_a_mac_is_known_by_its_working_s
     assert mac.read().accelerator == Accelerator()
 
 
-def test_what_a_runtime_tells_comes_before_what_the_system_tells(tmp_path: Path) -> None:
+def test_the_figures_of_a_runtime_come_before_the_systems_advice(tmp_path: Path) -> None:
     said, told = Mac(), Accelerator("metal", 11 << 30, 9 << 30, active=2 << 30, recommended=11 << 30, unified=True)
-    mac = probe(tmp_path, platform="darwin", run=said, accelerator=Told(told))
+    mac = probe(tmp_path, platform="darwin", run=said, accelerator=FixedAccelerator(told))
     assert mac.read().accelerator == told
 
 
@@ -124,14 +124,14 @@ def test_the_gpu_of_a_smaller_mac_is_smaller(tmp_path: Path) -> None:
     assert probe(tmp_path, platform="darwin", run=said, override_mb=8192).read().accelerator.recommended == int(
         (8 << 30) * 2 / 3
     )
-    small = probe(tmp_path, platform="darwin", run=said, override_mb=8192, accelerator=Told(told))
+    small = probe(tmp_path, platform="darwin", run=said, override_mb=8192, accelerator=FixedAccelerator(told))
     assert small.read().accelerator.recommended == 6 << 30
-    large = probe(tmp_path, platform="darwin", run=said, override_mb=65536, accelerator=Told(told))
+    large = probe(tmp_path, platform="darwin", run=said, override_mb=65536, accelerator=FixedAccelerator(told))
     assert large.read().accelerator.recommended == 12 << 30
 
 
-class Told:
-    """An accelerator of which a runtime has told."""
+class FixedAccelerator:
+    """An accelerator with fixed figures."""
 
     def __init__(self, figures: Accelerator) -> None:
         self.figures = figures
@@ -157,7 +157,7 @@ def test_a_simulated_machine_is_never_larger(total: int, available: int, anon: i
     assert small.available <= min(real.available, max(0, wanted - anon))
 
 
-def test_latest_is_read_anew_when_it_is_old(linux: Path) -> None:
+def test_an_old_latest_reading_is_replaced(linux: Path) -> None:
     clock = Clock()
     one = probe(linux, clock=clock)
     first = one.latest()
@@ -168,7 +168,7 @@ def test_latest_is_read_anew_when_it_is_old(linux: Path) -> None:
 
 
 class Counting:
-    """An accelerator that tells when it was read."""
+    """An accelerator that counts its readings."""
 
     def __init__(self) -> None:
         self.seen = threading.Semaphore(0)
@@ -197,7 +197,7 @@ def test_the_thread_reads_until_it_is_stopped(linux: Path) -> None:
     assert set(threading.enumerate()) <= before
 
 
-def test_a_failed_reading_is_told_and_does_not_end_the_thread(linux: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_reading_is_logged_and_does_not_end_the_thread(linux: Path, caplog: pytest.LogCaptureFixture) -> None:
     card = Counting()
     card.fails = True
     one = probe(linux, interval=0.001, accelerator=card)
@@ -210,7 +210,7 @@ def test_a_failed_reading_is_told_and_does_not_end_the_thread(linux: Path, caplo
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads this machine's /proc")
-def test_this_machine_sees_memory_come_and_go() -> None:
+def test_readings_of_this_machine_follow_an_allocation() -> None:
     one = Probe()
     before = one.read()
     size = 32 * MB

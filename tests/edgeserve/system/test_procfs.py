@@ -1,4 +1,4 @@
-"""Linux's own figures, from recorded files."""
+"""Linux's figures of memory, from recorded files."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ full avg10=3.21 avg60=1.00 avg300=0.50 total=45678
 """
 
 
-def test_the_rollup_tells_what_is_ours_and_what_is_mapped() -> None:
+def test_the_rollup_divides_anonymous_and_mapped_memory() -> None:
     read = parse_smaps_rollup(ROLLUP)
     assert read == ProcessMemory(anon=90000 * KB, file=59000 * KB, total=150000 * KB)
     assert read.own == 91000 * KB, "shared memory is no more droppable than anonymous memory"
 
 
-def test_an_older_kernel_tells_the_anonymous_pages_only() -> None:
+def test_an_older_kernel_counts_anonymous_pages_in_full() -> None:
     old = "\n".join(line for line in ROLLUP.splitlines() if not line.startswith("Pss_"))
     assert parse_smaps_rollup(old) == ProcessMemory(anon=91000 * KB, file=59000 * KB, total=150000 * KB)
 

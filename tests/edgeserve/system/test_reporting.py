@@ -1,4 +1,4 @@
-"""No process of ours reports, or leaves a library's files behind: watched over whole commands in an empty home."""
+"""No process of edgeserve reports its use or leaves a library's files behind, over whole commands in an empty home."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ IMPORTED = "import {}; import onnxruntime; onnxruntime.InferenceSession"
     "module",
     ["edgeserve", "edgeserve.doctor.machine", "engines.onnx.session", "engines.onnx.optimise", "engines.asr.vad"],
 )
-def test_whatever_module_of_ours_comes_first_keeps_the_runtime_silent(home: Home, module: str) -> None:
+def test_every_first_module_switches_the_runtimes_reports_off(home: Home, module: str) -> None:
     ended = home.run(sys.executable, "-c", IMPORTED.format(module))
     assert ended.returncode == 0, ended.stderr
     assert home.left() == []
 
 
 @pytest.mark.models
-def test_speaking_and_hearing_leave_only_what_was_asked_for(
+def test_speech_and_transcription_leave_only_their_own_files(
     home: Home, store: Store, pulled: Callable[[str], Mapping[str, Path]]
 ) -> None:
     for name in ("hibari", "whisper-tiny.en"):
@@ -108,7 +108,7 @@ def test_a_server_with_all_engines_open_leaves_nothing(
     assert home.left() == []
 
 
-def test_what_the_user_chose_stays() -> None:
+def test_the_users_own_setting_stays() -> None:
     environ = {"ORT_DISABLE_TELEMETRY": "0", "HF_HUB_DISABLE_TELEMETRY": ""}
     reporting.switch_off(environ)
     assert environ == {"ORT_DISABLE_TELEMETRY": "0", "HF_HUB_DISABLE_TELEMETRY": "1"}

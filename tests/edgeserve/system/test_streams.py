@@ -81,7 +81,7 @@ def test_a_full_disk(tmp_path: Path, words: str, code: int, error: list[str]) ->
 
 
 def test_a_server_without_standard_streams_serves(tmp_path: Path) -> None:
-    """Nothing that it opens later gets their numbers."""
+    """No file or socket that the server opens later gets the number of a standard stream."""
     (tmp_path / "models.toml").write_text("[server]\nport = 0\n")
     command = f'exec "{sys.executable}" -m edgeserve serve <&- 2>&-'
     with subprocess.Popen(
@@ -128,7 +128,7 @@ sys.exit(run())
     ],
 )
 def test_ctrl_c_before_the_command_has_begun(tmp_path: Path, argv: list[str], name: str) -> None:
-    """At the import of a module, of which the first half second consists."""
+    """At the import of a module: imports fill the first half second."""
     (tmp_path / "models.toml").write_text("[server]\nport = 0\n")
     ended = subprocess.run(
         [sys.executable, "-c", INTERRUPT.format(name=name, argv=argv)],
@@ -141,7 +141,7 @@ def test_ctrl_c_before_the_command_has_begun(tmp_path: Path, argv: list[str], na
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
 
 
-def test_ctrl_c_that_is_ignored_stays_so(tmp_path: Path) -> None:
+def test_an_ignored_ctrl_c_stays_ignored(tmp_path: Path) -> None:
     (tmp_path / "models.toml").write_text("")
     (tmp_path / "list.py").write_text(INTERRUPT.format(name="edgeserve.commands.models", argv=["list"]))
     ended, out, lines = shell(tmp_path, f"trap '' INT; exec \"{sys.executable}\" list.py")

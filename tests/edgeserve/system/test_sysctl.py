@@ -9,8 +9,8 @@ from edgeserve.system.readings import SystemPressure
 from edgeserve.system.sysctl import parse, pressure, working_set
 from edgeserve.units import GB, MB
 
-# Lines as `sysctl hw.memsize` and `sysctl iogpu.wired_limit_mb` printed them on a Mac mini, M2 Pro, 32 GiB, macOS
-# 26.5.1 (a public log of 2026-09-05); the level is a line of the same form. In one call they were never recorded.
+# Lines that sysctl printed on a Mac mini, M2 Pro, 32 GiB, macOS 26.5.1 (a public log of 2026-09-05), one call for each
+# name. The line of the level has the same form.
 RECORDED = "hw.memsize: 34359738368\nkern.memorystatus_vm_pressure_level: 1\niogpu.wired_limit_mb: 0\n"
 INTEL = "hw.memsize: 17179869184\nkern.memorystatus_vm_pressure_level: 1\n"
 
@@ -58,7 +58,7 @@ def test_pressure_level(text: str, level: SystemPressure) -> None:
 @pytest.mark.parametrize(
     ("total", "recommended"),
     [
-        # mx.device_info()["max_recommended_working_set_size"], as people published it: M1, macOS 13.7; M4 Pro; a 64 GB
+        # Published values of mx.device_info()["max_recommended_working_set_size"]: M1, macOS 13.7; M4 Pro; a 64 GB
         # machine; M5 Max; M3 Ultra.
         (16 * GB, 11_453_251_584),
         (48 * GB, 40_200_896_512),
@@ -67,7 +67,7 @@ def test_pressure_level(text: str, level: SystemPressure) -> None:
         (256 * GB, 223_338_299_392),
     ],
 )
-def test_the_default_share_is_never_above_what_macs_were_seen_to_recommend(total: int, recommended: int) -> None:
+def test_the_default_share_is_never_above_published_recommendations(total: int, recommended: int) -> None:
     expected = working_set({"iogpu.wired_limit_mb": 0}, total)
     assert expected is not None
     assert 0.88 * recommended < expected <= recommended + MB
@@ -79,8 +79,8 @@ def test_the_share_changes_at_36_gb() -> None:
     assert working_set(told, 48 * GB) == 36 * GB
 
 
-def test_what_is_set_holds() -> None:
-    # As M5 Max of 128 GB was seen to do: wired_limit_mb = 114688 and Metal recommends 112.00 GiB.
+def test_a_wired_limit_replaces_the_default_share() -> None:
+    # Seen on an M5 Max of 128 GB: with wired_limit_mb = 114688 Metal recommends 112.00 GiB.
     assert working_set({"iogpu.wired_limit_mb": 114688}, 128 * GB) == 112 * GB
     assert working_set({"iogpu.wired_limit_mb": 114688}, 64 * GB) == 64 * GB
 

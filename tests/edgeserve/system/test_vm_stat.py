@@ -1,4 +1,4 @@
-"""macOS page classes from what vm_stat printed on three Macs."""
+"""macOS page classes from the output of vm_stat on three Macs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from edgeserve.system.vm_stat import parse, safe_available
 
 PAGE = 16384
 
-# The classes that `vm_stat` printed on a MacBook Pro, M5 Pro, 48 GiB, macOS 26.6.2, and on a Mac mini, M4, 16 GiB,
-# macOS 26.5.1 (both published with waired-agent's issue 835, August 2026); and in Apple's "Viewing Virtual Memory
-# Usage" (Memory Usage Performance Guidelines), from a time when it told less.
+# RECORDED: a MacBook Pro, M5 Pro, 48 GiB, macOS 26.6.2. MINI: a Mac mini, M4, 16 GiB, macOS 26.5.1. Both were published
+# with waired-agent's issue 835 (August 2026). OLD: Apple's "Viewing Virtual Memory Usage" (Memory Usage Performance
+# Guidelines), when vm_stat listed fewer classes.
 RECORDED = """\
 Mach Virtual Memory Statistics: (page size of 16384 bytes)
 Pages free:                                  1133377.
@@ -63,8 +63,8 @@ def test_every_class_is_read() -> None:
 
 
 @pytest.mark.parametrize("text", [RECORDED, MINI])
-def test_speculative_pages_are_file_backed_ones(text: str) -> None:
-    """So they are not counted beside them."""
+def test_speculative_pages_are_part_of_the_file_backed_ones(text: str) -> None:
+    """The sum of the classes shows it, so speculative pages are not counted twice."""
     pages = parse(text)
     assert pages.file_backed + pages.anonymous == pages.active + pages.inactive + pages.speculative
 
@@ -77,17 +77,17 @@ def test_speculative_pages_are_file_backed_ones(text: str) -> None:
         (SystemPressure.CRITICAL, 1133377 + 210943),
     ],
 )
-def test_what_is_safe_to_count_on_shrinks_with_the_pressure(pressure: SystemPressure, count: int) -> None:
+def test_available_memory_shrinks_with_the_pressure(pressure: SystemPressure, count: int) -> None:
     assert safe_available(parse(RECORDED), pressure) == count * PAGE
 
 
-def test_pages_that_are_not_free_are_not_counted_on() -> None:
+def test_wired_anonymous_and_compressed_pages_are_not_available() -> None:
     pages = parse(RECORDED)
     available = safe_available(pages, SystemPressure.NORMAL)
     assert available < 48 * (1 << 30) - pages.wired - pages.compressor - pages.anonymous + pages.purgeable + PAGE
 
 
-def test_an_older_system_that_tells_less() -> None:
+def test_an_older_system_that_lists_fewer_classes() -> None:
     assert parse(OLD).file_backed == 0
     assert safe_available(parse(OLD), SystemPressure.NORMAL) == 3194 * 4096
     text = "\n".join(line for line in RECORDED.splitlines() if "File-backed" not in line)

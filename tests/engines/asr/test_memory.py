@@ -16,7 +16,7 @@ from support.speech import SENTENCES, spoken
 Pulled = Callable[[str], Mapping[str, Path]]
 
 ROOT = Path(__file__).parents[3]
-CYCLES = 8
+CYCLES = 4
 MB = 1_000_000
 
 pytestmark = [

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from support.gates import gate_of
 from support.memory import World
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import ContextOverflow, DoesNotFit
 from edgeserve.messages import ChatRequest, FinishEvent, Sampling, TokenEvent
-from edgeserve.residency.gate import Gate
 from edgeserve.system import pages
 from engines.llama import probe
 from engines.llama.chat import LlamaChat
@@ -162,7 +162,7 @@ def test_a_context_as_large_as_memory_allows_is_cut_to_the_room_there_is(
     """The governor has 300 MB: 92 of them for the weights; from 180 private ones, pressure would be moderate."""
     engine = LlamaChat(dataclasses.replace(spec, options={"context": 0}))
     world = World(300)
-    gate = Gate(engine, world.governor, clock=world.clock)
+    gate = gate_of(engine, world.governor, clock=world.clock)
     world.governor.adopt(gate)
     gate.map()
     assert engine.estimate().private == pytest.approx(220e6, rel=0.1), "8,192 tokens, as it was trained on"

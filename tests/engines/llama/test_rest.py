@@ -12,7 +12,7 @@ def test_what_rests_is_copied_and_leaves_the_context_when_another_begins() -> No
     batch, context = batch_of(slots=3)
     talk(batch, prompt(1), said=5)
     talk(batch, prompt(2))
-    assert len(list(batch.rest())) == 2
+    assert len(list(batch.idle_work())) == 2
     assert list(map(len, context.held.values())) == [105, 100]
     slot, _ = batch.take(prompt(3))
     decode(batch, slot)
@@ -30,10 +30,10 @@ def test_without_a_copy_it_stays() -> None:
 def test_a_conversation_that_goes_on_stays_and_one_copy_of_it_is_kept() -> None:
     batch, context = batch_of(limit=110)
     talk(batch, prompt(1))
-    assert len(list(batch.rest())) == 1
+    assert len(list(batch.idle_work())) == 1
     assert talk(batch, [*prompt(1), 7, 8]) == 100
     assert list(map(len, context.held.values())) == [102]
-    assert len(list(batch.rest())) == 1
+    assert len(list(batch.idle_work())) == 1
     assert len(batch._saved) == 1
 
 
@@ -49,7 +49,7 @@ def test_as_many_conversations_as_slots_lose_hardly_anything_to_copies(limit: in
             if talk(batch, tokens) < len(tokens) - 1 and turn:
                 missed.append(seed)
             tokens.append(seed)
-            list(batch.rest())
+            list(batch.idle_work())
     assert len(missed) == len(set(missed)) < len(talks)
 
 
@@ -57,7 +57,7 @@ def test_what_a_window_still_holds_stays_in_the_context_where_it_can_be_cut() ->
     batch, _ = batch_of(whole=True)
     first = prompt(1)
     talk(batch, first, said=5)
-    assert list(batch.rest()) == []
+    assert list(batch.idle_work()) == []
     talk(batch, prompt(2))
     assert talk(batch, [*first, 0, 1, 9]) == 102
 
@@ -67,18 +67,18 @@ def test_two_that_fill_the_context_come_back_in_turns() -> None:
     talks = [prompt(1, 600), prompt(2, 700)]
     for tokens in talks:
         talk(batch, tokens)
-        list(batch.rest())
+        list(batch.idle_work())
     for turn in range(3):
         for tokens in talks:
             assert talk(batch, [*tokens, turn]) == len(tokens)
-            list(batch.rest())
+            list(batch.idle_work())
 
 
 def test_only_the_latest_that_fit_together_are_copied() -> None:
     batch, _ = batch_of(size=2000, slots=4, limit=250)
     for seed in range(4):
         talk(batch, prompt(seed))
-    assert len(list(batch.rest())) == 2
+    assert len(list(batch.idle_work())) == 2
     assert [batch._saved.best(prompt(seed))[1] for seed in range(4)] == [0, 0, 100, 100]
 
 
@@ -95,7 +95,7 @@ def test_where_copies_must_not_cost_others_they_go_first() -> None:
     batch, _ = batch_of(size=2000, slots=2, limit=250)
     talk(batch, prompt(1))
     talk(batch, prompt(2))
-    list(batch.rest())
+    list(batch.idle_work())
     batch._saved.careful = 5
     batch._saved.put(SavedState(tuple(prompt(3, 50)), bytes(50)))
     first, _ = batch.take(prompt(4))

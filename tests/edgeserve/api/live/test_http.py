@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from support.gates import engine_of
 from support.server import Running, build, fake_pool, serving, until
 from support.sound import silence, speech
 from support.sounds import FORMS, encoded, melody
@@ -164,7 +165,7 @@ def test_a_language_that_the_model_lacks_is_refused_before_anything_is_loaded() 
             told = error(client.post(path, **body), 400)  # type: ignore[arg-type]
             assert (told["message"], told["param"]) == ("unknown language 'tlh'; this model knows de, en", "language")
         assert len(running.app.state.sessions) == 0
-        engine: Any = running.pool.gates["asr"].engine
+        engine: Any = engine_of(running.pool.gates["asr"])
         assert engine.steps == []
         assert begin(client, language="de")
         assert begin(client, language="")
@@ -177,7 +178,7 @@ def test_without_an_engine_no_session_begins() -> None:
 
 
 def test_a_failing_engine_is_told_and_the_session_goes_on(live: Running) -> None:
-    engine: Any = live.pool.gates["asr"].engine
+    engine: Any = engine_of(live.pool.gates["asr"])
 
     def fail(request: Any, cancel: Any) -> Iterator[Any]:
         raise RuntimeError("as arranged")

@@ -10,6 +10,7 @@ from socket import SHUT_RDWR
 from typing import Any
 
 import pytest
+from support.gates import engine_of
 from support.server import Running, fake_pool, serving, until
 from support.sound import silence, speech
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -102,7 +103,7 @@ def test_an_engine_that_is_behind_is_told_once_and_sound_is_left_out(
     live: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_socket, "PATIENCE_SECONDS", 0.05)
-    engine: Any = live.pool.gates["asr"].engine
+    engine: Any = engine_of(live.pool.gates["asr"])
     free, transcribe = threading.Event(), engine.transcribe
 
     def slow(request: Any, cancel: Any) -> Iterator[Any]:
@@ -116,7 +117,7 @@ def test_an_engine_that_is_behind_is_told_once_and_sound_is_left_out(
         error = told(socket, "started") and told(socket, "error")["error"]
         assert (error["code"], "30 s of sound wait" in error["message"]) == ("queue_full", True)
         socket.send('{"type": "nothing"}')
-        assert "must be start" in told(socket, "error")["error"]["message"], "the other five were not told of"
+        assert "must be one of start" in told(socket, "error")["error"]["message"], "the other five were not told of"
         free.set()
         command(socket, "flush")
         assert told(socket, "flushed")["duration"] == 30
@@ -149,7 +150,7 @@ def test_mistakes_are_told_and_the_connection_stays(live: Running) -> None:
         for frame, text in (
             ("flush", "a text frame is not valid JSON"),
             ("[]", "must be a JSON object"),
-            ('{"type": "stop"}', "must be start, flush or close"),
+            ('{"type": "stop"}', "type must be one of start, flush, close, not"),
             ('{"type": "flush", "now": true}', "now is not a known field"),
             ('{"type": "start", "prompt": "\\ud800"}', "half of a character"),
             (bytes(7), "7 bytes"),

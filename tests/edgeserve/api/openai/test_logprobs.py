@@ -11,9 +11,9 @@ import pytest
 from openai import OpenAI
 from support.server import Running
 
-from edgeserve.api.fields import Fields
-from edgeserve.api.openai.chat import ChatShape, Completion
+from edgeserve.api.openai.chat import ChatChoice
 from edgeserve.api.openai.logprobs import CompletionLogprobs, chat_logprobs
+from edgeserve.api.openai.renderer import Completion
 from edgeserve.messages import Candidate, FinishEvent, TokenEvent, TokenLogprob
 
 HELLO = [{"role": "user", "content": "hello there friend"}]
@@ -109,8 +109,7 @@ def test_parts_of_characters() -> None:
 def test_a_long_answer_is_written_token_by_token(monkeypatch: pytest.MonkeyPatch) -> None:
     """8,000 tokens with 20 alternatives each, in one call of C, let nobody else run for most of a second."""
     ranked = tuple(Candidate(f" wörd{one}".encode(), -one / 7) for one in range(20))
-    made = Completion("fake", Fields({"logprobs": True}), ChatShape(), 1)
-    assert made.computes
+    made = Completion("fake", [ChatChoice(0)], 1, stream=False, usage_wanted=False)
     for _ in range(100):
         made.feed(0, TokenEvent(" wörd0", (TokenLogprob(ranked[0], ranked),)))
     made.feed(0, FinishEvent("stop", 5, 100))

@@ -8,8 +8,19 @@ from typing import Any
 import pytest
 
 from edgeserve.api.fields import Fields
-from edgeserve.api.openai.response_format import ResponseFormat, read_format
+from edgeserve.api.limits import Limits
+from edgeserve.api.openai.response_format import FormatField, ResponseFormat
+from edgeserve.api.schema import Record
 from edgeserve.errors import InvalidRequest
+
+
+class Body(Record):
+    response_format = FormatField()
+
+
+def read(form: Any) -> ResponseFormat:
+    return Body(Fields({"response_format": form}), Limits()).response_format
+
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 TEXT = json.dumps(SCHEMA, separators=(",", ":"))
@@ -17,7 +28,7 @@ NAMED = {"name": "city", "schema": SCHEMA}
 
 
 @pytest.mark.parametrize(
-    ("form", "read"),
+    ("form", "meant"),
     [
         (None, ResponseFormat()),
         ({"type": "text"}, ResponseFormat()),
@@ -32,8 +43,8 @@ NAMED = {"name": "city", "schema": SCHEMA}
         ),
     ],
 )
-def test_a_schema_is_never_dropped(form: Any, read: ResponseFormat) -> None:
-    assert read_format(Fields({"response_format": form})) == read
+def test_a_schema_is_never_dropped(form: Any, meant: ResponseFormat) -> None:
+    assert read(form) == meant
 
 
 @pytest.mark.parametrize(
@@ -63,5 +74,5 @@ def test_a_schema_is_never_dropped(form: Any, read: ResponseFormat) -> None:
 )
 def test_what_nobody_reads_is_refused_by_name(form: Any, param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        read_format(Fields({"response_format": form}))
+        read(form)
     assert caught.value.param == param

@@ -16,6 +16,7 @@ import httpx
 import openai
 import pytest
 from openai import OpenAI
+from support.gates import engine_of
 from support.server import Running, fake_pool, serving, until
 from support.speech import decoded, likeness
 
@@ -99,7 +100,7 @@ def test_sound_leaves_while_more_is_made_and_a_client_that_leaves_ends_it(name: 
         wav = running.client.post("/v1/tts/synthesize", json={"text": sentence}).content
         size = len(FORMS[name].encoder(24_000).add(wav[44:]))
         gate = running.pool.gates["tts"]
-        engine: Any = gate.engine
+        engine: Any = engine_of(gate)
 
         def work() -> None:
             begun[0] += 1
@@ -116,7 +117,7 @@ def test_sound_leaves_while_more_is_made_and_a_client_that_leaves_ends_it(name: 
             assert len(heard) / rate > 0.25
             assert gate.leases == 1
             until(lambda: begun[0] == 2)
-        until(lambda: all(work.cancel.is_set() for work in gate._queue))
+        until(lambda: all(work.cancel.is_set() for work in gate.work))
         assert begun[0] == 2
         go.set()
         assert running.client.post("/v1/tts/synthesize", json={"text": "next"}).status_code == 200
@@ -139,7 +140,7 @@ def test_what_is_refused(ai: OpenAI, settings: dict[str, Any], param: str, words
 @pytest.mark.parametrize(("path", "field"), [("/v1/audio/speech", "input"), ("/v1/tts/synthesize", "text")])
 def test_what_the_engine_refuses_has_the_name_that_the_client_wrote(path: str, field: str) -> None:
     with serving(fake_pool(["tts"])) as running:
-        engine: Any = running.pool.gates["tts"].engine
+        engine: Any = engine_of(running.pool.gates["tts"])
 
         def refuse() -> None:
             raise InvalidRequest("the text holds nothing that can be spoken", param="text")

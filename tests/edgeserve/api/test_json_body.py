@@ -1,4 +1,4 @@
-"""JSON that costs more than it weighs."""
+"""Bodies of JSON that cost more than they weigh."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ from starlette.requests import Request
 from support.examples import examples
 from support.server import Running, fake_pool, serving
 
-from edgeserve.api import fields
-from edgeserve.api.fields import AT_ONCE, MAX_DIGITS, MAX_VALUES, read_object
+from edgeserve.api import json_body
+from edgeserve.api.json_body import MAX_DIGITS, MAX_VALUES, SMALL, read_object
+from edgeserve.api.limits import Limits
+from edgeserve.api.schema import Record
+from edgeserve.api.values import Text
 from edgeserve.errors import InvalidRequest
 
 MB = 1 << 20
@@ -68,16 +71,16 @@ def test_only_values_are_counted_and_all_of_them(value: dict[str, Any], ascii_on
     """However many commas its strings hold: as many values as allowed are read, and one more is refused."""
     data = json.dumps(value, ensure_ascii=ascii_only).encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fields, "MAX_VALUES", 2 * count(value))
+        patch.setattr(json_body, "MAX_VALUES", 2 * count(value))
         read_object(data)
-        patch.setattr(fields, "MAX_VALUES", count(value) - 2)
+        patch.setattr(json_body, "MAX_VALUES", count(value) - 2)
         with pytest.raises(InvalidRequest, match="values; send fewer"):
             read_object(data) if count(value) > 1 else read_object(BOMBS["depth"])
 
 
 def test_long_texts_full_of_punctuation_are_read() -> None:
     text = ',[{:"\\' * 500_000
-    assert read_object(json.dumps({"prompt": text}).encode()).text("prompt") == text
+    assert read_object(json.dumps({"prompt": text}).encode()).raw("prompt") == text
 
 
 def test_pictures_of_megabytes_are_read() -> None:
@@ -98,13 +101,18 @@ def test_long_numbers_are_refused_at_once(digits: int) -> None:
 def test_a_large_body_is_read_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[bool] = []
 
-    def noted(data: bytes, name: str) -> Any:
-        threads.append(threading.current_thread() is threading.main_thread())
-        return read_object(data, name)
+    class Body(Record):
+        a = Text("")
 
-    monkeypatch.setattr(fields, "read_object", noted)
-    for size in (10, AT_ONCE):
-        asyncio.run(fields.read_large(json.dumps({"a": "x" * size}).encode()))
+    def noted(data: bytes) -> Any:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return read_object(data)
+
+    monkeypatch.setattr(json_body, "read_object", noted)
+    for size in (10, SMALL):
+        text = "x" * size
+        body = asyncio.run(json_body.read_record(json.dumps({"a": text}).encode(), Body, Limits()))
+        assert body.a == text
     assert threads == [True, False]
 
 
@@ -169,7 +177,7 @@ def test_a_body_of_many_parts_takes_no_more_than_its_size() -> None:
 
     async def read() -> bytes:
         scope = {"type": "http", "method": "POST", "headers": []}
-        return await fields.read_bytes(Request(scope, receive), MB, "")
+        return await json_body.read_bytes(Request(scope, receive), MB, "")
 
     tracemalloc.start()
     try:

@@ -1,0 +1,174 @@
+"""Bodies of JSON: their size, their syntax, and the record that they hold."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+
+from edgeserve.api.fields import Fields, kind
+from edgeserve.api.limits import Limits, limits_of
+from edgeserve.api.schema import Record
+from edgeserve.errors import InvalidRequest, TooLarge, UnsupportedMedia
+from edgeserve.units import MB
+
+MAX_DEPTH = 64
+MAX_VALUES = 1 << 17
+"""Values in one JSON text."""
+MAX_DIGITS = 400
+"""Digits of a whole number. The largest float has 309; Python takes n² steps to read n digits."""
+SMALL = 8 << 10
+"""Bytes of a body that the event loop reads itself. A thread reads a larger one."""
+JSON_HINT = (
+    "send pictures as files of a form (docs/api/pictures.md) and sound as a file, or raise max_json_mb in models.toml"
+)
+MEDIA = re.compile(r"application/(?:[a-z0-9.+-]+\+)?json")
+HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
+HALF = re.compile("[\ud800-\udfff]")
+
+R = TypeVar("R", bound=Record)
+
+
+async def read_json(request: Request, record: type[R]) -> R:
+    """The body as this record. Raises InvalidRequest, UnsupportedMedia, and TooLarge beyond ``max_json_bytes``."""
+    check_media(request)
+    limits = limits_of(request)
+    return await read_record(await read_bytes(request, limits.max_json_bytes, JSON_HINT), record, limits)
+
+
+async def read_bytes(request: Request, limit: int, hint: str) -> bytes:
+    """The body, of at most ``limit`` bytes. Raises TooLarge; ``hint`` says what the client can do."""
+    declared = request.headers.get("content-length", "0")
+    size = int(declared) if declared.isdecimal() else 0
+    data = bytearray()  # a list of the parts would take twenty times as much where each holds two bytes
+    if size <= limit:
+        size = 0
+        async with contextlib.aclosing(request.stream()) as stream:
+            async for part in stream:
+                size += len(part)
+                if size > limit:
+                    break
+                data += part
+    if size > limit:
+        raise TooLarge(
+            f"the body has at least {size / MB:.1f} MB; the limit of this route is {limit / MB:.1f} MB: {hint}"
+        )
+    return bytes(data)
+
+
+async def read_record(data: bytes, record: type[R], limits: Limits) -> R:
+    """The record in a JSON text. Raises InvalidRequest."""
+
+    def read() -> R:
+        return record(read_object(data), limits)
+
+    return read() if len(data) <= SMALL else await asyncio.to_thread(read)
+
+
+def check_media(request: Request) -> None:
+    """Raises UnsupportedMedia where a browser does not declare its body as JSON.
+
+    A page of another site cannot declare JSON without asking the server first.
+    """
+    given = request.headers.get("content-type", "")
+    if MEDIA.fullmatch(given.partition(";")[0].strip().lower()):
+        return
+    if any(name == "origin" or name.startswith("sec-fetch-") for name in request.headers):
+        raise UnsupportedMedia(f"the body must be sent with Content-Type: application/json, not {given[:200]!r}")
+
+
+def read_object(data: bytes, name: str = "the body") -> Fields:
+    """The object in a JSON text. Raises InvalidRequest, which calls the data by ``name``."""
+    check_size(data, name)
+    try:
+        value = json.loads(data.decode("utf-8"), parse_constant=_no_constant, parse_int=_integer)
+    except UnicodeDecodeError:
+        raise InvalidRequest(f"{name} is not UTF-8 text") from None
+    except RecursionError:
+        raise InvalidRequest(f"{name} is nested more than {MAX_DEPTH} levels deep") from None
+    except json.JSONDecodeError as error:
+        raise InvalidRequest(
+            f"{name} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+        ) from None
+    except ValueError as error:
+        raise InvalidRequest(f"{name} holds a number that is too long: {error}") from None
+    if not isinstance(value, dict):
+        raise InvalidRequest(f"{name} must be a JSON object, not {kind(value)}")
+    if _depth(value) > MAX_DEPTH:
+        raise InvalidRequest(f"{name} is nested more than {MAX_DEPTH} levels deep")
+    if HALF_PAIR.search(data):
+        _check_pairs(value, name)
+    return Fields(value)
+
+
+def check_size(data: bytes, name: str, param: str | None = None) -> None:
+    """Raises InvalidRequest for more than ``MAX_VALUES`` values, before any of them is made.
+
+    A value takes 16 to 230 bytes of memory, and as little as two bytes of the text.
+    """
+    if _marks(data) <= MAX_VALUES:
+        return
+    plain = data.replace(rb"\\", b"").replace(rb"\"", b"")  # every quote that is left begins or ends a string
+    if plain.count(b'"') > 4 * MAX_VALUES or _marks(b"".join(plain.split(b'"')[::2])) > MAX_VALUES:
+        raise InvalidRequest(f"{name} holds more than {MAX_VALUES:,} values; send fewer at a time", param=param)
+
+
+def _marks(data: bytes) -> int:
+    """Commas and opening brackets: a JSON text has at most one value more."""
+    return data.count(b",") + data.count(b"[") + data.count(b"{")
+
+
+def _integer(text: str) -> int:
+    if len(text) > MAX_DIGITS:
+        raise ValueError(f"{len(text)} digits; the limit is {MAX_DIGITS}")
+    return int(text)
+
+
+def _check_pairs(value: Any, name: str) -> None:
+    """Raises InvalidRequest for half of a surrogate pair: JSON can write it, UTF-8 and tokenizers cannot hold it."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half, field = error.object[error.start], _halved(value)
+        text = f"{field or name} holds \\u{ord(half):04x} alone, which is half of a character"
+        raise InvalidRequest(text, param=field or None) from None
+
+
+def _halved(value: Any, field: str = "") -> str | None:
+    """The first field whose value holds half of a pair, or the object whose field names do; None where none does.
+
+    An empty text stands for the whole object.
+    """
+    parts: Iterable[tuple[str, Any]] = ()
+    if isinstance(value, dict):
+        if any(map(HALF.search, value)):
+            return field
+        parts = ((f"{field}.{key}" if field else key, one) for key, one in value.items())
+    elif isinstance(value, list):
+        parts = ((f"{field}[{index}]", one) for index, one in enumerate(value))
+    elif isinstance(value, str) and HALF.search(value):
+        return field
+    found = (_halved(one, name) for name, one in parts)
+    return next((one for one in found if one is not None), None)
+
+
+def _no_constant(name: str) -> float:
+    raise json.JSONDecodeError(f"{name} is not a JSON number", name, 0)
+
+
+def _depth(value: Any) -> int:
+    level, nodes = 0, [value]
+    while nodes and level <= MAX_DEPTH:
+        level += 1
+        nodes = [
+            child
+            for node in nodes
+            if isinstance(node, dict | list)
+            for child in (node.values() if isinstance(node, dict) else node)
+        ]
+    return level

@@ -1,0 +1,36 @@
+"""Fields that hold a JSON schema, which the engine gets as text."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from edgeserve.api.fields import Fields
+from edgeserve.api.limits import Limits
+from edgeserve.api.schema import Field
+
+MAX_CHARS = 65_536
+"""Characters of a schema's text."""
+
+
+class JsonSchema(Field[str]):
+    """The text of a JSON schema; empty where the schema is left out or has no keyword."""
+
+    def __init__(self, words: str, *, required: bool = False) -> None:
+        super().__init__(f"{words}, of at most {MAX_CHARS:,} characters", "", required=required)
+
+    def read(self, fields: Fields, limits: Limits) -> str:
+        if fields.object(self.name) is None:
+            raise fields.error(self.name, "is required")
+        if not (schema := fields.raw(self.name)) and not self.required:
+            return ""
+        try:
+            text = json.dumps(schema, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        except ValueError:  # 1e999 was read as infinite
+            raise fields.error(self.name, "holds a number beyond the range of a float") from None
+        if len(text) > MAX_CHARS:
+            raise fields.error(self.name, f"has {len(text)} characters; the limit of a schema is {MAX_CHARS}")
+        return text
+
+    def schema(self, limits: Limits) -> dict[str, Any]:
+        return {"type": "object"}

@@ -1,0 +1,1 @@
+"""The native dialect: small bodies, plain answers."""

@@ -1,0 +1,51 @@
+"""Native transcription and speech."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+
+from edgeserve.api.fields import NAME_CHARS
+from edgeserve.api.json_body import read_json
+from edgeserve.api.limits import limits_of
+from edgeserve.api.line import Call
+from edgeserve.api.question import Question
+from edgeserve.api.schema import File, Form
+from edgeserve.api.sound import languages, transcripts
+from edgeserve.api.sound.recording import FORMATS, checked_audio, shortened
+from edgeserve.api.sound.speech import WHOLE_ADVICE, WavBody
+from edgeserve.api.sound.voices import Spoken
+from edgeserve.api.uploads import read_upload
+from edgeserve.api.values import Text
+from edgeserve.messages import TranscribeRequest
+
+
+class Recording(Form, Question):
+    """The form of POST /v1/transcribe/file."""
+
+    audio = File(FORMATS)
+    language = Text(languages.WORDS, limit=NAME_CHARS)
+    prompt = Text("earlier text")
+
+
+class Speak(Spoken):
+    """The body of POST /v1/tts/synthesize."""
+
+    text = Text(
+        "the text to say",
+        required=True,
+        limit=lambda limits: min(limits.max_text_chars, limits.max_whole_text_chars),
+        advice=WHOLE_ADVICE,
+    )
+
+
+async def transcribe(request: Request) -> Call:
+    asked = await read_upload(request, Recording)
+    language = languages.choose(request.app.state.pool.languages(), asked.language)
+    audio = await checked_audio(asked.audio, limits_of(request))
+    wanted = TranscribeRequest(audio, language, shortened(asked.prompt))
+    return Call("asr", [wanted], transcripts.Native(), asked.keep_alive)
+
+
+async def synthesize(request: Request) -> Call:
+    asked = await read_json(request, Speak)
+    return Call("tts", [asked.say(request.app.state.pool, asked.text)], WavBody(), asked.keep_alive)

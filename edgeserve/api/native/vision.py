@@ -1,0 +1,42 @@
+"""Native vision: a picture is described, or its text is read."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+
+from edgeserve.api import cache_salt
+from edgeserve.api.limits import limits_of
+from edgeserve.api.line import Call
+from edgeserve.api.native.text import TextBody
+from edgeserve.api.pictures.image import checked_image
+from edgeserve.api.question import Prompt
+from edgeserve.api.schema import File, Form
+from edgeserve.api.uploads import read_upload
+from edgeserve.api.values import Text
+from edgeserve.messages import ChatRequest, Message, TextPart
+
+DESCRIBE = "Describe this image."
+READ = "Write down all text in this image, exactly as it stands, and nothing else."
+
+
+class Image(Form, Prompt):
+    """The form of POST /v1/vision/analyze and ocr."""
+
+    image = File("PNG, JPEG, GIF or BMP")
+    prompt = Text("what to do with the image")
+
+
+async def analyze(request: Request) -> Call:
+    return await _seen(request, DESCRIBE)
+
+
+async def ocr(request: Request) -> Call:
+    return await _seen(request, READ)
+
+
+async def _seen(request: Request, default: str) -> Call:
+    asked = await read_upload(request, Image)
+    picture = await checked_image(asked.image, limits_of(request))
+    message = Message("user", (picture, TextPart(asked.prompt or default)))
+    wanted = ChatRequest((message,), salt=cache_salt.salt(request, asked.prompt_cache_key))
+    return Call("vision", [wanted], TextBody(), asked.keep_alive)

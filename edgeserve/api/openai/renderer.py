@@ -1,0 +1,132 @@
+"""The renderer of chat completions and completions, whole and streamed."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import edgeserve
+from edgeserve.api import failures, sse
+from edgeserve.errors import EdgeserveError
+from edgeserve.messages import Event, FinishEvent, ReasoningEvent, TokenEvent, TokenLogprob, ToolCall, ToolCallEvent
+
+
+class Choice(ABC):
+    """One answer to a prompt: everything that came of it so far, and how a dialect writes it."""
+
+    PREFIX: ClassVar[str]
+    """Beginning of the completion's id."""
+    WHOLE: ClassVar[str]
+    """``object`` of a whole completion."""
+    CHUNK: ClassVar[str]
+    """``object`` of a chunk of a stream."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.texts: list[str] = []
+        self.thoughts: list[str] = []
+        self.logprobs: list[TokenLogprob] = []
+        self.calls: list[ToolCall] = []
+        self.finish: FinishEvent | None = None
+
+    def add(self, event: Event) -> None:
+        if isinstance(event, TokenEvent):
+            self.texts.append(event.text)
+            self.logprobs += event.logprobs
+        elif isinstance(event, ReasoningEvent):
+            self.thoughts.append(event.text)
+        elif isinstance(event, ToolCallEvent):
+            self.calls.append(event.call)
+        elif isinstance(event, FinishEvent):
+            self.finish = event
+
+    @property
+    def reason(self) -> str | None:
+        return self.finish.reason if self.finish else None
+
+    @abstractmethod
+    def whole(self) -> dict[str, Any]:
+        """The choice of a whole completion."""
+
+    @abstractmethod
+    def opening(self) -> dict[str, Any] | None:
+        """The choice of the first chunk; None where the first chunk comes with the first event."""
+
+    @abstractmethod
+    def delta(self, event: Event) -> dict[str, Any] | None:
+        """The choice of the chunk for an event that was just added; None where the event adds nothing."""
+
+
+class Completion:
+    """Folds events into completions. ``choices`` are the answers to all prompts, ``count`` to each prompt."""
+
+    def __init__(self, model: str, choices: Sequence[Choice], count: int, *, stream: bool, usage_wanted: bool) -> None:
+        self.stream = stream
+        self.media_type = sse.MEDIA_TYPE if stream else "application/json"
+        self._choices = choices
+        self._count = count
+        self._usage_wanted = usage_wanted
+        self._opened: set[int] = set()
+        self._base = {
+            "id": f"{choices[0].PREFIX}-{secrets.token_hex(12)}",
+            "created": int(time.time()),
+            "model": model,
+            "system_fingerprint": f"edgeserve-{edgeserve.__version__}",
+        }
+        if usage_wanted:
+            self._base["usage"] = None  # in every chunk but the last, as OpenAI writes it
+
+    def feed(self, index: int, event: Event) -> bytes:
+        choice = self._choices[index]
+        choice.add(event)
+        if not self.stream:
+            return b""
+        opening = b""
+        if index not in self._opened:
+            self._opened.add(index)
+            opening = self._chunk(choice.opening())
+        return opening + self._chunk(choice.delta(event))
+
+    def end(self) -> bytes:
+        if self.stream:
+            usage = self._base | {"object": self._choices[0].CHUNK, "choices": [], "usage": self._usage()}
+            return (sse.event(usage) if self._usage_wanted else b"") + sse.DONE
+        choices = [choice.whole() for choice in self._choices]
+        body = self._base | {"object": self._choices[0].WHOLE, "choices": choices, "usage": self._usage()}
+        return _written(body).encode()
+
+    def fail(self, error: EdgeserveError) -> bytes:
+        return sse.event(failures.body(error)) + sse.DONE
+
+    def _chunk(self, choice: dict[str, Any] | None) -> bytes:
+        if choice is None:
+            return b""
+        return sse.event(self._base | {"object": self._choices[0].CHUNK, "choices": [choice]})
+
+    def _usage(self) -> dict[str, Any]:
+        # As OpenAI counts: a prompt once, however many answers it gets.
+        asked = [one.finish for one in self._choices[:: self._count] if one.finish]
+        ended = [one.finish for one in self._choices if one.finish]
+        prompt = sum(one.prompt_tokens for one in asked)
+        said = sum(one.completion_tokens for one in ended)
+        return {
+            "prompt_tokens": prompt,
+            "completion_tokens": said,
+            "total_tokens": prompt + said,
+            "prompt_tokens_details": {"cached_tokens": sum(one.cached_tokens for one in asked)},
+            "completion_tokens_details": {"reasoning_tokens": sum(one.reasoning_tokens for one in ended)},
+        }
+
+
+def _written(value: Any, depth: int = 5) -> str:
+    """JSON, as ``json.dumps`` writes it, made in one call for each token: no other thread runs during a call."""
+    if depth and isinstance(value, dict):
+        items = (f"{json.dumps(name, ensure_ascii=False)}: {_written(one, depth - 1)}" for name, one in value.items())
+        return "{" + ", ".join(items) + "}"
+    if depth and isinstance(value, list):
+        return "[" + ", ".join(_written(one, depth - 1) for one in value) + "]"
+    return json.dumps(value, ensure_ascii=False)

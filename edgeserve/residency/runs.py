@@ -1,0 +1,135 @@
+"""The answers of one engine that are under way.
+
+An answer pauses while its reader has no room for more. It pauses only behind an event, never in front of a token:
+llama.cpp keeps the logits of the latest step alone, and the next step would replace those of the paused answer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+
+from edgeserve.messages import Event
+from edgeserve.residency.work import Admitted, Work
+
+log = logging.getLogger("edgeserve.gate")
+
+CHECK_EVERY = 16
+"""Events between two checks of the memory pressure (reference/eviction-versus-limits.md: every 16 tokens)."""
+
+Answer = Generator[Event | None, None, None]
+"""Events; None each time that the answer needs a step, or lets others have their turn."""
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """One answer under way. ``paused`` is the time since when its reader has had no room, None while it has."""
+
+    admitted: Admitted
+    answer: Answer
+    events: int = 0
+    paused: float | None = None
+
+    @property
+    def work(self) -> Work:
+        return self.admitted.work
+
+    @property
+    def blocked(self) -> bool:
+        """True while the answer waits for its reader and is still wanted."""
+        return self.paused is not None and not self.work.cancel.is_set() and not self.work.room()
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An answer that has ended; ``error`` is None when it ended well."""
+
+    admitted: Admitted
+    error: Exception | None = None
+
+
+class Runs:
+    """``check`` raises MemoryPressure when memory is critical. ``clock`` in seconds.
+
+    The loop's thread alone changes the runs. Other threads may read ``stuck`` and ``slowest``.
+    """
+
+    def __init__(self, check: Callable[[], None], clock: Callable[[], float]) -> None:
+        self._check = check
+        self._clock = clock
+        self._runs: list[Run] = []
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(tuple(self._runs))
+
+    def add(self, admitted: Admitted, answer: Answer) -> None:
+        self._runs.append(Run(admitted, answer))
+
+    def advance(self) -> tuple[list[Ended], bool]:
+        """Let every answer go on as far as it can. The failure of one answer ends that answer alone.
+
+        Returns the answers that ended, and True when another answer needs a step.
+        """
+        ended: list[Ended] = []
+        stepping = False
+        for run in self:
+            if run.paused is not None and run.work.cancel.is_set():
+                ended.append(self._end(run))
+            elif run.paused is None or run.work.room():
+                try:
+                    stepping |= run.work.context.run(self._emit, run)
+                except StopIteration:
+                    ended.append(self._end(run))
+                except Exception as error:
+                    ended.append(self._end(run, error))
+        return ended, stepping
+
+    def end_all(self, error: Exception) -> list[Ended]:
+        """End every answer with ``error``."""
+        return [self._end(run, error) for run in self]
+
+    @property
+    def stuck(self) -> bool:
+        """True when there are answers and every one waits for its reader."""
+        runs = tuple(self._runs)
+        return bool(runs) and all(run.blocked for run in runs)
+
+    @property
+    def paused(self) -> int:
+        """Number of paused answers."""
+        return sum(run.paused is not None for run in self._runs)
+
+    def slowest(self, seconds: float) -> Work | None:
+        """The answer that has waited longest for its reader, if it has waited for so many seconds. Any thread."""
+        now = self._clock()
+        # Each ``paused`` is read once: the loop's thread may resume an answer between two reads.
+        waiting = [(since, run.work) for run in self if (since := run.paused) is not None]
+        since, work = min(waiting, key=lambda one: one[0], default=(now, None))
+        return work if now - since >= seconds else None
+
+    def _emit(self, run: Run) -> bool:
+        """Pass events on until the answer needs a step (True) or its reader has no room (False)."""
+        run.paused = None
+        while (event := next(run.answer)) is not None:
+            run.work.emit(event)
+            run.events += 1
+            if run.events % CHECK_EVERY == 0:
+                self._check()
+            if not run.work.room():
+                run.paused = self._clock()
+                return False
+        return True
+
+    def _end(self, run: Run, error: Exception | None = None) -> Ended:
+        self._runs.remove(run)
+        try:
+            run.answer.close()
+        except Exception:
+            log.exception("an answer could not be closed")
+        finally:
+            run.admitted.held.close()
+        return Ended(run.admitted, error)

@@ -1,0 +1,125 @@
+"""The order in which the requests of one gate reach its host, and the end of each."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from edgeserve.errors import Cancelled, EdgeserveError, SlowReader
+from edgeserve.residency.failure import explain
+from edgeserve.residency.host import PATIENCE, Host
+from edgeserve.residency.queue import Queue
+from edgeserve.residency.work import Admitted, Done, Work
+
+log = logging.getLogger("edgeserve.gate")
+
+Reserve = Callable[[Admitted, bool], bool]
+"""Reserves memory for work and makes the engine hot; False when the work must wait for memory. The flag is ``beside``
+of ``Scheduler.admit``."""
+
+
+class Turns:
+    """The ``Scheduler`` of one host. ``state`` is the gate's lock; ``went_idle`` as in ``Scheduler``."""
+
+    def __init__(
+        self,
+        host: Host,
+        state: threading.Condition,
+        reserve: Reserve,
+        went_idle: Callable[[], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self.typical_seconds = 1.0
+        """Seconds that an answer takes, averaged over the latest ones."""
+        self.went_idle = went_idle
+        self._host = host
+        self._state = state
+        self._queue = Queue(state)
+        self._reserve = reserve
+        self._clock = clock
+
+    @property
+    def work(self) -> tuple[Work, ...]:
+        """All work that has not ended."""
+        return tuple(self._queue)
+
+    def submit(self, work: Work) -> None:
+        """Queue work and hand it to the host. Raises Busy when the system gives no thread."""
+        self._queue.add(work)
+        self._host.submit(work, self)
+
+    def cancel(self, work: Work, reason: EdgeserveError | None = None) -> None:
+        """End work: at once before its turn, else within a token or segment. Any thread."""
+        work.abort(reason or Cancelled("the request was cancelled"))
+        if self._queue.withdraw(work):
+            self._finish(work)
+        self._host.wake()
+
+    def cut_slowest(self) -> bool:
+        with self._state:
+            work = self._host.slowest(PATIENCE)
+            if work is None or work.cancel.is_set():
+                return False
+            text = f"the answer waited {PATIENCE:g} s for its reader while other requests waited for its place"
+            work.abort(SlowReader(f"{text}, and was cut: read faster, or ask for less at a time"))
+            self._host.wake()
+            return True
+
+    # Called by the host
+
+    def arriving(self) -> Work | None:
+        return self._queue.arriving()
+
+    def arrive(self, work: Work) -> bool:
+        return self._queue.arrive(work)
+
+    def refuse(self, work: Work, error: Exception) -> None:
+        if self._queue.withdraw(work):
+            self._finish(work, error)
+
+    def waits(self) -> bool:
+        return self._queue.waits()
+
+    def admit(self, beside: bool) -> Admitted | None:
+        while (work := self._queue.take()) is not None:
+            admitted = Admitted(work, self._clock())
+            try:
+                if work.context.run(self._let_begin, admitted, beside):
+                    return admitted
+            except Exception as error:
+                admitted.held.close()
+                self.finish(admitted, error)
+            else:
+                self._queue.put_back(work)
+                return None
+        return None
+
+    def finish(self, admitted: Admitted, error: Exception | None) -> None:
+        if self._finish(admitted.work, error):
+            self.typical_seconds += 0.3 * (self._clock() - admitted.started - self.typical_seconds)
+
+    def _let_begin(self, admitted: Admitted, beside: bool) -> bool:
+        """False when the work must wait for memory. Raises when the work must not begin.
+
+        Looks for a client that has gone before each step that costs others something.
+        """
+        work = admitted.work
+        self._host.check_kind(work.request)
+        work.check_wanted()
+        if not self._reserve(admitted, beside):
+            return False
+        work.check_wanted()
+        work.begun(work.request)
+        return True
+
+    def _finish(self, work: Work, error: Exception | None = None) -> bool:
+        """End work and tell its reader. False when it had ended before."""
+        told = explain(self._host.spec.name, error) if error is not None else work.cancelled
+        if not self._queue.end(work):
+            return False
+        try:
+            work.emit(Done(told))
+        except Exception:
+            log.exception("nobody could be told that a request has ended")
+        return True

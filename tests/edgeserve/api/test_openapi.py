@@ -1,0 +1,245 @@
+"""The OpenAPI document and the parsers agree: every route accepts the documented values and refuses all others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import jsonschema
+import pytest
+from jsonschema.validators import extend
+from support.server import Running
+from support.sounds import FORMS, encoded, melody
+
+from edgeserve.api.fields import Fields
+from edgeserve.api.limits import Limits
+from edgeserve.api.routes import ENTRIES
+from edgeserve.api.schema import File, Form, Record
+from edgeserve.errors import EdgeserveError
+
+LIMITS = Limits()
+TALK = [{"role": "user", "content": "hello"}]
+TOOLS = [{"type": "function", "function": {"name": "1"}}]
+BASE: dict[str, dict[str, Any]] = {
+    "Chat": {"prompt": "hello"},
+    "Soap": {"transcript": "hello"},
+    "Summarize": {"text": "hello"},
+    "Image": {},
+    "Recording": {},
+    "Live": {},
+    "Speak": {"text": "hello"},
+    "ChatCompletion": {"messages": TALK},
+    "RawCompletion": {"prompt": "hello"},
+    "Embedding": {"input": "hello"},
+    "Transcription": {},
+    "Translation": {},
+    "Speech": {"input": "hello"},
+    "Preload": {"engines": ["asr"]},
+}
+"""Bodies that the server answers, by the name of the record."""
+BESIDE: dict[str, dict[str, Any]] = {
+    "top_logprobs": {"logprobs": True},
+    "stream_options": {"stream": True},
+    "tool_choice": {"tools": TOOLS},
+    "messages": {"prompt": None},
+}
+"""Fields that a field needs beside it."""
+NAMES = {"voice": "tone", "language": "en", "model": None, "models": [{"model_type": "asr"}], "messages": TALK}
+"""Values of fields that name a thing of the server; None for a field that is left out here."""
+SPOKEN = {"messages"}
+"""Fields whose parts must also suit each other, which a schema does not say."""
+GENERIC: list[Any] = ["", " ", "x", "5m", "x" * 300, 0, 1, -1, 0.5, 1e30, -1e30, True, False]
+GENERIC += [[], ["x"], ["text"], ["x"] * 9, [1], [True], [[1]], [{}], {}, {"type": "text"}, {"x": 1}, {"a": {}}]
+GENERIC += [{"5": 1}, {"5": 101}, {"5": "x"}]
+
+
+def json_object(validator: Any, media: str, instance: Any, schema: Any) -> Iterator[jsonschema.ValidationError]:
+    """Holds a text to ``contentMediaType``, which a validator need not do."""
+    try:
+        valid = not isinstance(instance, str) or isinstance(json.loads(instance or "{}"), dict)
+    except ValueError:
+        valid = False
+    if not valid:
+        yield jsonschema.ValidationError(f"{instance!r} is not {media}")
+
+
+Validator: Any = extend(jsonschema.Draft202012Validator, {"contentMediaType": json_object})
+
+
+def sample(schema: Any) -> Any:
+    """A small value that the schema allows."""
+    if "oneOf" in schema:
+        return sample(schema["oneOf"][0])
+    if "enum" in schema or "const" in schema:
+        return schema.get("const", schema.get("enum", [None])[0])
+    match schema.get("type"):
+        case "object":
+            return {name: sample(schema["properties"][name]) for name in schema.get("required", ())}
+        case "array":
+            return [sample(schema["items"])] * max(1, schema.get("minItems", 0))
+        case "number" | "integer":
+            return max(schema.get("minimum", 0), 0)
+        case "boolean":
+            return True
+        case "string":
+            return "{}" if "contentMediaType" in schema else "1" * min(1, schema.get("maxLength", 1))
+        case _:
+            return None
+
+
+def candidates(schema: Any) -> Iterator[Any]:
+    """Values around the bounds of the schema, inside and outside."""
+    yield from GENERIC
+    for one in schema.get("oneOf", ()):
+        yield from candidates(one)
+    for value in schema.get("enum", ()):
+        yield from (value, f"{value}x")
+    for bound in (schema[name] for name in ("minimum", "maximum") if name in schema):
+        yield from (bound, bound - 1, bound + 1, bound + 0.5)
+    for length in (schema[name] for name in ("minLength", "maxLength") if name in schema):
+        yield from ("x" * length, "x" * (length + 1))
+    if "maxItems" in schema:
+        yield from ([sample(schema["items"])] * (schema["maxItems"] + more) for more in (0, 1))
+    if isinstance(schema.get("items"), dict):
+        yield from ([one] for one in candidates(schema["items"]))
+    whole = sample(schema) if schema.get("type") == "object" else {}
+    for name, nested in schema.get("properties", {}).items():
+        yield {key: one for key, one in whole.items() if key != name}
+        yield from (whole | {name: one} for one in candidates(nested))
+
+
+def distinct(values: Iterator[Any]) -> list[Any]:
+    return list({json.dumps(one): one for one in values if one is not None}.values())
+
+
+def fitting(record: type[Record], schema: Any, values: list[Any]) -> list[Any]:
+    """The values that the record's media type can tell apart: in a form, everything is text."""
+    if not issubclass(record, Form):
+        return values
+    if schema.get("type") == "string":
+        return [one for one in values if isinstance(one, str)]
+    if schema.get("type") == "number":
+        return [one for one in values if not isinstance(one, str | list | dict) or one in ("x", "5m")]
+    if schema.get("type") == "boolean":
+        return [one for one in values if isinstance(one, bool) or one in ("x", "5m")]
+    return [one for one in values if isinstance(one, str) or (isinstance(one, list) and "x" in one)]
+
+
+def given(record: type[Record], fields: dict[str, Any]) -> Fields:
+    """The fields as the record's media type writes them."""
+    if not issubclass(record, Form):
+        return Fields(fields)
+    return Fields({record.file_name(): b"file"} | {name: as_text(one) for name, one in fields.items()}, written=True)
+
+
+def as_text(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, bool | int | float) else value
+
+
+def refusal(record: type[Record], fields: dict[str, Any]) -> EdgeserveError | None:
+    try:
+        record(given(record, fields), LIMITS)
+    except EdgeserveError as error:
+        return error
+    return None
+
+
+RECORDS = {one.body for one in ENTRIES if one.body and one.body.FIELDS}
+PLACES = [(record, name) for record in sorted(RECORDS, key=lambda one: one.__name__) for name in record.FIELDS]
+PLACES = [(record, name) for record, name in PLACES if not isinstance(record.FIELDS[name], File)]
+
+
+def label(value: Any) -> str:
+    return value.__name__ if isinstance(value, type) else str(value)
+
+
+@pytest.mark.parametrize(("record", "name"), PLACES, ids=label)
+def test_the_reader_accepts_what_the_document_says_and_nothing_else(record: type[Record], name: str) -> None:
+    schema = record.describe(LIMITS)["properties"][name]
+    validator = Validator(schema)
+    seen = set()
+    for value in fitting(record, schema, distinct(candidates(schema))):
+        valid = validator.is_valid(value)
+        seen.add(valid)
+        error = refusal(record, BASE[record.__name__] | {name: value})
+        if valid:
+            assert error is None or name in SPOKEN, (value, error)
+        else:
+            assert error is not None, value
+            assert (error.param or "").startswith(name), (value, error.message)
+    assert True in seen or schema.get("type") == "null"
+    assert False in seen or issubclass(record, Form) or set(schema) == {"description"}
+
+
+@pytest.fixture(scope="module")
+def document(running: Running) -> Any:
+    return running.client.get("/openapi.json").json()
+
+
+def ask(client: httpx.Client, path: str, record: type[Record], fields: dict[str, Any]) -> httpx.Response:
+    if not issubclass(record, Form):
+        return client.post(path, json={name: one for name, one in fields.items() if one is not None})
+    name = record.file_name()
+    texts = {f"{key}[]" if isinstance(one, list) else key: as_text(one) for key, one in fields.items()}
+    return client.post(path, files={name: PNG if name == "image" else WAV}, data=texts)
+
+
+WAV = encoded(melody(1), FORMS["wav"])
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001"
+    "48afa4710000000049454e44ae426082"
+)
+ROUTES = [(one.path, one.body) for one in ENTRIES if one.body and one.body.FIELDS]
+
+
+@pytest.mark.parametrize(("path", "record"), ROUTES, ids=label)
+def test_a_route_takes_every_documented_field(running: Running, document: Any, path: str, record: type[Record]) -> None:
+    base = BASE[record.__name__]
+    assert ask(running.client, path, record, base).status_code == 200
+    properties = document["components"]["schemas"][record.__name__]["properties"]
+    assert set(properties) == set(record.FIELDS)
+    for name, schema in properties.items():
+        value = NAMES.get(name, sample(schema))
+        if value is None or schema.get("format") == "binary":
+            continue
+        answer = ask(running.client, path, record, base | BESIDE.get(name, {}) | {name: value})
+        assert answer.status_code == 200, (name, value, answer.text)
+        if path == "/v1/transcribe/stream":
+            running.client.delete(f"{path}/{answer.json()['session']}").raise_for_status()
+
+
+@pytest.mark.parametrize(("path", "record"), ROUTES, ids=label)
+def test_a_route_refuses_every_other_value(running: Running, document: Any, path: str, record: type[Record]) -> None:
+    for name, schema in document["components"]["schemas"][record.__name__]["properties"].items():
+        values = fitting(record, schema, distinct(candidates(schema)))
+        wrong = [one for one in values if not Validator(schema).is_valid(one)]
+        if not wrong or schema.get("format") == "binary":
+            continue
+        answer = ask(running.client, path, record, BASE[record.__name__] | {name: wrong[0]})
+        missing = answer.status_code == 404 and path == "/memory/preload"
+        assert answer.status_code == 400 or missing, (name, wrong[0], answer.text)
+        assert answer.json()["error"]["param"].startswith(name), (name, wrong[0], answer.text)
+
+
+@pytest.mark.parametrize(("path", "record"), ROUTES, ids=label)
+def test_a_route_refuses_an_undeclared_field(running: Running, path: str, record: type[Record]) -> None:
+    answer = ask(running.client, path, record, BASE[record.__name__] | {"colour": "red"})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "colour"
+    assert "is not a known field; known are: " in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("path", [one.path for one in ENTRIES if one.query])
+def test_a_query_is_documented_with_its_headers(running: Running, document: Any, path: str) -> None:
+    told = {(one["in"], one["name"]) for one in document["paths"][path]["post"]["parameters"]}
+    assert told == {("query", "session"), ("header", "X-Session-Id")}
+    assert running.client.post(path, params={"session": "gone"}).json()["error"]["param"] == "session"
+    assert running.client.post(path, headers={"X-Session-Id": "gone"}).json()["error"]["param"] == "session"
+    assert running.client.post(path, params={"colour": "red"}).json()["error"]["param"] == "colour"
+
+
+def test_bounds_follow_the_settings_of_the_server() -> None:
+    schema = next(one for one in RECORDS if one.__name__ == "Speech").describe(Limits(max_text_chars=10))
+    assert schema["properties"]["input"]["maxLength"] == 10

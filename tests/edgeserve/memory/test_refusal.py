@@ -1,0 +1,99 @@
+"""Refusals: their figures, and the setting that they advise."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from pathlib import Path
+
+import pytest
+from support.memory import FakeResident, World
+
+from edgeserve.engine import ModelSpec, Rung
+from edgeserve.errors import Busy, DoesNotFit
+from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.units import MB
+
+
+def test_an_engine_that_stays_leased_makes_the_other_busy_not_refused() -> None:
+    world = World(1000, FakeResident("llm", 600, 20), FakeResident("asr", 0, 500))
+    world.heat("asr").leases = 1
+    started = world.clock.now
+    with pytest.raises(Busy, match=r"fake-llm needs 620 MB of memory; 500 MB of the budget of 1,000 MB") as caught:
+        world.governor.reserve(world.residents["llm"])
+    assert caught.value.retry_after == 5
+    assert "within 30 s; try again later" in caught.value.message
+    assert world.clock.now - started == pytest.approx(30, abs=0.5)
+    assert world.residents["asr"].rung is Rung.HOT
+
+
+def test_a_model_that_never_fits_is_refused_at_once_with_the_figures() -> None:
+    world = World(1000, FakeResident("llm", 1200, 20), FakeResident("asr", 0, 300))
+    world.heat("asr")
+    world.later(60)
+    with pytest.raises(DoesNotFit) as caught:
+        world.governor.reserve(world.residents["llm"])
+    assert caught.value.message == (
+        "fake-llm needs 1,220 MB of memory; 700 MB of the budget of 1,000 MB (fraction_of_total) are available and "
+        "300 MB more are evictable. Choose a smaller model, quantization or context for [llm] that needs at most 900 MB"
+    )
+    assert world.waits == []
+    assert world.residents["asr"].rung is Rung.HOT, "nothing is moved in vain"
+
+
+@pytest.mark.parametrize(
+    ("policy", "needs", "advice"),
+    [
+        (MemoryPolicy(max_percent=0.5), 700, "Set EDGESERVE_GPU_MEMORY_MAX_PERCENT=0.70 to make it fit"),
+        (MemoryPolicy(os_reserve_gb=0.5), 700, "Set EDGESERVE_OS_RESERVE=0.29 to make it fit"),
+        (MemoryPolicy(), 2000, "Choose a smaller model"),
+    ],
+)
+def test_the_refusal_names_a_setting_that_would_fit(policy: MemoryPolicy, needs: int, advice: str) -> None:
+
+    world = World(1000, FakeResident("llm", needs), policy=policy)
+    with pytest.raises(DoesNotFit) as caught:
+        world.governor.reserve(world.residents["llm"])
+    assert advice in caught.value.message
+    if "EDGESERVE" in advice:
+        name, value = advice.split()[1].split("=")
+        field = {"EDGESERVE_OS_RESERVE": "os_reserve_gb", "EDGESERVE_GPU_MEMORY_MAX_PERCENT": "max_percent"}[name]
+        changed = dataclasses.replace(policy, **{field: float(value)})  # type: ignore[arg-type]
+        World(1000, FakeResident("llm", needs), policy=changed).heat("llm")
+
+
+def test_a_pinned_engine_is_named_in_the_refusal() -> None:
+    world = World(1000, FakeResident("llm", 600), FakeResident("tts", 0, 500, pinned=True))
+    world.heat("tts")
+    world.later(60)
+    with pytest.raises(DoesNotFit, match=r"Remove pinned = true from \[tts\]"):
+        world.governor.reserve(world.residents["llm"])
+
+
+def test_memory_of_other_programs_is_named_in_the_refusal() -> None:
+    world = World(1000, FakeResident("llm", 600))
+    world.probe.others = 700
+    world.probe.others *= MB
+    with pytest.raises(DoesNotFit, match=r"Other programs hold the memory: free 300 MB on the device"):
+        world.governor.reserve(world.residents["llm"])
+
+
+def test_a_vision_model_over_the_threshold_is_refused_in_the_reference_words(tmp_path: Path) -> None:
+    model = tmp_path / "model.gguf"
+    with model.open("wb") as file:
+        file.truncate(800 * MB)
+    world = World(1000, FakeResident("vision", 10))
+    world.residents["vision"].spec = ModelSpec("vision", "v", "e:E", {"model": model})
+    with pytest.raises(DoesNotFit, match=r"^Model size \(0\.8 GB\) exceeds 70% of system memory \(1\.0 GB\)\. Vision"):
+        world.governor.reserve(world.residents["vision"])
+
+
+def test_a_text_model_over_the_threshold_only_logs_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    model = tmp_path / "model.gguf"
+    with model.open("wb") as file:
+        file.truncate(800 * MB)
+    world = World(1000, FakeResident("llm", 10))
+    world.residents["llm"].spec = ModelSpec("llm", "t", "e:E", {"model": model})
+    with caplog.at_level(logging.WARNING):
+        world.heat("llm")
+    assert "Model size 0.8 GB exceeds 70% of 1.0 GB system memory. Expect extreme slowness" in caplog.text

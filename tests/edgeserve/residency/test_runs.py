@@ -1,0 +1,105 @@
+"""The answers under way, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
+
+import pytest
+from support.contract import ask
+from support.gates import Clock, Mailbox
+
+from edgeserve.errors import MemoryPressure
+from edgeserve.messages import TokenEvent
+from edgeserve.residency.runs import CHECK_EVERY, Runs
+from edgeserve.residency.work import Admitted
+
+WORD = TokenEvent("word")
+
+
+def nothing() -> None: ...
+
+
+def add(
+    runs: Runs, answer: Generator[Any, None, None], room: Callable[[], bool] = lambda: True
+) -> tuple[Mailbox, list[str]]:
+    """A run; the list says "freed" once its memory has been given back."""
+    box, freed = Mailbox(), list[str]()
+    admitted = Admitted(box.work(ask("word")), 0.0)
+    admitted.work.room = room
+    admitted.held.callback(freed.append, "freed")
+    runs.add(admitted, answer)
+    return box, freed
+
+
+def test_an_answer_goes_on_to_its_next_step_and_gives_its_memory_back_at_its_end() -> None:
+    def answer() -> Generator[Any, None, None]:
+        yield WORD
+        yield None
+        yield WORD
+
+    runs = Runs(nothing, Clock())
+    box, freed = add(runs, answer())
+    assert runs.advance() == ([], True)
+    assert (box.items.qsize(), len(runs), freed) == (1, 1, [])
+    ended, stepping = runs.advance()
+    assert ([one.error for one in ended], stepping) == ([None], False)
+    assert (box.items.qsize(), len(runs), freed) == (2, 0, ["freed"])
+
+
+def test_the_pressure_is_checked_between_events_and_ends_the_answer_that_finds_it() -> None:
+    def critical() -> None:
+        raise MemoryPressure("critical")
+
+    runs = Runs(critical, Clock())
+    box, freed = add(runs, (WORD for _ in range(100)))
+    (ended,), _ = runs.advance()
+    assert isinstance(ended.error, MemoryPressure)
+    assert (box.items.qsize(), freed) == (CHECK_EVERY, ["freed"])
+
+
+def test_an_answer_that_cannot_be_closed_gives_its_memory_back(caplog: pytest.LogCaptureFixture) -> None:
+    def answer() -> Generator[Any, None, None]:
+        try:
+            yield None
+        finally:
+            raise OverflowError("while it was closed")
+
+    runs = Runs(nothing, Clock())
+    _, freed = add(runs, answer())
+    runs.advance()
+    (ended,) = runs.end_all(ValueError("the step failed"))
+    assert isinstance(ended.error, ValueError)
+    assert freed == ["freed"]
+    assert "an answer could not be closed" in caplog.text
+
+
+def test_runs_are_stuck_when_every_one_waits_for_its_reader() -> None:
+    clock = Clock()
+    runs = Runs(nothing, clock)
+    assert not runs.stuck
+    add(runs, (WORD for _ in range(9)), lambda: False)
+    add(runs, (None for _ in range(9)))
+    runs.advance()
+    assert (runs.paused, runs.stuck) == (1, False)
+    slow, other = runs
+    clock.now += 5
+    assert runs.slowest(5) is slow.work
+    assert runs.slowest(6) is None
+    other.work.cancel.set()
+    runs.end_all(ValueError("no"))
+    assert len(runs) == 0
+
+
+def test_an_answer_may_go_on_while_another_thread_looks_for_the_slowest() -> None:
+    class GoesOn(Runs):
+        def __iter__(self) -> Iterator[Any]:
+            looks = iter([5.0, None, None])
+
+            class Resumed:
+                work = "the answer"
+                paused = property(lambda self: next(looks))
+
+            return iter([Resumed()])
+
+    assert GoesOn(nothing, Clock(100.0)).slowest(10) == "the answer"

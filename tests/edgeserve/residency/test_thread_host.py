@@ -1,0 +1,53 @@
+"""The host on threads of the serving process: the suite of all hosts, and its threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+from support.hosts import BATCH, HostContract
+from support.server import until
+
+from edgeserve.app import make_engine
+from edgeserve.engine import ModelSpec
+from edgeserve.errors import Busy
+from edgeserve.residency.host import Pressure
+from edgeserve.residency.thread_host import ThreadHost
+
+
+def make(spec: ModelSpec, pressure: Pressure, clock: Callable[[], float], idle_after: float) -> ThreadHost:
+    return ThreadHost(make_engine(spec), pressure, clock=clock, idle_after=idle_after)
+
+
+def die() -> None:
+    raise SystemExit
+
+
+class TestThreadHost(HostContract):
+    make = staticmethod(make)
+
+    def test_a_host_without_work_has_no_thread(self) -> None:
+        before = threading.active_count()
+        host = self.host()
+        assert host.healthy
+        host.stop()
+        assert threading.active_count() == before
+
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+    def test_a_host_that_lost_its_thread_is_not_healthy(self) -> None:
+        host = self.host()
+        host.call(die)
+        until(lambda: not host.healthy)
+
+    def test_a_host_without_a_thread_is_busy(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(self: threading.Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        host = self.host(BATCH)
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(Busy, match="no thread can be started"):
+                host.call(lambda: None)
+        host.call(lambda: None).result(10)
+        assert host.healthy

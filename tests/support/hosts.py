@@ -1,0 +1,439 @@
+"""The one suite that every host passes. A test class names its host and inherits the suite.
+
+class TestThreadHost(HostContract):
+    make = staticmethod(make_thread_host)     # spec, pressure, clock, idle_after -> host
+
+The suite knows an engine by its spec alone and stops it at named pipes, so the engine may live in any process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from support.contract import ask
+from support.gates import Clock, CountingGovernor, Mailbox, run
+from support.server import until
+
+from edgeserve.engine import Job, ModelSpec, Rung
+from edgeserve.errors import Cancelled, EngineFailure, InvalidRequest, NotSupported, ShuttingDown, SlowReader
+from edgeserve.messages import ChatRequest, Event, FinishEvent, SpeakRequest, TokenEvent
+from edgeserve.residency.gate import Gate
+from edgeserve.residency.host import PATIENCE, Host
+from edgeserve.residency.work import Done, Work
+from edgeserve.units import MB
+
+SERIAL, BATCH, PREPARING = "chat:FakeChat", "chat:FakeBatchChat", "chat:FakePreparingChat"
+every = pytest.mark.parametrize("kind", [SERIAL, BATCH, PREPARING])
+batches = pytest.mark.parametrize("kind", [BATCH, PREPARING])
+
+
+class Pipe:
+    """Stops a fake engine at one of its steps (its option ``hold``)."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._path = folder / name
+        os.mkfifo(self._path)
+
+    @contextlib.contextmanager
+    def reached(self) -> Iterator[None]:
+        """Entered once the engine waits at the step; on leaving, the engine goes on and never waits there again."""
+        with self._path.open("wb"):
+            try:
+                yield
+            finally:
+                self._path.unlink()
+
+
+class Asked:
+    """One request through a gate, with its lease."""
+
+    def __init__(self, gate: Gate, words: str, room: Callable[[], bool] = lambda: True) -> None:
+        self._gate, self._box = gate, Mailbox()
+        self.work = Work(ask(words), self._emit, room)
+        gate.acquire()
+        gate.submit(self.work)
+
+    def _emit(self, item: Event | Done) -> None:
+        if isinstance(item, Done):
+            self._gate.release()
+        self._box.items.put(item)
+
+    def first(self) -> Event:
+        event: Event = self._box.items.get(timeout=10)
+        return event
+
+    def rest(self) -> list[Event]:
+        """All events up to the end. Raises the error that ended the answer."""
+        events, error = self._box.rest()
+        if error is not None:
+            raise error
+        return events
+
+    def text(self) -> str:
+        return "".join(event.text for event in self.rest() if isinstance(event, TokenEvent))
+
+    def quiet(self) -> bool:
+        return self._box.items.empty()
+
+
+class HostContract:
+    """A host behind a gate, and behind the host a fake engine."""
+
+    make: ClassVar[Callable[..., Host]]
+
+    @pytest.fixture(autouse=True)
+    def _stopped_at_the_end(self, tmp_path: Path) -> Iterator[None]:
+        self.folder, self.clock, self.governor = tmp_path, Clock(), CountingGovernor()
+        self.made: list[Gate] = []
+        yield
+        for gate in self.made:
+            gate.stop()
+            assert gate.rung is Rung.COLD
+            assert (gate.leases, gate.work) == (0, ())
+        assert self.governor.reserved == self.governor.released
+
+    def gate(self, kind: str = BATCH, job: Job = "llm", idle_after: float = 0.3, **options: object) -> Gate:
+        spec = ModelSpec(job, f"fake-{job}", f"engines.fake.{kind}", options=options | {"hold": self.folder})
+        governor: Any = self.governor
+        host = type(self).make(spec, governor, self.clock, idle_after)
+        self.made.append(Gate(host, governor, queue_limit=20, clock=self.clock))
+        return self.made[-1]
+
+    def host(self, kind: str = BATCH, job: Job = "llm", **options: object) -> Host:
+        return self.gate(kind, job, **options).host
+
+    # Rungs
+
+    @every
+    def test_the_engine_climbs_and_steps_down_rung_by_rung(self, kind: str) -> None:
+        host = self.host(kind)
+        with host.hold() as held:
+            assert held
+            for climb, to in [
+                (True, 1),
+                (True, 2),
+                (True, 2),
+                (False, 1),
+                (False, 1),
+                (True, 2),
+                (False, 0),
+                (True, 2),
+            ]:
+                host.climb(Rung(to)) if climb else host.step_down(Rung(to))
+                assert host.rung is Rung(to)
+            host.close()
+            assert host.rung is Rung.COLD
+
+    def test_an_engine_that_fails_on_its_way_up_stays_below(self) -> None:
+        host = self.host(fail_on="heat")
+        with host.hold():
+            with pytest.raises(EngineFailure, match="failed on heat"):
+                host.climb(Rung.HOT)
+            assert host.rung is Rung.WARM
+
+    def test_an_engine_that_fails_to_step_down_says_so(self) -> None:
+        host = self.host(fail_on="park")
+        with host.hold():
+            host.climb(Rung.HOT)
+            with pytest.raises(EngineFailure, match="failed on park"):
+                host.step_down(Rung.WARM)
+
+    def test_a_failure_to_close_is_logged(self, caplog: pytest.LogCaptureFixture) -> None:
+        host = self.host(fail_on="close")
+        with host.hold():
+            host.climb(Rung.WARM)
+            host.close()
+        assert "fake-llm could not be closed" in caplog.text
+        self.made.clear()  # such an engine is not cold at the end
+
+    def test_one_thread_at_a_time_holds_the_engine(self) -> None:
+        host, others = self.host(), list[bool]()
+
+        def try_it() -> None:
+            with host.hold(0) as held:
+                others.append(held)
+
+        with host.hold():
+            on_a_thread(try_it)
+        on_a_thread(try_it)
+        assert others == [False, True]
+
+    def test_who_maps_an_engine_waits_for_nobody_that_uses_it(self) -> None:
+        host = self.host()
+        with host.hold():
+            mapping = threading.Thread(target=host.map, daemon=True)
+            mapping.start()
+            host.climb(Rung.WARM)
+            mapping.join(10)
+            assert not mapping.is_alive()
+        assert host.rung is Rung.WARM
+
+    # Figures and facts
+
+    def test_the_figures_are_those_of_the_rung(self) -> None:
+        host = self.host(mapped_mb=10, private_mb=7, request_mb=1)
+        assert (host.estimate().total, host.footprint().total) == (18 * MB, 0)
+        with host.hold():
+            host.climb(Rung.HOT)
+        assert (host.footprint().mapped, host.footprint().private) == (10 * MB, 7 * MB)
+        assert host.context_tokens is None
+
+    @every
+    def test_a_thrifty_engine_sheds(self, kind: str) -> None:
+        gate = self.gate(kind, prefix_cache_mb=3)
+        assert Asked(gate, "word").text() == "word"
+        assert gate.host.savings() == {"prefix_cache": 3 * MB}
+        with gate.host.hold():
+            assert gate.host.shed("prefix_cache", 2 * MB)
+            assert gate.host.restore()
+        assert gate.host.savings() == {"prefix_cache": MB}
+
+    def test_an_engine_without_savings_has_nothing_to_shed(self) -> None:
+        host = self.host("engine:FakeTextToSpeech", "tts")
+        assert host.savings() == {}
+        with host.hold():
+            assert not host.shed("prefix_cache", MB)
+            assert not host.restore()
+
+    def test_facts_are_known_on_every_rung(self) -> None:
+        assert self.host("engine:FakeTextToSpeech", "tts").voices() == ("tone", "hum")
+        assert self.host("engine:FakeSpeechToText", "asr", languages=("en", "ja")).languages() == ("en", "ja")
+        assert self.host().slots == 4
+        assert self.host(SERIAL).slots == 1
+        assert list(self.host().prefetch_files()) == []
+
+    @every
+    def test_a_request_of_another_kind_is_refused_and_loads_nothing(self, kind: str) -> None:
+        gate = self.gate(kind)
+        with pytest.raises(NotSupported, match="fake-llm serves llm; it cannot speak"):
+            gate.host.check_kind(SpeakRequest("hello"))
+        gate.host.check_kind(ChatRequest(prompt="hello"))
+        assert isinstance(run(gate, SpeakRequest("hello"))[1], NotSupported)
+        assert gate.rung is Rung.COLD
+
+    # Answers
+
+    @every
+    def test_an_answer_climbs_and_ends_with_its_last_event(self, kind: str) -> None:
+        gate = self.gate(kind)
+        assert Asked(gate, "one two").rest() == [TokenEvent("one"), TokenEvent(" two"), FinishEvent("stop", 2, 2)]
+        assert gate.rung is Rung.HOT
+        assert gate.host.healthy
+
+    @every
+    def test_answers_are_made_in_the_order_in_which_they_were_asked_for(self, kind: str) -> None:
+        gate, pipe, ends = self.gate(kind, slots=1), Pipe(self.folder, "open"), list[int]()
+        asked = [Asked(gate, "one two three") for _ in range(6)]
+        for number, one in enumerate(asked):
+            one.work.begun = lambda request, number=number: ends.append(number)  # type: ignore[misc]
+        with pipe.reached():
+            """All of them wait."""
+        assert [one.text() for one in asked] == ["one two three"] * 6
+        assert ends == list(range(6))
+
+    @every
+    def test_the_failure_of_one_answer_ends_that_answer(self, kind: str) -> None:
+        gate, pipe = self.gate(kind, fail_word="bad"), Pipe(self.folder, "word")
+        asked = [Asked(gate, words) for words in ("one two", "three bad four", "five six")]
+        with pipe.reached():
+            """All of them are under way, or wait."""
+        assert asked[0].text() == "one two"
+        with pytest.raises(EngineFailure, match="failed at the word 'bad'"):
+            asked[1].rest()
+        assert asked[2].text() == "five six"
+        assert Asked(gate, "seven").text() == "seven"
+
+    @batches
+    def test_a_failing_step_ends_every_answer_and_closes_the_engine(self, kind: str) -> None:
+        gate, pipe = self.gate(kind, fail_on="step"), Pipe(self.folder, "open")
+        asked = [Asked(gate, "one two") for _ in range(3)]
+        with pipe.reached():
+            """All of them wait."""
+        for one in asked:
+            with pytest.raises(EngineFailure, match="failed on step"):
+                one.rest()
+        until(lambda: gate.rung is Rung.COLD)
+
+    def test_requests_are_prepared_beside_the_answers_under_way(self) -> None:
+        gate, pipe = self.gate(PREPARING), Pipe(self.folder, "word")
+        first = Asked(gate, "one two")
+        with pipe.reached(), pytest.raises(InvalidRequest, match="it is refused"):
+            Asked(gate, "to be refused").rest()
+        assert first.text() == "one two"
+
+    # Cancelled in each state
+
+    def test_cancelled_while_it_is_prepared(self) -> None:
+        gate, pipe = self.gate(PREPARING), Pipe(self.folder, "prepare")
+        asked = Asked(gate, "word")
+        with pipe.reached():
+            self.cancelled_at_once(gate, asked)
+        assert gate.rung is Rung.WARM
+
+    @every
+    def test_cancelled_while_it_waits(self, kind: str) -> None:
+        gate, pipe = self.gate(kind, slots=1), Pipe(self.folder, "word")
+        first, second = Asked(gate, "one two"), Asked(gate, "three")
+        with pipe.reached():
+            self.cancelled_at_once(gate, second)
+        assert first.text() == "one two"
+
+    @every
+    def test_cancelled_while_the_engine_climbs(self, kind: str) -> None:
+        gate, pipe = self.gate(kind), Pipe(self.folder, "heat")
+        asked = Asked(gate, "word")
+        with pipe.reached():
+            gate.cancel(asked.work)
+        with pytest.raises(Cancelled):
+            asked.rest()
+
+    @every
+    def test_cancelled_while_it_is_answered(self, kind: str) -> None:
+        gate, pipe = self.gate(kind), Pipe(self.folder, "word")
+        asked, other = Asked(gate, "one two three"), Asked(gate, "four five")
+        with pipe.reached():
+            gate.cancel(asked.work)
+        with pytest.raises(Cancelled):
+            asked.rest()
+        assert other.text() == "four five"
+
+    @every
+    def test_cancelled_while_it_is_paused(self, kind: str) -> None:
+        gate = self.gate(kind)
+        asked = Asked(gate, "one two three", lambda: False)
+        assert asked.first() == TokenEvent("one")
+        until(lambda: gate.host.stuck)
+        gate.cancel(asked.work)
+        with pytest.raises(Cancelled):
+            asked.rest()
+        assert Asked(gate, "next").text() == "next"
+
+    @every
+    def test_cancelled_after_its_end_nothing_happens(self, kind: str) -> None:
+        gate = self.gate(kind)
+        asked = Asked(gate, "word")
+        assert asked.text() == "word"
+        gate.cancel(asked.work)
+        assert Asked(gate, "next").text() == "next"
+        assert asked.quiet()
+
+    def cancelled_at_once(self, gate: Gate, asked: Asked) -> None:
+        gate.cancel(asked.work)
+        with pytest.raises(Cancelled):
+            asked.rest()
+
+    # Back-pressure
+
+    @every
+    def test_an_answer_without_room_pauses_behind_an_event_and_others_go_on(self, kind: str) -> None:
+        gate, room = self.gate(kind), threading.Event()
+        slow = Asked(gate, "one two three", room.is_set)
+        assert slow.first() == TokenEvent("one")
+        until(lambda: gate.host.stuck)
+        assert Asked(gate, "four five").text() == "four five"
+        assert slow.quiet()
+        room.set()
+        gate.wake()
+        assert slow.text() == " two three"
+
+    @every
+    def test_the_slowest_answer_is_known_by_its_time(self, kind: str) -> None:
+        gate = self.gate(kind)
+        slow = Asked(gate, "one two", lambda: False)
+        assert slow.first() == TokenEvent("one")
+        until(lambda: gate.host.stuck)
+        assert gate.host.slowest(PATIENCE) is None
+        self.clock.now += PATIENCE
+        assert gate.host.slowest(PATIENCE) is slow.work
+        gate.cancel(slow.work)
+
+    @batches
+    def test_a_paused_answer_gives_its_slot_to_a_request_that_waits(self, kind: str) -> None:
+        gate = self.gate(kind, slots=1)
+        slow = Asked(gate, "one two", lambda: False)
+        assert slow.first() == TokenEvent("one")
+        until(lambda: gate.host.stuck)
+        other = Asked(gate, "three")
+        self.clock.now += PATIENCE
+        assert other.text() == "three"
+        with pytest.raises(SlowReader, match="waited 10 s"):
+            slow.rest()
+
+    # Without a request
+
+    @batches
+    def test_idle_work_follows_the_last_answer(self, kind: str) -> None:
+        gate = self.gate(kind, idle_after=0.0, idle_mb=3)
+        assert Asked(gate, "word").text() == "word"
+        until(lambda: gate.host.savings() == {"prefix_cache": 3 * MB})
+
+    @batches
+    def test_idle_work_gives_way_to_a_request(self, kind: str) -> None:
+        gate, pipe = self.gate(kind, idle_after=0.0, idle_mb=10**9), Pipe(self.folder, "idle")
+        assert Asked(gate, "word").text() == "word"
+        with pipe.reached():
+            asked = Asked(gate, "next")
+        assert asked.text() == "next"
+
+    @batches
+    def test_idle_work_that_fails_closes_the_engine(self, kind: str) -> None:
+        gate = self.gate(kind, idle_after=0.0, idle_mb=1, fail_on="idle")
+        for _ in range(2):
+            assert Asked(gate, "word").text() == "word"
+            until(lambda: gate.rung is Rung.COLD)
+
+    def test_idle_work_is_left_off_where_memory_is_short(self) -> None:
+        gate, asked = self.gate(idle_after=0.0, idle_mb=3), threading.Event()
+
+        @contextlib.contextmanager
+        def optional_memory() -> Iterator[bool]:
+            asked.set()
+            yield False
+
+        self.governor.optional_memory = optional_memory  # type: ignore[method-assign]
+        assert Asked(gate, "word").text() == "word"
+        assert asked.wait(10)
+        gate.host.call(lambda: None).result(10)
+        assert gate.host.savings() == {"prefix_cache": 0}
+
+    def test_a_call_runs_in_turn_and_tells_its_error(self) -> None:
+        gate, pipe, done = self.gate(), Pipe(self.folder, "word"), list[str]()
+        asked = Asked(gate, "word")
+
+        def fail() -> None:
+            raise ValueError("no")
+
+        with pipe.reached():
+            calls = [gate.host.call(lambda: done.append("called")), gate.host.call(fail)]
+            assert done == []
+        with pytest.raises(ValueError, match="no"):
+            calls[1].result(10)
+        assert done == ["called"]
+        assert asked.text() == "word"
+
+    @every
+    def test_stop_ends_the_work_that_runs_and_the_work_that_waits(self, kind: str) -> None:
+        gate, pipe = self.gate(kind, slots=1), Pipe(self.folder, "word")
+        first, second = Asked(gate, "one two three"), Asked(gate, "four")
+        with pipe.reached():
+            stopping = threading.Thread(target=gate.stop)
+            stopping.start()
+            with pytest.raises(ShuttingDown):
+                second.rest()
+        with pytest.raises(ShuttingDown):
+            first.rest()
+        stopping.join(10)
+        assert gate.rung is Rung.COLD
+
+
+def on_a_thread(task: Callable[[], None]) -> None:
+    thread = threading.Thread(target=task)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
