@@ -6,5 +6,5 @@ from edgeserve.system import reporting
 
 __version__ = "0.1.0"
 
-# Here, because every process of ours imports this package before any library that reports.
+# Every process imports this package before any library that reports to its makers.
 reporting.switch_off(os.environ)

@@ -14,13 +14,13 @@ INTERRUPTED = 128 + signal.SIGINT
 
 
 def run() -> int:
-    """Run the command; returns its exit code. Ctrl-C ends it with 130 and no traceback, also while it begins and ends.
+    """Run the command; returns its exit code. Ctrl-C ends it with 130 and no traceback, also at its begin and end.
 
-    While modules are imported Ctrl-C kills the process: Python swallows a KeyboardInterrupt here and there during an
-    import. A process that was started with Ctrl-C ignored (nohup, a script's background) goes on ignoring it.
+    During imports Ctrl-C kills the process, because Python swallows some KeyboardInterrupts there. A process that was
+    started with Ctrl-C ignored (nohup, a script's background) goes on ignoring it.
     """
     _heed(signal.default_int_handler, _end_at_once)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # held back while this process was started again
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # blocked while this process was started again
     from edgeserve.system import streams
 
     streams.open_closed()
@@ -43,7 +43,7 @@ def main() -> int:
 
 
 def _heed(before: Handler, now: Handler) -> None:
-    """Change what Ctrl-C does, if it does what is expected."""
+    """Set the handler of Ctrl-C to ``now``, if it is ``before``."""
     if signal.getsignal(signal.SIGINT) is before:
         signal.signal(signal.SIGINT, now)
 
@@ -53,17 +53,16 @@ def _end_at_once(number: int, frame: FrameType | None) -> None:
 
 
 def use_system_allocator(environ: Mapping[str, str]) -> None:
-    """Start this process again, under its own pid, with the C library's allocator for Python's small objects.
+    """Start this process again, with the same pid and the C library's allocator for Python's small objects.
 
-    Python's own keeps a megabyte for as long as one object in it lives, so the dictionaries of a closed phonemizer do
-    not quite return: measured, 3 MB more with each cycle, against 0.5 (docs/decisions/0003-allocator.md). Whoever sets
-    PYTHONMALLOC keeps what it says; elsewhere than on glibc, which can trim its heap, nothing happens.
+    Python's own allocator does not return all memory of a closed engine (docs/decisions/0003-allocator.md). A value of
+    PYTHONMALLOC stays in force. Nothing happens without glibc, which can trim its heap.
     """
     import ctypes
 
     if ALLOCATOR not in environ and hasattr(ctypes.CDLL(None), "malloc_trim"):
         command = [sys.executable, *sys.orig_argv[1:]]
-        # Held back until ``run`` heeds it once more: the interpreter would die of it, or print a traceback.
+        # Blocked until ``run`` handles Ctrl-C: the interpreter would die of it, or print a traceback.
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         os.execve(sys.executable, command, {**environ, ALLOCATOR: "malloc"})  # noqa: S606 - our own command again
 

@@ -1,4 +1,4 @@
-"""Builds everything and injects it: settings and stored models → engines → gates → pool → application."""
+"""Build the application: settings and stored models → engines → gates → pool → routes."""
 
 from __future__ import annotations
 
@@ -41,8 +41,7 @@ log = logging.getLogger("edgeserve.app")
 
 
 def specs(config: Config, store: Store) -> Iterator[ModelSpec]:
-    """What models.toml lists, with the files on disk. Raises ModelMissing naming all that is missing, and what fetches
-    it."""
+    """The configured models with their files. Raises ModelMissing with the commands that fetch what is missing."""
     found = find_all(config, store)
     for job, settings in config.engines.items():
         stored = found[job]
@@ -66,7 +65,7 @@ def specs(config: Config, store: Store) -> Iterator[ModelSpec]:
 
 
 def _options_of(stored: StoredModel, job: Job) -> Mapping[str, object]:
-    """The catalogue's options of the model, as far as the job that it is configured for has them."""
+    """The catalogue's options of the model, without those that the configured job does not have."""
     known = tables()[job]
     return {name: value for name, value in stored.options.items() if stored.job == job or name in known}
 
@@ -82,25 +81,25 @@ def _projector(config: Config, job: Job) -> Mapping[str, Path]:
 
 
 def _engine_for(job: Job, stored: StoredModel) -> str:
-    """A model that is stored for another job runs in the engine of the job that it is configured for."""
+    """The import string: a model stored for another job runs in the engine of the configured job."""
     return stored.engine if stored.job == job else INFO[job].engine
 
 
 def _capped(spec: ModelSpec, max_new_tokens: int) -> ModelSpec:
-    """The memory policy's cap on the tokens of one answer, where the engine's own table sets none."""
+    """The spec with the memory policy's limit of tokens, unless the engine's own table sets one."""
     if not INFO[spec.job].answers:
         return spec
     return dataclasses.replace(spec, options={"max_new_tokens": max_new_tokens, **spec.options})
 
 
 def make_engine(spec: ModelSpec) -> Engine:
-    """The engine named by the spec's import string; constructing it loads nothing."""
+    """Make the engine that the spec names. Nothing is loaded."""
     engine: Engine = _named(spec.engine)(spec)
     return engine
 
 
 def _configured(config: Config, spec: ModelSpec) -> Engine:
-    """The engine of a configured model. A mistake that only the engine can see names its line all the same."""
+    """Make a configured engine. Its ConfigError gets the line of the key in models.toml."""
     try:
         return make_engine(_capped(spec, config.memory.max_new_tokens))
     except ConfigError as error:
@@ -113,7 +112,7 @@ def _named(import_string: str) -> Any:
 
 
 def build_pool(config: Config, store: Store) -> Pool:
-    """Engines behind their gates, under one governor. Raises ModelMissing and ConfigError."""
+    """All configured engines behind their gates, under one governor. Raises ModelMissing and ConfigError."""
     heap.tune()
     deliveries = Deliveries()
     governor = make_governor(
@@ -155,13 +154,13 @@ def _rules(config: Config) -> Rules:
 
 
 def own_names(host: str) -> set[str]:
-    """A machine's name, with and without its domain; none where it is not fit for a URL."""
+    """A machine's name with and without its domain. Empty when the name does not fit into a URL."""
     site = read_host(host)
     return {site.name, site.name.partition(".")[0]} if site and not site.is_address else set()
 
 
 def build(config: Config, pool: Pool) -> Starlette:
-    """The application; its lifespan runs the governor and the monitor, and closes all engines at the end.
+    """The application. Its lifespan starts the governor and the monitor, and closes all engines at the end.
 
     Raises ConfigError.
     """

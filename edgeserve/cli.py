@@ -1,8 +1,7 @@
-"""The command ``edgeserve``: what can be typed, and how it ends.
+"""The command ``edgeserve``: its arguments and its exit codes.
 
-Each subcommand is a function of ``edgeserve.commands``, found through an import string so that ``--help`` is quick.
-Exit codes (docs/configuration.md): 0 well, 1 something failed, 2 wrong usage or settings, 130 Ctrl-C, 141 nobody read
-the output.
+Each subcommand is a function of ``edgeserve.commands``. An import string names it, so that ``--help`` is quick. Exit
+codes (docs/configuration.md): 0 success, 1 failure, 2 wrong usage or settings, 130 Ctrl-C, 141 closed output.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ def main(
     build_pool: PoolBuilder | None = None,
     on_begin: Callable[[], object] = lambda: None,
 ) -> int:
-    """Run one command; returns its exit code. ``build_pool`` lets tests run it on fake engines.
+    """Run one command; returns its exit code. ``build_pool`` lets tests use fake engines.
 
-    ``on_begin`` is called when a command that can be interrupted is about to begin. The server handles signals itself.
+    ``on_begin`` is called before a command that Ctrl-C may interrupt. The server handles signals itself.
     """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # an answer may hold characters that the terminal has not
+            stream.reconfigure(errors="replace")  # the terminal may lack characters of an answer
     args = make_parser().parse_args(argv)
     module, _, function = args.run.partition(":")
     try:
@@ -61,14 +60,14 @@ def main(
 
 
 def unread(error: Exception, debug: bool) -> int:
-    """The exit code of a command whose stdout takes nothing more."""
+    """The exit code of a command whose stdout takes no more bytes."""
     if isinstance(error, BrokenPipeError):
         return 128 + signal.SIGPIPE
     return fail(error, debug=debug)
 
 
 def fail(error: Exception, *, debug: bool) -> int:
-    """Say in one line what went wrong, with ``debug`` also where; returns the exit code."""
+    """Print one line about the error, with ``debug`` the traceback too. Returns the exit code."""
     if debug:
         import traceback
 
@@ -79,13 +78,13 @@ def fail(error: Exception, *, debug: bool) -> int:
         message = str(error)
     else:
         message = f"unforeseen {type(error).__name__}: {error}; --log-level debug shows where"
-    with contextlib.suppress(OSError):  # stderr may be full or gone; the exit code tells as well
+    with contextlib.suppress(OSError):  # stderr may be full or closed; the exit code remains
         print(f"[ERROR] {' '.join(message.split())}", file=sys.stderr)
     return 2 if isinstance(error, ConfigError | NotConfigured) else 1
 
 
 class Parser(argparse.ArgumentParser):
-    """Tells wrong usage in one line, as all other errors."""
+    """A parser that reports wrong usage in one line, as all other errors."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=28), **settings)
@@ -104,7 +103,7 @@ def make_parser() -> Parser:
 
 
 def _command(commands: Any, name: str, run: str, text: str) -> Parser:
-    """A subcommand with the options that all of them have."""
+    """Add a subcommand with the options that every subcommand has."""
     parser: Parser = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
     parser.add_argument("--config", metavar="FILE", help="settings instead of ./models.toml")
     parser.add_argument("--log-level", choices=LEVELS, help="how much to tell on stderr")

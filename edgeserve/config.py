@@ -1,7 +1,9 @@
-"""Settings: flags over ``EDGESERVE_*`` variables over models.toml over defaults, read once into frozen dataclasses.
+"""Settings, read once into frozen dataclasses.
 
-Every key is a field of one of the dataclasses below, of the memory policy or of an engine's options; its metadata
-names the variable and the bounds (``edgeserve.settings``). A mistake is one ConfigError with its place.
+Flags win over variables, variables over models.toml, and models.toml over defaults.
+
+Each key is a field of a dataclass here, of the memory policy, or of an engine's options. The field's metadata names
+the variable and the bounds (``edgeserve.settings``). A mistake is one ConfigError with its place.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ class ServerSettings:
 
     host: str = key("127.0.0.1", env="HOST")
     port: int = key(8080, env="PORT", low=0, high=65_535)
-    api_key: str = field(default="", repr=False, metadata={"env": "API_KEY", "low": None, "choices": ()})
+    api_key: str = key("", env="API_KEY", secret=True)
     log_level: str = key("info", env="LOG_LEVEL", choices=("debug", "info", "warning", "error"))
     log_json: bool = key(False, env="LOG_JSON")
     drain_seconds: float = key(10.0, env="DRAIN_SECONDS", low=0)
@@ -54,7 +56,7 @@ class ServerSettings:
 
 @dataclass(frozen=True, slots=True)
 class ResidencySettings:
-    """[residency], all in seconds"""
+    """[residency], in seconds"""
 
     warm_after: float = key(60.0, env="WARM_AFTER", low=0)
     idle_timeout: float = key(300.0, env="IDLE_TIMEOUT", low=0)
@@ -63,22 +65,22 @@ class ResidencySettings:
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """[llm], [vision], [asr], [tts], [embedding]: one engine. ``options`` are the keys that belong to itself."""
+    """[llm], [vision], [asr], [tts], [embedding]: one engine. ``options`` are the engine's own keys."""
 
     model: str = key("")
     mmproj: str = key("", only=PICTURES)
     device: Device = key("auto")
-    threads: int = key(0, low=0, high=512)  # llama.cpp aborts beyond
+    threads: int = key(0, low=0, high=512)  # llama.cpp aborts above
     preload: bool = key(False)
     pinned: bool = key(False)
     when: tuple[str, ...] = key((), choices=KINDS)
-    """Kinds of request at whose beginning this engine is heated, too, where it fits."""
+    """Kinds of request that load this engine ahead, where it fits."""
     options: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All of it. ``source`` names the file for messages; ``written`` is the file, to find the line of a key."""
+    """All settings. ``source`` names the file for messages; ``written`` is its text, to find the line of a key."""
 
     server: ServerSettings = ServerSettings()
     residency: ResidencySettings = ResidencySettings()
@@ -105,9 +107,11 @@ SECTIONS = ("server", "residency", "memory", *ALL_JOBS)
 
 
 def load(environ: Mapping[str, str], *, path: Path | None = None, flags: Mapping[str, object] | None = None) -> Config:
-    """Read the settings. ``flags`` are keyed like variables without their prefix ("PORT": 9000); None is not given.
+    """Read the settings. Raises ConfigError.
 
-    The file is ``path``, else $EDGESERVE_CONFIG, else ./models.toml when it exists. Raises ConfigError.
+    Arguments:
+        flags  values by the name of their variable without prefix ({"PORT": 9000}); None counts as not given
+        path   the file; None: $EDGESERVE_CONFIG, else ./models.toml if it exists
     """
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     path = path or _named(environ) or _beside()
@@ -135,7 +139,7 @@ def load(environ: Mapping[str, str], *, path: Path | None = None, flags: Mapping
 
 
 def chains(engines: Mapping[Job, EngineSettings]) -> dict[str, tuple[Job, ...]]:
-    """Engines to heat ahead, by the kind of request that begins."""
+    """Engines to load ahead, by the kind of request that begins."""
     return {kind: tuple(job for job, one in engines.items() if kind in one.when) for kind in KINDS}
 
 
@@ -144,7 +148,7 @@ def _named(environ: Mapping[str, str]) -> Path | None:
         return None
     try:
         return Path(name).expanduser()
-    except RuntimeError as error:  # the home of somebody who is not there
+    except RuntimeError as error:  # an unknown user's home
         raise ConfigError(f"{ENV_PREFIX}CONFIG = {name!r}: {error}; write the whole path") from None
 
 
@@ -154,7 +158,7 @@ def _beside() -> Path | None:
 
 
 def _parse(path: Path) -> tuple[Source, dict[str, Any]]:
-    """Read once, so that a pipe will do. A byte order mark is skipped."""
+    """Read the file once, so that a pipe will do. A byte order mark is skipped."""
     try:
         text = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
         return Source(str(path), text), tomllib.loads(text)
@@ -184,7 +188,7 @@ def options_of(job: Job) -> type[Any]:
 
 
 def _engine(reader: Reader, job: Job, table: dict[str, Any]) -> EngineSettings:
-    """An engine's table. Options are checked, and handed on as written: the engine adds those of its model."""
+    """Check an engine's table. Its options are kept as written: the engine adds the options of its model."""
     reader.known(job, table, reader.tables[job])
     if not table.get("model"):
         raise ConfigError(f'{reader.source.label(job)} names no model; expected a line such as model = "…"')
@@ -199,7 +203,7 @@ def _engine(reader: Reader, job: Job, table: dict[str, Any]) -> EngineSettings:
 
 
 def _overrides(reader: Reader, engines: dict[Job, EngineSettings]) -> Mapping[Job, EngineSettings]:
-    """Models named by flags or variables, and the device for all engines."""
+    """Apply flags and variables: models, projector, device and preload."""
     for variable, (job, name) in ENGINE_VARIABLES.items():
         if (found := reader.given(variable)) and found[1]:
             base, value = engines.get(job, EngineSettings()), reader.checked(found, EngineSettings, name)

@@ -1,6 +1,6 @@
-"""All open connections: how many there may be, how many of one client, and which is closed for another.
+"""All open connections: their number, the number of one client, and the choice of one to close for another.
 
-Nothing of HTTP here. A connection says for how long it has waited for its client; the rest is decided by the clock.
+Nothing here is about HTTP. A connection reports how long it has waited for its client; the registry decides the rest.
 """
 
 from __future__ import annotations
@@ -17,26 +17,28 @@ from typing import Protocol
 log = logging.getLogger("edgeserve.connections")
 
 DESCRIPTORS = 8192
-"""Open files that the process asks the system for. Each of them costs the kernel memory only once it is used."""
+"""Open files that the process asks the system for. An unused one costs the kernel no memory."""
 RESERVED = 192
-"""Descriptors kept for everything but connections: model files, remote pictures, devices, connections just accepted."""
+"""Descriptors for everything but connections: model files, remote pictures, devices, connections just accepted."""
 ACCEPTED_AT_ONCE = 16
-"""Connections accepted in one turn of the event loop. They are counted, and surplus ones closed, in the next turn."""
+"""Connections accepted in one turn of the event loop. The next turn counts them and closes surplus ones."""
 LOOK_SECONDS = 1.0
 BETWEEN = 1
-"""Rank of a connection between two requests; lower ones never asked, higher ones are within one."""
+"""Rank of a connection between two requests. Lower ranks never sent one; higher ranks are within one."""
 LOOPBACK = "loopback"
-"""All addresses of this machine's own, of which any program on it may take any."""
+"""One client for all loopback addresses: any local program may use any of them."""
 NETWORK = 64
-"""Bits of an IPv6 address that one client holds all of (RFC 6177)."""
+"""Bits of an IPv6 network that counts as one client (RFC 6177)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
     """Seconds that a connection may wait for its client.
 
-    ``head``: for a whole request head, from the connection's or the head's first byte. ``write``: for a reader that
-    takes none of the bytes that wait for it. ``linger``: for the rest of a body whose answer is out.
+    Fields:
+        head    for a whole request head, from the first byte of the connection or the head
+        write   for a reader that takes none of the bytes that wait for it
+        linger  for the rest of a body whose answer is out
     """
 
     head: float = 10.0
@@ -50,11 +52,11 @@ class Connection(Protocol):
     peer: str
 
     def idle(self, now: float) -> tuple[int, float] | None:
-        """How readily it may be closed (0 first) and since when it waits; None while the server works for it."""
+        """Rank for closing (0 closes first) and start of the wait; None while the server works for the connection."""
         ...
 
     def check(self, now: float) -> None:
-        """End what has waited too long."""
+        """Close the connection if it has waited too long."""
         ...
 
     def cut(self) -> None:
@@ -63,9 +65,9 @@ class Connection(Protocol):
 
 
 class Connections:
-    """Belongs to the event loop. At most ``limit`` connections, and half of them for one client.
+    """All connections of the event loop: at most ``limit``, and half of them for one client.
 
-    Every place stays useful to all: a connection that waits for its client gives it to a new one.
+    A connection that waits for its client gives its place to a new one.
     """
 
     def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -79,7 +81,7 @@ class Connections:
         return len(self._open)
 
     def admit(self, one: Connection) -> bool:
-        """Count a new connection, closing an idle one where its place is needed. False: there is no place."""
+        """Count a new connection, and close an idle one if its place is needed. False: there is no place."""
         client = client_of(one.peer)
         full = self._clients[client] >= self.share
         if (full or len(self._open) >= self.limit) and not self._make_room_for(client, full):
@@ -91,7 +93,7 @@ class Connections:
         return True
 
     def replace(self, old: Connection, new: Connection) -> None:
-        """The same connection speaks another protocol from here on."""
+        """Replace a connection's protocol by another one."""
         self._open[new] = self._open.pop(old)
 
     def remove(self, one: Connection) -> None:
@@ -103,22 +105,27 @@ class Connections:
                 del self._clients[client]
 
     def look(self) -> None:
-        """End what has waited too long; called each ``LOOK_SECONDS``."""
+        """Close all connections that have waited too long. The server calls this every ``LOOK_SECONDS``."""
         now = self.clock()
         for one in list(self._open):
             try:
                 one.check(now)
-            except Exception:  # of one connection; the deadlines of all others go on
+            except Exception:  # an error of one connection must not stop the deadlines of all others
                 log.exception("a connection of %s could not be looked at and was cut", one.peer)
                 one.cut()
 
     def _largest(self) -> str:
-        """The client that has most connections: it gives one up first."""
+        """The client with the most connections; it gives one up first."""
         return self._clients.most_common(1)[0][0]
 
     def _make_room_for(self, client: str, full: bool) -> bool:
-        """At the cost of the client itself, or of the largest; where all of that one's are at work, of any that has
-        more than the new one, and then only between two requests."""
+        """Close an idle connection for a new one of ``client``; False when there is none.
+
+        1. The client is at its share: one of its own.
+        2. All places are taken: one of the client with the most connections.
+        3. That client's connections are all at work: one of any client with more connections than the new one has, and
+           only between two requests.
+        """
         if full:
             return self._make_room({client})
         own = self._clients[client]
@@ -126,7 +133,7 @@ class Connections:
         return self._make_room({self._largest()}) or self._make_room(larger, BETWEEN)
 
     def _make_room(self, clients: Container[str], last: int | None = None) -> bool:
-        """``last``: the rank up to which connections may be closed."""
+        """Close the connection of lowest rank that waits longest. ``last``: the highest rank that may be closed."""
         now = self.clock()
         found: tuple[tuple[int, float], Connection] | None = None
         for one, owner in self._open.items():
@@ -135,7 +142,7 @@ class Connections:
             if found is None or waits < found[0]:
                 found = waits, one
             if not waits[0]:
-                break  # the oldest of those that go first: a flood of them must not cost a search each
+                break  # the oldest of rank 0: a flood of new connections must not search all each time
         if found is None:
             return False
         one = found[1]
@@ -146,7 +153,7 @@ class Connections:
 
 
 def client_of(peer: str) -> str:
-    """The client that an address stands for. An IPv6 client has a whole network to itself, this machine 127.0.0.0/8."""
+    """The client of an address: an IPv6 network of 64 bits, all of 127.0.0.0/8, or the address itself."""
     try:
         address = ipaddress.ip_address(peer.partition("%")[0])
     except ValueError:
@@ -160,7 +167,7 @@ def client_of(peer: str) -> str:
 
 
 def raise_descriptors(wanted: int = DESCRIPTORS) -> int:
-    """Raise the limit of open files to ``wanted`` where the system allows it; returns the limit that holds."""
+    """Raise the limit of open files to ``wanted`` where the system allows it; returns the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     soft, hard = (wanted if value == resource.RLIM_INFINITY else value for value in (soft, hard))
     if soft >= wanted:
@@ -168,14 +175,14 @@ def raise_descriptors(wanted: int = DESCRIPTORS) -> int:
     raised = min(wanted, hard)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (raised, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-    except (OSError, ValueError) as error:  # macOS caps it below the hard limit that it names
+    except (OSError, ValueError) as error:  # macOS refuses values below its own hard limit
         log.info("the limit of open files stays at %d: %s", soft, error)
         return soft
     return raised
 
 
 def most(wanted: int, descriptors: int) -> int:
-    """Connections that so many descriptors allow, at most ``wanted``."""
+    """Connections that this number of descriptors allows, at most ``wanted``."""
     allowed = max(8, descriptors - RESERVED)
     if allowed < wanted:
         log.warning(

@@ -1,26 +1,27 @@
 """Every error the server can give. No HTTP here: ``api/failures.py`` gives each code its status.
 
-EdgeserveError
-├── InvalidRequest            the request is wrong; ``param`` names the field
-│   ├── ContextOverflow       the prompt does not fit in the model's context
-│   ├── UnsupportedMedia      audio or image in a form that cannot be read
-│   ├── TooLarge              a body, an image or an audio beyond the limit
-│   └── NotSupported          it asks for what this server, or this model, does not have
-├── Unauthorized              no key or a wrong one
-├── Forbidden                 a browser page of another site asks, or asks by a foreign name
-├── NotFound                  no such route or session
-│   └── ModelNotFound         no model of this name is served
-├── RequestTimeout            the client did not send in time; the text says what was awaited
-├── NotConfigured             the engine is not listed in models.toml
-├── Busy                      the queue is full; ``retry_after`` says when to come back
-├── ShuttingDown              the server is draining
-├── DoesNotFit                the model cannot be held inside the memory budget
-├── MemoryPressure            memory ran critical while the answer was being made
-├── Cancelled                 the client went away
-├── SlowReader                the client reads its answer too slowly while others wait
-├── EngineFailure             the runtime failed; the engine has been closed
-├── ConfigError               models.toml, a variable or a flag is wrong
-└── StoreError                a model file cannot be had
+The tree of errors:
+    EdgeserveError
+    ├── InvalidRequest            the request is wrong; ``param`` names the field
+    │   ├── ContextOverflow       the prompt does not fit in the model's context
+    │   ├── UnsupportedMedia      audio or image in a form that cannot be read
+    │   ├── TooLarge              a body, an image or an audio beyond the limit
+    │   └── NotSupported          it asks for what this server, or this model, does not have
+    ├── Unauthorized              no key or a wrong one
+    ├── Forbidden                 a browser page of another site asks, or asks by a foreign name
+    ├── NotFound                  no such route or session
+    │   └── ModelNotFound         no model of this name is served
+    ├── RequestTimeout            the client did not send in time; the text says what was awaited
+    ├── NotConfigured             the engine is not listed in models.toml
+    ├── Busy                      the queue is full; ``retry_after`` says when to come back
+    ├── ShuttingDown              the server is draining
+    ├── DoesNotFit                the model cannot be held inside the memory budget
+    ├── MemoryPressure            memory ran critical while the answer was being made
+    ├── Cancelled                 the client went away
+    ├── SlowReader                the client reads its answer too slowly while others wait
+    ├── EngineFailure             the runtime failed; the engine has been closed
+    ├── ConfigError               models.toml, a variable or a flag is wrong
+    └── StoreError                a model file cannot be had
     ├── ModelMissing          not pulled yet
     ├── ModelDamaged          pulled, but a file of it is cut, gone or not what the store wrote
     ├── ChecksumMismatch      the bytes are not the promised ones

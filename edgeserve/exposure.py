@@ -1,4 +1,4 @@
-"""Secrets in the settings: how they are printed, and who else can read the file that holds them."""
+"""Secrets in the settings: their printed form, and a warning when other users may read the file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OTHERS_READ = stat.S_IRGRP | stat.S_IROTH
 
 
 def shown(model: str) -> str:
-    """A model's name as it may be printed: an address without credentials and query."""
+    """A model's name without the credentials and the query of an address."""
     try:
         return str(UrlSource(model)) if ADDRESS.match(model) else model
     except ValueError:
@@ -23,7 +23,7 @@ def shown(model: str) -> str:
 
 
 def warnings(config: Config) -> Iterator[str]:
-    """One line for a file that holds secrets in use, and that other users of this machine can read."""
+    """A warning when the file holds secrets in use and other users of this machine may read it."""
     path = Path(config.source)
     if not path.is_file() or not (mode := stat.S_IMODE(path.stat().st_mode)) & OTHERS_READ:
         return

@@ -21,27 +21,28 @@ MLX_WHISPER = "engines.asr.mlx:MlxSpeechToText"
 class JobInfo:
     """One job.
 
-    name          name of its table in models.toml
-    words         description of the job for people
-    kind          name of its requests in the setting ``when``
-    request       class of its requests in edgeserve.messages
-    method        method of the engine that answers such a request
-    engine        import string of its engine
-    options       import string of the dataclass with the engine's own keys of models.toml
-    package       Python package of the engine's runtime
-    variable      environment variable, without prefix, that names the model; the flag has the same name
-    example       model of the catalogue, for advice
-    files         sets of file roles; a stored model has all files of at least one set
-    starter       the server without a models.toml serves ``example``
-    mapped        the engine is opened at startup and never closed for being idle
-    answers       the engine writes answers of tokens
-    pictures      the engine reads pictures, with a projector
-    other_engines import strings of further engines that a stored model may name
-    former        import strings that version 0.1 stored, with their names of today
-    companions    models of the catalogue that every model of this job needs, by the role of their file
-    also_runs     jobs of stored models that may be configured for this job, too
-    stand_ins     jobs whose engines answer its requests where this job has no model
-    switch_bytes  free memory that a switch to this engine waits for at most; None: all that the engine needs
+    Fields:
+        name          name of its table in models.toml
+        words         description of the job for people
+        kind          name of its requests in the setting ``when``
+        request       class of its requests in edgeserve.messages
+        method        method of the engine that answers such a request
+        engine        import string of its engine
+        options       import string of the dataclass with the engine's own keys of models.toml
+        package       Python package of the engine's runtime
+        variable      environment variable, without prefix, that names the model; the flag has the same name
+        example       model of the catalogue, for advice
+        files         sets of file roles; a stored model has all files of at least one set
+        starter       the server without a models.toml serves ``example``
+        mapped        the engine is opened at startup and never closed for being idle
+        answers       the engine writes answers of tokens
+        pictures      the engine reads pictures, with a projector
+        other_engines import strings of further engines that a stored model may name
+        former        import strings that version 0.1 stored, with their names of today
+        companions    models of the catalogue that every model of this job needs, by the role of their file
+        also_runs     jobs of stored models that may be configured for this job, too
+        stand_ins     jobs whose engines answer its requests where this job has no model
+        switch_bytes  free memory that a switch to this engine waits for at most; None: all that the engine needs
     """
 
     name: Job

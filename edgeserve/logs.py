@@ -1,7 +1,7 @@
-"""Log lines for people or, with ``log_json``, one JSON object a line; each names the request that it belongs to.
+"""Log lines for people or, with ``log_json``, one JSON object a line. Each line names its request.
 
-Messages hold what clients sent: a path, a field. So characters that would begin another line, colour a terminal or
-turn the direction of writing are escaped in every line.
+Messages hold text of clients: a path, a field. So every line escapes characters that would begin another line, colour
+a terminal or turn the direction of writing.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 request_id: contextvars.ContextVar[str] = contextvars.ContextVar("request_id", default="-")
-"""Id of the request being served; "-" outside of one. The gate carries it over to the engine's worker thread."""
+"""Id of the request, or "-" outside of a request. The gate passes it to the engine's worker thread."""
 
 
 Kind = tuple[str, int, str, type[BaseException] | None]
 CONTROL = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb]"
 )
-"""Control characters, those of line and paragraph, of direction and of no width, and halves of a pair."""
+"""Control characters, separators of lines and paragraphs, characters of direction or no width, and surrogates."""
 LONGEST = 4096
-"""Characters of a line: a path may have 16,000 of them, and a field megabytes."""
+"""Characters of a log line. A path may have 16,000 characters, and a field megabytes."""
 CONTINUED = "  | "
-"""Before each further line of a traceback, so that none looks like a record of its own."""
+"""Prefix of a traceback's further lines, so that none looks like a record of its own."""
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
@@ -36,7 +36,7 @@ def shortened(text: str, longest: int = LONGEST) -> str:
 
 
 def escaped(text: str) -> str:
-    """``text`` in one line of visible characters, in the spelling of Python's and JSON's strings."""
+    """``text`` as one line of visible characters, escaped as in Python and JSON strings."""
     return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
@@ -69,9 +69,9 @@ class JsonFormatter(logging.Formatter):
 
 
 class Folding(logging.Filter):
-    """Lets ``limit`` warnings or errors of one kind through in ``seconds``, and counts the others.
+    """Passes ``limit`` warnings or errors of one kind in ``seconds``, and counts the rest.
 
-    A kind is a logger, a text before its values are filled in, and the type of an exception. Clock in seconds.
+    A kind is a logger, a format string, and the type of an exception.
     """
 
     def __init__(
@@ -94,11 +94,11 @@ class Folding(logging.Filter):
             return seen[1] <= self._limit
 
     def kinds(self) -> tuple[Kind, ...]:
-        """Those that are counted now."""
+        """Kinds that are being counted."""
         return tuple(self._seen)
 
     def repeated(self) -> list[logging.LogRecord]:
-        """One record for each kind whose time is over and of which some were left out."""
+        """One record for each kind whose time is over and that has suppressed lines."""
         with self._lock:
             due = {kind: seen for kind, seen in self._seen.items() if self._clock() - seen[0] >= self._seconds}
             for kind in due:
@@ -121,13 +121,13 @@ class FoldingHandler(logging.StreamHandler[TextIO]):
         self.addFilter(_add_request_id)
 
     def tell(self) -> None:
-        """Write how often the lines that were left out came."""
+        """Log how many lines of each kind were suppressed."""
         for record in self.folding.repeated():
             self.handle(record)
 
 
 def tell_repeated() -> None:
-    """Called once a second by the process that serves."""
+    """Log suppressed lines; the server calls this once a second."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler, FoldingHandler):
             handler.tell()
@@ -139,11 +139,11 @@ def _add_request_id(record: logging.LogRecord) -> bool:
 
 
 def configure(level: str, *, as_json: bool = False) -> None:
-    """Send all log lines at ``level`` and above to stderr. Called once, by the process that serves."""
+    """Send all log lines of ``level`` and above to stderr. The process calls this once."""
     handler = FoldingHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if as_json else PlainFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # Uvicorn's own start and stop lines repeat what we say in our words.
+    # Uvicorn's start and stop lines repeat lines of ours.
     logging.getLogger("uvicorn.error").setLevel(max(logging.WARNING, root.level))

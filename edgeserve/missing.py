@@ -1,4 +1,4 @@
-"""What is missing of all that the settings list, told at once and with the commands that bring it."""
+"""Configured models that are missing or unusable, in one error with the commands that bring them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edgeserve.models.store import Store, StoredModel
 
 
 def find_all(config: Config, store: Store) -> Mapping[Job, StoredModel]:
-    """The configured models on this device. Raises StoreError, or its kind for one, naming all that cannot be used."""
+    """The configured models on this device. Raises one StoreError, or a kind of it, about all that are unusable."""
     found: dict[Job, StoredModel] = {}
     gone: dict[str, StoreError] = {}
     unusable: list[StoreError] = []
@@ -35,7 +35,7 @@ def find_all(config: Config, store: Store) -> Mapping[Job, StoredModel]:
 
 
 def _placed(config: Config, job: Job, error: StoreError) -> StoreError:
-    """The error about a name, with the line of models.toml that holds the name; a flag or a variable has no line."""
+    """The error with the line of models.toml that holds the model's name; a flag or a variable has no line."""
     if not config.in_file(job, "model"):
         return error
     return type(error)(f"{config.label(job, 'model')}: {error.message}", param=error.param)
@@ -59,7 +59,7 @@ def _error(
 
 
 def _names(gone: Mapping[str, object], config: Config) -> str:
-    """The word for all starter models, where these are the ones that are configured."""
+    """Names of the missing models for ``edgeserve pull``; the word for all starter models where it fits."""
     starter = set(STARTER.values())
     named = (settings.model for settings in config.engines.values())
     configured = {catalog.find(name).name if catalog.knows(name) else name for name in named}

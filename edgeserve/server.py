@@ -1,4 +1,4 @@
-"""The server process: Uvicorn on one socket, ended cleanly by SIGTERM, Ctrl-C or the end of its terminal."""
+"""The server process: Uvicorn on one socket. SIGTERM, Ctrl-C or the end of its terminal end it cleanly."""
 
 from __future__ import annotations
 
@@ -42,24 +42,27 @@ from edgeserve.system.hangup import has_terminal
 log = logging.getLogger("edgeserve.server")
 
 LAST_WORDS_SECONDS = 5.0
-"""What streams get after the drain time to tell their clients that they were cut."""
+"""Time after the drain time in which streams tell their clients that they were cut."""
 HURRY_SECONDS = 1.0
-"""What they get after a second Ctrl-C, before their connections are dropped."""
+"""The same time after a second Ctrl-C. Then the server drops the connections."""
 NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 SWITCH_SECONDS = 0.0005
-"""For which one thread keeps the interpreter from the others, instead of 5 ms: a step of a model hands it over several
-times. Measured beside a client that floods with large schemas, a token of another stream takes 85 ms instead of 120."""
+"""Python's switch interval instead of 5 ms: a step of a model hands the interpreter over several times."""
 BACKLOG = 1024
-"""Connections that the system keeps until they are accepted."""
+"""Connections that the system queues until the server accepts them."""
 
 
 def serve(
     config: Config, store: Store, on_ready: Callable[[str], None] = lambda address: None, *, insecure: bool = False
 ) -> int:
-    """Serve until SIGTERM or SIGINT; returns the exit code. ``on_ready`` gets the address once requests are taken.
+    """Serve until SIGTERM or SIGINT; returns the exit code.
 
-    ``insecure``: other machines may come in without a key. Raises ConfigError when they could and must not, and when
-    the address cannot be bound; and whatever building and mapping the engines raises.
+    Arguments:
+        on_ready  gets the address when the server accepts requests
+        insecure  other machines may use the server without a key
+
+    Raises ConfigError for an address that cannot be bound, and for one that needs a key; and the errors of building
+    and mapping the engines.
     """
     logs.configure(config.server.log_level, as_json=config.server.log_json)
     for line in exposure.warnings(config):
@@ -78,7 +81,7 @@ def serve(
 
 
 def check_open(config: Config, bound: str, *, insecure: bool) -> None:
-    """Raises ConfigError where other machines reach the server, no key is asked for, and nobody said ``insecure``."""
+    """Raises ConfigError when other machines could use the server without a key, unless ``insecure`` allows it."""
     if config.server.api_key or is_loopback(bound):
         return
     if not insecure:
@@ -92,13 +95,13 @@ def check_open(config: Config, bound: str, *, insecure: bool) -> None:
 def listen(host: str, port: int) -> socket.socket:
     """A bound socket; port 0 takes a free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Named, not 0: asyncio sets TCP_NODELAY only where it reads TCP, and without it each small write waits 40 ms.
+    # asyncio sets TCP_NODELAY only on sockets that name TCP. Without it each small write waits 40 ms.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        host.encode()  # or a host of other bytes would be a TypeError
+        host.encode()  # bind would raise TypeError for a surrogate
         listener.bind((host, port))
-    except (OSError, UnicodeError) as error:  # a host that is no name is a matter of encoding
+    except (OSError, UnicodeError) as error:  # UnicodeError: the host is no valid name
         listener.close()
         reason = error.strerror if isinstance(error, OSError) else "this is no name of a host"
         is_host = isinstance(error, (UnicodeError, socket.gaierror)) or error.errno == errno.EADDRNOTAVAIL
@@ -113,14 +116,14 @@ def address(listener: socket.socket) -> str:
 
 
 def websocket(**connection: Any) -> asyncio.Protocol:
-    """The protocol of one connection. A server that nobody opens a WebSocket to does not carry its library."""
+    """Make the WebSocket protocol of a connection. Its library is imported for the first WebSocket only."""
     from edgeserve.protocols.websocket import SocketConnection
 
     return SocketConnection(**connection)
 
 
 class Server(uvicorn.Server):
-    """Uvicorn whose shutdown drains the pool, and which ends with exit code 0 when it was asked to end."""
+    """Uvicorn that drains the pool before it ends, and ends with exit code 0 when a signal asked for it."""
 
     def __init__(
         self,
@@ -147,7 +150,7 @@ class Server(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                proxy_headers=False,  # or whoever asks could say in X-Forwarded-For who it is
+                proxy_headers=False,  # a client could forge its address in X-Forwarded-For
                 backlog=ACCEPTED_AT_ONCE,
                 timeout_graceful_shutdown=int(drain_seconds + LAST_WORDS_SECONDS),
             )
@@ -163,21 +166,23 @@ class Server(uvicorn.Server):
         """The signal that ended the server."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Map the models, then take requests. Raises what mapping raises: not in the lifespan, which would log it
-        as a traceback."""
+        """Map the models, then accept requests. Raises the errors of mapping.
+
+        Uvicorn's lifespan would log such an error as a traceback, so mapping comes before it.
+        """
         self._loop = asyncio.get_running_loop()
         try:
             await self._pool.start(self._preload)
         except EdgeserveError:
             await self._pool.stop()
             raise
-        if self.should_exit:  # it was told to end before it served anything
+        if self.should_exit:  # a signal came before the server served anything
             await self._pool.stop()
             return
         try:
             await super().startup(sockets)
             for one in sockets or ():
-                one.listen(BACKLOG)  # asyncio accepts as many at once as it was told; the system may keep more
+                one.listen(BACKLOG)  # asyncio listened with its own, smaller backlog
         except OSError as error:  # another server began to listen while models were mapped
             await self.lifespan.shutdown()
             raise ConfigError(f"cannot listen: {error.strerror}; choose another with --port, or 0") from None
@@ -193,8 +198,10 @@ class Server(uvicorn.Server):
             logs.tell_repeated()
 
     def _on_failure(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """One line where a connection cannot be accepted. asyncio tries again in a second, and would log each attempt
-        with its traceback."""
+        """Log one line when a connection cannot be accepted.
+
+        asyncio tries again each second, and would log each attempt with a traceback.
+        """
         error = context.get("exception")
         if isinstance(error, OSError) and error.errno in NO_RESOURCES:
             log.warning("a connection cannot be accepted: %s; %d are open", error.strerror, len(self.connections))
@@ -202,9 +209,9 @@ class Server(uvicorn.Server):
             loop.default_exception_handler(context)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Streams under way may end; those that need longer than the drain time are told that they were cut."""
+        """Let streams under way end within the drain time, then tell the clients of longer ones that they were cut."""
         drain = asyncio.create_task(self._pool.drain(self._drain_seconds))
-        # Before Uvicorn cancels what is left, with a traceback for each client that does not read or send on.
+        # Uvicorn would cancel the remaining tasks with a traceback for each client that does not read or send.
         last = asyncio.get_running_loop().call_later(self._drain_seconds + LAST_WORDS_SECONDS - 1, self._drop)
         await super().shutdown(sockets)
         last.cancel()
@@ -213,9 +220,9 @@ class Server(uvicorn.Server):
             self._looking.cancel()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """The first signal drains, Ctrl-C meanwhile cuts the answers under way, and one more kills the process."""
+        """The first signal drains the server. Ctrl-C during the drain cuts all answers; one more kills the process."""
         if self.should_exit and sig == signal.SIGINT:
-            # While models are mapped nothing has been promised to anybody.
+            # The server has accepted no request while it maps models.
             if self._hurried or not self.started or self._loop is None:
                 os._exit(128 + sig)
             self._hurried = True
@@ -223,7 +230,7 @@ class Server(uvicorn.Server):
         self.should_exit, self.told = True, sig
 
     def handle_hangup(self, sig: int, frame: FrameType | None) -> None:
-        """The end of the terminal that the server was started from ends the server; any other SIGHUP does not."""
+        """End the server when its terminal is gone; log any other SIGHUP."""
         if self._terminal and not has_terminal():
             self.handle_exit(signal.SIGTERM, frame)
         elif self._loop is not None:
@@ -231,7 +238,7 @@ class Server(uvicorn.Server):
             self._loop.call_soon_threadsafe(log.info, text)
 
     def _hurry(self) -> None:
-        """Cut the answers under way, and drop the connections of clients that do not read the last words."""
+        """Cut all answers, and drop the connections of clients that do not read the last event."""
         for gate in self._pool.gates.values():
             gate.abort(ShuttingDown("the server was told to end at once"))
         asyncio.get_running_loop().call_later(HURRY_SECONDS, self._drop)
@@ -248,7 +255,7 @@ class Server(uvicorn.Server):
             return
         # Uvicorn raises the signal once more after a clean shutdown, and the process would end with -15.
         handlers = {signal.SIGINT: self.handle_exit, signal.SIGTERM: self.handle_exit}
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup has it ignored
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             handlers[signal.SIGHUP] = self.handle_hangup
         self._terminal = has_terminal()
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import reprlib
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,15 @@ from edgeserve.errors import ConfigError
 ENV_PREFIX = "EDGESERVE_"
 LARGEST = {int: 2**31 - 1, float: 1e9}
 """Upper bounds of keys that declare none: a 32-bit integer of C, and 31 years in seconds. They refuse infinity too."""
+UNITS = {
+    **dict.fromkeys(("seconds", "timeout", "interval", "after"), "seconds"),
+    "mb": "MB",
+    "gb": "GB",
+    "percent": "percent",
+    "tokens": "tokens",
+    "chars": "characters",
+}
+"""Units of numbers, by the last word of the key."""
 NAMES = {int: "a whole number", float: "a number", str: "a text in quotes", bool: "true or false"}
 BOOLEANS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -35,19 +45,22 @@ def key(
     special: Mapping[float, str] = MappingProxyType({}),
     only: tuple[str, ...] = (),
     words: str = "",
+    secret: bool = False,
 ) -> Any:
     """Declare a setting.
 
-    default   value where nothing else is given
-    env       name of the variable, without prefix
-    low, high smallest and largest value of a number, or of each number of a list
-    choices   the words allowed; a Literal type declares its own
-    special   numbers allowed outside the bounds, with their meaning: {0: "as many as memory allows"}
-    only      tables that have this key; none: every table of its dataclass
-    words     description of the expected value, where type and bounds do not suffice
+    Arguments:
+        default   value where nothing else is given
+        env       name of the variable, without prefix
+        low, high smallest and largest value of a number, or of each number of a list
+        choices   the words allowed; a Literal type declares its own
+        special   numbers allowed outside the bounds, with their meaning: {0: "as many as memory allows"}
+        only      tables that have this key; none: every table of its dataclass
+        words     description of the expected value, where type and bounds do not suffice
+        secret    no message and no representation shows the value
     """
-    bounds = {"env": env, "low": low, "high": high, "choices": choices}
-    return field(default=default, metadata={**bounds, "special": special, "only": only, "words": words})
+    bounds = {"low": low, "high": high, "choices": choices, "special": special, "words": words}
+    return field(default=default, repr=not secret, metadata={"env": env, "only": only, **bounds})
 
 
 def key_names(kind: type[Any], table: str) -> list[str]:
@@ -55,10 +68,24 @@ def key_names(kind: type[Any], table: str) -> list[str]:
     return [one.name for one in _keys(kind, table)]
 
 
+_cached_hints = functools.cache(get_type_hints)
+
+
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    """Types of the fields, evaluated once: each evaluation compiles every annotation."""
+    return _cached_hints(kind)  # type: ignore[arg-type]  # mypy doubts that a type is hashable
+
+
 def _keys(kind: type[Any], table: str) -> list[dataclasses.Field[Any]]:
     """Fields without metadata are no keys."""
     declared = (one for one in dataclasses.fields(kind) if one.metadata)
     return [one for one in declared if not one.metadata.get("only") or table in one.metadata["only"]]
+
+
+def unit(one: dataclasses.Field[Any]) -> str:
+    """The unit of a key's value; empty where the number has none. A percentage of at most 1 is a share of 1."""
+    found = UNITS.get(one.name.rpartition("_")[2], "")
+    return "" if found == "percent" and one.metadata["high"] == 1 else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +95,17 @@ class Source:
     name: str = ""
     text: str = field(default="", repr=False)
 
-    def label(self, table: str, name: str = "") -> str:
+    def label(self, table: str, name: str | None = None) -> str:
         """Place and key for messages: "models.toml, line 4: [asr] threads"."""
-        label = f"[{table}] {name}".rstrip() if table else name
+        parts = (f"[{table}]" if table else "", '""' if name == "" else name)
+        label = " ".join(filter(None, parts))
         return f"{self.place(table, name)}: {label}" if self.name else label
 
-    def place(self, table: str, name: str = "") -> str:
+    def place(self, table: str, name: str | None = None) -> str:
         """The file, and the line on which a table, or a key of it, begins. ``table`` "": a key before all tables."""
         lines = self.text.split("\n")
         for start, line in enumerate(lines):
-            if (name or table) in line and self._holds(lines[:start], table, name) is False:
+            if (table if name is None else name) in line and self._holds(lines[:start], table, name) is False:
                 ends = (self._holds(lines[:end], table, name) for end in range(start + 1, len(lines) + 1))
                 if next((holds for holds in ends if holds is not None), False):
                     return f"{self.name}, line {start + 1}"
@@ -85,17 +113,17 @@ class Source:
 
     def located(self, table: str, error: ConfigError) -> ConfigError:
         """An error about a key (``param``) that was found without the file, with its place."""
-        return ConfigError(f"{self.place(table, error.param or '')}: {error.message}", param=error.param)
+        return ConfigError(f"{self.place(table, error.param)}: {error.message}", param=error.param)
 
     @staticmethod
-    def _holds(lines: Sequence[str], table: str, name: str) -> bool | None:
+    def _holds(lines: Sequence[str], table: str, name: str | None) -> bool | None:
         """Whether these lines set a key of a table. None: they end in the middle of a value."""
         try:
             document = tomllib.loads("\n".join(lines))
         except ValueError:
             return None
         inside = document.get(table) if table else document
-        return inside is not None and (not name or (isinstance(inside, dict) and name in inside))
+        return inside is not None and (name is None or (isinstance(inside, dict) and name in inside))
 
 
 NO_FILE = Source()
@@ -131,7 +159,7 @@ class Reader:
 
     def values(self, kind: type[Any], table: str, written: Mapping[str, Any]) -> dict[str, Any]:
         """The same without a look at other keys."""
-        hints = get_type_hints(kind)
+        hints = _hints(kind)
         values = {}
         for one in _keys(kind, table):
             found = self.given(one.metadata["env"], hints[one.name]) if one.metadata["env"] else None
@@ -153,12 +181,13 @@ class Reader:
         """A value, with the name of its place, as the field ``name`` of ``kind`` holds it. Raises ConfigError."""
         (one,) = (one for one in dataclasses.fields(kind) if one.name == name)
         label, value = found
-        hint = get_type_hints(kind)[name]
+        hint = _hints(kind)[name]
         try:
             return _checked(value, hint, one.metadata)
         except ValueError as error:
             shown = shorten(error.args[1] if len(error.args) > 1 else value) if one.repr else "…"
-            raise ConfigError(f"{label} = {shown}: expected {error.args[0]}", param=name) from None
+            words = ", in ".join(filter(None, (error.args[0], unit(one))))
+            raise ConfigError(f"{label} = {shown}: expected {words}", param=name) from None
 
 
 def suggestion(table: str, name: str, tables: Mapping[str, Sequence[str]]) -> str:

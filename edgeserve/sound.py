@@ -1,4 +1,4 @@
-"""Sound as engines hear it: float32 little-endian mono at 16 kHz, as bytes. Known to them through messages.py."""
+"""Sound for engines: float32 little-endian mono at 16 kHz, as bytes."""
 
 from __future__ import annotations
 
@@ -7,29 +7,31 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 INPUT_SAMPLE_RATE = 16_000
-"""Rate of all audio handed to a speech-to-text engine, in Hz."""
+"""Sample rate of all audio for speech-to-text engines, in Hz."""
 
 PIECE_SECONDS = 10
-"""Of sound, handed over at once."""
+"""Length of one piece of sound."""
 
 
 class Audio(Protocol):
-    """Sound to be read piece by piece, so that an hour of it is never in memory at once. Picklable."""
+    """Sound that is read piece by piece, so that memory never holds an hour of it. Picklable."""
 
     @property
     def seconds(self) -> float:
-        """Its length, 0 where nobody can tell before it is read."""
+        """Length of the sound; 0 when it is unknown before the sound is read."""
         ...
 
     def pieces(self) -> Iterator[bytes]:
-        """Some seconds each, in order: float32 little-endian mono at 16 kHz. From the start each time it is called.
-        Raises InvalidRequest where the sound turns out broken or too long."""
+        """Pieces of some seconds, in order, from the start at each call.
+
+        Raises InvalidRequest when the sound turns out broken or too long.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Pcm:
-    """Samples that are in memory already."""
+    """Samples in memory."""
 
     data: bytes = field(repr=False)
 

@@ -1,4 +1,4 @@
-"""JSON texts as strict readers take them: what passes can be read by any of them, and written as UTF-8."""
+"""JSON for strict readers: an accepted text is valid for every reader, and as UTF-8."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import math
 from typing import Any
 
 MAX_DEPTH = 64
-"""Objects and lists in each other."""
+"""Deepest nesting of objects and lists."""
 MAX_DIGITS = 308
-"""Of a whole number: one with more is beyond the range of a float, in which many readers keep numbers."""
+"""Most digits of a whole number. More digits exceed the range of a float, in which many readers keep numbers."""
 
 
 def loads(text: str) -> Any:
-    """The value of a text. Raises ValueError for NaN, numbers beyond the range of a float, half surrogate pairs, and
-    depths beyond MAX_DEPTH, too."""
+    """The value of a text. Raises ValueError.
+
+    Also for NaN, numbers beyond the range of a float, surrogates, and nesting beyond MAX_DEPTH.
+    """
     value, end = raw_decode(text, len(text) - len(text.lstrip(BLANKS)))
     if text[end:].strip(BLANKS):
         raise ValueError(f"text after the value, at character {end + 1}")
@@ -22,7 +24,7 @@ def loads(text: str) -> Any:
 
 
 def raw_decode(text: str, at: int) -> tuple[Any, int]:
-    """The value that begins at this place, and where it ends. Raises ValueError."""
+    """The value that begins at ``at``, and its end. Raises ValueError."""
     try:
         value, end = DECODER.raw_decode(text, at)
         if depth(value) > MAX_DEPTH:
@@ -34,7 +36,7 @@ def raw_decode(text: str, at: int) -> tuple[Any, int]:
 
 
 def depth(value: Any) -> int:
-    """Levels of objects and lists, counted to one beyond MAX_DEPTH."""
+    """Levels of objects and lists, counted up to MAX_DEPTH + 1."""
     level, nodes = 0, [value]
     while level <= MAX_DEPTH:
         nodes = [node for node in nodes if isinstance(node, dict | list)]

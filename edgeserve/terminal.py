@@ -1,4 +1,4 @@
-"""What people see in a terminal: sizes, tables, a progress bar. Plain lines where the output is no terminal."""
+"""Output for people: sizes, tables, a progress bar. Without a terminal, plain lines."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Callable, Sequence
 from typing import Literal, TextIO
 
 REDRAW_SECONDS = 0.1
-"""Pause between two pictures of the bar in a terminal."""
+"""Time between two pictures of the bar in a terminal."""
 REPORT_SECONDS = 10.0
-"""Pause between two progress lines in a log."""
+"""Time between two progress lines in a log."""
 
 Unit = Literal["bytes", "seconds", "share"]
 UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
 
 def human_size(count: float) -> str:
-    """Bytes with a unit that reads well; a KB has 1,024 bytes, as everywhere in this program."""
+    """Bytes in a readable unit; a KB has 1,024 bytes, as everywhere in this program."""
     value, power = float(count), 0
     while abs(value) >= 1024 and power < len(UNITS) - 1:
         value, power = value / 1024, power + 1
@@ -36,7 +36,7 @@ def human_time(seconds: float) -> str:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as their widest cell, without lines; heads in capitals."""
+    """Rows as text, without lines. Columns are as wide as their widest cell; heads are in capitals."""
     lines = [[head.upper() for head in heads], *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
     padded = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
@@ -44,14 +44,14 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """False for a closed or missing stream too."""
+    """Whether the stream is a terminal; False for a closed or missing stream."""
     return stream is not None and not stream.closed and stream.isatty()
 
 
 class ProgressBar:
-    """How far a step is, and how fast: one line redrawn in a terminal, else a plain line now and then.
+    """Progress and speed of a step: one redrawn line in a terminal, else a plain line now and then.
 
-    ``update`` is called as often as one likes. A new label begins a new line. Clock in seconds.
+    A new label begins a new line. ``update`` may be called at any rate.
     """
 
     def __init__(self, out: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
@@ -66,7 +66,7 @@ class ProgressBar:
         self._latest = ""
 
     def update(self, label: str, done: float, total: float, unit: Unit = "bytes") -> None:
-        """``done`` of ``total``; a total of 0 or less means that it is not known."""
+        """Show ``done`` of ``total``; a total of 0 or less is unknown."""
         now = self._clock()
         begins = label != self._label
         if begins:
@@ -78,7 +78,7 @@ class ProgressBar:
             self._show(now)
 
     def close(self) -> None:
-        """Show where the last step ended, and end its line. Idempotent."""
+        """Show the end of the last step, and end its line. Idempotent."""
         if self._label:
             if self._latest != self._shown:
                 self._show(self._clock())
@@ -96,7 +96,7 @@ class ProgressBar:
     def _show(self, now: float) -> None:
         if self._redraws:
             width = shutil.get_terminal_size().columns - 1
-            # Blanks wipe out what a longer line before left behind.
+            # Blanks wipe out the rest of a longer line.
             self._out.write("\r" + self._latest[:width].ljust(width))
         else:
             self._out.write(self._latest + "\n")

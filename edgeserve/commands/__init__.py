@@ -1,4 +1,4 @@
-"""What the subcommands do, one file a topic, and what all of them are given."""
+"""The subcommands, one file a topic, and the call that each receives."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ FLAGS = (
     "log_level",
     "log_json",
 )
-"""Options that stand over the variables of the same name."""
+"""Options that win over the variables of the same name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One run of the command: what was typed, the environment, and what builds the engines."""
+    """One run of a subcommand: arguments, environment, and the builder of its engines."""
 
     args: argparse.Namespace
     environ: Mapping[str, str]
     build_pool: PoolBuilder | None = None
 
     def config(self) -> Config:
-        """Raises ConfigError."""
+        """The settings. Raises ConfigError."""
         from edgeserve import config
 
         given = {name.upper(): getattr(self.args, name, None) for name in FLAGS}
@@ -48,7 +48,7 @@ class Call:
         return config.load(self.environ, path=None if named is None else Path(named), flags=given)
 
     def store(self, config: Config) -> Store:
-        """Where models lie: models_dir of the settings, else the user's data folder."""
+        """The store in models_dir of the settings, else in the user's data folder."""
         from edgeserve.models.folder import default_root, expanded
         from edgeserve.models.store import Store
 
@@ -56,7 +56,7 @@ class Call:
         return Store(expanded(named) if named else default_root(self.environ))
 
     def pool(self, config: Config) -> Pool:
-        """Raises ModelMissing and ConfigError."""
+        """The configured engines. Raises ModelMissing and ConfigError."""
         if self.build_pool is not None:
             return self.build_pool(config)
         from edgeserve import app

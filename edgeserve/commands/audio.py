@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 LONG_SECONDS = 60.0
-"""From this length on it is told how far a transcription is."""
+"""Length of audio from which the command reports progress."""
 ENDINGS = {".txt": "text", ".srt": "srt", ".vtt": "vtt", ".json": "json"}
 
 
@@ -46,13 +46,13 @@ def transcribe(call: Call) -> int:
         print()
         return 0
     text = transcript.end().decode().rstrip() + "\n"
-    # Written when all of it is there: a file that exists is whole.
+    # Written at the end: a file that exists is complete.
     write_output(args.output, text.encode())
     return 0
 
 
 def _form(named: str | None, output: str) -> str:
-    """The one named, else that of the file's ending; told before the work is done, not after."""
+    """The format from ``--format``, else from the file's ending. Checked before the work begins."""
     if output == "-":
         return named or "text"
     check_output(output)
@@ -70,7 +70,7 @@ def _transcript(form: str) -> Transcript:
 
 
 class Progress:
-    """Tells how much of a long audio is written down. ``quiet``: the text itself is seen to grow."""
+    """Reports the progress of a long transcription. ``quiet``: the printed text shows the progress."""
 
     def __init__(self, request: TranscribeRequest, label: str, bar: ProgressBar, *, quiet: bool) -> None:
         self._label = "stdin" if label == "-" else label
@@ -87,7 +87,7 @@ class Progress:
 
 
 class Printer:
-    """Prints segments as they become certain; together they are the text."""
+    """Prints segments as they become certain; together they are the transcript."""
 
     def __init__(self) -> None:
         self._begun = False

@@ -1,4 +1,4 @@
-"""``edgeserve chat`` and ``edgeserve vision``: text that appears as it is made."""
+"""``edgeserve chat`` and ``edgeserve vision``: answers are printed token by token."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def chat(call: Call) -> int:
     talks = call.args.prompt is None and is_terminal(sys.stdin) and is_terminal(sys.stdout)
     prompt = call.args.prompt
     if prompt is None and not talks:
-        prompt = streams.read_text("prompt").strip()  # echo and here-documents end lines; a small model minds
+        prompt = streams.read_text(
+            "prompt"
+        ).strip()  # echo and here-documents append a newline, which changes a small model's answer
     if prompt is not None and not prompt.strip():
         raise InvalidRequest("the prompt is empty", param="prompt")
     for text, what in ((prompt, "prompt"), (call.args.system, "--system")):
@@ -45,7 +47,7 @@ def vision(call: Call) -> int:
 
 
 def answer(session: Session, request: ChatRequest, said: list[str] | None = None) -> None:
-    """Print the answer as it comes; its pieces are added to ``said``, also when it is broken off."""
+    """Print the answer as it comes, and append its pieces to ``said``, also of an interrupted answer."""
 
     def take(event: ChatEvent) -> None:
         if isinstance(event, TokenEvent):
@@ -61,7 +63,7 @@ def answer(session: Session, request: ChatRequest, said: list[str] | None = None
 
 
 class Conversation:
-    """What was said so far; each turn sends all of it."""
+    """The messages so far; each turn sends all of them."""
 
     def __init__(self, session: Session, system: str | None, max_tokens: int | None) -> None:
         self._session = session
@@ -70,7 +72,7 @@ class Conversation:
         self._turns: tuple[Message, ...] = ()
 
     def say(self, text: str) -> None:
-        """One turn. What was answered before Ctrl-C is remembered; a turn without any answer is not."""
+        """One turn. An answer that Ctrl-C interrupted is kept; a turn without any answer is not."""
         turns = (*self._turns, Message("user", (TextPart(text),)))
         said: list[str] = []
         try:
@@ -116,5 +118,5 @@ def _turn(conversation: Conversation, line: str) -> None:
     except KeyboardInterrupt:
         print(" (stopped)")
     except EdgeserveError as error:
-        # A conversation survives a question that could not be answered, a full context above all.
+        # The conversation goes on after an error, such as a full context.
         print(f"[ERROR] {error}", file=sys.stderr)

@@ -24,7 +24,7 @@ from edgeserve.terminal import human_size, table
 
 
 def doctor(call: Call) -> int:
-    """1 when something that is configured cannot be served as it is."""
+    """Print facts and findings; returns 1 when a configured engine cannot be served."""
     facts = collect(call)
     findings = judge.examine(facts)
     print(json.dumps(as_json(facts, findings), indent=2) if call.args.json else "\n".join(render(facts, findings)))
@@ -32,7 +32,7 @@ def doctor(call: Call) -> int:
 
 
 def collect(call: Call) -> Facts:
-    """Wrong settings are a finding, not the end: everything else is looked at all the same."""
+    """Collect the facts. Wrong settings are one finding among others."""
     error = None
     try:
         config = call.config()
@@ -44,7 +44,7 @@ def collect(call: Call) -> Facts:
 
 
 def models(config: Config, store: Store) -> Iterator[Model]:
-    """What is configured, then the rest of the catalogue."""
+    """The configured models, then the rest of the catalogue."""
     named = set()
     for job, settings in config.engines.items():
         known = settings.model if Path(settings.model).exists() else _in_catalogue(settings.model)
@@ -54,14 +54,14 @@ def models(config: Config, store: Store) -> Iterator[Model]:
             model = dataclasses.replace(model, no_projector=f"[{job}] mmproj = {settings.mmproj!r}: no such file")
         yield dataclasses.replace(model, configured=True)
     for entry in catalog.MODELS.values():
-        if entry.name not in named and entry.job != "vad":  # that comes by itself
+        if entry.name not in named and entry.job != "vad":  # pulled with every transcription model
             yield _model(entry.job, entry, store)
 
 
 def _there(path: str) -> bool:
     try:
         return expanded(path).is_file()
-    except (ConfigError, OSError):  # of nobody's home, or too long for a path: not there, either
+    except (ConfigError, OSError):  # an unknown user's home, or too long for a path
         return False
 
 

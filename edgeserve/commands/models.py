@@ -16,9 +16,9 @@ from edgeserve.terminal import ProgressBar, human_size, table
 
 
 def pull(call: Call) -> int:
-    """What is missing is asked for before anything is downloaded. A model that cannot be had keeps no other away.
+    """Pull the named models, or all that models.toml lists. Missing packages and disk are reported before any download.
 
-    1 when a model is not here at the end, or lacks a package to run.
+    A failed model does not stop the others. Returns 1 when a model is not here at the end, or lacks a package to run.
     """
     config = call.config()
     store = call.store(config)
@@ -73,7 +73,7 @@ def _told(stored: StoredModel) -> StoredModel:
 
 
 def _whole(store: Store, name: str) -> StoredModel | None:
-    """The model if it is here and needs no repair."""
+    """The model, if it is here and needs no repair."""
     try:
         return store.find(name)
     except ModelMissing:
@@ -84,7 +84,7 @@ def _whole(store: Store, name: str) -> StoredModel | None:
 
 
 def _lacks(store: Store, name: str) -> bool:
-    """Says which packages the model lacks to run, which keeps nobody from pulling it."""
+    """Print the packages that the model lacks to run. The pull goes on."""
     lacking = store.needed(name)
     if lacking:
         _say("WARNING", f"{name} can be pulled, but runs only with {packages(lacking)}: {command(lacking)}")
@@ -96,7 +96,7 @@ def _say(level: str, message: str) -> None:
 
 
 def wanted(names: list[str], config: Config) -> Iterator[str]:
-    """Names as typed, ``starter`` spelled out; without any, what the settings list. Each once, in order."""
+    """Each model once, in order: names as typed, with ``starter`` replaced, else all configured models."""
     starter = list(STARTER.values())
     configured = [settings.model for settings in config.engines.values()]
     spelled = [one for name in names for one in (starter if name == catalog.ALL_STARTER else [name])]
@@ -122,7 +122,7 @@ def _there(store: Store, name: str) -> StoredModel | None:
 
 
 def list_models(call: Call) -> int:
-    """Every model in its state; below, what mends the damaged ones and what goes on with pulls that broke off."""
+    """Print every model with its state, then the commands for damaged models and interrupted pulls."""
     store = call.store(call.config())
     damaged, left = store.damaged(), {one.name: one for one in store.leftovers()}
     rows: list[tuple[str, ...]] = [
@@ -159,7 +159,7 @@ def _left(one: Leftover) -> str:
 
 
 def show(call: Call) -> int:
-    """What is on this device; for a model that is not pulled, what the catalogue knows."""
+    """Print a model of this device, or the catalogue's entry of a model that is not pulled."""
     store = call.store(call.config())
     stored = _there(store, call.args.name)
     known = stored or catalog.find(call.args.name)

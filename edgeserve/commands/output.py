@@ -1,4 +1,4 @@
-"""Files that a command writes: whole, or not at all."""
+"""Output files, which appear complete or not at all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edgeserve.errors import InvalidRequest
 
 
 def check_output(output: str) -> None:
-    """Raises InvalidRequest where no file of this name can be written, before the work is done. "-" is stdout."""
+    """Raises InvalidRequest before the work when no file of this name can be written. "-" is stdout."""
     if output == "-":
         return
     path = Path(output)
@@ -26,7 +26,7 @@ def check_output(output: str) -> None:
 
 
 def write_output(output: str, data: bytes) -> None:
-    """Write a file, or stdout for "-". Raises OSError with the name; a file that was there before stays then."""
+    """Write a file, or stdout for "-". Raises OSError with the name; an existing file then stays."""
     try:
         if output == "-":
             sys.stdout.buffer.write(data)
@@ -42,13 +42,13 @@ def write_output(output: str, data: bytes) -> None:
 
 
 def _is_special(path: Path) -> bool:
-    """A device or a pipe, which takes bytes but must not be replaced; so a file that a link leads to."""
+    """Whether the path is a device, a pipe or a link: it takes bytes but must not be replaced."""
     return path.is_symlink() or (path.exists() and not stat.S_ISREG(path.stat().st_mode))
 
 
 def _replace(path: Path, data: bytes) -> None:
     if path.exists() and not os.access(path.absolute().parent, os.W_OK):
-        path.write_bytes(data)  # the file alone may be changed
+        path.write_bytes(data)  # the folder takes no new file
         return
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:

@@ -1,4 +1,4 @@
-"""Sound through a player that the system has."""
+"""Playback through a player of the system."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from edgeserve.messages import AudioEvent
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """``arguments`` with {rate} in Hz. ``reads``: "wav" or "pcm" from stdin, or "file", a WAV file named last."""
+    """A player. ``arguments`` with {rate} in Hz; ``reads``: "wav" or "pcm" from stdin, or "file", the last argument."""
 
     name: str
     arguments: str
@@ -33,11 +33,11 @@ PROGRAMS = (
     Program("aplay", "-q -t raw -f S16_LE -c 1 -r {rate}", "pcm"),
     Program("afplay", "", "file"),
 )
-"""The preferred first: those that play what comes, then afplay of macOS, which wants all of it."""
+"""Players, the preferred first: those that play a stream, then afplay of macOS, which needs a whole file."""
 
 
 class Player:
-    """A context manager. Plays while more is made; leaving it early ends the sound."""
+    """Plays sound while more is made. A context manager: leaving it early ends the sound."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         """Raises NotSupported where no player is installed."""
@@ -52,7 +52,7 @@ class Player:
         self._whole: list[AudioEvent] = []
 
     def add(self, event: AudioEvent) -> None:
-        """Returns at once."""
+        """Queue the sound of an event; returns at once."""
         if self._program.reads == "file":
             self._whole.append(event)
         else:
@@ -61,7 +61,7 @@ class Player:
             self._pieces.put(event.pcm)
 
     def end(self) -> None:
-        """Until the last sample has been played. Raises EngineFailure where the player fails."""
+        """Wait for the last sample. Raises EngineFailure when the player fails."""
         if self._program.reads == "file":
             self._play_whole()
         self._pieces.put(None)
@@ -75,7 +75,7 @@ class Player:
 
     def __exit__(self, *ignored: object) -> None:
         if self._process is not None:
-            self._process.kill()  # nothing to one that has ended
+            self._process.kill()  # without effect on an ended process
             self._process.wait()
         if self._feeder is not None:
             self._pieces.put(None)
@@ -89,9 +89,9 @@ class Player:
         self._feeder.start()
 
     def _feed(self, stdin: IO[bytes], rate: int) -> None:
-        """On a thread: the player takes the sound no faster than it is heard."""
+        """Write to the player, on a thread: the player reads no faster than it plays."""
         encoder = FORMS["wav"].encoder(rate) if self._program.reads == "wav" else None
-        with contextlib.suppress(BrokenPipeError), stdin:  # the exit code tells why it ended early
+        with contextlib.suppress(BrokenPipeError), stdin:  # the exit code says why the player ended
             while (pcm := self._pieces.get()) is not None:
                 stdin.write(encoder.add(pcm) if encoder else pcm)
                 stdin.flush()

@@ -1,4 +1,4 @@
-"""``edgeserve serve``: the server, and what it says when it is ready."""
+"""``edgeserve serve``: the server, and its greeting."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def serve(call: Call) -> int:
     config = call.config()
 
     def on_ready(address: str) -> None:
-        with contextlib.suppress(OSError):  # nobody needs to read it: a full disk or a closed pipe stops no server
+        with contextlib.suppress(OSError):  # a full disk or a closed pipe must not stop the server
             print("\n".join(greeting(config, address)), flush=True)
         streams.finish()
 
@@ -30,7 +30,7 @@ def serve(call: Call) -> int:
 
 
 def greeting(config: Config, address: str) -> Iterator[str]:
-    """The address, what is served with which model, and commands to try, in an order that works when pasted."""
+    """Lines of the greeting: address, engines with their models, and commands that work when pasted in order."""
     yield f"edgeserve {edgeserve.__version__} serves on {address} (Ctrl-C stops it)"
     for job, settings in config.engines.items():
         yield f"  {job:7} {shown(settings.model)}"
@@ -42,7 +42,7 @@ def greeting(config: Config, address: str) -> Iterator[str]:
 
 
 def examples(config: Config, address: str) -> Iterator[str]:
-    # A server that listens on every address is reached on this machine's own.
+    # A server on all addresses answers on the loopback address.
     base = address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
     key = ' -H "Authorization: Bearer $EDGESERVE_API_KEY"' if config.server.api_key else ""
     if "llm" in config.engines:

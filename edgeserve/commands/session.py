@@ -17,10 +17,10 @@ from edgeserve.residency.pool import Pool
 
 
 class Session:
-    """A context manager; requests take the same way as in the server, gate and governor included.
+    """One engine behind its gate and governor, as in the server. A context manager.
 
-    Ctrl-C cancels the request under way, within one token or segment, and leaves ``ask`` as KeyboardInterrupt;
-    the session can be asked again.
+    Ctrl-C cancels the request within one token or segment, and leaves ``ask`` as KeyboardInterrupt. The session can be
+    asked again.
     """
 
     def __init__(self, pool: Pool, job: Job) -> None:
@@ -48,7 +48,7 @@ class Session:
 
 
 def without_traceback(record: logging.LogRecord) -> bool:
-    """What was raised is told by the command itself, in one line."""
+    """Drop records of exceptions: the command itself reports them in one line."""
     return record.exc_info is None
 
 

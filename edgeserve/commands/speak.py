@@ -1,4 +1,4 @@
-"""``edgeserve speak``: a text as a file of sound, or played."""
+"""``edgeserve speak``: a text as a sound file, or played."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from edgeserve.system import streams
 from edgeserve.terminal import is_terminal
 
 OTHER_ENDINGS = {"": "wav", "ogg": "opus", "oga": "opus"}
-"""Of file names, besides the names of the formats."""
+"""Endings of file names beside the names of the formats."""
 
 
 class Target(Protocol):
-    """Where the sound goes. A context manager."""
+    """The receiver of the sound. A context manager."""
 
     def __enter__(self) -> Target: ...
 
@@ -31,7 +31,7 @@ class Target(Protocol):
     def add(self, event: AudioEvent) -> None: ...
 
     def end(self) -> None:
-        """All of it has been made. Raises EngineFailure."""
+        """Finish after the last event. Raises EngineFailure."""
         ...
 
 
@@ -51,10 +51,10 @@ def speak(call: Call) -> int:
 
 
 class File:
-    """Written when all of it is there: a file that exists is whole."""
+    """A file that is written at the end: a file that exists is complete."""
 
     def __init__(self, output: str) -> None:
-        """The ending tells the format; "-" is WAV on stdout. Raises InvalidRequest before the work is done."""
+        """The ending names the format; "-" is WAV on stdout. Raises InvalidRequest before the work."""
         self._output = output
         form = "wav" if output == "-" else _form(output)
         if output == "-" and is_terminal(sys.stdout):

@@ -1,4 +1,4 @@
-"""What fits on this machine, what is missing, and the command that mends it: pure judgements over readings."""
+"""Findings: models that fit on this machine, missing parts, and the commands that mend them. Pure functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgeserve.jobs import INFO, Job
 from edgeserve.terminal import human_size
 
 OVERHEAD = 1.3
-"""Memory a model takes for each byte of its files, where nothing better is known (DESIGN: admission)."""
+"""Memory of a model for each byte of its files, when nothing better is known (DESIGN: admission)."""
 
 NOT_INSTALLED = "not installed"
 
@@ -27,9 +27,9 @@ COMPILERS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model of the catalogue or the settings. ``size_bytes`` 0: not known before it is pulled.
+    """A model of the catalogue or the settings. ``size_bytes`` is 0 when it is unknown before the pull.
 
-    ``trouble``: why a model that was pulled cannot be used; ``no_projector``: where its projector is not.
+    ``trouble``: the reason why a pulled model cannot be used; ``no_projector``: an error about its projector.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that is judged. ``settings`` names where they come from, ``settings_error`` what is wrong with them."""
+    """Facts to judge. ``settings`` names their file; ``settings_error`` is the mistake in them."""
 
     machine: Machine
     models: Sequence[Model] = ()
@@ -61,7 +61,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """``reason`` is empty for "yes"."""
+    """Whether a model fits; ``reason`` is empty for "yes"."""
 
     word: Literal["yes", "not now", "no", "unknown"]
     reason: str = ""
@@ -69,7 +69,7 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``error``: what is configured cannot be served as it is. ``hint``: it can, but not as well as it could."""
+    """``error``: a configured engine cannot be served. ``hint``: it can, but not as well as it could."""
 
     level: Literal["error", "hint"]
     what: str
@@ -77,7 +77,7 @@ class Finding:
 
 
 def judge(model: Model, machine: Machine) -> Fit:
-    """Whether the model can be held in this machine's memory and, when it is not there yet, on its disk."""
+    """Judge whether the model fits into the machine's memory and, before its pull, onto the disk."""
     if not model.size_bytes:
         return Fit("unknown", "its size is not known before it is pulled")
     needed = int(model.size_bytes * OVERHEAD)
@@ -93,7 +93,7 @@ def judge(model: Model, machine: Machine) -> Fit:
 
 
 def examine(facts: Facts) -> list[Finding]:
-    """Everything that is missing, errors first."""
+    """All findings, errors first."""
     findings = [*_settings(facts), *_runtimes(facts), *_models(facts)]
     findings += [*_acceleration(facts.machine), *_collector(facts.machine)]
     return sorted(findings, key=lambda finding: finding.level != "error")
@@ -162,7 +162,7 @@ def _acceleration(machine: Machine) -> Iterator[Finding]:
 
 
 def _collector(machine: Machine) -> Iterator[Finding]:
-    """Where the usual reserve keeps macOS from running short, it has no reason to take the GPU's memory back."""
+    """A hint for a Mac with less than the usual reserve: macOS may take the GPU's memory back."""
     metal = any(one.version and one.detail in ("GPU offload", "Metal") for one in machine.runtimes)
     if machine.dedicated and machine.wired_collector and metal:
         yield Finding(

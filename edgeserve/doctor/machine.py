@@ -1,4 +1,4 @@
-"""This machine: processor, memory, disk, compilers, runtimes. Readings only; ``findings.py`` judges them."""
+"""The machine: processor, memory, disk, compilers, runtimes. Readings only; ``findings.py`` judges them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from edgeserve.system import command, cores, cpu, sysctl
 from edgeserve.system.probe import Probe
 
 RUNTIME_SECONDS = 30.0
-"""How long a runtime may take to say its version; a broken driver can hang at import."""
+"""Time for a runtime to report its version; a broken driver can hang at import."""
 
 CPU_FEATURES = ("avx", "avx2", "fma", "f16c", "avx512f", "avx512_vnni", "amx_int8", "asimd", "asimddp", "i8mm", "sve")
 """Features that the runtimes have faster code for, as Linux names them."""
@@ -33,7 +33,7 @@ RUNTIMES: Mapping[str, tuple[str, str]] = {
     "onnxruntime": ("onnxruntime", "', '.join(m.get_available_providers())"),
     "mlx": ("mlx.core", "'Metal' if m.metal.is_available() else 'CPU only'"),
 }
-"""Distribution → its module and what to ask the module ``m`` for, in a process of its own (``ask_runtime``)."""
+"""Distribution → its module, and the expression that a child process evaluates on the module ``m``."""
 
 PROBE = """
 import importlib, importlib.metadata, importlib.util, json, sys
@@ -47,7 +47,7 @@ print(json.dumps([importlib.metadata.version(name), eval(question)]))
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """``version`` is None when it is not installed or broken; ``detail`` says what it can use, or the error."""
+    """A runtime. ``version`` is None when it is missing or broken; ``detail`` is its backend, or the error."""
 
     name: str
     version: str | None
@@ -56,13 +56,14 @@ class Runtime:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Sizes in bytes. Memory is that of the box: the machine, or the control group that limits it.
+    """Readings of the box: the machine, or the control group that limits it. Sizes in bytes.
 
-    ``memory_limit`` is the smallest limit of a control group, None without one; ``memory_budget`` what the memory
-    policy lets all engines together take at most, the smallest of ``memory_candidates`` by name. ``memory_stall``:
-    percent of the last ten seconds in which tasks waited for memory, None where the kernel does not tell.
-    ``dedicated``: the system is left less than a machine of this size leaves by default. ``wired_collector``: macOS
-    takes the GPU's memory back under pressure; None elsewhere.
+    Fields:
+        memory_limit     smallest limit of a control group; None without one
+        memory_budget    most memory that the policy gives to all engines: the smallest of ``memory_candidates``
+        memory_stall     percent of the last ten seconds in which tasks waited for memory; None when unknown
+        dedicated        the settings leave the system less memory than the default reserve
+        wired_collector  macOS takes the GPU's memory back under pressure; None elsewhere
     """
 
     system: str
@@ -90,9 +91,9 @@ class Machine:
 
 
 def read(models_dir: Path, policy: MemoryPolicy, environ: Mapping[str, str]) -> Machine:
-    """Look at everything; about a second, most of it for the runtimes."""
+    """Read everything. Takes about a second, mostly for the runtimes."""
     memory = Probe(override_mb=policy.override_memory_mb).read()
-    # What happens to be available now is a matter of the moment, and judged apart.
+    # Memory that is available only now is judged apart.
     limits = budget(memory, policy, settled=False)
     there = next(path for path in (models_dir, *models_dir.absolute().parents) if path.exists())
     return Machine(
@@ -138,17 +139,17 @@ def known_features(features: Iterable[str]) -> tuple[str, ...]:
 
 
 def read_wired_collector(ask: Callable[[str], str] = sysctl.value) -> bool | None:
-    """By what ``sysctl`` says of its switch; None where there is none."""
+    """Whether macOS's wired collector is on, from ``sysctl``; None elsewhere."""
     return {"0": True, "1": False}.get(ask("iogpu.disable_wired_collector"))
 
 
 def first_command(*names: str | None) -> str | None:
-    """Path of the first command that is there."""
+    """Path of the first command that exists."""
     return next((path for name in names if name and (path := shutil.which(name))), None)
 
 
 def accelerators() -> list[str]:
-    """GPUs as far as the system's own tools tell."""
+    """GPUs that the system's own tools list."""
     found = []
     if told := command.output(NVIDIA, NVIDIA_SECONDS):
         found += [f"NVIDIA {line.strip()}".replace("NVIDIA NVIDIA", "NVIDIA") for line in told.splitlines()]
@@ -160,7 +161,7 @@ def accelerators() -> list[str]:
 
 
 def ask_runtime(name: str, run: Callable[..., subprocess.CompletedProcess[str]] = subprocess.run) -> Runtime:
-    """Import a runtime in a process of its own, which may take RUNTIME_SECONDS, hang or crash."""
+    """Import a runtime in a child process, which may hang or crash. It has RUNTIME_SECONDS."""
     question = [sys.executable, "-c", PROBE, name, *RUNTIMES[name]]
     try:
         ended = run(question, capture_output=True, text=True, timeout=RUNTIME_SECONDS)

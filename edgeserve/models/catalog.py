@@ -1,4 +1,4 @@
-"""Known models, by the names that users say."""
+"""The catalogue: known models, by the names that users say."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from edgeserve.models.entry import DECIMAL_MB, Entry, Kind, for_mlx, gguf, piper
 from edgeserve.models.sources.source import HubSource, PackageSource
 
 DEVICES = "engines.llama.devices:devices"
-"""What tells of the accelerators' memory."""
+"""Import string of the function that reads the accelerators' memory."""
 ALLOCATOR = "engines.asr.mlx_memory:MlxAllocator"
-"""The runtime that keeps what it frees."""
+"""Import string of the allocator that keeps freed memory."""
 COMPANIONS: Mapping[Kind, Mapping[str, str]] = MappingProxyType(
     {job: one.companions for job, one in INFO.items() if one.companions}
 )
-"""Models that are pulled with every model of a kind, by the roles under which its engine is handed their files."""
+"""Models that are pulled with every model of a job, by the role of their file."""
 
 _SMOLLM2 = Entry(
     "smollm2-135m-instruct",
@@ -35,7 +35,7 @@ _SMOLLM2 = Entry(
         ),
     ),
     {"model": "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"},
-    # Tried: sampling makes a model of this size wander off, without a penalty it repeats itself, and this system
+    # A model of this size loses the subject when it is sampled, and repeats itself without a penalty. This system
     # message keeps it in English.
     options={"temperature": 0.0, "repeat_penalty": 1.1, "system": "You are a helpful AI assistant."},
     aliases=("smollm2", "smollm2-135m"),
@@ -253,11 +253,11 @@ MODELS: Mapping[str, Entry] = MappingProxyType({entry.name: entry for entry in _
 _BY_ANY_NAME = {name.lower(): entry for entry in _ALL for name in (entry.name, *entry.aliases)}
 
 ALL_STARTER = "starter"
-"""The word for all starter models, where models to pull are named."""
+"""Name of all starter models together, for ``edgeserve pull``."""
 
 
 def knows(name: str) -> bool:
-    """Whether this is, in any case, a name or alias of the catalogue."""
+    """Whether the name is a name or an alias of the catalogue, in any case."""
     return name.lower() in _BY_ANY_NAME
 
 

@@ -1,4 +1,4 @@
-"""What the catalogue tells of one model, and the engine that runs each kind."""
+"""Entries of the catalogue, and the engines of each kind of model."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Literal
 from edgeserve.jobs import INFO, MLX_WHISPER, Job
 from edgeserve.models.sources.source import HubSource, PackageSource, Source
 
-Kind = Job | Literal["vad"]  # voice activity, which is no engine of its own
+Kind = Job | Literal["vad"]  # the detector of voice activity, which has no engine
 RUNNERS: Mapping[str, frozenset[str]] = MappingProxyType(
     {job: frozenset({one.engine, *one.other_engines}) for job, one in INFO.items()} | {"vad": frozenset({""})}
 )
-"""All import strings that a stored model of a kind may name; nothing else is ever imported for it."""
+"""Import strings that a stored model of a kind may name; no other string is ever imported."""
 FORMER: Mapping[str, str] = MappingProxyType(
     {former: engine for one in INFO.values() for former, engine in one.former.items()}
 )
-"""Import strings that version 0.1 wrote into manifests, and today's."""
+"""Import strings that version 0.1 wrote into manifests, with their names of today."""
 DECIMAL_MB = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One model. ``checksums``: role → sha256, where known; ``convert``: the conversion it needs after download."""
+    """One model. ``checksums``: role → sha256, where known; ``convert``: name of its conversion."""
 
     name: str
     job: Kind
@@ -39,7 +39,7 @@ class Entry:
 
     @property
     def engine(self) -> str:
-        """Empty for a model that only accompanies others."""
+        """Import string of the engine; empty for a model that only accompanies others."""
         return MLX_WHISPER if self.convert == "whisper_mlx" else "" if self.job == "vad" else INFO[self.job].engine
 
     @property
@@ -48,7 +48,7 @@ class Entry:
 
 
 def gguf(name: str, description: str, licence: str, size: int, repository: str, file: str, job: Job = "llm") -> Entry:
-    """A language model, or one of another job, in one file of a hub repository; ``size`` in MB."""
+    """A GGUF model in one file of a hub repository; ``size`` in MB."""
     source = HubSource(repository, {"model": file})
     return Entry(name, job, description, licence, size * DECIMAL_MB, (source,))
 
@@ -56,13 +56,13 @@ def gguf(name: str, description: str, licence: str, size: int, repository: str, 
 def vision(
     name: str, description: str, licence: str, size: int, repository: str, file: str, mmproj: str, *aliases: str
 ) -> Entry:
-    """The same with its projector."""
+    """A GGUF vision model with its projector; ``size`` in MB."""
     source = HubSource(repository, {"model": file, "mmproj": mmproj})
     return Entry(name, "vision", description, licence, size * DECIMAL_MB, (source,), aliases=aliases)
 
 
 def whisper(name: str, size: int, repository: str) -> Entry:
-    """A checkpoint of CTranslate2; ``size`` in MB."""
+    """A Whisper checkpoint of CTranslate2; ``size`` in MB."""
     names = {"checkpoint": "model.bin", "config": "config.json", "tokenizer": "tokenizer.json"}
     source = HubSource(repository, names)
     text = "Whisper, converted from its CTranslate2 checkpoint when pulled"
@@ -77,7 +77,7 @@ def piper(
     checksums: Mapping[str, str] = MappingProxyType({}),
     *aliases: str,
 ) -> Entry:
-    """An American voice of medium quality."""
+    """An American Piper voice of medium quality."""
     file = f"en/en_US/{speaker}/medium/en_US-{speaker}-medium.onnx"
     hub = HubSource("rhasspy/piper-voices", {"model": file, "config": f"{file}.json"})
     text = f"Piper voice {speaker}, American English, 22 kHz; needs edgeserve[piper], whose phonemizer is GPL"

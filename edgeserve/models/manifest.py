@@ -1,7 +1,7 @@
-"""What the store keeps about a pulled model, in a file that makes its folder a model.
+"""The manifest of a pulled model: a file that makes its folder a model.
 
-The file may be cut, empty, changed or made up. Only a manifest that the store could have written itself is accepted: an
-engine of the catalogue's table, options that the catalogue uses, and files that lie in the folder.
+The file may be cut, empty, changed or forged. The reader accepts only a manifest that the store could have written.
+Its engine is in the catalogue's table, the catalogue uses its options, and its files lie in the folder.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ CHECKSUM = re.compile(r"[0-9a-f]{1,64}")
 NEEDED: Mapping[str, tuple[frozenset[str], ...]] = MappingProxyType(
     {job: one.files for job, one in INFO.items()} | {"vad": (frozenset({"vad"}),)}
 )
-"""Roles without which no engine of a kind runs; one set of several is enough."""
+"""Sets of file roles by kind; a model has all files of at least one set."""
 OPTIONS = frozenset(key for entry in catalog.MODELS.values() for key in entry.options)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """``name`` inside the model's folder; ``size`` in bytes."""
+    """One file. ``name`` inside the model's folder; ``size`` in bytes."""
 
     name: str
     size: int
@@ -47,7 +47,7 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """``files`` by role. ``convert`` and ``format``: the conversion that wrote them, None where there was none."""
+    """A manifest. ``files`` by role; ``convert`` and ``format`` of the conversion, None without one."""
 
     job: Kind
     engine: str
@@ -64,14 +64,14 @@ class Manifest:
 
     @property
     def outdated(self) -> bool:
-        """Whether another version converted the model, to files that the engine of this one does not read."""
+        """Whether another version converted the model to files that this engine does not read."""
         converted = self.format is not None or {"encoder", "cross", "decoder"} <= set(self.files)
-        conversion = CONVERSIONS.get(self.convert or "whisper")  # there was only one before it was written down
+        conversion = CONVERSIONS.get(self.convert or "whisper")  # version 0.1 had one conversion and stored no name
         return converted and (conversion is None or self.format != conversion.FORMAT)
 
 
 def read(folder: Path) -> Manifest:
-    """Raises ModelMissing and ModelDamaged, each naming the command that mends it."""
+    """Read a model's manifest. Raises ModelMissing and ModelDamaged, each with the command that mends it."""
     name, path = folder.name, folder / FILE
     try:
         if path.exists() and not path.is_file():
@@ -87,7 +87,7 @@ def read(folder: Path) -> Manifest:
 
 
 def parse(data: bytes) -> Manifest:
-    """Raises ValueError saying what is wrong."""
+    """Check a manifest's bytes. Raises ValueError with the fault."""
     if not data.strip():
         raise ValueError("it is empty")
     if len(data) > MAX_BYTES:
@@ -159,13 +159,13 @@ def _file(role: str, found: object) -> StoredFile:
 
 
 def files_in(folder: Path, manifest: Manifest) -> dict[str, Path]:
-    """The model's files by role. Raises ModelDamaged for one that is gone, of another size, or a link elsewhere."""
+    """Files by role. Raises ModelDamaged for a file that is gone, has another size, or is a link elsewhere."""
     here = os.path.realpath(folder)
     files = {role: folder / one.name for role, one in manifest.files.items()}
     for role, path in files.items():
         try:
             whole = path.is_file() and path.stat().st_size == manifest.files[role].size
-        except OSError:  # of a disk that is failing
+        except OSError:  # a failing disk
             whole = False
         mend = mending(folder.name, manifest.source)
         if not whole:
@@ -176,9 +176,9 @@ def files_in(folder: Path, manifest: Manifest) -> dict[str, Path]:
 
 
 def write(folder: Path, wanted: Wanted, files: Mapping[str, Path], source: str, sync: disk.Sync = disk.sync) -> None:
-    """Names, sizes and checksums of the files, and what is known of the model.
+    """Write a manifest with names, sizes and checksums of the files. Raises OSError.
 
-    Files first: when a manifest is on the disk, so is all that it lists. Raises OSError.
+    The files are synced first: a manifest on the disk means that its files are there, too.
     """
     manifest = {
         "name": wanted.name,

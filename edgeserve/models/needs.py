@@ -1,4 +1,4 @@
-"""Packages that a model needs beyond the server's own: to be converted when it is pulled, or to run."""
+"""Packages that a model needs beside the server's own, to be converted or to run."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from importlib.util import find_spec
 from types import MappingProxyType
 
 Installed = Callable[[str], bool]
-"""Told the name of a top-level module."""
+"""Whether a top-level module is installed, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A package by its module, and the extra of edgeserve that brings it."""
+    """A package, its module, and the extra of edgeserve that brings it."""
 
     module: str
     package: str
@@ -22,7 +22,7 @@ class Need:
 
 _HIBARI = Need("hibari", "hibari-tts", "starter")
 CONVERSIONS: Mapping[str, tuple[Need, ...]] = MappingProxyType({"whisper": (Need("onnx", "onnx", "starter"),)})
-"""What writes the graphs, by conversion; one that is not listed needs nothing."""
+"""Packages that write the graphs, by conversion. A conversion that is not listed needs none."""
 VOICES: Mapping[str, tuple[Need, ...]] = MappingProxyType(
     {
         "hibari": (_HIBARI,),
@@ -30,21 +30,21 @@ VOICES: Mapping[str, tuple[Need, ...]] = MappingProxyType(
         "piper": (Need("hibari", "hibari-tts", "piper"), Need("piper", "piper-tts", "piper")),
     }
 )
-"""What reads English, by the family of a voice (option ``family``)."""
+"""Packages that read English, by the family of a voice (option ``family``)."""
 
 
 def installed(module: str) -> bool:
-    """Whether it can be imported; nothing is."""
+    """Whether the module can be imported. It is not imported."""
     return find_spec(module) is not None
 
 
 def to_convert(conversion: str, there: Installed = installed) -> tuple[Need, ...]:
-    """Packages that are missing for a conversion."""
+    """Missing packages of a conversion."""
     return tuple(need for need in CONVERSIONS.get(conversion, ()) if not there(need.module))
 
 
 def to_run(options: Mapping[str, object], there: Installed = installed) -> tuple[Need, ...]:
-    """Packages that are missing for a model with these options to run."""
+    """Missing packages that a model with these options needs to run."""
     return tuple(need for need in VOICES.get(str(options.get("family")), ()) if not there(need.module))
 
 
@@ -53,5 +53,5 @@ def packages(needs: Iterable[Need]) -> str:
 
 
 def command(needs: Iterable[Need]) -> str:
-    """What installs them."""
+    """The command that installs the packages."""
     return f"pip install 'edgeserve[{','.join(sorted({need.extra for need in needs}))}]'"

@@ -1,4 +1,4 @@
-"""A model on its way: downloaded, checked and converted in a folder of its own, which then becomes the model."""
+"""A model during a pull: downloaded, checked and converted in a folder that then becomes the model's."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Tell = Callable[[Progress], None]
 
 
 def fill(folder: Path, wanted: Wanted, tell: Tell, sync: disk.Sync) -> None:
-    """Leaves a whole model in the folder, with its manifest; all of it is on the disk.
+    """Fill the folder with a complete model and its manifest, synced to the disk.
 
-    After a failure only what a later pull goes on with stays. Raises StoreError and its kinds, and OSError.
+    After a failure only parts that a later pull continues stay. Raises StoreError and its kinds, and OSError.
     """
-    if folder.exists():  # of a pull that was killed
+    if folder.exists():  # an earlier pull was killed
         keep_only_parts(folder)
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -39,7 +39,7 @@ def fill(folder: Path, wanted: Wanted, tell: Tell, sync: disk.Sync) -> None:
 
 
 def keep_only_parts(folder: Path) -> None:
-    """Parts that a later pull goes on with stay, all else goes."""
+    """Delete all files but the parts that a later pull continues."""
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -50,7 +50,7 @@ def keep_only_parts(folder: Path) -> None:
 
 
 def _download(wanted: Wanted, into: Path, tell: Tell) -> tuple[Mapping[str, Path], Source | Path]:
-    """From the first source that answers with files of the right kind."""
+    """Download from the first source that answers with files of the right kind."""
     if wanted.checkpoint is not None:
         return {}, wanted.checkpoint
     failed: list[str] = []
@@ -70,7 +70,7 @@ def _download(wanted: Wanted, into: Path, tell: Tell) -> tuple[Mapping[str, Path
 
 
 def _fetcher(source: Source) -> Callable[..., Mapping[str, Path]]:
-    """The source's own module, imported only now: a hub's library is large."""
+    """The fetch function of a source. Its module is imported only now: a hub's library is large."""
     if isinstance(source, PackageSource):
         from edgeserve.models.sources import package
 
@@ -94,7 +94,7 @@ def _convert(wanted: Wanted, partial: Path, tell: Tell) -> Mapping[str, Path]:
     except (EdgeserveError, OSError):
         raise
     except Exception as error:
-        # The checkpoint is anybody's: its settings and shapes may be of any kind.
+        # The checkpoint is not ours: its settings and shapes may be anything.
         what = f"{type(error).__name__}: {error}"
         raise StoreError(f"{wanted.name}: its checkpoint cannot be converted ({what}); is it complete?") from error
     for path in partial.iterdir():

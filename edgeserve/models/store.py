@@ -38,9 +38,10 @@ def silent(progress: Progress) -> None:
 class Store:
     """The models in the folder ``root``.
 
-    free       reads the free bytes of a folder's disk
-    sync       waits until a path is on the disk
-    installed  says whether a Python module is installed
+    Arguments:
+        free       reads the free bytes of a folder's disk
+        sync       waits until a path is on the disk
+        installed  says whether a Python module is installed
     """
 
     def __init__(

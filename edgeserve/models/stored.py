@@ -1,4 +1,4 @@
-"""A model on this device: one that the store pulled, or a file used in place."""
+"""A model on this device: pulled by the store, or a file used in place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from edgeserve.models.wanted import Kind, Wanted
 
 @dataclass(frozen=True, slots=True)
 class StoredModel:
-    """A model on this device. ``files``: role → path; ``size_bytes`` of all of them."""
+    """A model on this device. ``files``: role → path; ``size_bytes`` of all files."""
 
     name: str
     job: Kind
@@ -28,7 +28,7 @@ class StoredModel:
 
 
 def prepare(stored: StoredModel, tell: Callable[[Progress], None]) -> None:
-    """What the engine's module does once for a machine, when it has a ``prepare``; it says itself where it cannot."""
+    """Prepare a model once for this machine, if its engine's module has ``prepare``."""
     if stored.job == "vad":
         return
     engine_prepares = getattr(importlib.import_module(stored.engine.partition(":")[0]), "prepare", None)

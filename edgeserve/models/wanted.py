@@ -1,4 +1,4 @@
-"""What a user means by the name of a model: a catalogue name, a hub repository, an address, or a path."""
+"""The meaning of a model's name: a catalogue name, a hub repository, an address, or a path."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["Kind", "Wanted", "mending", "plain", "understand"]
 
 CHECKPOINT_FILES = {"checkpoint": "model.bin", "config": "config.json", "tokenizer": "tokenizer.json"}
 MLX_WEIGHTS = ("weights.safetensors", "weights.npz")
-"""Either beside config.json makes a model for mlx-whisper, which looks for them in this order."""
+"""Weights of a model for mlx-whisper, beside config.json, in the order in which mlx-whisper looks for them."""
 LONGEST_NAME = 120
-"""Characters of a folder's name; file systems allow 255 bytes, of which the store's own files take some."""
+"""Characters of a folder's name. File systems allow 255 bytes; the store's own prefixes take some."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A model to pull (``sources``), to convert from a local folder (``checkpoint``), or used in place (``here``)."""
+    """A model to pull (``sources``), to convert from a local folder (``checkpoint``), or to use in place (``here``)."""
 
     name: str
     job: Kind
@@ -44,13 +44,13 @@ class Wanted:
 
     @property
     def companions(self) -> Mapping[str, str]:
-        """Models that go with it, by the role that their one file has for its engine."""
+        """Catalogue models that this model needs, by the role of their one file."""
         return catalog.COMPANIONS.get(self.job, {})
 
     def comes_from(self, source: str) -> bool:
-        """Whether a stored model that says so may be this one, and not another of the same name.
+        """Whether a stored model from ``source`` may be this model, and not another of the same name.
 
-        A catalogue model's sources change with versions, but an address of the user's own is never one of them.
+        A catalogue model's sources change with versions. A user's own address is never one of them.
         """
         if not self.sources or source in map(str, self.sources):
             return True
@@ -58,10 +58,10 @@ class Wanted:
 
 
 def understand(what: str, *, offline: bool = False) -> Wanted:
-    """Raises NotFound for a name that means nothing, StoreError for a source that holds no known kind of model.
+    """The model that ``what`` means.
 
-    A name of the catalogue means the catalogue's model, also where a file here has the same name: ./NAME is that file.
-    ``offline``: only say what the model would be called; no hub is asked.
+    A catalogue name means the catalogue's model, even if a file here has the same name; ./NAME means the file. With
+    ``offline`` no hub is asked. Raises NotFound for an unknown name, and StoreError for a source of no known kind.
     """
     if what.startswith("hub:"):
         return _hub(what.removeprefix("hub:"), offline)
@@ -78,7 +78,7 @@ def understand(what: str, *, offline: bool = False) -> Wanted:
 
 
 def mending(name: str, source: str = "") -> str:
-    """The commands that mend a damaged model in the store, as the end of a sentence. ``source``: where it came from."""
+    """The commands that mend a damaged model, as the end of a sentence. ``source``: its origin."""
     if catalog.knows(name):
         return f"`edgeserve pull {name}` mends it, `edgeserve remove {name}` removes it"
     again = f"`edgeserve pull {source}`" if source.startswith(("http://", "https://")) else "pull it again"
@@ -86,11 +86,11 @@ def mending(name: str, source: str = "") -> str:
 
 
 def _path(what: str) -> Path | None:
-    """A file or folder of this name, if there is one."""
+    """The file or folder of this name, if it exists."""
     try:
         path = Path(what).expanduser()
         return path if path.exists() else None
-    except (OSError, RuntimeError, ValueError):  # too long for a path, of a user who is not here, with a NUL
+    except (OSError, RuntimeError, ValueError):  # too long for a path, an unknown user's home, a NUL
         return None
 
 
@@ -129,7 +129,7 @@ def _hub(text: str, offline: bool) -> Wanted:
 
 
 def _mlx_files(names: Container[str]) -> dict[str, str]:
-    """Files of a model for mlx-whisper by role; nothing when they are not all there."""
+    """Files of a model for mlx-whisper by role; empty when one is missing."""
     weights = next((name for name in MLX_WEIGHTS if name in names), None)
     return {"weights": weights, "config": "config.json"} if weights and "config.json" in names else {}
 
@@ -141,7 +141,7 @@ def _of_file(file: str, sources: tuple[Source, ...], origin: str) -> Wanted:
 
 
 def _own_name(name: str, origin: str) -> str:
-    """A name for what came from elsewhere, which is never one of the catalogue's: those keep their meaning."""
+    """A name for a model from elsewhere. It never equals a catalogue name."""
     found = plain(name)
     while catalog.knows(found) or found == catalog.ALL_STARTER:  # mlx-community/whisper-tiny is not our whisper-tiny
         found = plain(f"{origin}-{found}") if plain(f"{origin}-{found}") != found else f"own-{found}"
@@ -175,7 +175,7 @@ def _local(path: Path) -> Wanted:
 
 
 def plain(name: str) -> str:
-    """A name fit for a folder."""
+    """The name with the characters and the length of a folder's name."""
     fit = re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip(".-") or "model"
     if len(fit) <= LONGEST_NAME:
         return fit

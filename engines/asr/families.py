@@ -6,64 +6,68 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from edgeserve.engine import Cancel, ModelSpec
+from edgeserve.engine import Cancel
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import INPUT_SAMPLE_RATE, SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
+from engines.asr.model import OnnxModel
 from engines.asr.segments import Rules, frames
 from engines.asr.stretches import Source, Split, Stretch, Tape
 from engines.onnx import session
 
 WINDOW_SECONDS = 30.0
-"""Longer audio is cut at its quietest moment in the last fifth of each window, and recognised piece by piece."""
+"""Longest window; longer audio is cut at the quietest moment in the last fifth of each window."""
 SPEECH = Rules(silence=frames(0.8), pad=frames(0.2), longest=frames(WINDOW_SECONDS))
-"""Such a pause ends a segment; the cost grows with the length, so that short ones cost no more."""
+"""A pause of 0.8 s ends a segment. The cost grows with the length, so short segments cost no more."""
 LAST_TOKEN_SECONDS = 0.24
-"""Tokens have a beginning but no end: the last one of a window is given three of these models' 80 ms steps."""
+"""Duration of a window's last token: onnx-asr gives no ends of tokens, and three of these models' steps take 240 ms."""
 
 
-def load(spec: ModelSpec, split: Split) -> OnnxAsrModel:
-    """Open the folder that the model's files lie in. Raises EngineFailure."""
-    import onnx_asr
+class OnnxAsr(OnnxModel):
+    """A model of onnx-asr. ``mapped`` stays empty: its graphs are not prepared, so no pages can be dropped."""
 
-    family = str(spec.options["family"])
-    folder = next(path for role, path in spec.files.items() if role != "vad").parent
-    quantization = spec.options.get("quantization")
-    try:
-        model = onnx_asr.load_model(
-            family,
-            folder,
-            quantization=str(quantization) if quantization else None,
-            sess_options=session.options(spec.threads),
-            providers=list(session.providers(spec.device)),
-        )
-    except EngineFailure:
-        raise
-    except Exception as error:
-        raise EngineFailure(f"{folder}: onnx-asr cannot open it as {family}: {error}") from error
-    return OnnxAsrModel(model, split)
+    def open(self) -> OnnxAsrModel:
+        import onnx_asr
+
+        spec = self.spec
+        family = str(spec.options["family"])
+        folder = next(path for role, path in spec.files.items() if role != "vad").parent
+        quantization = spec.options.get("quantization")
+        split = self.split(SPEECH, windows)
+        try:
+            model = onnx_asr.load_model(
+                family,
+                folder,
+                quantization=str(quantization) if quantization else None,
+                sess_options=session.options(spec.threads),
+                providers=list(session.providers(spec.device)),
+            )
+        except EngineFailure:
+            raise
+        except Exception as error:
+            raise EngineFailure(f"{folder}: onnx-asr cannot open it as {family}: {error}") from error
+        return OnnxAsrModel(model, split)
 
 
 class OnnxAsrModel:
-    """One recogniser of onnx-asr, fed stretch by stretch. Times of words where the family gives times of tokens."""
+    """An open recogniser of onnx-asr. Words have times where the family gives times of tokens."""
 
     def __init__(self, model: Any, split: Split) -> None:
         self._model = model.with_timestamps()
         self._split = split
 
     def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]:
-        """A segment for each stretch, None for one without words. Raises InvalidRequest for a translation, a prompt, a
-        temperature."""
+        """A segment for each stretch, and None for a stretch without words.
+
+        Raises InvalidRequest for a translation, a prompt or a temperature.
+        """
         refuse(request)
         source = Source(request.audio, cancel)
         for stretch in self._split(source):
             if cancel.is_set():
                 return
             result = self._recognize(stretch.samples, request.language)
-            if result.text.strip():
-                start, length = stretch.start / INPUT_SAMPLE_RATE, len(stretch.samples) / INPUT_SAMPLE_RATE
-                yield segment(result, start, start + length, request.word_timestamps)
-            else:
-                yield None
+            spoken = bool(result.text.strip())
+            yield segment(result, *stretch.seconds, request.word_timestamps) if spoken else None
         if not cancel.is_set():
             yield TranscriptEnd(request.language or "en", source.seconds)
 
@@ -76,7 +80,7 @@ class OnnxAsrModel:
 
 
 def refuse(request: TranscribeRequest) -> None:
-    """What these models have no way to honour. Raises InvalidRequest naming it."""
+    """Raises InvalidRequest for a setting that these models cannot honour, and names the setting."""
     if request.translate:
         raise InvalidRequest("this model cannot translate; serve a multilingual Whisper", param="model")
     if request.prompt:
@@ -86,9 +90,9 @@ def refuse(request: TranscribeRequest) -> None:
 
 
 def segment(result: Any, start: float, end: float, with_words: bool) -> SegmentEvent:
-    """One window's result; from its first token to its last where the times of tokens are known.
+    """One window's result, from its first token to its last token where the times of tokens are known.
 
-    Raises InvalidRequest when words are asked for and are not known.
+    Raises InvalidRequest when the request asks for words and the times of tokens are not known.
     """
     words: tuple[Word, ...] = ()
     if result.timestamps:
@@ -104,7 +108,7 @@ def segment(result: Any, start: float, end: float, with_words: bool) -> SegmentE
 
 
 def words_of(tokens: Sequence[str], times: Sequence[float], end: float) -> Iterator[Word]:
-    """Tokens and where they begin, joined to words at leading spaces; a word lasts at most until the next begins."""
+    """Tokens with their start times, joined to words at leading spaces. A word ends by the start of the next word."""
     begins = [index for index, token in enumerate(tokens) if index == 0 or token.startswith(" ")]
     for index, after in zip(begins, [*begins[1:], len(tokens)], strict=True):
         text = "".join(tokens[index:after]).strip()
@@ -114,7 +118,7 @@ def words_of(tokens: Sequence[str], times: Sequence[float], end: float) -> Itera
 
 
 def windows(arrays: Iterable[Any]) -> Iterator[Stretch]:
-    """All of the audio in windows: where no voice is looked for."""
+    """All of the audio in windows, for a model without a voice-activity detector."""
     tape = Tape()
     longest = int(WINDOW_SECONDS * INPUT_SAMPLE_RATE)
     for samples in arrays:
@@ -129,7 +133,7 @@ def windows(arrays: Iterable[Any]) -> Iterator[Stretch]:
 
 
 def cut(window: Any) -> int:
-    """The quietest 20 ms in the last fifth of a window, in samples from its start."""
+    """The middle of the quietest 20 ms in the last fifth of a window, in samples from the window's start."""
     import numpy
 
     frame = INPUT_SAMPLE_RATE // 50

@@ -1,6 +1,7 @@
 """Speech to text on MLX: Whisper through mlx-whisper, on Apple silicon; elsewhere on MLX's processor build.
 
-mlx-whisper keeps the model it used last in a module variable. Here the engine owns it and lends it for one window.
+mlx-whisper keeps the model that it used last in a module variable. Here the engine owns the model and lends it to
+mlx-whisper for one window at a time.
 """
 
 from __future__ import annotations
@@ -14,37 +15,34 @@ from collections.abc import Iterator
 from typing import Any
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
-from edgeserve.errors import EngineFailure, InvalidRequest
-from edgeserve.messages import INPUT_SAMPLE_RATE, SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
+from edgeserve.errors import Cancelled, EngineFailure, InvalidRequest
+from edgeserve.messages import SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
 from edgeserve.system import heap, pages
 from engines import model_files
 from engines.asr import mlx_memory
 from engines.asr.families import windows
 from engines.asr.stretches import Source
-from engines.asr.whisper import files
-from engines.asr.whisper import languages as whisper_languages
-from engines.asr.whisper.decode import GREEDY
-from engines.asr.whisper.transcribe import ENGLISH_ONLY
+from engines.asr.whisper import files, languages
+from engines.asr.whisper.decode import CANCELLED, GREEDY
+from engines.asr.whisper.transcribe import PROMPT_RESET_TEMPERATURE, TEMPERATURES
 
-TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-PROMPT_RESET_TEMPERATURE = 0.5
 PROMPT_CHARACTERS = 1000
-"""Of the text so far that go with the next window; of their tokens, Whisper keeps the last 223."""
+"""Characters of the text so far that prompt the next window. Whisper keeps the last 223 tokens of them."""
 WEIGHTS = ("weights.safetensors", "weights.npz")
-RUNTIME_BYTES, VOCABULARY_BYTES, SCORES = 100 << 20, 24 << 20, 3
-"""Measured: private memory of mlx-whisper once imported, with SciPy and Numba, 87 MiB before and 115 after the first
-times of words; of its vocabulary; how many tables of scores [heads, 1500, 1500], float16, the encoder has at a time."""
-
-
-class Cancelled(Exception):
-    """The request is no longer wanted."""
+RUNTIME_BYTES = 100 << 20
+"""Private memory of mlx-whisper once imported, with SciPy and Numba, measured: 87 MiB, and 115 after the first times of
+words."""
+VOCABULARY_BYTES = 24 << 20
+"""Private memory of the vocabulary, measured."""
+SCORES = 3
+"""Tables of scores [heads, 1500, 1500], float16, that the encoder holds at once, measured."""
 
 
 class MlxSpeechToText:
-    """Files: ``weights`` and ``config``, in one folder, as mlx-whisper names them; float16 whatever they are stored in.
+    """Files: ``weights`` and ``config``, in one folder, as mlx-whisper names them. MLX computes in float16.
 
-    No rung in between: MLX reads weights into memory of its own and can only let go of all of them, so parking closes.
-    What the imported libraries take stays. ``threads`` has no effect: MLX has no such setting.
+    The engine has no warm rung, and parking closes: MLX reads weights into memory of its own, and can only free all of
+    them. The memory of the imported libraries stays. ``threads`` has no effect: MLX has no such setting.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -57,7 +55,7 @@ class MlxSpeechToText:
         return Rung.COLD if self._model is None else Rung.HOT
 
     def estimate(self) -> Footprint:
-        """Weights are as large as their file; the first engine on this runtime brings in the runtime itself."""
+        """Weights are as large as their file. The first engine on this runtime adds the memory of the runtime."""
         runtime = 0 if _loaded() else RUNTIME_BYTES
         heads = int(self._dimensions().get("n_audio_head", 0))
         window = SCORES * heads * 1500 * 1500 * 2 + (4 << 20)
@@ -108,25 +106,25 @@ class MlxSpeechToText:
 
     def languages(self) -> tuple[str, ...]:
         vocabulary = self._dimensions().get("n_vocab")
-        return whisper_languages.codes(vocabulary) if isinstance(vocabulary, int) else ()
+        return languages.codes(vocabulary) if isinstance(vocabulary, int) else ()
 
     def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]:
-        """Segments window by window, None for a window without any, then the end. Raises InvalidRequest for a language
-        the model lacks, and for a translation by one that knows English only."""
+        """Segments window by window, None for a window without segments, then the end.
+
+        Raises InvalidRequest for a language that the model lacks, and for a translation by an English-only model.
+        """
         if self._model is None:
             raise EngineFailure(f"{self.spec.name} is {self.rung.name.lower()}, not hot")
         language = self._language(request.language)
         if request.translate and not self._model.is_multilingual:
-            raise InvalidRequest(ENGLISH_ONLY, param="model")
+            raise InvalidRequest(languages.ENGLISH_ONLY, param="model")
         carried, source = request.prompt or "", Source(request.audio, cancel)
         try:
             for stretch in windows(source):
                 found = self._window(stretch.samples, carried, language, request, cancel)
                 language = found["language"]
-                start, length = stretch.start / INPUT_SAMPLE_RATE, len(stretch.samples) / INPUT_SAMPLE_RATE
-                segments = [_event(one, start, start + length) for one in found["segments"] if one["text"].strip()]
-                told = [one for one in segments if one.start < one.end]
-                yield from told or (None,)
+                segments = [_event(one, *stretch.seconds) for one in found["segments"] if one["text"].strip()]
+                yield from [one for one in segments if one.start < one.end] or (None,)
                 surprising = any(one.temperature > PROMPT_RESET_TEMPERATURE for one in segments[-1:])
                 carried = "" if surprising else (carried + found["text"])[-PROMPT_CHARACTERS:]
             if not cancel.is_set():
@@ -141,7 +139,7 @@ class MlxSpeechToText:
         return files.shape(config) if config is not None and config.is_file() else {}
 
     def _load(self) -> Any:
-        """The model and its vocabulary, in memory when this returns."""
+        """Read the model and its vocabulary into memory. Raises EngineFailure."""
         weights, config = self.spec.files.get("weights"), self.spec.files.get("config")
         if weights is None or config is None or weights.name not in WEIGHTS or weights.parent != config.parent:
             raise EngineFailure(f"{self.spec.name} needs {' or '.join(WEIGHTS)} and config.json in one folder")
@@ -153,34 +151,28 @@ class MlxSpeechToText:
             model = load_model(str(weights.parent), mx.float16)
             model.set_dtype(mx.float16)
             mx.eval(model.parameters())
-        except Exception as error:  # MLX raises what the file makes it stumble over: ValueError, TypeError, …
+        except Exception as error:  # MLX raises errors of many classes for a damaged file: ValueError, TypeError, …
             raise EngineFailure(f"{weights}: mlx-whisper cannot open it: {error}") from error
         get_tokenizer(model.is_multilingual, num_languages=model.num_languages, language="en", task="transcribe")
         return model
 
     def _language(self, wanted: str | None) -> str | None:
-        if not self._model.is_multilingual:
-            if wanted not in (None, "en"):
-                raise InvalidRequest(f"this model knows English only, not {wanted!r}", param="language")
-            return "en"
         from mlx_whisper.tokenizer import LANGUAGES
 
-        known = list(LANGUAGES)[: self._model.num_languages]
-        if wanted is not None and wanted not in known:
-            raise InvalidRequest(f"unknown language {wanted!r}; known: {', '.join(sorted(known))}", param="language")
-        return wanted
+        multilingual = self._model.is_multilingual
+        return languages.checked(wanted, list(LANGUAGES)[: self._model.num_languages] if multilingual else ())
 
     def _window(
         self, samples: Any, carried: str, language: str | None, request: TranscribeRequest, cancel: Cancel
     ) -> Any:
-        """mlx-whisper's own result for one window. Raises Cancelled, EngineFailure."""
+        """The result of mlx-whisper for one window. Raises Cancelled and EngineFailure."""
         from mlx_whisper.transcribe import transcribe
 
         with _on(self.spec), _lent(self._model, cancel):
             try:
                 return transcribe(
                     samples,
-                    path_or_hf_repo="",  # of the model that is lent
+                    path_or_hf_repo="",  # the name of the lent model
                     temperature=_temperatures(request.temperature),
                     initial_prompt=carried.replace("<|", "< |") or None,  # tiktoken refuses text that spells a token
                     word_timestamps=request.word_timestamps,
@@ -194,19 +186,19 @@ class MlxSpeechToText:
 
 
 def _temperatures(wanted: float) -> float | tuple[float, ...]:
-    """At 0 one after the other, until the text is good; MLX divides by all others."""
+    """At 0 all temperatures, one after the other until the text is good. MLX cannot divide by the smallest numbers."""
     if wanted == 0:
         return TEMPERATURES
     return wanted if wanted >= GREEDY else 0.0
 
 
 def _figure(value: Any) -> float:
-    """0 for one that mlx-whisper could not make out, which JSON could not write."""
+    """The figure, or 0 for NaN or infinity, which JSON cannot write."""
     return float(value) if math.isfinite(value) else 0.0
 
 
 def _event(found: Any, start: float, end: float) -> SegmentEvent:
-    """A segment of a window that lies between these seconds."""
+    """A segment of mlx-whisper's result for the window from ``start`` to ``end``, in seconds of the file."""
     words = found.get("words", ())
     return SegmentEvent(
         start=min(start + float(found["start"]), end),
@@ -225,7 +217,7 @@ def _event(found: Any, start: float, end: float) -> SegmentEvent:
 
 
 class _Listening:
-    """A decoder that is asked for each token, and asks whether the token is still wanted."""
+    """A decoder that stops with Cancelled before the next token once the request is cancelled."""
 
     def __init__(self, decoder: Any, cancel: Cancel) -> None:
         self._decoder = decoder
@@ -233,15 +225,15 @@ class _Listening:
 
     def __call__(self, *args: Any, **settings: Any) -> Any:
         if self._cancel.is_set():
-            raise Cancelled
+            raise Cancelled(CANCELLED)
         return self._decoder(*args, **settings)
 
 
 @contextlib.contextmanager
 def _lent(model: Any, cancel: Cancel) -> Iterator[None]:
-    """mlx-whisper uses this model, and stops within a token when cancelled."""
+    """Lend the model to mlx-whisper, which then stops within a token when the request is cancelled."""
     if cancel.is_set():
-        raise Cancelled
+        raise Cancelled(CANCELLED)
     from mlx_whisper.transcribe import ModelHolder
 
     decoder = model.decoder
@@ -256,7 +248,7 @@ def _lent(model: Any, cancel: Cancel) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _on(spec: ModelSpec) -> Iterator[None]:
-    """On the device that is wanted; "auto" is the accelerator where there is one."""
+    """Compute on the device that is configured; "auto" is the accelerator where there is one."""
     import mlx.core as mx
 
     if spec.device == "cuda" or (spec.device == "metal" and not mx.metal.is_available()):
@@ -284,7 +276,7 @@ def _load_runtime() -> None:
 
 
 def _release() -> None:
-    """Give back what MLX keeps of arrays that are gone."""
+    """Give back the memory that MLX keeps of freed arrays."""
     import mlx.core as mx
 
     gc.collect()

@@ -1,4 +1,4 @@
-"""Memory of MLX, as its allocator tells it, and its limits."""
+"""Memory of MLX, as MLX's allocator reports it, and the limits of this allocator."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def core() -> Any:
 
 
 def limit(memory: int, cache: int, wired: int | None) -> None:
-    """Bytes. The peak starts anew.
+    """Set MLX's limits, in bytes, and reset its peak. MLX's build for the processor enforces none of the limits.
 
-    MLX waits for memory beyond ``memory`` before it takes more, gives cached arrays back beyond ``cache``, and keeps
-    ``wired`` resident, of which it refuses more than Metal recommends. Its build for the processor takes all three and
-    enforces nothing.
+    - memory: beyond this, MLX waits for running work to free memory before it takes more.
+    - cache: beyond this, MLX gives cached arrays back.
+    - wired: this much stays resident; at most as much as Metal recommends, for MLX refuses more.
     """
     mx = core()
     mx.set_memory_limit(memory)

@@ -11,9 +11,9 @@ from edgeserve.settings import key
 class AsrOptions:
     """Keys of [asr] in models.toml that belong to the engines.
 
-    vad           silences are left out before the model listens
-    quantization  which of the model's files are used; Whisper: "auto", "none", "int8" (engines/asr/whisper/files.py)
-    family        onnx-asr's name of the model type; empty: Whisper
+    - vad: the engine leaves silences out before it transcribes.
+    - quantization: the form of the weights; for Whisper "auto", "none" or "int8" (engines/asr/whisper/files.py).
+    - family: onnx-asr's name of the model type; empty for Whisper.
     """
 
     vad: bool = key(True)

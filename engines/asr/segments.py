@@ -1,7 +1,7 @@
-"""From the probability of speech, 32 ms by 32 ms, to the spans of the audio that hold it. No audio and no runtime here.
+"""Spans of speech from the probabilities of speech, one for each 32 ms. No audio and no runtime here.
 
-The numbers are those of Silero (snakers4/silero-vad ``utils_vad.py``): speech begins at a probability of 0.5 and ends
-where it stays below 0.35.
+The thresholds are those of Silero (snakers4/silero-vad ``utils_vad.py``): speech begins at a probability of 0.5, and
+ends where the probability stays below 0.35.
 """
 
 from __future__ import annotations
@@ -13,23 +13,27 @@ from typing import NamedTuple
 from edgeserve.messages import INPUT_SAMPLE_RATE
 
 FRAME = 512
-"""Samples that one probability is for."""
+"""Samples that one probability stands for."""
 BEGINS, ENDS = 0.5, 0.35
 SHORTEST_FRAMES = 3
-"""What is shorter is a click."""
+"""Shorter speech is a click, and is left out."""
 PAUSE_FRAMES = 5
-"""Speech that is too long is cut where this much of it is quietest."""
+"""Length, in frames, of the quietest place; speech that is too long is cut in the middle of this place."""
 
 
 def frames(seconds: float) -> int:
-    """Rounded down."""
+    """Number of whole frames in so many seconds."""
     return int(seconds * INPUT_SAMPLE_RATE / FRAME)
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """All in frames. ``silence``: what is shorter never parts two spans, nor is it left out at either end; at least
-    twice ``pad``, which is what remains of a longer one beside speech. ``longest``: of a span, pads included."""
+    """Lengths in frames. Raises ValueError where they contradict each other.
+
+    - silence: the shortest silence that parts two spans, or is left out at an end of the audio; at least two pads.
+    - pad: the part of such a silence that stays at each side of the speech.
+    - longest: the longest span, pads included.
+    """
 
     silence: int
     pad: int
@@ -41,7 +45,7 @@ class Rules:
 
 
 class Span(NamedTuple):
-    """The first frame, one past the last, and of each whether it is speech itself."""
+    """The first frame, one past the last frame, and for each frame whether it is speech."""
 
     low: int
     high: int
@@ -49,20 +53,21 @@ class Span(NamedTuple):
 
 
 class Segmenter:
-    """Spans in order and disjoint, each told as soon as it is certain.
+    """Finds spans, in order and disjoint, and gives each span as soon as it is certain.
 
-    Two that touch are one stretch of speech that was too long.
+    Two spans that touch are parts of one speech that was too long.
     """
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
         self._at = 0
         self._chances: list[float] = []
+        """Probabilities of the frames from ``_start`` on, within a span."""
         self._voiced: list[bool] = []
-        """Both from ``_start`` on while within a span."""
+        """Whether each of these frames is speech."""
         self._start = 0
         self._free = 0
-        """Where the next span may begin."""
+        """First frame at which the next span may begin."""
         self._within = self._speaking = False
         self._heard = 0
         """Frames of speech in this span."""
@@ -92,7 +97,7 @@ class Segmenter:
                     yield self._cut()
 
     def end(self) -> Iterator[Span]:
-        """What is left when the audio has ended."""
+        """The span that is under way when the audio ends."""
         if self._within:
             yield from self._finish(self._at)
 
@@ -110,7 +115,7 @@ class Segmenter:
             yield Span(self._start, end, self._voiced[: end - self._start])
 
     def _cut(self) -> Span:
-        """In the quietest place of the second half."""
+        """Cut the span in the quietest place of its second half; the rest begins the next span."""
         half = len(self._chances) // 2
         sums = [sum(self._chances[at : at + PAUSE_FRAMES]) for at in range(half, len(self._chances) - PAUSE_FRAMES)]
         least = half + min(range(len(sums)), key=sums.__getitem__) + PAUSE_FRAMES // 2

@@ -1,4 +1,4 @@
-"""Audio on its way through a speech-to-text engine: a few windows of it at a time, never all."""
+"""Audio on its way through a speech-to-text engine: a few windows at a time, never the whole recording."""
 
 from __future__ import annotations
 
@@ -12,27 +12,36 @@ from edgeserve.messages import INPUT_SAMPLE_RATE, Audio
 from engines.asr.segments import FRAME, frames
 
 GAP_FRAMES = frames(0.3)
-"""What is shorter, of silence within speech or of speech at an edge, does not count when edges are looked for."""
+"""Silences within speech, and speech at an edge, count from this length on when edges are looked for."""
 PAUSE_FRAMES = frames(0.7)
-"""What may part a segment; less than what is left of a long silence."""
+"""Pauses longer than this part a segment. The remainder of a long silence that was cut out is longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Samples to be listened to, float32 [n], and the number of the first of them in the file. ``voiced``: of each
-    FRAME of them whether it is speech; empty where that is not known."""
+    """Samples to transcribe.
+
+    ``start``: place of the first sample in the file. ``samples``: float32 [n]. ``voiced``: for each FRAME of samples
+    whether the frame is speech; empty where nobody knows.
+    """
 
     start: int
     samples: Any
     voiced: Sequence[bool] = ()
 
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """Start and end in the file."""
+        start = self.start / INPUT_SAMPLE_RATE
+        return start, start + len(self.samples) / INPUT_SAMPLE_RATE
+
 
 Split = Callable[[Iterable[Any]], Iterator[Stretch]]
-"""Audio, array by array, to the stretches that are listened to, in order and disjoint."""
+"""Cuts audio, array by array, into the stretches to transcribe, in order and disjoint."""
 
 
 class Source:
-    """The audio's pieces as arrays, float32 [n]; ends early when cancelled. ``seconds`` came by so far."""
+    """The pieces of an audio as arrays, float32 [n]. Iteration ends early when the request is cancelled."""
 
     def __init__(self, audio: Audio, cancel: Cancel) -> None:
         self._audio, self._cancel = audio, cancel
@@ -40,6 +49,7 @@ class Source:
 
     @property
     def seconds(self) -> float:
+        """Duration of the audio that was read so far."""
         return self._samples / INPUT_SAMPLE_RATE
 
     def __iter__(self) -> Iterator[Any]:
@@ -54,7 +64,7 @@ class Source:
 
 
 class Tape:
-    """Samples number ``start`` to ``end`` of something longer."""
+    """A part of a longer sequence of samples: those numbered ``start`` to ``end``."""
 
     def __init__(self) -> None:
         import numpy
@@ -72,18 +82,18 @@ class Tape:
         self._samples = numpy.concatenate([self._samples, numpy.asarray(samples, numpy.float32)])
 
     def read(self, low: int, high: int) -> Any:
-        """Those of them that are held."""
+        """The samples from ``low`` to ``high``, without those that the tape does not hold."""
         return self._samples[max(0, low - self.start) : max(0, high - self.start)]
 
     def forget(self, before: int) -> None:
         if before > self.start:
-            # A copy: a slice would hold on to all of it.
+            # A copy: a slice would keep the whole array in memory.
             self._samples = self._samples[before - self.start :].copy()
             self.start = before
 
 
 def whole(arrays: Iterable[Any]) -> Iterator[Stretch]:
-    """All of the audio."""
+    """The whole audio, a stretch for each array."""
     at = 0
     for samples in arrays:
         yield Stretch(at, samples)
@@ -91,17 +101,18 @@ def whole(arrays: Iterable[Any]) -> Iterator[Stretch]:
 
 
 class Joined:
-    """Stretches end to end, read forwards in windows, and what their times are in the file."""
+    """Stretches end to end, read forwards in windows. Places in them are converted to times in the file."""
 
     def __init__(self, stretches: Iterator[Stretch]) -> None:
         self._stretches = stretches
         self._tape, self._voiced = Tape(), Tape()
         self._starts: list[int] = []
+        """Joints: places in the joined samples where the file does not go on without a gap."""
         self._places: list[int] = []
-        """Of each joint here, where what follows it begins in the file."""
+        """Place in the file of the first sample after each joint."""
 
     def read(self, low: int, high: int) -> Any:
-        """Fewer where the audio ends. What lies before ``low`` is forgotten."""
+        """Samples ``low`` to ``high``, fewer where the audio ends. Samples before ``low`` are forgotten."""
         self._tape.forget(min(low, self._tape.end))
         while self._tape.end < high and (stretch := next(self._stretches, None)) is not None:
             here = self._tape.end
@@ -114,7 +125,7 @@ class Joined:
         return self._tape.read(low, high)
 
     def pauses(self, start: int, end: int) -> list[int]:
-        """The middle of each pause between speech and speech of ``start`` to ``end``; every joint lies in one."""
+        """The middle of each pause between speech and speech from ``start`` to ``end``. Every joint lies in a pause."""
         import numpy
 
         voiced = self._speech(start, end)
@@ -122,7 +133,7 @@ class Joined:
         return [(int(voiced[at]) + 1 + int(voiced[at + 1])) * FRAME // 2 for at in gaps]
 
     def place(self, start: int, end: int) -> tuple[float, float]:
-        """Seconds in the file at which the speech from ``start`` to ``end`` begins and ends."""
+        """Start and end, in seconds of the file, of the speech from ``start`` to ``end``."""
         start, end = self.spoken(start, end)
         first = max(0, bisect.bisect_right(self._starts, start) - 1)
         last = max(first, bisect.bisect_left(self._starts, end) - 1)
@@ -130,19 +141,15 @@ class Joined:
         return (begins + start) / INPUT_SAMPLE_RATE, (ends + end) / INPUT_SAMPLE_RATE
 
     def spoken(self, start: int, end: int) -> tuple[int, int]:
-        """The same without the silence at its ends, nor a last or first moment of what is said beside it."""
+        """``start`` to ``end`` without the silence at both ends, and without a moment of neighbouring speech there."""
         voiced = self._speech(start, end)
         if not len(voiced):
             return start, end
         return max(start, int(voiced[0]) * FRAME), min(end, (int(voiced[-1]) + 1) * FRAME)
 
     def reach(self, start: int, end: int, low: int, high: int) -> tuple[int, int]:
-        """``start`` to ``end``, widened within ``low`` to ``high`` to all of the speech that begins and ends it."""
-        import numpy
-
-        first = low // FRAME
-        voiced = first + numpy.flatnonzero(self._voiced.read(first, -(-high // FRAME)))
-        for run in numpy.split(voiced, numpy.flatnonzero(numpy.diff(voiced) > GAP_FRAMES) + 1):
+        """``start`` to ``end``, widened within ``low`` to ``high`` to the whole speech that either of them cuts."""
+        for run in self._runs(low // FRAME, -(-high // FRAME)):
             if len(run):
                 begins, ends = int(run[0]) * FRAME, (int(run[-1]) + 1) * FRAME
                 start = begins if begins < start < ends else start
@@ -150,15 +157,21 @@ class Joined:
         return max(low, start), min(high, end)
 
     def _speech(self, start: int, end: int) -> Any:
-        """Numbers of the frames that are speech, int [n]."""
+        """Numbers of the frames that are speech, int [n], without short runs at both edges."""
         import numpy
 
         low, high = start // FRAME, -(-end // FRAME)
-        voiced = low + numpy.flatnonzero(self._voiced.read(low, high))
-        runs = numpy.split(voiced, numpy.flatnonzero(numpy.diff(voiced) > GAP_FRAMES) + 1)
+        runs = self._runs(low, high)
         least = min(GAP_FRAMES, max(map(len, runs)))
         if len(runs[0]) < least and runs[0][0] == low:
             del runs[0]
         if len(runs[-1]) < least and runs[-1][-1] == high - 1:
             del runs[-1]
         return numpy.concatenate(runs)
+
+    def _runs(self, low: int, high: int) -> list[Any]:
+        """Numbers of the frames that are speech, int [n] each, parted at silences; one empty run without speech."""
+        import numpy
+
+        voiced = low + numpy.flatnonzero(self._voiced.read(low, high))
+        return list(numpy.split(voiced, numpy.flatnonzero(numpy.diff(voiced) > GAP_FRAMES) + 1))

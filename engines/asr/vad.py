@@ -1,4 +1,4 @@
-"""Silero VAD (snakers4/silero-vad, version 6): which stretches of the audio hold speech."""
+"""Silero VAD (snakers4/silero-vad, version 6): finds the stretches of an audio that hold speech."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from engines.onnx import session as ort
 
 CONTEXT, STATE = 64, 128
 BLOCK_FRAMES = 100
-"""Computed at once: three seconds."""
+"""Frames computed in one call: three seconds."""
 
 
 class Vad:
-    """The opened model, for any number of audios one after the other. Raises EngineFailure."""
+    """The open model, for any number of audios one after the other. Raises EngineFailure."""
 
     def __init__(self, path: Path) -> None:
         # A network this small gains nothing from a second thread.
         self._session = ort.session(path, threads=1)
 
     def stretches(self, arrays: Iterable[Any], rules: Rules) -> Iterator[Stretch]:
-        """Speech by ``rules``, each stretch as soon as its end is known; at most that and a block are held."""
+        """Speech by ``rules``, each stretch as soon as its end is known. One stretch and one block are held at most."""
         import numpy
 
         listener, segmenter, tape = Listener(self._session), Segmenter(rules), Tape()
@@ -48,7 +48,7 @@ def _cut(tape: Tape, spans: Iterable[Span]) -> Iterator[Stretch]:
 
 
 class Listener:
-    """One audio under way: the network's state, and the samples that each frame is heard with."""
+    """One audio under way: the network's state, and the last samples, which are the context of the next frame."""
 
     def __init__(self, session: Any) -> None:
         import numpy
@@ -58,7 +58,7 @@ class Listener:
         self._before = numpy.zeros(CONTEXT, numpy.float32)
 
     def chances(self, samples: Any) -> list[float]:
-        """The probability of speech in each frame; float32 [n * FRAME]."""
+        """The probability of speech in each frame. ``samples``: float32 [n * FRAME]."""
         import numpy
 
         heard = numpy.concatenate([self._before, samples])

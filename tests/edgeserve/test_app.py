@@ -103,7 +103,7 @@ def test_what_does_not_fit_together_is_refused(
     [
         (
             '[vision]\n\nmodel = "tiny.gguf"\n',
-            r"^models\.toml, line 3: \[vision\] model = 'tiny\.gguf' needs its projec",
+            r"^models\.toml, line 3: \[vision\] model = 'tiny\.gguf' needs its",
         ),
         (
             '[vision]\nmodel = "tiny.gguf"\nmmproj = "none"\n',

@@ -1,1 +1,1 @@
-"""Checkpoints of other runtimes, turned into what the engines here can map. Run once, when a model is pulled."""
+"""Conversions of other runtimes' checkpoints into files that the engines map, run by a pull."""

@@ -1,4 +1,4 @@
-"""What every conversion of a Whisper checkpoint begins and ends with: its files checked, the result in one step."""
+"""The begin and the end of every Whisper conversion: the checkpoint is checked, the result appears in one step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edgeserve.errors import DiskFull, StoreError
 from edgeserve.models.convert.ctranslate2 import Checkpoint
 
 Progress = Callable[[str, float], None]
-"""Told each stage and the share done."""
+"""Receives each stage and the share done."""
 
 AUDIO_STATES = 1500
 """States of one 30 s window: 3,000 mel frames, halved by the second convolution."""
@@ -23,7 +23,7 @@ TOKENIZER = "tokenizer.json"
 
 
 def read(folder: Path) -> tuple[Checkpoint, dict[str, Any]]:
-    """A Whisper checkpoint and its settings. Raises StoreError naming what is missing or cannot be read."""
+    """A Whisper checkpoint and its settings. Raises StoreError with the missing or unreadable part."""
     for name in ("model.bin", CONFIG, TOKENIZER):
         if not (folder / name).is_file():
             raise StoreError(f"{folder}: has no {name}; a CTranslate2 Whisper checkpoint is expected")
@@ -34,7 +34,7 @@ def read(folder: Path) -> tuple[Checkpoint, dict[str, Any]]:
 
 
 def layers(source: Checkpoint, part: str) -> int:
-    """How many the "encoder" or the "decoder" has."""
+    """Number of layers of the "encoder" or the "decoder"."""
     count = 0
     while f"{part}/layer_{count}/ffn/linear_0/weight" in source:
         count += 1
@@ -43,12 +43,12 @@ def layers(source: Checkpoint, part: str) -> int:
 
 @contextlib.contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """Where to write; it becomes ``out`` in one step when all is done, and goes when something failed.
+    """A new folder to write into. It becomes ``out`` at the end, and is deleted after a failure.
 
-    Raises DiskFull when it does not fit, StoreError when it cannot be written.
+    Raises DiskFull and StoreError.
     """
     partial = out.with_name(f".{out.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)  # of a conversion that was killed
+    shutil.rmtree(partial, ignore_errors=True)  # an earlier conversion was killed
     try:
         partial.mkdir(parents=True)
         yield partial

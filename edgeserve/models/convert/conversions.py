@@ -12,7 +12,7 @@ from edgeserve.models.convert.checkpoint import Progress
 
 
 class Conversion(Protocol):
-    """``FORMAT`` is raised when the engine needs other files than were written before."""
+    """A conversion. ``FORMAT`` rises when the engine needs other files than before."""
 
     FORMAT: int
 

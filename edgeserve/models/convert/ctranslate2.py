@@ -1,8 +1,15 @@
 """Reader of CTranslate2 checkpoints (``model.bin``, version 6), as faster-whisper models carry them.
 
-Layout, little-endian: version u32; spec name (u16 length with its NUL, bytes); revision u32; count u32; for each
-variable its name, rank u8, dimensions u32[rank], dtype u8, byte count u32, data; then aliases: count u32 and
-(alias, name) pairs. Variables are read lazily from the mapped file.
+Layout, little-endian:
+
+    version     u32
+    spec name   u16 length with its NUL, bytes
+    revision    u32
+    count       u32
+    variables   for each: name, rank u8, dimensions u32[rank], dtype u8, byte count u32, data
+    aliases     count u32, then (alias, name) pairs
+
+Variables are read lazily from the mapped file.
 """
 
 from __future__ import annotations
@@ -19,7 +26,7 @@ from edgeserve.errors import StoreError
 VERSION = 6
 BFLOAT16 = 5
 DTYPES = {0: "<f4", 1: "i1", 2: "<i2", 3: "<i4", 4: "<f2", BFLOAT16: "<u2"}
-"""NumPy has no bfloat16: its 16 bits are read as they are and become the upper half of a float32."""
+"""NumPy types. NumPy has no bfloat16: its 16 bits become the upper half of a float32."""
 MAX_RANK = 8
 
 
@@ -32,7 +39,7 @@ class Variable:
 
 
 class Checkpoint:
-    """Variables of a checkpoint by name. Raises StoreError when the file is not one that can be read."""
+    """Variables of a checkpoint by name. Raises StoreError for a file that it cannot read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -53,7 +60,7 @@ class Checkpoint:
         return self._aliases.get(name, name) in self._variables
 
     def read(self, name: str) -> Any:
-        """The variable as it is stored: a NumPy array over the mapped file."""
+        """The variable as stored: a NumPy array over the mapped file."""
         import numpy
 
         one = self._variables.get(self._aliases.get(name, name))
@@ -62,7 +69,7 @@ class Checkpoint:
         return numpy.memmap(self.path, one.dtype, "r", one.offset, one.shape or (1,))
 
     def weight(self, name: str) -> Any:
-        """The variable in float32, shape as stored. int8 weights are scaled back by their ``_scale`` per row."""
+        """The variable in float32, in the stored shape. int8 weights are multiplied by their ``_scale`` per row."""
         import numpy
 
         stored = self.read(name)

@@ -1,4 +1,4 @@
-"""Writes an ONNX graph node by node, its weights in one file beside it, each on a page of its own to be mapped."""
+"""Writer of ONNX graphs: nodes in one file, weights in another, each weight on a page of its own to be mapped."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from edgeserve.errors import StoreError
 OPSET = 20
 PAGE = 4096
 INLINE_BYTES = 1024
-"""Smaller constants stay in the graph: a page each would waste more than mapping saves."""
+"""Smaller constants stay in the graph: a page each would waste more memory than mapping saves."""
 COLUMNS = 4096
-"""Of a matrix, rounded at once."""
+"""Columns of a matrix that are rounded at once."""
 
 
 def load_onnx() -> Any:
@@ -25,7 +25,7 @@ def load_onnx() -> Any:
 
 
 class GraphWriter:
-    """Collects nodes; ``save`` writes ``path``, weights went to ``path`` + ".data" as they were given."""
+    """Collects nodes; ``save`` writes them to ``path``. Weights are written to ``path`` + ".data" at once."""
 
     def __init__(self, path: Path) -> None:
         self.onnx = load_onnx()
@@ -35,7 +35,7 @@ class GraphWriter:
         self._weights: dict[str, Any] = {}
         self._inputs: list[Any] = []
         self._outputs: list[Any] = []
-        self._named: dict[str, str] = {}  # values that are outputs, by the names they got as nodes' results
+        self._named: dict[str, str] = {}  # output values by their names as results of nodes
 
     def __enter__(self) -> GraphWriter:
         return self
@@ -50,7 +50,7 @@ class GraphWriter:
         return name
 
     def output(self, name: str, shape: list[int | str], value: str) -> None:
-        """Each value once: it takes this name, for a node that gave it another would copy it."""
+        """Name an output of the graph. Each value has one name: a second one would need a node that copies."""
         self._named[value] = name
         self._outputs.append(self._value(name, shape, "FLOAT"))
 
@@ -61,16 +61,16 @@ class GraphWriter:
         return names[0] if outputs == 1 else names
 
     def product_in_int8(self, name: str, value: str, weight: Any, *bias: str) -> str:
-        """``value`` times a float32 matrix [k, n] that is kept in int8, symmetric, with a scale for each column.
+        """Append the product of ``value`` and a float32 matrix [k, n], stored as symmetric int8 with a scale a column.
 
-        The runtime rounds ``value`` to 8 bits as it comes, and gives float32.
+        The runtime rounds ``value`` to 8 bits, and returns float32.
         """
         import numpy
 
         scale = numpy.maximum(weight.max(axis=0), -weight.min(axis=0)) / 127
         scale[scale == 0] = 1
         rounded = numpy.empty(weight.shape, numpy.int8)
-        for start in range(0, weight.shape[1], COLUMNS):  # no second float32 copy of the largest matrix
+        for start in range(0, weight.shape[1], COLUMNS):  # in parts: no second float32 copy of the largest matrix
             part = slice(start, start + COLUMNS)
             rounded[:, part] = numpy.rint(weight[:, part] / scale[part])
         matrix = self.constant(f"{name}/int8", rounded)
@@ -79,7 +79,7 @@ class GraphWriter:
         return str(self.node("DynamicQuantizeMatMul", value, matrix, scales, zeros, *bias, domain="com.microsoft"))
 
     def constant(self, name: str, array: Any) -> str:
-        """An initializer; each name is written once, large ones page-aligned into the data file."""
+        """Add an initializer. Each name is written once; a large one begins on a page of the data file."""
         if name in self._weights:
             return name
         import numpy
@@ -99,14 +99,14 @@ class GraphWriter:
         return name
 
     def block(self, array: Any) -> int:
-        """Put an array into the data file, beginning on a page; returns where it begins."""
+        """Append an array to the data file, on a new page; returns its offset."""
         self._data.seek(-self._data.tell() % PAGE, 1)
         offset = self._data.tell()
         self._data.write(memoryview(array).cast("B"))
         return offset
 
     def place(self, name: str) -> int:
-        """Where a large constant begins in the data file."""
+        """Offset of a large constant in the data file."""
         return next(int(entry.value) for entry in self._weights[name].external_data if entry.key == "offset")
 
     def integers(self, *values: int) -> str:

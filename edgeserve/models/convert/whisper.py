@@ -6,13 +6,14 @@
                    → logits [r, vocabulary] of the rows asked for, present keys and values, and
                    alignment [alignment heads, n, 1500]: attention to the audio, for word timestamps
 
-Each is written twice: in float32, and as *.int8.onnx, whose matrices are int8 with a scale a column and multiply
-activations that the runtime rounds to 8 bits as they come. Convolutions, norms and positions stay float32.
+Each graph is written twice, in float32 and as *.int8.onnx. The int8 graph has int8 matrices with a scale a column; the
+runtime rounds their activations to 8 bits. Convolutions, norms and positions stay float32.
 
-One decoder serves the prompt and each step: the past may be empty. Matrices are transposed to the order in which they
-are multiplied. The token embedding and the final projection share one matrix [vocabulary, d], as in the checkpoint;
-tokens are looked up in it outside the graph, at ``embeddings_offset`` (config.json) of the float32 decoder's data: a
-lookup touches some rows of what may otherwise be a second copy of the largest matrix.
+One decoder serves the prompt and each step: the past may be empty. Matrices are transposed to the order of their
+products. The token embedding and the final projection share one matrix [vocabulary, d], as in the checkpoint.
+
+The engine looks tokens up outside the graph, at ``embeddings_offset`` (config.json) of the float32 decoder's data. So a
+lookup touches some rows of the matrix, and needs no second copy of it.
 """
 
 from __future__ import annotations
@@ -28,18 +29,17 @@ from edgeserve.models.convert.ctranslate2 import Checkpoint
 from edgeserve.models.convert.graph import GraphWriter, load_onnx
 
 FORMAT = 3
-"""Of the files written; raised when the engine needs others. 1 looked tokens up inside the decoder; 2 had no int8."""
+"""Version of the files. Format 1 looked tokens up inside the decoder; format 2 had no int8 graphs."""
 PARTS = ("encoder", "cross", "decoder")
 INT8 = "_int8"
-"""Ends the role of a quantised graph: ``decoder_int8``, its weights ``decoder_int8_data``."""
+"""Suffix of the role of a quantised graph: ``decoder_int8``, with the weights ``decoder_int8_data``."""
 EPSILON = 1e-5
 
 
 def convert(checkpoint: Path, out: Path, progress: Progress | None = None) -> Mapping[str, Path]:
-    """Write the graphs into a new folder ``out``, in one step when all is done; returns the files by role.
+    """Write the graphs into a new folder ``out``, which appears when it is complete; returns the files by role.
 
-    ``progress`` is told each stage and the share done. Raises StoreError naming what is missing or cannot be read,
-    DiskFull when it does not fit.
+    ``progress`` gets each stage and the share done. Raises StoreError for a missing or unreadable part, and DiskFull.
     """
     tell = progress or (lambda stage, share: None)
     source, settings = read(checkpoint)
@@ -107,7 +107,7 @@ class _Whisper:
         return str(graph.node("LayerNormalization", value, gamma, beta, epsilon=EPSILON, axis=-1))
 
     def _linear(self, graph: GraphWriter, name: str, value: str, queries: int = 0) -> str:
-        """``queries``: outputs, the first so many, that are to be scaled for attention."""
+        """A linear layer. ``queries``: number of leading outputs that are scaled for attention."""
         weight = self._source.weight(f"{name}/weight").T
         bias = self._source.weight(f"{name}/bias") if f"{name}/bias" in self._source else None
         if queries:
@@ -126,16 +126,16 @@ class _Whisper:
         return str(graph.node("Add", value, self._linear(graph, f"{layer}/ffn/linear_1", inner)))
 
     def _split_heads(self, graph: GraphWriter, value: str, heads: int, keys: bool = False) -> str:
-        """[1, n, d] → [1, heads, n, d/heads], for keys [1, heads, d/heads, n]."""
+        """Split the heads: [1, n, d] → [1, heads, n, d/heads], or [1, heads, d/heads, n] for keys."""
         shaped = graph.node("Reshape", value, graph.integers(1, -1, heads, self.width // heads))
         return str(graph.node("Transpose", shaped, perm=[0, 2, 3, 1] if keys else [0, 2, 1, 3]))
 
     def _attend(
         self, graph: GraphWriter, query: str, keys: str, values: str, heads: int, mask: str | None = None
     ) -> tuple[str, str]:
-        """Attention of split heads, queries scaled; returns the joined states [1, n, d] and weights [1, heads, n, m].
+        """Attention of split heads with scaled queries; returns joined states [1, n, d] and weights [1, heads, n, m].
 
-        Scaled here, the runtime would multiply matrices by a factor, and then leave its fast way for a single row.
+        The queries are scaled before: a factor in the product would keep the runtime from its fast path for one row.
         """
         scores = graph.node("MatMul", query, keys)
         if mask:
@@ -162,7 +162,7 @@ class _Whisper:
             inner = self._norm(graph, f"{layer}/self_attention/layer_norm", value)
             fused = self._linear(graph, f"{layer}/self_attention/linear_0", inner)
             query, key, val = graph.node("Split", fused, outputs=3, axis=-1, num_outputs=3)
-            # One node of the runtime's own, which never holds all scores (1500² a head) at once.
+            # This fused node never holds all scores (1500² a head) at once.
             states = graph.node(
                 "MultiHeadAttention", query, key, val, domain="com.microsoft", num_heads=self.encoder_heads
             )
@@ -236,7 +236,7 @@ class _Whisper:
 
 
 def _scaled(array: Any, columns: int, factor: float) -> Any:
-    """A copy whose first columns are multiplied."""
+    """A copy with its first columns multiplied."""
     array = array.copy()
     array[..., :columns] *= factor
     return array

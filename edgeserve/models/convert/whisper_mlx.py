@@ -1,4 +1,4 @@
-"""Whisper: a CTranslate2 checkpoint (any faster-whisper model) into what mlx-whisper loads, pure NumPy.
+"""Whisper: a CTranslate2 checkpoint (any faster-whisper model) into files for mlx-whisper, with NumPy alone.
 
     weights.safetensors   float16, names and shapes of mlx_whisper/whisper.py; linear weights [out, in] as in the
                           checkpoint, convolutions [out, kernel, in], and ``alignment_heads`` [n, 2] (layer, head)
@@ -20,10 +20,10 @@ from edgeserve.models.convert.checkpoint import AUDIO_STATES, CONFIG, Progress, 
 from edgeserve.models.convert.ctranslate2 import Checkpoint
 
 FORMAT = 1
-"""Of the files written; raised when the engine needs others."""
+"""Version of the files; it rises when the engine needs others."""
 WEIGHTS = "weights.safetensors"
 HEADER_BYTES = 160
-"""Room for one tensor in the header; the longest takes 140."""
+"""Bytes of one tensor in the header; the longest takes 140."""
 ATTENTION = {
     "self_attention": {
         "query": ("linear_0", 0, 3),
@@ -38,12 +38,12 @@ ATTENTION = {
         "out": ("linear_2", 0, 1),
     },
 }
-"""Where the checkpoint has the matrices of self- and cross-attention: fused matrix, part, number of parts."""
+"""Matrices of self- and cross-attention in the checkpoint: fused matrix, part, number of parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """``name`` is mlx-whisper's, ``variable`` the checkpoint's, of whose rows this is one of ``parts`` equal parts."""
+    """One tensor. ``name`` in mlx-whisper; ``variable`` in the checkpoint, one of its ``parts`` equal parts."""
 
     name: str
     variable: str
@@ -52,10 +52,9 @@ class Tensor:
 
 
 def convert(checkpoint: Path, out: Path, progress: Progress | None = None) -> Mapping[str, Path]:
-    """Write weights and dimensions into a new folder ``out``, in one step when all is done; returns the files by role.
+    """Write weights and dimensions into the new folder ``out``, which appears complete; returns the files by role.
 
-    ``progress`` is told each stage and the share done. Raises StoreError naming what is missing or cannot be read,
-    DiskFull when it does not fit.
+    ``progress`` gets each stage and the share done. Raises StoreError for a missing or unreadable part, and DiskFull.
     """
     tell = progress or (lambda stage, share: None)
     source, settings = read(checkpoint)
@@ -91,7 +90,7 @@ def _dimensions(source: Checkpoint) -> dict[str, int]:
 
 
 def _upper_heads(dimensions: Mapping[str, int]) -> list[list[int]]:
-    """All heads of the upper half of the decoder: what openai/whisper aligns with where the checkpoint names none."""
+    """All heads of the upper half of the decoder: openai/whisper's choice for a checkpoint that names none."""
     count = dimensions["n_text_layer"]
     return [[layer, head] for layer in range(count // 2, count) for head in range(dimensions["n_text_head"])]
 
@@ -116,7 +115,7 @@ def _block(name: str, layer: str, attentions: Mapping[str, str]) -> Iterator[Ten
         yield from _norm(f"{name}.{ours}_ln", f"{layer}/{theirs}/layer_norm")
         for role, (matrix, part, parts) in ATTENTION[theirs].items():
             yield Tensor(f"{name}.{ours}.{role}.weight", f"{layer}/{theirs}/{matrix}/weight", part, parts)
-            if role != "key":  # Whisper's keys have none; where matrices are fused, zeros stand in for it
+            if role != "key":  # Whisper's keys have no bias; fused matrices hold zeros for it
                 yield Tensor(f"{name}.{ours}.{role}.bias", f"{layer}/{theirs}/{matrix}/bias", part, parts)
     yield from _norm(f"{name}.mlp_ln", f"{layer}/ffn/layer_norm")
     for index in (0, 1):
@@ -130,7 +129,7 @@ def _norm(name: str, theirs: str) -> Iterator[Tensor]:
 
 
 def _read(source: Checkpoint, tensor: Tensor) -> Any:
-    """float16 in MLX's order."""
+    """The tensor in float16, in MLX's order."""
     import numpy
 
     array = source.weight(tensor.variable)
@@ -142,7 +141,7 @@ def _read(source: Checkpoint, tensor: Tensor) -> Any:
 
 
 def _write(path: Path, source: Checkpoint, tensors: list[Tensor], heads: list[list[int]], tell: Progress) -> None:
-    """One tensor after the other, so that no more than one is in memory; the header is filled in at the end."""
+    """Write one tensor after the other, so that memory holds one at a time; the header is filled in at the end."""
     import numpy
 
     room = HEADER_BYTES * (len(tensors) + 1)

@@ -1,4 +1,4 @@
-"""The first bytes of a file: whether its kind begins so, or a server sent a page in its place."""
+"""The first bytes of a file: they show its kind, or a web page in its place."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ KINDS: Mapping[str, tuple[str, tuple[bytes, ...]]] = MappingProxyType(
         ".npz": ("NumPy", (b"PK\x03\x04", b"PK\x05\x06")),
     }
 )
-"""Name of a kind and how its files begin, by the ending of the file's name."""
+"""Name of a kind and its first bytes, by the ending of the file's name."""
 PAGE = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype|!--|html|head|body|script|\?xml)", re.IGNORECASE)
 POINTER = b"version https://git-lfs"
 LENGTH = 512
-"""Bytes that are looked at."""
+"""Bytes to check."""
 SHOWN = 24
-"""Bytes that an error shows."""
+"""Bytes that an error message shows."""
 
 
 def objection(name: str, first: bytes) -> str:
-    """Why a file of this name cannot begin with these bytes; "" when it can."""
+    """The reason why a file of this name cannot begin with these bytes; empty when it can."""
     if not first:
         return "is empty"
     if PAGE.match(first):
@@ -40,7 +40,7 @@ def objection(name: str, first: bytes) -> str:
 
 
 def look(files: Iterable[Path], source: object) -> None:
-    """Raises SourceUnavailable for the first file that is not of its kind."""
+    """Raises SourceUnavailable for the first file of a wrong kind."""
     for path in files:
         with path.open("rb") as file:
             first = file.read(LENGTH)

@@ -1,8 +1,7 @@
-"""Model files on a hub that speaks Hugging Face's protocol, through ``huggingface_hub``.
+"""Model files of a hub with Hugging Face's protocol, through ``huggingface_hub``.
 
-``HF_ENDPOINT`` names another hub and ``HF_TOKEN`` the token for gated models; both are read by the library. Files go
-straight into our own folder. The library takes up a connection that was cut; it does not go on with the files of a pull
-that was ended.
+The library reads ``HF_ENDPOINT`` (another hub) and ``HF_TOKEN`` (for gated models). Files go straight into the store's
+folder. The library resumes a cut connection, but not a pull that was ended.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from edgeserve.models.sources.source import HubSource, Report, file_name
 
 
 def fetch(source: HubSource, into: Path, report: Report, size: int) -> Mapping[str, Path]:
-    """The source's files by role. Raises SourceUnavailable."""
+    """Fetch the source's files; returns them by role. Raises SourceUnavailable."""
     from huggingface_hub import hf_hub_download
 
     files = {}
@@ -48,7 +47,7 @@ def list_files(repository: str, revision: str) -> list[str]:
 
 
 class translated:  # noqa: N801 - reads as a statement
-    """Turns the library's errors into ours."""
+    """Translates the library's errors to SourceUnavailable."""
 
     def __init__(self, source: HubSource) -> None:
         self._source = source
@@ -59,10 +58,10 @@ class translated:  # noqa: N801 - reads as a statement
         if error is None or not isinstance(error, Exception):
             return
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-            return  # the disk's, not the hub's
+            return  # an error of the disk, not of the hub
         from huggingface_hub import errors
 
-        # The HTTP library below changed with the versions (requests, httpx, httpx2): its base error, whichever it is.
+        # The library changed its HTTP library over time (requests, httpx); this is the base error of any.
         transport = errors.HfHubHTTPError.__bases__[0]
         where = str(self._source)
         if isinstance(error, errors.GatedRepoError):
@@ -75,7 +74,7 @@ class translated:  # noqa: N801 - reads as a statement
             text = f"{where} has no such file: {error}"
         elif isinstance(error, errors.HfHubHTTPError):
             text = f"{where}: the hub answered with an error: {error}"
-        elif isinstance(error, ValueError):  # a name that no repository can have; an answer that is no JSON
+        elif isinstance(error, ValueError):  # an invalid name of a repository, or an answer that is no JSON
             text = f"{where} is not what a hub can answer: {error}"
         elif isinstance(error, (transport, OSError)):
             text = f"{where} cannot be reached ({type(error).__name__}: {error}); HF_ENDPOINT names another hub"
@@ -85,7 +84,7 @@ class translated:  # noqa: N801 - reads as a statement
 
 
 def _progress_class(report: Report, size: int) -> Any:
-    """A stand-in for the library's progress bar that tells ``report`` instead of the terminal."""
+    """A progress bar for the library that calls ``report`` and prints nothing."""
     from tqdm.auto import tqdm
 
     class Silent(tqdm):  # type: ignore[type-arg]

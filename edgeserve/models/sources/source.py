@@ -1,4 +1,4 @@
-"""What all sources share: where files come from, how progress is told, and how bytes are counted and checked."""
+"""Sources of model files, their progress, and the names that a file may have."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from edgeserve.errors import StoreError
 CHUNK = 1 << 20
 
 Report = Callable[[int, int], None]
-"""Told bytes done and bytes in all, 0 when unknown."""
+"""Receives bytes done and bytes in all, 0 when unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a pull is; ``total`` 0 when unknown."""
+    """Progress of a pull; ``total`` is 0 when unknown."""
 
     model: str
     stage: Literal["wait", "download", "verify", "convert", "prepare"]
@@ -61,7 +61,7 @@ class UrlSource:
         from urllib.parse import urlsplit
 
         parts = urlsplit(self.url)
-        # Neither credentials nor a query, which may hold a token.
+        # Credentials and the query may hold a token.
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
@@ -69,18 +69,18 @@ Source = PackageSource | HubSource | UrlSource
 
 
 MAX_NAME_BYTES = 200
-"""Of a file's name; file systems allow 255, and ``.part.json`` comes behind it."""
+"""Longest name of a file. File systems allow 255 bytes, and ``.part.json`` is appended."""
 
 
 def inside(name: str) -> bool:
-    """Whether this names a visible file in a folder, and nothing elsewhere."""
+    """Whether the name is that of a visible file in the same folder."""
     if not name.isprintable() or name.startswith(".") or "/" in name or "\\" in name:
         return False
     return 0 < len(name.encode(errors="surrogatepass")) <= MAX_NAME_BYTES
 
 
 def file_name(member: str) -> str:
-    """The last part of a path from outside; refuses what would leave the folder. Raises StoreError."""
+    """The last part of a path from outside. Raises StoreError for a path that leaves the folder."""
     path = PurePosixPath(member.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts or not inside(path.name):
         raise StoreError(f"{member!r} is not the path of a file inside its source")

@@ -1,7 +1,7 @@
-"""One file at a plain address, resumable: what was fetched of it before is kept in ``NAME.part``.
+"""One file at a URL, resumable: ``NAME.part`` keeps the bytes of an earlier pull.
 
-A part is continued only when the server says that the file is still the same (``If-Range`` with its ETag or date, RFC
-9110 13.1.5); otherwise the download begins anew.
+The download resumes only when the server says that the file is the same (``If-Range`` with its ETag or date, RFC 9110
+13.1.5). Otherwise it begins anew.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TIMEOUT_SECONDS = 30.0
 
 
 def fetch(source: UrlSource, into: Path, report: Report, size: int) -> dict[str, Path]:
-    """The file under its role. Raises SourceUnavailable, StoreError, DiskFull."""
+    """Fetch the file; returns it by role. Raises SourceUnavailable, StoreError, DiskFull."""
     path = into / file_name(unquote(urlsplit(source.url).path).lstrip("/"))
     part, mark = path.with_name(path.name + ".part"), path.with_name(path.name + ".part.json")
     try:
@@ -36,7 +36,7 @@ def fetch(source: UrlSource, into: Path, report: Report, size: int) -> dict[str,
             raise SourceUnavailable(f"{source} answered {error.code} {error.reason}") from None
     except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError, ssl.SSLError) as error:
         raise SourceUnavailable(f"{source} broke off ({error}); pull again to go on where it stopped") from error
-    except ValueError as error:  # characters that no request can carry, in the address or in one it redirects to
+    except ValueError as error:  # an invalid character in the URL, or in a redirect
         raise SourceUnavailable(f"{source} cannot be asked: {error}") from error
     part.rename(path)
     mark.unlink(missing_ok=True)
@@ -44,7 +44,7 @@ def fetch(source: UrlSource, into: Path, report: Report, size: int) -> dict[str,
 
 
 def _download(source: UrlSource, part: Path, mark: Path, report: Report) -> None:
-    # The last byte is asked for again: what comes after a part that is complete is an empty range, an error (416).
+    # The last byte is requested again: the range after a complete part is empty, an error (416).
     have = max(part.stat().st_size - 1, 0) if part.exists() else 0
     identity = _identity(mark) if have else None
     headers = {"User-Agent": "edgeserve", "Accept-Encoding": "identity"}
@@ -57,7 +57,7 @@ def _download(source: UrlSource, part: Path, mark: Path, report: Report) -> None
         if answer.status == 206 and not resumed:
             raise SourceUnavailable(f"{source} answered with another part of the file than the one asked for")
         done = have if resumed else 0
-        length = int(answer.length or 0)  # as the library reads Content-Length: 0 for one that is no number
+        length = int(answer.length or 0)  # the library reads an invalid Content-Length as 0
         total = done + length if length else 0
         if (free := shutil.disk_usage(part.parent).free) < length:
             raise DiskFull(f"{source} needs {length >> 20} MB more; {free >> 20} MB are free in {part.parent}")
@@ -67,7 +67,7 @@ def _download(source: UrlSource, part: Path, mark: Path, report: Report) -> None
         elif (chunk or not length) and (wrong := beginning.objection(part.stem, chunk)):
             kind = answer.headers.get("Content-Type") or "of no declared type"
             raise SourceUnavailable(f"{source} {wrong} (sent as {kind})")
-        else:  # before the mark: old bytes must never go under the name of a new file
+        else:  # deleted before the mark is written: old bytes must never count as a new file's
             part.unlink(missing_ok=True)
         same = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
         mark.write_text(json.dumps(same), encoding="utf-8")
@@ -84,7 +84,7 @@ def _download(source: UrlSource, part: Path, mark: Path, report: Report) -> None
 
 
 def _identity(mark: Path) -> str | None:
-    """What the server called the file that the part is of; None when it never said, or its note is damaged."""
+    """The ETag or date of the part's file; None when the server sent none, or the note is damaged."""
     try:
         identity = json.loads(mark.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError, RecursionError):

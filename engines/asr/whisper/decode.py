@@ -1,4 +1,4 @@
-"""The decode loop over Whisper's split graphs (edgeserve/models/convert/whisper.py): one window in, tokens out."""
+"""The decode loop over Whisper's three graphs (edgeserve/models/convert/whisper.py): one window in, tokens out."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from io import FileIO
 from typing import Any
 
 from edgeserve.engine import Cancel
-from edgeserve.errors import EngineFailure
+from edgeserve.errors import Cancelled, EngineFailure
 from engines.asr.whisper.vocabulary import Vocabulary, constrain
 from engines.onnx import session
 
 MAX_POSITIONS = 448
 GREEDY = 1e-4
-"""Temperatures below choose the likeliest token anyway, and dividing by the smallest overflows."""
+"""Temperatures below this choose the likeliest token: dividing by the smallest of them would overflow."""
+CANCELLED = "the request was cancelled while the audio was transcribed"
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """One window's tokens, timestamps among them, with the figures that judge them."""
+    """One window's tokens, with timestamps, and the figures that the result is judged by."""
 
     tokens: tuple[int, ...]
     temperature: float
@@ -28,19 +29,15 @@ class Decoded:
     no_speech_prob: float
 
 
-class Cancelled(Exception):
-    """The request was cancelled between two tokens."""
-
-
 class Embeddings:
-    """Rows of a float32 matrix [vocabulary, d] inside a file; read, not mapped: a token needs one of 50,000 rows."""
+    """Rows of a float32 matrix [vocabulary, d] inside a file. Each row is read alone: a token needs one of 50,000."""
 
     def __init__(self, file: FileIO, offset: int, width: int) -> None:
         self._file = file
         self._offset, self._row = offset, 4 * width
 
     def rows(self, tokens: Sequence[int]) -> Any:
-        """[len(tokens), d]. Raises EngineFailure when the file has become shorter."""
+        """float32 [len(tokens), d]. Raises EngineFailure when the file has become shorter."""
         import numpy
 
         read = (os.pread(self._file.fileno(), self._row, self._offset + token * self._row) for token in tokens)
@@ -51,9 +48,10 @@ class Embeddings:
 
 
 class Graphs:
-    """The three sessions, the encoder's opened to ``reuse`` memory, and the token embeddings; all calls on one thread.
+    """The three sessions and the token embeddings. All calls come from one thread.
 
-    Shapes as in edgeserve/models/convert/whisper.py. Raises EngineFailure when the runtime fails.
+    The session of the encoder is opened with ``reuse``. Shapes are those of edgeserve/models/convert/whisper.py. Raises
+    EngineFailure when the runtime fails.
     """
 
     def __init__(self, encoder: Any, cross: Any, decoder: Any, embeddings: Embeddings) -> None:
@@ -70,17 +68,18 @@ class Graphs:
         }
 
     def listen(self, mel: Any) -> dict[str, Any]:
-        """Features [1, bands, 3000] → the keys and values that the decoder attends to, by input name."""
+        """Features [1, bands, 3000] → the keys and values that the decoder attends to, by the decoder's input names."""
         (states,) = session.run(self._encoder, ["states"], {"mel": mel}, reuse=True)
         return dict(zip(self._audio, session.run(self._cross, self._audio, {"states": states}), strict=True))
 
     def no_past(self) -> dict[str, Any]:
+        """The empty KV cache that a sequence starts with."""
         return self._nothing
 
     def step(
         self, tokens: Sequence[int], offset: int, rows: Sequence[int], past: dict[str, Any], audio: dict[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
-        """Decode ``tokens`` at position ``offset``; returns logits [len(rows), vocabulary] and the new past."""
+        """Decode ``tokens`` at position ``offset``; returns logits [len(rows), vocabulary] and the new KV cache."""
         inputs = self._inputs(tokens, offset, rows)
         logits, *present = session.run(self._decoder, self._present, {**inputs, **past, **audio})
         return logits, dict(zip(self._past, present, strict=True))
@@ -106,26 +105,31 @@ class Graphs:
 
 
 def decode(
-    graphs: Graphs, audio: dict[str, Any], prompt: Sequence[int], words: Vocabulary, temperature: float, cancel: Cancel
+    graphs: Graphs,
+    audio: dict[str, Any],
+    prompt: Sequence[int],
+    vocabulary: Vocabulary,
+    temperature: float,
+    cancel: Cancel,
 ) -> Decoded:
     """Greedy at temperatures near 0, else sampled with a fixed seed. Raises Cancelled within one token."""
     import numpy
 
     random = numpy.random.default_rng(0)
-    start = len(prompt) - 1 - list(reversed(prompt)).index(words.start)
+    start = len(prompt) - 1 - list(reversed(prompt)).index(vocabulary.start)
     logits, past = graphs.step(prompt, 0, [start, len(prompt) - 1], graphs.no_past(), audio)
-    no_speech = float(_softmax(logits[0])[words.no_speech])
+    no_speech = float(_softmax(logits[0])[vocabulary.no_speech])
     said: list[int] = []
     total = 0.0
     row = logits[1]
     limit = min(MAX_POSITIONS // 2, MAX_POSITIONS - len(prompt))
     while True:
         if cancel.is_set():
-            raise Cancelled
-        constrain(row, said, words)
+            raise Cancelled(CANCELLED)
+        constrain(row, said, vocabulary)
         token = int(row.argmax()) if temperature < GREEDY else _draw(row, temperature, random)
         total += float(row[token] - _log_sum(row))
-        if token == words.end:
+        if token == vocabulary.end:
             break
         said.append(token)
         if len(said) >= limit:
@@ -135,12 +139,12 @@ def decode(
     return Decoded(tuple(said), temperature, total / (len(said) + 1), no_speech)
 
 
-def detect_language(graphs: Graphs, audio: dict[str, Any], words: Vocabulary) -> str:
-    """The likeliest language of a multilingual model; "en" for the others."""
-    if not words.languages:
+def detect_language(graphs: Graphs, audio: dict[str, Any], vocabulary: Vocabulary) -> str:
+    """The likeliest language of the audio; "en" for an English-only model."""
+    if not vocabulary.languages:
         return "en"
-    logits, _ = graphs.step([words.start], 0, [0], graphs.no_past(), audio)
-    return max(words.languages, key=lambda code: float(logits[0][words.languages[code]]))
+    logits, _ = graphs.step([vocabulary.start], 0, [0], graphs.no_past(), audio)
+    return max(vocabulary.languages, key=lambda code: float(logits[0][vocabulary.languages[code]]))
 
 
 def _softmax(row: Any) -> Any:

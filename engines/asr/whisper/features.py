@@ -1,7 +1,7 @@
 """Log-mel features as Whisper was trained on: 25 ms Hann windows each 10 ms, Slaney mel bands, 8 decades deep.
 
-Same arithmetic as faster-whisper's extractor (its features are compared in the tests), done in blocks so that an hour
-of audio needs no hour of spectra in memory.
+The arithmetic is that of faster-whisper's extractor, and tests compare the features. Spectra are computed in blocks, so
+that their memory does not grow with the length of the audio.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ FFT_SIZE, HOP = 400, 160
 FRAMES_PER_SECOND = INPUT_SAMPLE_RATE // HOP
 WINDOW_FRAMES = 30 * FRAMES_PER_SECOND
 BLOCK = 64
-"""Frames at once: spectra of no more than 256 KB, whose memory is used again (edgeserve/system/heap.py). With 1,000 a
-window took 10,000 page faults and three times as long."""
+"""Frames computed at once. Their spectra take at most 256 KB, which the heap uses again (edgeserve/system/heap.py)."""
 
 
 @functools.cache
 def mel_filters(bands: int) -> Any:
-    """Slaney-style filter bank, float32 [bands, 201]: linear to 1 kHz, logarithmic above, constant energy per band."""
+    """Slaney-style filter bank, float32 [bands, 201]: linear up to 1 kHz, logarithmic above, equal energy a band."""
     import numpy
 
     mels = numpy.linspace(0.0, 45.245640471924965, bands + 2)

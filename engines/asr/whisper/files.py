@@ -1,4 +1,4 @@
-"""Which graphs of a converted Whisper are used: those in float32, or those whose matrices are int8."""
+"""Files of a converted Whisper: its graphs exist in float32, and with matrices in int8."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from edgeserve.system import cpu
 
 PARTS = ("encoder", "cross", "decoder")
 INT8 = "_int8"
-"""Ends the role of a quantised graph (edgeserve/models/convert/whisper.py)."""
+"""Suffix of the roles of quantised graphs (edgeserve/models/convert/whisper.py)."""
 ALWAYS = ("decoder_data", "config", "tokenizer")
-"""Tokens are looked up in the float32 decoder's data."""
+"""Roles that both forms need: token embeddings are read from the float32 decoder's data."""
 CHOICES = ("auto", "none", "int8")
 VNNI = {"avx512_vnni", "avx_vnni"}
 
 
 def check(spec: ModelSpec) -> None:
-    """Raises ConfigError for a ``quantization`` that Whisper does not have."""
+    """Raises ConfigError for a value of ``quantization`` that Whisper does not have."""
     if (value := spec.options.get("quantization", "auto")) not in CHOICES:
         raise ConfigError(
             f"[{spec.job}] quantization = {value!r}: expected one of {', '.join(CHOICES)} for Whisper",
@@ -31,7 +31,7 @@ def check(spec: ModelSpec) -> None:
 
 
 def graphs(spec: ModelSpec) -> Iterator[tuple[Path, list[Path]]]:
-    """Each graph with the files of its weights. Raises EngineFailure when one is not among the model's files."""
+    """Each graph with the files of its weights. Raises EngineFailure when the model lacks one of them."""
     roles = _roles(spec)
     if missing := {*roles, *ALWAYS} - set(spec.files):
         raise EngineFailure(f"{spec.name} lacks {', '.join(sorted(missing))}; pull it again")
@@ -40,7 +40,7 @@ def graphs(spec: ModelSpec) -> Iterator[tuple[Path, list[Path]]]:
 
 
 def shape(config: Path) -> dict[str, Any]:
-    """What a model's config.json says. Raises EngineFailure where it is damaged."""
+    """The contents of a model's config.json. Raises EngineFailure for a damaged file."""
     try:
         found = json.loads(config.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -49,7 +49,7 @@ def shape(config: Path) -> dict[str, Any]:
 
 
 def weights(spec: ModelSpec) -> list[Path]:
-    """Files that weights are mapped from, as far as they are here."""
+    """The existing files that weights are mapped from."""
     named = (spec.files.get(f"{role}_data") for role in _roles(spec))
     return [path for path in named if path is not None and path.is_file()]
 

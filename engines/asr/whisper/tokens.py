@@ -1,4 +1,4 @@
-"""The texts of Whisper's tokens: a table of half a megabyte, where a tokenizer library holds ten."""
+"""The texts of Whisper's tokens, in a table of half a megabyte. A tokenizer library would hold 10 MB."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from edgeserve.errors import EngineFailure
 
 
 def byte_letters() -> Mapping[int, str]:
-    """Letters that byte-level vocabularies (openai/gpt-2 encoder.py) are written in → the byte, as a Latin-1 letter."""
+    """The letters of byte-level vocabularies (openai/gpt-2 encoder.py), each with its byte as a Latin-1 letter."""
     shown = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     hidden = [byte for byte in range(256) if byte not in shown]
     return {**{byte: chr(byte) for byte in shown}, **{256 + index: chr(byte) for index, byte in enumerate(hidden)}}
 
 
 class Tokens:
-    """Texts of the tokens below the special ones, and the ids of the special ones by name (``<|name|>``)."""
+    """Texts of the ordinary tokens, and the ids of the special tokens by name (``<|name|>``)."""
 
     def __init__(self, file: Path) -> None:
-        """Reads ``tokenizer.json``. Raises EngineFailure when it is another kind of tokenizer, or damaged."""
+        """Reads ``tokenizer.json``. Raises EngineFailure for a damaged file, or another kind of tokenizer."""
         self._file = file
         try:
             found = json.loads(file.read_text(encoding="utf-8"))
@@ -39,12 +39,12 @@ class Tokens:
         self._bytes = b"".join(texts.get(number, b"") for number in range(len(self._ends) - 1))
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """What they say together; bytes that are no character become U+FFFD."""
+        """The text of the tokens. Bytes that are no character become U+FFFD."""
         joined = b"".join(self._bytes[self._ends[token] : self._ends[token + 1]] for token in tokens)
         return joined.decode("utf-8", errors="replace")
 
     def encode(self, text: str) -> list[int]:
-        """With the library's tokenizer, for as long as this takes: only prompts are encoded."""
+        """Tokens of a text, from the library's tokenizer. Only prompts are encoded, so the tokenizer is not kept."""
         from tokenizers import Tokenizer
 
         return list(Tokenizer.from_file(str(self._file)).encode(text, add_special_tokens=False).ids)

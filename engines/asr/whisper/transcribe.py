@@ -1,9 +1,13 @@
 """Long-form transcription with Whisper: 30 s windows, moved on by the model's own timestamps.
 
-Windows are read from what is left when long silences are taken out: none is spent on nothing, and no silence is taken
-for words; times are told in the file's own. Features are made window by window, so that memory does not grow with the
-length. The rules and numbers are those of openai/whisper ``transcribe.py``: fall back to higher temperatures when the
-text repeats itself or is unlikely, skip windows without speech, carry the text over as the next window's prompt.
+Long silences are taken out before windows are read, so that the model spends no window on silence and hears no words in
+it. Times are those of the file. Features are computed window by window, so that memory does not grow with the length.
+
+The rules and numbers are those of openai/whisper ``transcribe.py``:
+
+- Higher temperatures are tried when the text repeats itself or is unlikely.
+- Windows without speech are skipped.
+- The text of a window is the prompt of the next window.
 """
 
 from __future__ import annotations
@@ -14,12 +18,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from edgeserve.engine import Cancel
-from edgeserve.errors import InvalidRequest
+from edgeserve.errors import Cancelled, InvalidRequest
 from edgeserve.messages import SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
 from engines.asr.segments import Rules, frames
 from engines.asr.stretches import Joined, Source, Split, whole
-from engines.asr.whisper import features
-from engines.asr.whisper.decode import MAX_POSITIONS, Cancelled, Decoded, Graphs, decode, detect_language
+from engines.asr.whisper import features, languages
+from engines.asr.whisper.decode import CANCELLED, MAX_POSITIONS, Decoded, Graphs, decode, detect_language
 from engines.asr.whisper.parts import parted, pauses, placed, widened
 from engines.asr.whisper.vocabulary import SECONDS_PER_TIMESTAMP, Vocabulary
 from engines.asr.whisper.words import time_words
@@ -30,58 +34,59 @@ LOGPROB_LIMIT = -1.0
 NO_SPEECH_LIMIT = 0.6
 PROMPT_RESET_TEMPERATURE = 0.5
 SPEECH = Rules(silence=frames(2.0), pad=frames(0.4), longest=frames(30.0))
-"""Shorter silences help the model to tell sentences apart."""
+"""Silences shorter than 2 s stay: they help the model to separate sentences."""
 EDGE_FRAMES = 2
-"""Beyond a window's ends, which its first and last spectra reach into."""
-ENGLISH_ONLY = "this model knows English only and cannot translate; serve a multilingual Whisper"
+"""Frames beyond a window's ends that its first and last spectra reach into."""
 FRAMES_PER_TIMESTAMP = round(SECONDS_PER_TIMESTAMP * features.FRAMES_PER_SECOND)
 
 
 class Whisper:
-    """One opened model. ``split`` leaves out what holds no speech."""
+    """An open model. ``split`` leaves out long silences."""
 
-    def __init__(self, graphs: Graphs, words: Vocabulary, bands: int, split: Split = whole) -> None:
+    def __init__(self, graphs: Graphs, vocabulary: Vocabulary, bands: int, split: Split = whole) -> None:
         self._graphs = graphs
-        self._words = words
+        self._vocabulary = vocabulary
         self._bands = bands
         self._split = split
 
     def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]:
-        """Segments window by window, None for a window without any, then the end. Raises InvalidRequest for a language
-        the model lacks, and for a translation by one that knows English only."""
+        """Segments window by window, None for a window without segments, then the end.
+
+        Raises InvalidRequest for a language that the model lacks, and for a translation by an English-only model.
+        """
         try:
             yield from self._transcribe(request, cancel)
         except Cancelled:
             return
 
     def _transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]:
-        language = self._language(request.language)
-        if request.translate and not self._words.languages:
-            raise InvalidRequest(ENGLISH_ONLY, param="model")
-        carried = self._words.encode(request.prompt) if request.prompt else []
+        language = languages.checked(request.language, self._vocabulary.languages)
+        if request.translate and not self._vocabulary.languages:
+            raise InvalidRequest(languages.ENGLISH_ONLY, param="model")
+        carried = self._vocabulary.encode(request.prompt) if request.prompt else []
         source = Source(request.audio, cancel)
-        sound = Joined(self._split(source))
+        stretches = Joined(self._split(source))
         at, until = 0, 0.0
         audio: dict[str, Any] = {}
-        while (window := self._window(sound, at, cancel)) is not None:
+        while (window := self._window(stretches, at, cancel)) is not None:
             mel, size = window
-            audio.clear()  # one window's keys and values are enough to hold
+            audio.clear()  # the last window's keys and values go before the next ones come
             audio = self._graphs.listen(mel)
-            language = language or detect_language(self._graphs, audio, self._words)
-            prompt = self._words.prompt(language, carried, MAX_POSITIONS // 2 - 1, translate=request.translate)
+            language = language or detect_language(self._graphs, audio, self._vocabulary)
+            prompt = self._vocabulary.prompt(language, carried, MAX_POSITIONS // 2 - 1, translate=request.translate)
             best = self._best(audio, prompt, request.temperature, cancel)
             if best.no_speech_prob > NO_SPEECH_LIMIT and best.avg_logprob < LOGPROB_LIMIT:
                 at += size
                 yield None
                 continue
             segments, moved = self._segments(best, at, size)
-            told = segments
-            if request.word_timestamps or any(pauses(segment, sound) for segment in segments):
-                told = self._with_words(segments, audio, language, at, size, sound)
-            for segment in widened(told, sound, until):
+            parts = segments
+            if request.word_timestamps or any(pauses(segment, stretches) for segment in segments):
+                parts = self._with_words(segments, audio, language, at, size, stretches)
+            for segment in widened(parts, stretches, until):
                 until = segment.end
-                yield placed(segment, sound, with_words=request.word_timestamps)
-            if not told:
+                yield placed(segment, stretches, with_words=request.word_timestamps)
+            if not parts:
                 yield None
             carried += [token for segment in segments for token in segment.tokens]
             if best.temperature > PROMPT_RESET_TEMPERATURE:
@@ -89,46 +94,38 @@ class Whisper:
             at += moved
         yield TranscriptEnd(language or "en", source.seconds)
 
-    def _window(self, sound: Joined, at: int, cancel: Cancel) -> tuple[Any, int] | None:
-        """Features of the 30 s from frame ``at``, and how many of its frames hold sound; None at the end."""
+    def _window(self, stretches: Joined, at: int, cancel: Cancel) -> tuple[Any, int] | None:
+        """Features of the 30 s from frame ``at``, and the number of frames that hold audio; None at the end."""
         before = min(at, EDGE_FRAMES)
         after = at + features.WINDOW_FRAMES + EDGE_FRAMES
-        samples = sound.read((at - before) * features.HOP, after * features.HOP)
+        samples = stretches.read((at - before) * features.HOP, after * features.HOP)
         if cancel.is_set():
-            raise Cancelled
+            raise Cancelled(CANCELLED)
         size = min(features.WINDOW_FRAMES, len(samples) // features.HOP - before)
         if size <= 0:
             return None
         return features.window(features.log_mel(samples, self._bands), before), size
 
-    def _language(self, wanted: str | None) -> str | None:
-        if not self._words.languages:
-            if wanted not in (None, "en"):
-                raise InvalidRequest(f"this model knows English only, not {wanted!r}", param="language")
-            return "en"
-        if wanted is not None:
-            self._words.prompt(wanted, (), 1)
-        return wanted
-
     def _best(self, audio: dict[str, Any], prompt: Sequence[int], temperature: float, cancel: Cancel) -> Decoded:
-        """At temperature 0 try higher ones until the text neither repeats itself nor is unlikely.
+        """Decode the window; at temperature 0, try higher temperatures until the text is good.
 
-        When none is good, the likeliest of those that do not repeat themselves, else of all.
+        A good text is likely and does not repeat itself. Without a good text, the likeliest text without repetitions is
+        taken, else the likeliest text.
         """
         tried: list[Decoded] = []
         varied: list[Decoded] = []
         for one in TEMPERATURES if temperature == 0 else (temperature,):
-            decoded = decode(self._graphs, audio, prompt, self._words, one, cancel)
+            decoded = decode(self._graphs, audio, prompt, self._vocabulary, one, cancel)
             unlikely = decoded.avg_logprob < LOGPROB_LIMIT
-            repeats = compression_ratio(self._words.decode(decoded.tokens)) > COMPRESSION_LIMIT
+            repeats = compression_ratio(self._vocabulary.decode(decoded.tokens)) > COMPRESSION_LIMIT
             if not (repeats or unlikely) or (unlikely and decoded.no_speech_prob > NO_SPEECH_LIMIT):
                 return decoded
             (tried if repeats else varied).append(decoded)
         return max(varied or tried, key=lambda one: one.avg_logprob)
 
     def _segments(self, decoded: Decoded, at: int, size: int) -> tuple[list[SegmentEvent], int]:
-        """Cut a window's tokens at its timestamp pairs; also, by how many frames to move on."""
-        first = self._words.first_timestamp
+        """Segments between a window's timestamp pairs, and the number of frames to the next window."""
+        first = self._vocabulary.first_timestamp
         tokens = list(decoded.tokens)
         stamps = [token >= first for token in tokens]
         cuts = [index for index in range(1, len(tokens)) if stamps[index - 1] and stamps[index]]
@@ -151,12 +148,18 @@ class Whisper:
         return [one for one in segments if one.text.strip() and one.start < one.end], moved or size
 
     def _with_words(
-        self, segments: list[SegmentEvent], audio: dict[str, Any], language: str, at: int, size: int, sound: Joined
+        self,
+        segments: list[SegmentEvent],
+        audio: dict[str, Any],
+        language: str,
+        at: int,
+        size: int,
+        stretches: Joined,
     ) -> list[SegmentEvent]:
-        """The same segments with their words, aligned once for the whole window, and parted by them."""
-        texts = [[token for token in one.tokens if token < self._words.end] for one in segments]
+        """The segments with their words, parted at pauses. Words are aligned once for the whole window."""
+        texts = [[token for token in one.tokens if token < self._vocabulary.end] for one in segments]
         tokens = [token for text in texts for token in text]
-        timed = iter(time_words(self._graphs, audio, self._words, language, tokens, size))
+        timed = iter(time_words(self._graphs, audio, self._vocabulary, language, tokens, size))
         offset = at / features.FRAMES_PER_SECOND
         done: list[SegmentEvent] = []
         for segment, text in zip(segments, texts, strict=True):
@@ -165,11 +168,11 @@ class Whisper:
                 word, count = pair
                 words.append((Word(word.start + offset, word.end + offset, word.text), count))
                 left -= count
-            done += parted(segment, text, words, sound)
+            done += parted(segment, text, words, stretches)
         return done
 
     def _segment(self, tokens: Sequence[int], low: int, high: int, decoded: Decoded) -> SegmentEvent:
-        text = self._words.decode(tokens)
+        text = self._vocabulary.decode(tokens)
         return SegmentEvent(
             start=low / features.FRAMES_PER_SECOND,
             end=high / features.FRAMES_PER_SECOND,
@@ -183,6 +186,6 @@ class Whisper:
 
 
 def compression_ratio(text: str) -> float:
-    """How much shorter zlib makes it; repeated text scores high."""
+    """Bytes of the text for each byte after compression with zlib; high for repeated text."""
     data = text.encode()
     return len(data) / len(zlib.compress(data)) if data else 0.0

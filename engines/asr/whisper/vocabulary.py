@@ -1,4 +1,4 @@
-"""Whisper's vocabulary: special tokens, what may not be said, and the rules for timestamps."""
+"""Whisper's vocabulary: special tokens, suppressed tokens, and the rules for timestamps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgeserve.errors import EngineFailure, InvalidRequest
+from edgeserve.errors import EngineFailure
+from engines.asr.whisper.languages import MULTILINGUAL
 from engines.asr.whisper.tokens import Tokens
 
 SECONDS_PER_TIMESTAMP = 0.02
@@ -18,7 +19,7 @@ MAX_INITIAL_TIMESTAMP = 50
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """Token ids of one model. ``languages`` maps ISO codes to tokens and is empty for English-only models."""
+    """Token ids of one model. ``languages`` maps ISO codes to tokens, and is empty for an English-only model."""
 
     tokens: Tokens
     size: int
@@ -35,6 +36,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, tokenizer_file: Path, config_file: Path) -> Vocabulary:
+        """Raises EngineFailure for a tokenizer that lacks one of Whisper's special tokens."""
         config = json.loads(config_file.read_text(encoding="utf-8"))
         tokens = Tokens(tokenizer_file)
 
@@ -60,7 +62,9 @@ class Vocabulary:
             translate=specials["translate"],
             no_timestamps=no_timestamps,
             no_speech=no_speech,
-            languages={name: number for name, number in codes.items() if name.isalpha()} if size >= 51_865 else {},
+            languages={name: number for name, number in codes.items() if name.isalpha()}
+            if size >= MULTILINGUAL
+            else {},
             suppressed=tuple(sorted(number for number in banned if 0 <= number < size)),
             suppressed_first=tuple(config.get("suppress_ids_begin", [])),
         )
@@ -69,17 +73,15 @@ class Vocabulary:
     def first_timestamp(self) -> int:
         return self.no_timestamps + 1
 
-    def prompt(self, language: str | None, before: Sequence[int], limit: int, *, translate: bool = False) -> list[int]:
-        """Tokens that the decoder starts from; ``before`` is earlier text, of which the last ``limit`` are kept.
+    def prompt(self, language: str, before: Sequence[int], limit: int, *, translate: bool = False) -> list[int]:
+        """The prompt of a window. ``language``: one of ``languages``; an English-only model does not use it.
 
-        ``translate``: into English, by a multilingual model.
+        ``before``: tokens of the earlier text, of which the prompt holds the last ``limit``. ``translate``: translate
+        into English, by a multilingual model.
         """
         tokens = [self.previous, *before[-limit:]] if before else []
         tokens.append(self.start)
         if self.languages:
-            if language not in self.languages:
-                known = ", ".join(sorted(self.languages))
-                raise InvalidRequest(f"unknown language {language!r}; known: {known}", param="language")
             tokens += [self.languages[language], self.translate if translate else self.transcribe]
         return tokens
 
@@ -90,21 +92,21 @@ class Vocabulary:
         return self.tokens.decode([token for token in tokens if token < self.end])
 
 
-def constrain(logits: Any, said: Sequence[int], words: Vocabulary) -> None:
-    """Forbid in place what may not come next (openai/whisper decoding.py: the suppress and timestamp rules).
+def constrain(logits: Any, said: Sequence[int], vocabulary: Vocabulary) -> None:
+    """Set the logits of forbidden tokens to -inf (openai/whisper decoding.py: the suppress and timestamp rules).
 
-    1. Never special or suppressed tokens; first of all neither blank nor end.
+    1. Special and suppressed tokens are forbidden. The first token is neither blank nor the end.
     2. Timestamps come in pairs, except right before the end, and never go back.
     3. The first token is a timestamp within the first second.
-    4. When all timestamps together are likelier than any one text token, it is time for a timestamp.
+    4. A timestamp comes next when all timestamps together are likelier than the likeliest text token.
     """
     import numpy
 
-    first, end = words.first_timestamp, words.end
+    first, end = vocabulary.first_timestamp, vocabulary.end
     # 1.
-    logits[list(words.suppressed)] = -numpy.inf
+    logits[list(vocabulary.suppressed)] = -numpy.inf
     if not said:
-        logits[list(words.suppressed_first)] = -numpy.inf
+        logits[list(vocabulary.suppressed_first)] = -numpy.inf
     # 2.
     if said and said[-1] >= first:
         if len(said) < 2 or said[-2] >= first:

@@ -1,4 +1,4 @@
-"""Times of words: dynamic time warping over what the alignment heads attend to (openai/whisper timing.py)."""
+"""Times of words: dynamic time warping over the attention of the alignment heads (openai/whisper timing.py)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from engines.asr.whisper.vocabulary import SECONDS_PER_TIMESTAMP, Vocabulary
 
 MEDIAN_WIDTH = 7
 UNSPACED = {"zh", "ja", "th", "lo", "my", "yue"}
-"""Languages written without spaces: there each token that is text by itself counts as a word."""
+"""Languages written without spaces. Each of their tokens that is whole characters counts as a word."""
 
 
 def time_words(
     graphs: Graphs, audio: dict[str, Any], vocabulary: Vocabulary, language: str, tokens: Sequence[int], frames: int
 ) -> list[tuple[Word, int]]:
-    """Words of one window's text tokens, each with how many tokens it takes; seconds from the window's start.
+    """Words of one window's text tokens, each with its number of tokens. Times count from the window's start.
 
-    ``frames`` is how many mel frames of the window hold sound.
+    ``frames``: the number of the window's mel frames that hold audio.
     """
     import numpy
 
@@ -38,20 +38,20 @@ def time_words(
 def path(
     graphs: Graphs, audio: dict[str, Any], vocabulary: Vocabulary, language: str, tokens: Sequence[int], frames: int
 ) -> tuple[Any, Any]:
-    """Which token (row, one past the last is the end) is said in which 20 ms of the window (column), step by step."""
+    """The alignment of tokens and audio: row (token, then the end) and column (20 ms of the window) of each step."""
     import numpy
 
     head = vocabulary.prompt(language, (), 1)
     sequence = [*head, vocabulary.no_timestamps, *tokens, vocabulary.end]
     weights = graphs.align(sequence, audio)[:, :, : max(1, frames // 2)]
     clearest = numpy.zeros(weights.shape[1:], numpy.float32)
-    for one in weights:  # not at once: the filter takes seven times what it filters
+    for one in weights:  # one by one: the filter takes seven times the memory of its input
         clearest += _clear(one)
     return warp(-(clearest / len(weights))[len(head) : -1])
 
 
 def _clear(weights: Any) -> Any:
-    """One head's attention [tokens, frames], each frame's in units of its spread over the tokens, smoothed."""
+    """One head's attention [tokens, frames], normalised over the tokens of each frame, then smoothed."""
     import numpy
 
     weights = weights / numpy.maximum(weights.sum(axis=-1, keepdims=True), 1e-9)
@@ -60,7 +60,7 @@ def _clear(weights: Any) -> Any:
 
 
 def split_words(tokens: Sequence[int], vocabulary: Vocabulary, language: str) -> Iterator[tuple[str, int]]:
-    """(word, number of its tokens): cut where a token begins with a space; bytes of one character stay together."""
+    """Words, each with its number of tokens. A word begins at a space; bytes of one character stay together."""
     word: list[int] = []
     for token in tokens:
         text = vocabulary.decode([token])
@@ -85,7 +85,7 @@ def _median(weights: Any) -> Any:
 
 
 def warp(costs: Any) -> tuple[Any, Any]:
-    """The cheapest monotone path through costs [rows, columns]: row and column of each of its steps."""
+    """The cheapest monotone path through costs [rows, columns]: the rows and the columns of its steps."""
     import numpy
 
     height, width = costs.shape
@@ -94,7 +94,7 @@ def warp(costs: Any) -> tuple[Any, Any]:
     moves = numpy.zeros((height + 1, width + 1), numpy.int8)
     for row in range(1, height + 1):
         above, here = total[row - 1], total[row]
-        # Down or diagonal for the whole row at once; to the right one by one, as each needs the one before.
+        # The whole row moves down or diagonally at once. Moves to the right go one by one: each needs the one before.
         best = numpy.minimum(above[:-1], above[1:])
         moves[row, 1:] = numpy.where(above[:-1] <= above[1:], 0, 1)
         line = costs[row - 1]

@@ -18,9 +18,9 @@ from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import ConfigError, EngineFailure, InvalidRequest
 from edgeserve.messages import Pcm, SegmentEvent, TranscribeRequest, TranscriptEnd
 from edgeserve.system import pages
-from engines.asr import onnx
 from engines.asr.onnx import OnnxSpeechToText
 from engines.asr.whisper import features
+from engines.asr.whisper import onnx as whisper_onnx
 from engines.asr.whisper.transcribe import Whisper
 from engines.onnx.prepare import Prepared
 
@@ -148,10 +148,12 @@ def test_every_weight_is_mapped_and_none_is_resident_when_warm(
 ) -> None:
     files = pulled("whisper-tiny.en")
     if form == "as pulled":
-        monkeypatch.setattr(onnx, "prepared", lambda path, data, device: Prepared(path, tuple(data), "original"))
+        monkeypatch.setattr(
+            whisper_onnx, "prepared", lambda path, data, device: Prepared(path, tuple(data), "original")
+        )
     engine = OnnxSpeechToText(spec_of(files, quantization=quantization))
     engine.open()
-    data, weights = engine._data, engine.estimate().mapped
+    data, weights = engine._files.mapped, engine.estimate().mapped
     assert all((path in files.values()) == (form == "as pulled") for path in data)
     held = pages.resident_mapped(*data)
     assert engine.footprint().private < 0.1 * weights
@@ -168,7 +170,7 @@ def test_every_weight_is_mapped_and_none_is_resident_when_warm(
 def test_prepared_or_not_the_text_is_the_same(
     engine: OnnxSpeechToText, pulled: Pulled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(onnx, "prepared", lambda path, data, device: Prepared(path, tuple(data), "original"))
+    monkeypatch.setattr(whisper_onnx, "prepared", lambda path, data, device: Prepared(path, tuple(data), "original"))
     plain = OnnxSpeechToText(spec_of(pulled("whisper-tiny.en"), quantization="none"))
     plain.heat()
     samples = spoken(SENTENCES[1])

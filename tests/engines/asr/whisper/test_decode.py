@@ -12,11 +12,11 @@ import pytest
 from support import tiny_whisper
 
 from edgeserve.engine import ModelSpec
-from edgeserve.errors import EngineFailure
+from edgeserve.errors import Cancelled, EngineFailure
 from edgeserve.models.convert import whisper
 from engines.asr.onnx import OnnxSpeechToText
 from engines.asr.whisper import words
-from engines.asr.whisper.decode import MAX_POSITIONS, Cancelled, decode
+from engines.asr.whisper.decode import MAX_POSITIONS, decode
 from engines.onnx import session
 
 FORMS = [("float32", 80), ("float16", 128), ("int8", 80), ("bfloat16", 80)]
@@ -33,7 +33,7 @@ class Pair:
         options = {"quantization": "none"}
         self.engine = OnnxSpeechToText(ModelSpec("asr", "tiny", "", files, threads=1, options=options))
         self.engine.heat()
-        self.graphs, self.words = self.engine._model._graphs, self.engine._model._words  # type: ignore[union-attr]
+        self.graphs, self.words = self.engine._model._graphs, self.engine._model._vocabulary  # type: ignore[union-attr]
         self.reference = ctranslate2.models.Whisper(str(source), compute_type="float32", intra_threads=1)
         self.mel = numpy.random.default_rng(1).standard_normal((1, mels, 3000)).astype(numpy.float32)
         self.view = ctranslate2.StorageView.from_array(self.mel)

@@ -20,6 +20,7 @@ from engines.asr.segments import FRAME
 from engines.asr.stretches import Stretch
 from engines.asr.whisper import transcribe as whisper
 from engines.asr.whisper.decode import Decoded
+from engines.asr.whisper.onnx import WhisperOnnx
 from engines.asr.whisper.parts import boundaries
 
 SECOND = 16_000
@@ -45,7 +46,7 @@ class Script:
     """What is said in one window after the other, in tokens and (as floats) seconds."""
 
     def __init__(self, engine: OnnxSpeechToText, *windows: Sequence[int | float]) -> None:
-        self.first = engine._model._words.first_timestamp  # type: ignore[union-attr]
+        self.first = engine._model._vocabulary.first_timestamp  # type: ignore[union-attr]
         self.windows = list(windows)
         self.prompts: list[list[int]] = []
 
@@ -132,6 +133,6 @@ def test_a_clause_ends_at_a_pause_that_its_words_are_near() -> None:
 
 def test_the_detector_can_be_left_out(files: dict[str, Path], tmp_path: Path) -> None:
     missing = {**files, "vad": tmp_path / "none.onnx"}
-    assert OnnxSpeechToText(ModelSpec("asr", "tiny", "", missing, options={"vad": False}))._vad() is None
+    assert WhisperOnnx(ModelSpec("asr", "tiny", "", missing, options={"vad": False})).detector() is None
     with pytest.raises(ConfigError, match="vad = 'no': expected true or false"):
-        OnnxSpeechToText(ModelSpec("asr", "tiny", "", missing, options={"vad": "no"}))._vad()
+        WhisperOnnx(ModelSpec("asr", "tiny", "", missing, options={"vad": "no"})).detector()

@@ -1,0 +1,106 @@
+"""Whisper on ONNX Runtime: a checkpoint that edgeserve converted, opened as three graphs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+from edgeserve.engine import Footprint, ModelSpec
+from edgeserve.errors import EngineFailure
+from engines.asr.model import OnnxModel
+from engines.asr.stretches import whole
+from engines.asr.whisper import files as whisper_files
+from engines.asr.whisper import languages
+from engines.asr.whisper.decode import MAX_POSITIONS, Embeddings, Graphs
+from engines.asr.whisper.features import WINDOW_FRAMES
+from engines.asr.whisper.transcribe import SPEECH, Whisper
+from engines.asr.whisper.vocabulary import Vocabulary
+from engines.onnx.prepare import files_at_hand, prepared
+
+SESSIONS_BYTES = 4 << 20
+"""Private memory of the open sessions and the vocabulary, measured."""
+WINDOW_BYTES = 12 << 20
+"""Memory of one window beside activations, measured: samples, features, past tokens and figures."""
+ENCODER_STATES = 21
+"""Arrays as large as the encoder's output that the encoder holds at once, measured: 21 in float32, 20 in int8."""
+ENCODER_FRAMES = WINDOW_FRAMES // 2
+"""Positions of the encoder's output for one window."""
+
+
+class WhisperOnnx(OnnxModel):
+    """Files: ``encoder``, ``cross``, ``decoder`` with their data, ``config``, ``tokenizer``. Weights are mapped."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec)
+        whisper_files.check(spec)
+        self._weights: FileIO | None = None
+
+    def open(self) -> Whisper:
+        files = self.spec.files
+        graphs = [prepared(path, data=data, device=self.spec.device) for path, data in self.graphs()]
+        config = json.loads(files["config"].read_text(encoding="utf-8"))
+        if "embeddings_offset" not in config:
+            raise EngineFailure(f"{self.spec.name} was converted by an older edgeserve; pull it again")
+        vocabulary = Vocabulary.load(files["tokenizer"], files["config"])
+        encoder, cross, decoder = (
+            graph.session(threads=self.spec.threads, device=self.spec.device, reuse=number == 0)
+            for number, graph in enumerate(graphs)
+        )
+        split = self.split(SPEECH, whole)
+        self.mapped = tuple(path for graph in graphs for path in graph.data)
+        self._weights = files["decoder_data"].open("rb", buffering=0)
+        embeddings = Embeddings(self._weights, config["embeddings_offset"], config["width"])
+        return Whisper(Graphs(encoder, cross, decoder, embeddings), vocabulary, config["mel_bins"], split)
+
+    def close(self) -> None:
+        super().close()
+        if self._weights is not None:
+            self._weights.close()
+
+    def estimate(self) -> Footprint:
+        """Mapped weights, open sessions and one window; by the sizes of the files without a ``config``."""
+        shape = self._shape()
+        if not shape:
+            return super().estimate()
+        mapped = sum(path.stat().st_size for path in whisper_files.weights(self.spec))
+        return Footprint(mapped, SESSIONS_BYTES + self.detector_bytes(), window_bytes(shape))
+
+    def languages(self) -> tuple[str, ...]:
+        vocabulary = self._shape().get("vocabulary_size")
+        return languages.codes(vocabulary) if isinstance(vocabulary, int) else ()
+
+    def prefetch_files(self) -> Iterable[Path]:
+        """Graphs as prepared rather than as pulled."""
+        if not set(whisper_files.PARTS) <= set(self.spec.files):
+            return super().prefetch_files()
+        own = [path for role, path in self.spec.files.items() if role in ("config", "tokenizer", "vad")]
+        return [*own, *(path for graph, data in self.graphs() for path in files_at_hand(graph, data))]
+
+    def graphs(self) -> Sequence[tuple[Path, Sequence[Path]]]:
+        """The encoder, the cross projection and the decoder, in this order."""
+        return list(whisper_files.graphs(self.spec))
+
+    def _shape(self) -> dict[str, Any]:
+        """The contents of ``config``; empty before the model is pulled. Raises EngineFailure for a damaged file."""
+        config = self.spec.files.get("config")
+        return whisper_files.shape(config) if config is not None and config.is_file() else {}
+
+
+def window_bytes(shape: Mapping[str, Any]) -> int:
+    """Memory of 30 s of audio at its peak, in bytes, the same in int8; ``shape``: a converted Whisper's ``config``.
+
+    The larger of two figures counts:
+
+    1. The encoder's activations, in arrays [1500, width].
+    2. The decoder's activations over the longest prompt. Each layer holds keys and values of the audio. Attention
+       [tokens, 1500] is held twice for one layer's heads, before and after the softmax, and twice for all alignment
+       heads, one by one and joined.
+    """
+    states = 4 * ENCODER_FRAMES * int(shape.get("width", 0))
+    heads = int(shape.get("decoder_heads", 0)) + len(shape.get("alignment_heads", ()))
+    attention = 2 * heads * 4 * ENCODER_FRAMES * (MAX_POSITIONS // 2)
+    decoder = 2 * int(shape.get("decoder_layers", 0)) * states + attention
+    return max(ENCODER_STATES * states, decoder) + WINDOW_BYTES

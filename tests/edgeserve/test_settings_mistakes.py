@@ -1,0 +1,70 @@
+"""Each key of each table refuses each kind of wrong value; the message names file, line, table and key."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, get_args, get_origin
+
+import pytest
+from support.settings import KEYS, KINDS, NAMES, OTHER_TYPES, Key, mistake, setting
+
+from edgeserve.settings import LARGEST
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("settings") / "models.toml"
+
+
+EACH = pytest.mark.parametrize("key", KEYS, ids=lambda key: f"{key.table}.{key.name}")
+TABLES = pytest.mark.parametrize("table", KINDS)
+
+
+def wrong_values(key: Key) -> Iterator[str]:
+    """TOML that the key must not take: every other type, and numbers outside of its bounds."""
+    listed = get_origin(key.hint) is tuple
+    plain = get_args(key.hint)[0] if listed else key.hint
+    if listed and key.number:
+        yield from ("3", '"a"', "true", "[nan]", "[inf]", "[-1]", '["a"]', "[1, true]", "[[1]]")
+        return
+    yield from OTHER_TYPES.get(plain, OTHER_TYPES[str])
+    if key.number:
+        bottom, top = key.bounds["low"], key.bounds["high"]
+        yield str(math.floor(-LARGEST[key.number] if bottom is None else bottom) - 2)
+        yield str(math.ceil(LARGEST[key.number] if top is None else top) + 1)
+    if key.bounds["choices"] or get_origin(key.hint) is Literal:
+        yield '"loud"'
+
+
+@EACH
+def test_each_key_refuses_each_wrong_value_and_names_its_line(key: Key, file: Path) -> None:
+    for value in wrong_values(key):
+        found = setting(key.table, key.name, value)
+        told = mistake(file, found.text)
+        assert told.startswith(f"{file}, line {found.line}: [{key.table}] {key.name} = "), told
+        assert ": expected " in told
+
+
+@EACH
+def test_each_key_in_each_wrong_table_names_its_line_and_its_table(key: Key, file: Path) -> None:
+    homes = [table for table, names in NAMES.items() if key.name in names]
+    for table in set(NAMES) - set(homes):
+        found = setting(table, key.name, "1")
+        told = mistake(file, found.text)
+        assert told.startswith(f"{file}, line {found.line}: [{table}] {key.name} is not a known setting; "), told
+        assert all(f"[{home}] {key.name}" in told for home in homes)
+
+
+@TABLES
+def test_each_table_refuses_an_unknown_key_and_names_its_line(table: str, file: Path) -> None:
+    for name in ("zzzzzzzz", '"with space"', "model_", '""'):
+        found = setting(table, name, "1")
+        assert mistake(file, found.text).startswith(f"{file}, line {found.line}: [{table}] ")
+
+
+@TABLES
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1", "[]", "[{}]", "true", '"text"'])
+def test_each_table_that_is_no_table_names_its_line(table: str, value: str, file: Path) -> None:
+    assert mistake(file, f"# settings\n{table} = {value}").startswith(f"{file}, line 2: [{table}] must be a table")
