@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from support.examples import examples
-from support.gates import Held
+from support.gates import Held, engine_of
 from support.raw import alive, ask, dialled, read_all, read_answer, refusal
 from support.server import Running, fake_pool, serving, until
 
@@ -203,7 +203,7 @@ def test_requests_in_a_row_are_answered_in_their_order(usual: Running) -> None:
 def test_requests_that_are_sent_ahead_wait_in_the_system() -> None:
     """Whoever sends while an answer is made is not read from."""
     with serving(fake_pool(["llm"])) as running, dialled(running, timeout=0.5) as link:
-        held = Held(running.pool.gates["llm"])
+        held = Held(engine_of(running.pool.gates["llm"]))
         body = CHAT + b"Content-Length: %d\r\n\r\n" % len(HELLO) + HELLO
         link.sendall(body)
         assert held.entered.wait(10)
@@ -217,7 +217,7 @@ def test_requests_that_are_sent_ahead_wait_in_the_system() -> None:
 @pytest.mark.skipif(HANGUP is None, reason="this system tells of a client that has gone only to who reads")
 def test_who_sends_ahead_and_goes_frees_the_engine() -> None:
     with serving(fake_pool(["llm"]), patience=SHORT) as running:
-        held = Held(running.pool.gates["llm"])
+        held = Held(engine_of(running.pool.gates["llm"]))
         with dialled(running) as link:
             link.sendall(CHAT + b"Content-Length: %d\r\n\r\n" % len(HELLO) + HELLO + HEALTH * 10)
             assert held.entered.wait(10)
@@ -327,7 +327,7 @@ def test_bodies_that_stall_shut_nobody_out() -> None:
 def test_a_client_with_all_its_places_at_work_is_told_so() -> None:
     connections = Connections(4)
     with serving(fake_pool(["llm"]), connections=connections) as running, contextlib.ExitStack() as links:
-        held = Held(running.pool.gates["llm"])
+        held = Held(engine_of(running.pool.gates["llm"]))
         for _ in range(2):
             link = links.enter_context(dialled(running))
             link.sendall(CHAT + b"Content-Length: %d\r\n\r\n" % len(HELLO) + HELLO)
