@@ -154,7 +154,7 @@ def _json_in(text: str) -> str:
 
 
 def _words(prompt: str | tuple[int, ...]) -> str:
-    """Of tokens, their numbers."""
+    """The text of a prompt; a prompt of tokens becomes their numbers."""
     return prompt if isinstance(prompt, str) else " ".join(map(str, prompt))
 
 

@@ -1,19 +1,25 @@
-"""Engines without a runtime: the reference of the contract, and what the server's own tests run on.
+"""Engines without a runtime: the reference of the contract, and the engines of the server's own tests.
 
-Deterministic: chat (engines/fake/chat.py) repeats the last user message word by word, as JSON only the JSON object in
-it; it calls each tool that the message names (or, when it must, the one chosen or the first) with that object. Vision
-names the picture's size in bytes, a vector counts a text's words in eight bins, transcription counts seconds, speech is
-one tone a word. ``options`` shape them:
+Their answers are deterministic:
+
+- Chat (engines/fake/chat.py) repeats the last user message word by word, and in JSON mode the JSON object in it. It
+  calls each tool that the message names with that object; when it must call, it calls the chosen tool or the first.
+- Vision names the picture's size in bytes.
+- A vector counts a text's words in eight bins.
+- Transcription counts seconds.
+- Speech is one tone a word.
+
+``options`` shape them:
 
     delay      seconds each event takes (0)
     fail_on    step that raises EngineFailure: "open", "heat", "park", "close", "run" or, of a batch, "step" or "idle"
-    hold       folder in which named pipes (os.mkfifo) stop the engine: it waits at the step of a pipe's name, or at
-               the pipe "word" before each event, until a writer has opened and closed the pipe
-    mapped_mb, private_mb, request_mb    what ``estimate`` and ``footprint`` report (100, 20, 5)
-    languages  codes that transcription says it knows (none: it does not tell)
-    prefix_cache_mb    what a chat engine keeps of its prompts until it is closed or asked to save it (0)
-    idle_mb    what a batching chat engine adds to that by its idle work, a MB in each step (0)
     fail_word  word at which a chat engine's answer raises EngineFailure (none)
+    hold       folder of named pipes (os.mkfifo). The engine waits at the step of a pipe's name, or at the pipe "word"
+               before each event, until a writer has opened and closed the pipe (no folder)
+    mapped_mb, private_mb, request_mb    figures of ``estimate`` and ``footprint`` (100, 20, 5)
+    languages  language codes of transcription (none: unknown)
+    prefix_cache_mb    size of a chat engine's prefix cache after an answer (0)
+    idle_mb    MB that the idle work of a batching chat engine adds to its prefix cache, one in each step (0)
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def test_a_paused_answer_gives_its_place_up_while_another_goes_on(make: Callable
 
 @pytest.mark.parametrize("paused", [1, 2])
 def test_a_paused_answer_is_cut_only_where_no_place_is_free(make: Callable[..., Gate], paused: int) -> None:
-    """Whoever comes during a step finds a free place, or that of the one answer that was cut for it."""
+    """A request that comes during a step finds a free place, or the gate cuts one answer for it."""
     clock = Clock()
     gate = make(3, clock)
     engine: Any = engine_of(gate)

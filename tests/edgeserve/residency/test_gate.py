@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from support.contract import ask
 from support.examples import examples
-from support.gates import Clock, CountingGovernor, Held, Mailbox, engine_of, fake_spec, gate_of, make_gate, run
+from support.gates import Clock, CountingGovernor, Held, Mailbox, engine_of, make_gate, run
 
 from edgeserve import logs
 from edgeserve.engine import Rung
@@ -25,14 +25,12 @@ from edgeserve.errors import (
     EngineFailure,
     InvalidRequest,
     MemoryPressure,
-    NotSupported,
     ShuttingDown,
 )
 from edgeserve.memory.entry import Moved, Refused
 from edgeserve.messages import ChatRequest, FinishEvent, SpeakRequest, TokenEvent
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.work import Done, Work
-from engines.fake.chat import FakeBatchChat
 
 
 def test_a_request_goes_up_the_ladder_and_runs(gates: Callable[..., Gate]) -> None:
@@ -111,23 +109,6 @@ def test_a_step_down_never_waits_for_work(gates: Callable[..., Gate]) -> None:
     box.rest()
 
 
-def test_cancelled_work_ends_and_frees_the_gate(gates: Callable[..., Gate]) -> None:
-    gate = gates()
-    held = Held(engine_of(gate))
-    box = Mailbox()
-    gate.acquire()
-    work = box.work(ask("a b c d e f"))
-    gate.submit(work)
-    assert held.entered.wait(10)
-    work.cancel.set()
-    held.go.set()
-    events, error = box.rest()
-    gate.release()
-    assert isinstance(error, Cancelled)
-    assert not any(isinstance(event, FinishEvent) for event in events)
-    assert run(gate, ask("next"))[1] is None
-
-
 def test_work_cancelled_while_waiting_never_starts(gates: Callable[..., Gate]) -> None:
     gate = gates()
     events, error = run(gate, ask("word"), before=lambda work: work.cancel.set())
@@ -191,10 +172,6 @@ def test_a_bad_request_leaves_the_engine_hot(gates: Callable[..., Gate]) -> None
     _, error = run(gate, SpeakRequest("hello", voice="nobody"))
     assert isinstance(error, InvalidRequest)
     assert gate.rung is Rung.HOT
-
-
-def test_work_of_another_job_is_refused(gates: Callable[..., Gate]) -> None:
-    assert isinstance(run(gates("llm"), SpeakRequest("hello"))[1], NotSupported)
 
 
 def test_what_does_not_fit_is_refused_before_the_ladder(gates: Callable[..., Gate]) -> None:
@@ -395,15 +372,3 @@ class GateMachine(RuleBasedStateMachine):
 
 TestGateMachine = GateMachine.TestCase
 TestGateMachine.settings = examples(60, stateful_step_count=20)
-
-
-def test_who_maps_an_engine_waits_for_nobody_that_uses_it() -> None:
-    """An answer that waits for its reader keeps the engine's lock, and must not keep others from being prepared."""
-    gate = gate_of(FakeBatchChat(fake_spec()))
-    with gate.host.hold():
-        mapping = threading.Thread(target=gate.map, daemon=True)
-        mapping.start()
-        engine_of(gate).open()
-        mapping.join(10)
-        assert not mapping.is_alive()
-    assert gate.rung is Rung.WARM

@@ -1,352 +1,135 @@
-"""Several answers at a time through one gate: all complete, in order, and none waits for another's memory."""
+"""The two loops: the answers that may begin, the steps, and the failures of the engine."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.contract import ask
-from support.examples import examples
-from support.gates import Clock, CountingGovernor, Held, Mailbox, engine_of, fake_spec, gate_of, run
+from support.gates import Clock, Mailbox, fake_spec
 
-from edgeserve.engine import Cancel, Rung
-from edgeserve.errors import (
-    Busy,
-    Cancelled,
-    DoesNotFit,
-    EngineFailure,
-    InvalidRequest,
-    MemoryPressure,
-    NotSupported,
-    ShuttingDown,
-)
-from edgeserve.memory.entry import Moved, Refused
-from edgeserve.messages import AudioEvent, EmbedRequest, FinishEvent, SpeakRequest, TokenEvent
-from edgeserve.residency.gate import Gate
-from edgeserve.residency.loop import SerialLoop
+from edgeserve.engine import Cancel
+from edgeserve.errors import EngineFailure, InvalidRequest
+from edgeserve.messages import AudioEvent, SpeakRequest, TokenEvent
+from edgeserve.residency.loop import BatchLoop, Loop, SerialLoop
 from edgeserve.residency.runs import Runs
-from edgeserve.residency.work import Admitted, Work
+from edgeserve.residency.work import Admitted
 from engines.fake.chat import FakeBatchChat, FakeChat
 from engines.fake.engine import FakeTextToSpeech
 
-Make = Callable[..., Gate]
+
+def hot(engine: Any) -> Any:
+    engine.open()
+    engine.heat()
+    return engine
 
 
-@pytest.fixture
-def gates() -> Iterator[Make]:
-    made: list[Gate] = []
-
-    def make(governor: Any = None, *, queue_limit: int = 8, idle_after: float = 0.3, **options: Any) -> Gate:
-        engine = FakeBatchChat(fake_spec("llm", **options))
-        gate = gate_of(engine, governor, queue_limit=queue_limit, idle_after=idle_after)
-        made.append(gate)
-        return gate
-
-    yield make
-    for gate in made:
-        gate.stop()
+def serial(engine: Any = None, **options: object) -> SerialLoop:
+    return SerialLoop(engine or hot(FakeChat(fake_spec(**options))), Runs(lambda: None, Clock()))
 
 
-def submit(gate: Gate, text: str) -> tuple[Mailbox, Work]:
+def batch(engine: Any = None, **options: object) -> BatchLoop:
+    return BatchLoop(engine or hot(FakeBatchChat(fake_spec(**options))), Runs(lambda: None, Clock()))
+
+
+def begin(loop: Loop, words: str, room: Callable[[], bool] = lambda: True) -> Mailbox:
     box = Mailbox()
-    gate.acquire()
-    work = box.work(ask(text))
-    gate.submit(work)
-    return box, work
+    admitted = Admitted(box.work(ask(words)), 0.0)
+    admitted.work.room = room
+    loop.begin(admitted)
+    return box
 
 
-def texts(events: list[Any]) -> str:
-    return "".join(event.text for event in events if isinstance(event, TokenEvent))
+def text(box: Mailbox) -> str:
+    items = [box.items.get_nowait() for _ in range(box.items.qsize())]
+    return "".join(item.text for item in items if isinstance(item, TokenEvent))
 
 
-def test_one_answer(gates: Make) -> None:
-    governor = CountingGovernor()
-    gate = gates(governor)
-    events, error = run(gate, ask("one two"))
-    assert error is None
-    assert events == [TokenEvent("one"), TokenEvent(" two"), FinishEvent("stop", 2, 2)]
-    assert gate.rung is Rung.HOT
-    assert (governor.reserved, governor.released) == (1, 1)
+def test_a_serial_loop_gives_the_place_of_a_paused_answer_to_the_next() -> None:
+    loop = serial()
+    assert (loop.slots, loop.free) == (1, True)
+    begin(loop, "one two", lambda: False)
+    assert not loop.free
+    for _ in range(2):
+        loop.turn()
+    assert loop.free
+    assert not loop.crowded, "no answer need be cut for it"
+    other = begin(loop, "three")
+    assert not loop.free
+    while len(loop.runs) > 1:
+        loop.turn()
+    assert text(other) == "three"
 
 
-def test_answers_are_made_together_as_many_as_there_are_slots(gates: Make) -> None:
-    governor = CountingGovernor()
-    gate = gates(governor, slots=3)
-    held = Held(engine_of(gate))
-    asked = [submit(gate, f"this is request {number}") for number in range(7)]
-    held.go.set()
-    for number, (box, _) in enumerate(asked):
-        events, error = box.rest()
-        assert error is None
-        assert texts(events) == f"this is request {number}"
-        gate.release()
-    assert engine_of(gate).peak == 3
-    assert engine_of(gate).steps == ["open", "heat"]
-    assert governor.reserved == governor.released == 7
+def test_a_batch_loop_keeps_the_slot_of_a_paused_answer() -> None:
+    loop = batch(slots=2)
+    begin(loop, "one two", lambda: False)
+    other = begin(loop, "three four")
+    assert (loop.slots, loop.free, loop.crowded) == (2, False, False)
+    while len(loop.runs) > 1:
+        loop.turn()
+    assert text(other) == "three four"
+    assert (loop.free, loop.crowded, loop.runs.stuck) == (True, True, True)
 
 
-FATES = ("well", "raises", "raises late", "engine failure", "refuses", "refuses to close", "cancelled", "slow")
-ERRORS = {
-    "raises": ZeroDivisionError,
-    "raises late": RecursionError,
-    "engine failure": EngineFailure,
-    "refuses": InvalidRequest,
-}
+def test_a_starving_engine_starves_the_loop_while_an_answer_is_paused() -> None:
+    class Starving(FakeBatchChat):
+        starved = True
+
+    loop = batch(hot(Starving(fake_spec())))
+    assert not loop.starved
+    begin(loop, "one two", lambda: False)
+    loop.turn()
+    loop.turn()
+    assert loop.starved
+    assert not serial().starved
 
 
-def fated(request: Any, answer: Iterator[Any]) -> Iterator[Any]:
-    """The answer, with the end that the prompt's first words name."""
-    fate = request.messages[-1].text.rpartition(":")[0]
-    try:
-        if fate in ("raises", "engine failure", "refuses"):
-            raise ERRORS[fate]("of this answer")
-        yield from answer
-        if fate == "raises late":
-            raise ERRORS[fate]("of this answer")
-    finally:
-        if fate == "refuses to close":
-            raise OverflowError("while it was closed")
+def test_a_step_is_taken_once_for_all_answers() -> None:
+    engine, steps = hot(FakeBatchChat(fake_spec())), list[int]()
+    engine.on_work = lambda: steps.append(1)
+    loop = batch(engine)
+    boxes = [begin(loop, "one two three") for _ in range(3)]
+    while loop.runs:
+        loop.turn()
+    assert [text(box) for box in boxes] == ["one two three"] * 3
+    assert len(steps) == 3
 
 
-class Batched(FakeBatchChat):
-    def run(self, request: Any, cancel: Any, prepared: object | None = None) -> Any:
-        return fated(request, super().run(request, cancel, prepared))
+def test_a_failing_step_ends_all_answers_and_fails_the_loop() -> None:
+    loop = batch(fail_on="step")
+    for _ in range(3):
+        begin(loop, "one")
+    ended = loop.turn()
+    assert [type(one.error) for one in ended] == [EngineFailure] * 3
+    assert (loop.failed, len(loop.runs)) == (True, 0)
 
 
-class Alone(FakeChat):
-    def chat(self, request: Any, cancel: Any) -> Any:
-        return fated(request, super().chat(request, cancel))
-
-
-@examples(60)
-@given(fates=st.lists(st.sampled_from(FATES), min_size=1, max_size=10), slots=st.integers(1, 4), batches=st.booleans())
-def test_how_one_answer_ends_is_nothing_to_the_others(fates: list[str], slots: int, batches: bool) -> None:
-    if batches:  # paused answers keep their slots for a while: leave the others one
-        fates = [
-            fate for number, fate in enumerate(fates) if fate != "slow" or fates[:number].count("slow") < slots - 1
-        ]
-    governor = CountingGovernor()
-    engine = Batched(fake_spec("llm", slots=slots)) if batches else Alone(fake_spec("llm"))
-    gate = gate_of(engine, governor, queue_limit=20)
-    open_readers = threading.Event()
-    asked: list[tuple[str, Mailbox, Work]] = []
-    try:
-        for number, fate in enumerate(fates):
-            box = Mailbox()
-            work = box.work(ask(f"{fate}: this is answer number {number}"))
-            if fate == "slow":
-                work.room = open_readers.is_set
-            gate.acquire()
-            gate.submit(work)
-            if fate == "cancelled":
-                gate.cancel(work)
-            asked.append((fate, box, work))
-        for fate, box, _ in asked:
-            if fate != "slow":
-                check_end(fate, box)
-        open_readers.set()
-        gate.wake()
-        for fate, box, _ in asked:
-            if fate == "slow":
-                check_end(fate, box)
-        assert run(gate, ask("after all"))[1] is None
-        assert gate.host.healthy
-    finally:
-        gate.stop()
-    assert governor.reserved == governor.released
-    assert not gate.work
-
-
-def check_end(fate: str, box: Mailbox) -> None:
-    events, error = box.rest()
-    if fate in ("well", "slow"):
-        assert error is None
-        assert texts(events).startswith(f"{fate}: this is answer")
-    elif fate == "cancelled":
-        assert isinstance(error, Cancelled | None)
-    elif fate != "refuses to close":
-        assert isinstance(error, InvalidRequest if fate == "refuses" else EngineFailure)
-        assert "of this answer" in error.message
-
-
-def test_places_are_counted_beyond_the_slots(gates: Make) -> None:
-    gate = gates(slots=2, queue_limit=1)
-    held = Held(engine_of(gate))
-    asked = [submit(gate, "word") for _ in range(3)]
-    with pytest.raises(Busy, match="2 requests run and all 1 places"):
-        gate.acquire()
-    held.go.set()
-    for box, _ in asked:
-        assert box.rest()[1] is None
-        gate.release()
-
-
-def test_a_cancelled_answer_leaves_the_others_alone(gates: Make) -> None:
-    gate = gates()
-    held = Held(engine_of(gate))
-    (first, work), (second, _) = submit(gate, "a b c d"), submit(gate, "e f g h")
-    assert held.entered.wait(10)
-    work.cancel.set()
-    held.go.set()
-    assert isinstance(first.rest()[1], Cancelled)
-    events, error = second.rest()
-    assert (texts(events), error) == ("e f g h", None)
-
-
-def test_a_request_of_another_kind_is_refused(gates: Make) -> None:
-    gate = gates()
-    _, error = run(gate, SpeakRequest("hello"))
-    assert isinstance(error, NotSupported)
-    assert gate.rung is Rung.COLD
-
-
-def test_vectors_are_made_beside_answers(gates: Make) -> None:
-    gate = gates(slots=2)
-    held = Held(engine_of(gate))
-    answer, _ = submit(gate, "a b c")
-    vectors = Mailbox()
-    gate.acquire()
-    gate.submit(vectors.work(EmbedRequest(("one two", "three"))))
-    held.go.set()
-    assert texts(answer.rest()[0]) == "a b c"
-    events, error = vectors.rest()
-    assert error is None
-    assert [event.tokens for event in events] == [2, 1]
-    assert engine_of(gate).peak == 2
-
-
-def test_what_does_not_fit_is_told_and_nothing_stays_reserved(gates: Make) -> None:
-    governor = CountingGovernor(refuse=DoesNotFit("too large"))
-    gate = gates(governor)
-    assert isinstance(run(gate, ask("word"))[1], DoesNotFit)
-    governor.refuse = None
-    assert run(gate, ask("word"))[1] is None
-
-
-class Tight(CountingGovernor):
-    """Nobody beyond the first is let in at once."""
-
-    def reserve_at_once(self, resident: Any) -> object | None:
-        return None
-
-
-def test_who_finds_no_memory_waits_until_the_others_are_done(gates: Make) -> None:
-    gate = gates(Tight())
-    held = Held(engine_of(gate))
-    asked = [submit(gate, "a b") for _ in range(3)]
-    held.go.set()
-    for box, _ in asked:
-        assert box.rest()[1] is None
-    assert engine_of(gate).peak == 1
-
-
-def test_a_failing_step_ends_all_and_the_next_request_opens_the_engine_anew(gates: Make) -> None:
-    gate = gates()
-    held = Held(engine_of(gate))
-    asked = [submit(gate, "a b") for _ in range(3)]
-    assert held.entered.wait(10)
-
-    def fail() -> None:
-        raise EngineFailure("the runtime gave up")
-
-    engine_of(gate).step = fail
-    held.go.set()
-    for box, _ in asked:
-        error = box.rest()[1]
-        assert isinstance(error, EngineFailure)
-        assert "gave up" in error.message
-        gate.release()
-    assert gate.rung is Rung.COLD
-    del engine_of(gate).step
-    assert run(gate, ask("word"))[1] is None
-
-
-def test_an_answer_that_memory_pressure_stops_leaves_the_others_alone(gates: Make) -> None:
-    class Once(CountingGovernor):
-        def check(self) -> None:
-            super().check()
-            if self.checks == 1:
-                raise MemoryPressure("memory ran critical")
-
-    gate = gates(Once(), slots=2)
-    held = Held(engine_of(gate))
-    long, short = submit(gate, " ".join(["word"] * 40))[0], submit(gate, "only three words")[0]
-    held.go.set()
-    assert isinstance(long.rest()[1], MemoryPressure)
-    events, error = short.rest()
-    assert (texts(events), error) == ("only three words", None)
-
-
-def test_the_engine_is_not_moved_while_it_answers_and_can_be_after(gates: Make) -> None:
-    gate = gates()
-    held = Held(engine_of(gate))
-    box, _ = submit(gate, "word")
-    assert held.entered.wait(10)
-    gate.release()  # the client has gone
-    assert gate.step_down(Rung.COLD) == Refused("at work")
-    held.go.set()
-    box.rest()
-    gate.host.call(lambda: None).result(10)
-    assert isinstance(gate.step_down(Rung.COLD), Moved)
-
-
-def test_stop_ends_what_runs_and_what_waits(gates: Make) -> None:
-    gate = gates(slots=1)
-    held = Held(engine_of(gate))
-    asked = [submit(gate, "a b c") for _ in range(3)]
-    assert held.entered.wait(10)
-    stopping = threading.Thread(target=gate.stop)
-    stopping.start()
-    boxes = [box for box, _ in asked]
-    for box in boxes[1:]:
-        assert isinstance(box.rest()[1], ShuttingDown), "told at once, while the engine is at work"
-    held.go.set()
-    assert isinstance(boxes[0].rest()[1], ShuttingDown)
-    stopping.join(10)
-    assert gate.rung is Rung.COLD
-
-
-def test_the_engine_rests_once_nothing_is_asked_and_no_longer_than_that(gates: Make) -> None:
-    gate, resting, go = gates(idle_after=0.0), threading.Semaphore(0), threading.Semaphore(0)
-    steps: list[int] = []
-
-    def idle_work() -> Iterator[None]:
-        for step in range(3):
-            steps.append(step)
-            resting.release()
-            assert go.acquire(timeout=10)
+@pytest.mark.parametrize(
+    ("error", "failed"), [(EngineFailure("broken"), True), (OSError("gone"), True), (InvalidRequest("no"), False)]
+)
+def test_a_serial_engine_fails_with_an_answer_unless_it_refused_the_request(error: Exception, failed: bool) -> None:
+    class Failing(FakeChat):
+        def chat(self, request: Any, cancel: Cancel) -> Iterator[Any]:
+            raise error
             yield
 
-    engine_of(gate).idle_work = idle_work
-    assert run(gate, ask("one"))[1] is None
-    assert resting.acquire(timeout=10)
-    box, _ = submit(gate, "two")
-    go.release()
-    assert texts(box.rest()[0]) == "two"
-    assert resting.acquire(timeout=10)
-    assert steps == [0, 0]
-    go.release(3)
+    loop = serial(hot(Failing(fake_spec())))
+    begin(loop, "one")
+    (ended,) = loop.turn()
+    assert ended.error is error
+    assert loop.failed is failed
 
 
-def test_a_failure_at_rest_closes_the_engine_and_the_next_request_opens_it(gates: Make) -> None:
-    gate, closed = gates(idle_after=0.0), threading.Event()
-
-    def idle_work() -> Iterator[None]:
-        if not closed.is_set():
-            raise EngineFailure("broken")
-        yield from ()
-
-    close = engine_of(gate).close
-    engine_of(gate).idle_work = idle_work
-    engine_of(gate).close = lambda: (close(), closed.set())
-    assert run(gate, ask("one"))[1] is None
-    assert closed.wait(10)
-    assert run(gate, ask("two"))[1] is None
-    assert gate.rung is Rung.HOT
+def test_a_batching_engine_does_not_fail_with_an_answer() -> None:
+    loop = batch(fail_word="bad")
+    begin(loop, "bad")
+    begin(loop, "one two")
+    loop.turn()
+    (ended,) = loop.turn()
+    assert isinstance(ended.error, EngineFailure)
+    assert (loop.failed, len(loop.runs)) == (False, 1)
 
 
 class Mumbler(FakeTextToSpeech):
@@ -359,10 +142,10 @@ class Mumbler(FakeTextToSpeech):
 
 def test_work_without_an_event_gives_others_their_turn() -> None:
     """Also with a serial engine: a text without a word in it kept such an engine for minutes."""
-    loop, boxes = SerialLoop(Mumbler(fake_spec("tts")), Runs(lambda: None, Clock())), (Mailbox(), Mailbox())
-    for text, box in zip(("." * 1_000, "ab"), boxes, strict=True):
-        loop.begin(Admitted(box.work(SpeakRequest(text)), 0.0))
+    loop, boxes = serial(Mumbler(fake_spec("tts"))), (Mailbox(), Mailbox())
+    for words, box in zip(("." * 1_000, "ab"), boxes, strict=True):
+        loop.begin(Admitted(box.work(SpeakRequest(words)), 0.0))
     ended = [one for _ in range(3) for one in loop.turn()]
     assert [(one.admitted.work.request, one.error) for one in ended] == [(SpeakRequest("ab"), None)]
-    assert boxes[0].items.empty()  # nothing but events is told
+    assert boxes[0].items.empty()  # the loop passes on events alone
     assert boxes[1].items.qsize() == 2

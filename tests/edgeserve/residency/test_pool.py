@@ -243,6 +243,16 @@ def test_draining_tells_those_who_need_longer() -> None:
     with_pool(test, "llm", options={"delay": 0.01})
 
 
+@pytest.mark.parametrize(("keep_alive", "told"), [(None, False), (0.0, True)])
+def test_the_end_of_a_lease_with_a_keep_alive_is_told(keep_alive: float | None, told: bool) -> None:
+    async def test(pool: Pool) -> None:
+        async with await pool.lease("llm", keep_alive) as lease:
+            await collect(lease.run(ask("one")))
+        assert pool.idle.is_set() is told
+
+    with_pool(test, "llm")
+
+
 def test_voices_come_from_the_speech_engine() -> None:
     async def test(pool: Pool) -> None:
         assert pool.voices() == ("tone", "hum")
