@@ -86,7 +86,7 @@ def test_a_host_is_read_in_one_spelling(text: str, name: str, port: int | None) 
         *("http://127.0.0.1", "x" * 300, "ä.example", "127.0.0.1%00", "*"),
     ],
 )
-def test_what_is_no_host_is_none(text: str) -> None:
+def test_other_texts_are_no_host(text: str) -> None:
     assert read_host(text) is None
 
 
@@ -186,7 +186,7 @@ HOSTS = st.one_of(
 
 
 @given(HOSTS)
-def test_what_passes_is_an_address_or_a_known_name_for_any_reader(text: str) -> None:
+def test_a_host_that_passes_is_an_address_or_a_known_name_for_any_reader(text: str) -> None:
     site = read_host(text)
     if site is None or not RULES.knows(site):
         return
@@ -219,7 +219,7 @@ def test_only_an_origin_of_that_very_host_is_its_own(origin: str, host: str) -> 
         ([], ["https://app.example.org/"], "cors_origins"),
     ],
 )
-def test_what_cannot_be_listed(hosts: list[str], pages: list[str], told: str) -> None:
+def test_wrong_entries_of_the_lists_are_refused(hosts: list[str], pages: list[str], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         Rules(hosts, pages)
 
@@ -258,7 +258,7 @@ def test_no_route_obeys_a_foreign_page(open_server: Running, entry: Any) -> None
 
 @pytest.mark.parametrize("path", [one.path for one in ENTRIES if one.method == "GET" and "{" not in one.path])
 def test_no_reading_moves_anything(open_server: Running, path: str) -> None:
-    """Why pages of other sites may send GETs, whose answers their browser keeps from them."""
+    """Pages of other sites may send GETs: their browser keeps the answers from them."""
     client, gates = open_server.client, open_server.pool.gates.values()
     before = [(gate.rung, gate.leases) for gate in gates]
     assert client.get(path, headers={"Origin": "https://far.example"}).status_code == 200
@@ -312,7 +312,7 @@ def test_listed_pages_read_answers_and_errors(open_server: Running) -> None:
 
 
 @pytest.mark.unforeseen
-def test_what_nobody_foresaw_can_be_read_by_listed_pages() -> None:
+def test_listed_pages_can_read_unforeseen_errors() -> None:
     with serving(fake_pool(["llm"]), cors_origins=("https://app.example.org",)) as running:
         running.app.state.pool = None
         answer = running.client.get("/v1/models", headers={"Origin": "https://app.example.org"})

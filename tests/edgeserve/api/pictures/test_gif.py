@@ -52,7 +52,7 @@ def built(size: tuple[int, int], codes: bytes, smallest: int = 8, *, colours: bo
 
 
 def longest(rounds: int) -> bytes:
-    """Codes that each stand for one pixel more than the one before: the table full, and begun again."""
+    """Codes that each stand for one pixel more than the code before, until the table is full and begins again."""
     one = [(256, 9), (0, 9)]
     known, width = 258, 9
     while known < 4095:
@@ -65,7 +65,7 @@ def longest(rounds: int) -> bytes:
 
 @examples(30)
 @given(st.tuples(st.integers(1, 150), st.integers(1, 150)), st.integers(1, 3), st.sampled_from([0, 5, 200]))
-def test_what_encoders_write_passes(size: tuple[int, int], frames: int, sigma: float) -> None:
+def test_files_of_encoders_pass(size: tuple[int, int], frames: int, sigma: float) -> None:
     seen(written(size, frames, sigma))
 
 
@@ -127,7 +127,7 @@ def test_no_change_of_a_file_is_unforeseen(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("smallest", [1, 8, 11])
 def test_codes_that_only_clear_the_table_cost_no_more_than_others(smallest: int) -> None:
-    """A new table for each took 58 s for a file of 5 MB, on one of the threads that all requests share."""
+    """A new table for each clear code took 58 s for a file of 5 MB, on a thread that all requests share."""
     file = built((100, 100), packed([(1 << smallest, smallest + 1)] * 300_000), smallest)
     started = time.thread_time()
     with contextlib.suppress(UnsupportedMedia):
