@@ -1,4 +1,4 @@
-"""The listening socket, and who may be let in through it."""
+"""The listening socket, and the clients that may use it."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def answered(running: Running, count: int) -> bool:
     return running.server.server_state.total_requests == count
 
 
-def test_a_connection_that_cannot_be_told_of_the_end_costs_no_other_its_answer(
+def test_a_broken_connection_at_shutdown_costs_no_other_its_answer(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A WebSocket that was closed by its client, which does not read: it can be told nothing any more."""

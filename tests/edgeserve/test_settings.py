@@ -1,4 +1,4 @@
-"""The one reader of settings: a mistake with any key of any table names file, line, key and the nearest known key."""
+"""The reader of settings: a mistake names file, line, key and the nearest known key."""
 
 from __future__ import annotations
 

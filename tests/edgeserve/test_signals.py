@@ -1,4 +1,4 @@
-"""What the server does when it is told to end: once, twice, or because its terminal has gone."""
+"""The end of the server: by one signal, by two, or with its terminal."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def the_end(lines: Iterator[str]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
-def test_a_second_ctrl_c_ends_at_once_and_tells_each_stream(first: int) -> None:
+def test_a_second_ctrl_c_ends_each_stream_with_an_error(first: int) -> None:
     with served() as one, one.stream() as here, one.stream() as there:
         lines = [response.iter_lines() for response in (here, there)]
         assert next(lines[0])

@@ -67,7 +67,7 @@ def count(value: Any) -> int:
 @examples(60)
 @given(st.dictionaries(TEXTS, VALUES, max_size=5), st.booleans())
 def test_only_values_are_counted_and_all_of_them(value: dict[str, Any], ascii_only: bool) -> None:
-    """However many commas its strings hold: as many values as allowed are read, and one more is refused."""
+    """Commas in strings do not count: the limit counts values only, and the parser refuses one more."""
     data = json.dumps(value, ensure_ascii=ascii_only).encode()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_body, "MAX_VALUES", 2 * count(value))

@@ -76,7 +76,7 @@ def test_a_client_that_goes_away_while_it_sends_is_no_failure(caplog: pytest.Log
 
 
 def test_a_reader_that_stops_reading_holds_neither_memory_nor_the_engine() -> None:
-    """Speech is made far faster than it is read: beyond what the mailbox holds the engine is for others."""
+    """The engine speaks far faster than the client reads. Once the mailbox is full, the engine serves others."""
     with serving(fake_pool(["tts"])) as running, connected(running) as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
         body = json.dumps({"input": "one. " * 3000, "response_format": "pcm"}).encode()

@@ -1,4 +1,4 @@
-"""JPEG files: what encoders write passes; scans, frames and segments are counted."""
+"""JPEG files: files of encoders pass; scans, frames and segments are counted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ AC_SCAN = b"\xff\xda\0\x08\x01\x01\0\x01\x3f\0"
     st.sampled_from([0, 1, 2]),
     st.binary(max_size=100_000),
 )
-def test_what_encoders_write_passes(
+def test_files_of_encoders_pass(
     mode: str, size: tuple[int, int], progressive: bool, quality: int, subsampling: int, profile: bytes
 ) -> None:
     options: dict[str, object] = {"progressive": progressive, "quality": quality, "icc_profile": profile or None}

@@ -1,4 +1,4 @@
-"""Fetching pictures for clients: every refusal, and the connection that goes where was checked."""
+"""Fetching pictures for clients: every refusal, and the connection to the checked address."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_a_picture_comes_whole_and_no_secret_goes() -> None:
         ("/secret", "a name or password"),
     ],
 )
-def test_what_a_site_may_answer(path: str, why: str) -> None:
+def test_wrong_answers_of_a_site_are_refused(path: str, why: str) -> None:
     async def work() -> None:
         async with site() as one:
             one.redirects |= {"/loop": "/loop", "/file": "file:///etc/passwd", "/elsewhere": "http://evil.test/x"}
@@ -193,7 +193,7 @@ def test_a_name_that_leads_inside_is_not_asked(text: str, first: bool) -> None:
 
 
 def test_a_redirect_is_checked_as_the_first_address_is() -> None:
-    """The second name leads inside; the first one does so too when it is looked up again."""
+    """The second name leads inside. So does the first name when it is looked up again."""
     asked: list[str] = []
 
     async def found(host: str, port: int) -> list[str]:
@@ -312,7 +312,7 @@ def test_a_server_fetches_only_where_it_is_told_to() -> None:
 
 @pytest.mark.slow
 def test_names_that_nobody_resolves_delay_no_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever owns a domain may let its look-ups take half a minute each."""
+    """The owner of a domain may delay each look-up for half a minute."""
     ended, hanging, found = threading.Event(), [], socket.getaddrinfo
 
     def look_up(host: Any, *rest: Any, **named: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Which addresses are public. Nothing is sent to any of them."""
+"""Public and special addresses. The tests send nothing to them."""
 
 from __future__ import annotations
 

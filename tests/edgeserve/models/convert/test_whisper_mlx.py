@@ -1,4 +1,4 @@
-"""The conversion of Whisper for MLX: what it writes, and that mlx-whisper takes it."""
+"""The conversion of Whisper for MLX: its files, and mlx-whisper accepts them."""
 
 from __future__ import annotations
 
