@@ -1,4 +1,4 @@
-"""How the comparison of two servers is judged."""
+"""The comparison of two servers and its judgement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the speech benchmark concludes from its runs."""
+"""Conclusions of the speech benchmark from its runs."""
 
 from __future__ import annotations
 

@@ -115,11 +115,11 @@ class EngineContract:
         assert self.essence(first) == self.essence(after_park) == self.essence(after_close)
 
     def essence(self, events: list[Any]) -> Any:
-        """What must be equal between two answers to one request."""
+        """The part of an answer that must be equal in two answers to one request."""
         return events
 
     def test_what_is_offered_can_be_saved_and_answers_stay_the_same(self, hot: Any) -> None:
-        """Of an engine that offers savings; one that offers none has nothing to prove."""
+        """An engine that offers no savings has nothing to prove."""
         first = list(self.run(hot, threading.Event()))
         offered = hot.savings() if isinstance(hot, Thrifty) else {}
         assert set(offered) <= {"prefix_cache", "optional_context", "context", "image"}

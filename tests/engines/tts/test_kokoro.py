@@ -127,6 +127,7 @@ def test_what_is_no_blend(voice: str) -> None:
     assert caught.value.param == "voice"
 
 
+@pytest.mark.slow
 def test_a_blend_speaks(folder: Path) -> None:
     """Between its voices, as near to each as its weight says, and in the accent of the heaviest."""
     flat = folder / "bm_flat.bin"

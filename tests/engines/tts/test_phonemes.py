@@ -96,6 +96,7 @@ def test_the_phonemes_are_those_of_the_package(both: tuple[Any, Any]) -> None:
         assert ours._phonemize(sentence) == theirs(sentence)
 
 
+@pytest.mark.slow
 def test_numbers_in_words_sound_as_the_package_reads_them(both: tuple[Any, Any]) -> None:
     """Where it reads them well: these are sentences that it does."""
     theirs, ours = both
