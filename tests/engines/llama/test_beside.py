@@ -1,4 +1,4 @@
-"""What one answer's grammar costs is no other answer's time, and nothing is freed while it is at work."""
+"""The grammar of one answer takes no time of another answer, and nothing is freed while it is at work."""
 
 from __future__ import annotations
 

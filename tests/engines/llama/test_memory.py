@@ -1,4 +1,4 @@
-"""What the language model takes, gives back, keeps and can do without, on a real small model."""
+"""Memory that the language model takes, gives back, keeps and can do without, on a real small model."""
 
 from __future__ import annotations
 

@@ -39,8 +39,10 @@ def test_a_conversation_that_goes_on_stays_and_one_copy_of_it_is_kept() -> None:
 
 @pytest.mark.parametrize("limit", [0, 110, 250, 350])
 def test_as_many_conversations_as_slots_lose_hardly_anything_to_copies(limit: int) -> None:
-    """In turns, each after a rest: with room for fewer states than there are conversations, those that went before the
-    first was missed are decoded anew; from then on the context keeps them all."""
+    """Conversations take turns, each after a rest, and there is room for fewer states than conversations.
+
+    States that went before the first was missed are decoded anew. From then on the context keeps them all.
+    """
     batch, _ = batch_of(slots=4, limit=limit)
     talks = [prompt(seed) for seed in range(4)]
     missed: list[int] = []

@@ -56,7 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def spoken(engine: OnnxTextToSpeech, text: str, **settings: object) -> list[int]:
-    """What the echo of each piece is, in phonemes."""
+    """The number of phonemes of each piece, which is the level of its sound here."""
     events = engine.speak(SpeakRequest(text, **settings), threading.Event())  # type: ignore[arg-type]
     return [round(float(numpy.frombuffer(event.pcm, "<i2").mean()) * 1000 / 32767) for event in events]
 
@@ -146,6 +146,7 @@ def test_a_blend_speaks(folder: Path) -> None:
     engine.close()
 
 
+@pytest.mark.slow
 def test_a_blend_can_be_the_default(folder: Path) -> None:
     files = {"model": build(folder / "k.onnx", "tokens"), "af_heart": voice(folder / "af_heart.bin")}
     files["am_adam"] = voice(folder / "am_adam.bin")
@@ -161,6 +162,7 @@ def test_a_blend_can_be_the_default(folder: Path) -> None:
     engine.close()
 
 
+@pytest.mark.slow
 def test_pieces_are_short_and_shorter_for_slow_speech(folder: Path) -> None:
     files = {"model": build(folder / "k.onnx", "tokens"), "af_heart": voice(folder / "af_heart.bin")}
     engine = OnnxTextToSpeech(spec_of(**files))
@@ -188,6 +190,7 @@ def test_what_is_fetched_ahead(tmp_path: Path) -> None:
     assert files["model"] not in engine.prefetch_files()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", ["model", "af_heart"])
 def test_a_model_without_its_parts_is_refused(folder: Path, missing: str) -> None:
     files = {"model": build(folder / "k.onnx", "tokens"), "af_heart": voice(folder / "af_heart.bin")}
@@ -198,6 +201,7 @@ def test_a_model_without_its_parts_is_refused(folder: Path, missing: str) -> Non
     assert engine.rung is Rung.COLD
 
 
+@pytest.mark.slow
 def test_a_default_voice_that_is_not_there_is_refused(folder: Path) -> None:
     files = {"model": build(folder / "k.onnx", "tokens"), "af_heart": voice(folder / "af_heart.bin")}
     options = {"family": "kokoro", "voice": "af_sky"}
@@ -207,6 +211,7 @@ def test_a_default_voice_that_is_not_there_is_refused(folder: Path) -> None:
         OnnxTextToSpeech(ModelSpec("tts", "kokoro", "", files, options={**options, "voice": "af heart"}))
 
 
+@pytest.mark.slow
 def test_a_runtime_that_fails_while_computing(folder: Path) -> None:
     files = {"model": build(folder / "k.onnx", "tokens"), "af_heart": voice(folder / "af_heart.bin")}
     engine = OnnxTextToSpeech(spec_of(**files))
@@ -218,6 +223,7 @@ def test_a_runtime_that_fails_while_computing(folder: Path) -> None:
     engine.close()
 
 
+@pytest.mark.slow
 def test_a_damaged_voice_is_named(folder: Path) -> None:
     (folder / "v.bin").write_bytes(b"abc")
     engine = OnnxTextToSpeech(spec_of(model=build(folder / "k.onnx", "tokens"), af_heart=folder / "v.bin"))

@@ -43,7 +43,7 @@ def engine(files: dict[str, Path]) -> Iterator[OnnxSpeechToText]:
 
 
 class Script:
-    """What is said in one window after the other, in tokens and (as floats) seconds."""
+    """A decoder that gives written answers, window by window; floats are timestamps in seconds."""
 
     def __init__(self, engine: OnnxSpeechToText, *windows: Sequence[int | float]) -> None:
         self.first = engine._model._vocabulary.first_timestamp  # type: ignore[union-attr]
