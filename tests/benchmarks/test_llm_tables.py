@@ -1,4 +1,4 @@
-"""The comparison of two servers and its judgement."""
+"""The judgement of a comparison of two servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conclusions of the speech benchmark from its runs."""
+"""Conclusions that the speech benchmark draws from its runs."""
 
 from __future__ import annotations
 
