@@ -99,6 +99,7 @@ def test_a_path_forges_no_line(served: tuple[Running, dict[str, Any]]) -> None:
     assert [json.loads(line)["level"] for line in whole.splitlines()] == ["info", "info", "info", "error", "info"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["a" * 8000, "%01" * 5000, "%e2%80%8b" * 1700])
 def test_a_flood_of_long_paths_writes_little(served: tuple[Running, dict[str, Any]], path: str) -> None:
     running, streams = served

@@ -21,6 +21,8 @@ from engines.asr import families
 from engines.asr.onnx import OnnxSpeechToText
 from engines.asr.stretches import Stretch
 
+pytestmark = pytest.mark.slow
+
 HIGH, LOW = 4000.0, 300.0
 
 

@@ -31,7 +31,6 @@ RATE = 16_000
 PLAIN = {"quantization": "none", "vad": False}
 """Whisper on ONNX Runtime as MLX has it: in floats, listening to all."""
 
-pytestmark = pytest.mark.slow
 needs_models = pytest.mark.models
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from engines.onnx import session
 
+pytestmark = pytest.mark.slow
+
 OPEN = """
 import engines.onnx.session, numpy
 from onnx import TensorProto, helper
