@@ -113,6 +113,7 @@ def test_this_machine_alone_needs_no_key(host: str, caplog: pytest.LogCaptureFix
     assert not caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", ["0.0.0.0", "", "0"])
 def test_the_command_refuses_in_one_line(host: str, tmp_path: Path) -> None:
     """However the address is spelled that means all of them; the socket is bound, and never listens."""

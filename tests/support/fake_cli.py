@@ -39,7 +39,7 @@ def main(argv: list[str], environ: Mapping[str, str], governor: CountingGovernor
 
 
 def take_terminal() -> None:
-    """Of a new session, which has none: opening one is not enough on macOS."""
+    """Take the terminal for a new session, which has none; on macOS opening one is not enough."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 

@@ -136,6 +136,7 @@ SAID = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", SAID.values(), ids=SAID)
 def test_a_long_conversation_is_read_beside_the_event_loop(pictures: Pictures, said: list[dict[str, Any]]) -> None:
     data = json.dumps({"messages": said}).encode()

@@ -254,6 +254,7 @@ def test_damage_midway_is_an_error_with_its_time(name: str) -> None:
         read(data[:middle] + noise + data[middle + 3000 :])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", CHECKED, ids=lambda form: f"{form.codec}-in-{form.container}")
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.7])
 def test_a_wrong_bit_is_an_error_with_a_checksum(form: Form, share: float) -> None:
@@ -267,6 +268,7 @@ def test_a_wrong_bit_is_an_error_with_a_checksum(form: Form, share: float) -> No
     assert float(found[1]) == pytest.approx(SECONDS * share, abs=2)  # pages of Ogg last a second, and the rate varies
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["flac", "ogg", "opus", "webm", "mkv"])
 @pytest.mark.parametrize("put", [lambda size: numpy.random.default_rng(1).bytes(size), bytes, lambda size: b""])
 def test_damage_is_an_error_before_an_engine_is_asked(name: str, put: Any) -> None:

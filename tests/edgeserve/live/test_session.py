@@ -214,6 +214,7 @@ def test_a_flush_hears_what_came_after_the_hypothesis_that_runs() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_an_hour_of_speech_without_a_pause_stays_within_the_window() -> None:
     async def run() -> None:
         ear = FakeEar()

@@ -171,6 +171,7 @@ def as_older_version(stored: StoredModel) -> None:
     path.write_text(json.dumps(manifest), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_model_that_an_older_version_converted_is_converted_again(models: Store, tmp_path: Path) -> None:
     checkpoint = tiny_whisper.build(tmp_path / "tiny")
     stored = models.pull(str(checkpoint))
@@ -185,6 +186,7 @@ def test_a_model_that_an_older_version_converted_is_converted_again(models: Stor
     assert left(models) == ["tiny"]
 
 
+@pytest.mark.slow
 def test_a_model_that_an_older_version_converted_can_be_removed(models: Store, tmp_path: Path) -> None:
     as_older_version(models.pull(str(tiny_whisper.build(tmp_path / "tiny"))))
     models.remove("tiny")

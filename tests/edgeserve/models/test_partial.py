@@ -58,6 +58,7 @@ def test_a_length_that_is_no_number_is_not_believed(models: Store, files: Files,
         assert error.message  # noqa: PT017 - either is right: believing it is not
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [TypeError("x"), KeyError("d"), IndexError(), ZeroDivisionError("0"), RuntimeError()])
 def test_an_inconvertible_checkpoint_is_an_error(
     models: Store, tmp_path: Path, fault: Exception, monkeypatch: pytest.MonkeyPatch

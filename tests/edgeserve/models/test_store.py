@@ -211,6 +211,7 @@ def test_leftovers_of_a_killed_pull_stay_out_of_the_model(models: Store, files: 
     assert {path.name for path in (models.root / stored.name).iterdir()} == {"Tiny_Model.gguf", "manifest.json"}
 
 
+@pytest.mark.slow
 @pytest.mark.models
 def test_a_local_checkpoint_is_converted(models: Store, checkpoint: Path) -> None:
     stored = models.pull(str(checkpoint))
@@ -241,6 +242,7 @@ def listener(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog, "find", lambda name: made_up if name == entry.name else find(name))
 
 
+@pytest.mark.slow
 def test_a_detector_of_speech_comes_with_every_transcription_model(tmp_path: Path, listener: None) -> None:
     models = Store(tmp_path / "models")
     stored = models.pull(str(tiny_whisper.build(tmp_path / "tiny")))

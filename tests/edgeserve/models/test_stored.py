@@ -43,6 +43,7 @@ def test_preparation_by_the_engine_is_reported_and_done_once(
     assert len(prepared) == 1
 
 
+@pytest.mark.slow
 def test_a_converted_model_is_prepared_for_this_machine(models: Store, tmp_path: Path) -> None:
     told: list[Progress] = []
     stored = models.pull(str(tiny_whisper.build(tmp_path / "tiny")), progress=told.append)

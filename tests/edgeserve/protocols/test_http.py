@@ -62,12 +62,13 @@ def test_a_head_that_is_not_finished_is_answered_408(short: Running, before: byt
 
 
 def test_a_head_that_trickles_gains_no_time(short: Running) -> None:
-    begun = time.monotonic()
+    sent = 0
     with dialled(short) as link, contextlib.suppress(OSError):
         for byte in HEALTH + HEALTH:
             link.sendall(bytes([byte]))
+            sent += 1
             time.sleep(0.05)  # the client's own pace
-    assert time.monotonic() - begun < 3
+    assert sent < len(HEALTH + HEALTH), "the server cuts the connection"
 
 
 @pytest.mark.parametrize("framing", [b"Content-Length: 100", b"Transfer-Encoding: chunked"])
@@ -243,11 +244,11 @@ def test_a_reader_that_is_slow_gets_all(short: Running) -> None:
     head = b"POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
     with dialled(short, receive_bytes=4096) as link:
         link.sendall(head % len(request) + request)
-        read, begun = 0, time.monotonic()
+        read = pauses = 0
         while part := link.recv(1 << 15):
-            read += len(part)
+            read, pauses = read + len(part), pauses + 1
             time.sleep(0.03)  # the client's own pace
-    assert time.monotonic() - begun > 2 * SHORT.write
+    assert pauses * 0.03 > 2 * SHORT.write
     assert read > 20 * 6 * 4800
 
 

@@ -24,6 +24,8 @@ from edgeserve.models.convert import whisper_mlx as conversion
 from engines.asr.mlx import MlxSpeechToText
 from engines.asr.onnx import OnnxSpeechToText
 
+pytestmark = pytest.mark.slow
+
 Pulled = Callable[[str], Mapping[str, Path]]
 RATE = 16_000
 PLAIN = {"quantization": "none", "vad": False}
@@ -43,7 +45,7 @@ SAID = (
     tiny_whisper.timestamp(2),
     tiny_whisper.special("endoftext"),
 )
-"""Tokens that the small model says in every window: eight tokens of text between two times."""
+"""The tokens of the small model in every window: eight tokens of text between two timestamps."""
 
 
 def noise(seconds: float) -> Any:

@@ -35,6 +35,16 @@ class TestFakeChat(ChatContract):
         engine.close()
         assert engine.savings() == {"prefix_cache": 0}
 
+    def test_a_leak_outlives_the_engine(self) -> None:
+        engine = FakeChat(ModelSpec("llm", "fake", "", options={"leak_mb": 3}))
+        engine.open()
+        engine.heat()
+        before = engine.footprint().private
+        list(self.run(engine, threading.Event()))
+        assert engine.footprint().private == before + (3 << 20)
+        engine.close()
+        assert engine.footprint().total == 3 << 20
+
 
 class TestFakeBatchChat(ChatContract):
     make = FakeBatchChat

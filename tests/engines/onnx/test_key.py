@@ -1,4 +1,4 @@
-"""The key of a prepared model: everything that the prepared form depends on."""
+"""The key of a prepared model changes with its files and its machine."""
 
 from __future__ import annotations
 

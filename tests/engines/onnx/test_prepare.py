@@ -45,7 +45,7 @@ def counting(log: Path) -> tuple[str, ...]:
 
 
 def left(model: Path) -> list[str]:
-    """Names in the folder of the prepared forms, without the lock."""
+    """Files in the folder of the prepared forms, without the lock."""
     folder = model.parent / "prepared" / model.name
     return sorted(path.name for path in folder.iterdir() if path.name != ".lock")
 

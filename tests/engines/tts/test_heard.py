@@ -1,4 +1,4 @@
-"""Transcription hears numbers, dates and money as the voice was asked to say them."""
+"""Transcriptions of spoken numbers, dates and money give the written ones."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def spoken(engine: OnnxTextToSpeech, text: str, **settings: object) -> list[int]:
-    """Phonemes of each piece, as the graph echoes them."""
+    """The number of phonemes of each piece, which is the level of its sound here."""
     events = engine.speak(SpeakRequest(text, **settings), threading.Event())  # type: ignore[arg-type]
     return [round(float(numpy.frombuffer(event.pcm, "<i2").mean()) * 1000 / 32767) for event in events]
 

@@ -1,4 +1,4 @@
-"""Memory that the voice takes and gives back, in a process of its own that is set up as the server is."""
+"""Memory that the voice takes and returns, measured in a child process set up as the server is."""
 
 from __future__ import annotations
 
@@ -99,10 +99,8 @@ def test_weights_are_not_private(measured: dict[str, Any]) -> None:
 
 
 def test_the_footprint_is_what_the_process_took(measured: dict[str, Any]) -> None:
-    """The heap's free pages are not in it; they come back with the next step down.
-
-    They take 9 MB mostly, and more when two sentences happen to end at once.
-    """
+    """The heap's free pages do not count: they return with the next step down. Mostly they take 9 MB, and more where
+    two sentences happened to end at once."""
     for one in measured["cycles"][1:]:
         assert one["at_warm"][1] == pytest.approx(one["parked"] - one["cold"], abs=1 * MB)
     free = [one["hot"] - one["cold"] - one["at_hot"][1] for one in measured["cycles"][1:]]

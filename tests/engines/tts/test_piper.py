@@ -81,6 +81,7 @@ def test_the_network_gets_ids_lengths_scales_and_the_speaker(echo: OnnxTextToSpe
     assert [event.sample_rate for event in events] == [16_000]
 
 
+@pytest.mark.slow
 @needs_phonemizer
 def test_english_is_read_in_words_and_other_languages_as_they_stand(tmp_path: Path, echo: OnnxTextToSpeech) -> None:
     said = {text: list(echo._voice.pieces(text, "ann", 200)) for text in ("$3.50", "three dollars and fifty cents")}  # type: ignore[union-attr]
@@ -94,6 +95,7 @@ def test_english_is_read_in_words_and_other_languages_as_they_stand(tmp_path: Pa
     german.close()
 
 
+@pytest.mark.slow
 @needs_phonemizer
 @pytest.mark.parametrize(
     ("text", "pieces"),

@@ -44,11 +44,11 @@ def test_a_stream_that_fails_later_says_so_in_band() -> None:
             if seen > 4:
                 raise ZeroDivisionError
 
-        engine._work = explode
+        engine.on_work = explode
         told = events(running.client.post("/v1/chat/stream", json={"prompt": "a b c d e f"}))
         assert told[0] == {"token": "a"}
         assert told[-1]["error"]["code"] == "engine_failure"
-        del engine._work
+        engine.on_work = lambda: None
         assert running.client.post("/v1/chat", json={"prompt": "on"}).json() == {"text": "on"}
 
 

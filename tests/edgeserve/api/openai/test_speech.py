@@ -106,7 +106,7 @@ def test_sound_leaves_while_more_is_made_and_a_client_that_leaves_ends_it(name: 
             begun[0] += 1
             assert begun[0] < 2 or go.wait(30)
 
-        engine._work = work
+        engine.on_work = work
         held.callback(go.set)
         body = {"input": sentence * 600, "response_format": name, "stream_format": "audio"}
         with running.client.stream("POST", "/v1/audio/speech", json=body) as answer:
@@ -145,7 +145,7 @@ def test_an_engines_refusal_names_the_field_as_the_client_wrote_it(path: str, fi
         def refuse() -> None:
             raise InvalidRequest("the text holds nothing that can be spoken", param="text")
 
-        engine._work = refuse
+        engine.on_work = refuse
         answer = running.client.post(path, json={field: "hello"})
         assert answer.status_code == 400
         assert answer.json()["error"]["param"] == field

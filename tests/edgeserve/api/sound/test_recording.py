@@ -125,7 +125,7 @@ def test_a_client_that_leaves_ends_a_long_transcription() -> None:
             begun[0] += 1
             assert begun[0] < 2 or go.wait(30)
 
-        engine._work = work
+        engine.on_work = work
         held.callback(go.set)
         asked = {"data": {"model": "fake-asr", "stream": "true"}, "files": {"file": ("said", long)}}
         with running.client.stream("POST", "/v1/audio/transcriptions", **asked) as answer:

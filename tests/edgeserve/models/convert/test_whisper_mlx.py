@@ -56,6 +56,7 @@ def test_dimensions(converted: Path) -> None:
     assert told["n_vocab"] == tiny_whisper.VOCABULARY
 
 
+@pytest.mark.slow
 @needs_mlx
 def test_the_model_of_mlx_whisper_has_just_these_parameters(converted: Path) -> None:
     from mlx.utils import tree_flatten

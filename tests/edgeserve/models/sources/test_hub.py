@@ -16,6 +16,8 @@ from edgeserve.errors import SourceUnavailable
 from edgeserve.models.sources import hub
 from edgeserve.models.sources.source import HubSource
 
+pytestmark = pytest.mark.slow
+
 DATA = os.urandom(200_000)
 CODE = """
 import json, sys

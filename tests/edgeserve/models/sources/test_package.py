@@ -12,6 +12,8 @@ from edgeserve.errors import ChecksumMismatch, SourceUnavailable, StoreError
 from edgeserve.models.sources import package
 from edgeserve.models.sources.source import PackageSource, file_name
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -53,11 +53,13 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     pair.engine.close()
 
 
+@pytest.mark.slow
 def test_the_encoder_agrees(pair: Pair) -> None:
     (states,) = session.run(pair.graphs._encoder, None, {"mel": pair.mel})
     assert states == pytest.approx(numpy.array(pair.reference.encode(pair.view)), abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "positions"), [(0, 448), (400, 447)], ids=["bare", "after as much text as fits"])
 def test_tokens_and_their_figures_agree(pair: Pair, before: int, positions: int) -> None:
     """After a long prompt the reference says one token more than ours: its last one never takes a position."""
@@ -100,6 +102,7 @@ def test_step_by_step_is_the_same_as_at_once(pair: Pair) -> None:
     assert logits == pytest.approx(at_once, abs=1e-3)
 
 
+@pytest.mark.slow
 @of_one_form
 def test_sampling_varies_with_the_temperature_and_repeats_itself(pair: Pair) -> None:
     prompt = pair.words.prompt("en", (), 1)
@@ -108,6 +111,7 @@ def test_sampling_varies_with_the_temperature_and_repeats_itself(pair: Pair) -> 
     assert warm.tokens != pair.decoded(prompt).tokens
 
 
+@pytest.mark.slow
 @of_one_form
 @pytest.mark.parametrize("temperature", [5e-324, 1e-40, 1e-9, 9e-5])
 def test_temperatures_that_nothing_can_be_divided_by_are_greedy(pair: Pair, temperature: float) -> None:
@@ -116,6 +120,7 @@ def test_temperatures_that_nothing_can_be_divided_by_are_greedy(pair: Pair, temp
         assert pair.decoded(prompt, temperature).tokens == pair.decoded(prompt).tokens
 
 
+@pytest.mark.slow
 @of_one_form
 @pytest.mark.parametrize("temperature", [1e-4, 1e-3])
 def test_the_smallest_that_are_sampled_are_numbers(pair: Pair, temperature: float) -> None:

@@ -1,4 +1,4 @@
-"""The choice of a Whisper's graphs by processor, device and setting."""
+"""The graphs of a Whisper that are used, by processor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ends of sentences, and full stops that end none."""
+"""Ends of sentences, and full stops that end none."""
 
 from __future__ import annotations
 
