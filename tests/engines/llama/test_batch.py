@@ -190,10 +190,10 @@ def test_a_job_that_raises_is_the_error_of_its_own_slot(error: Exception) -> Non
     bad = batch.take_empty()
     bad.job = functools.partial(raises, error)
     decode(batch, stream)
-    assert isinstance(bad.refused, EdgeserveError)
+    assert isinstance(bad.error, EdgeserveError)
     assert stream.tokens == prompt(1)
     batch.give_back(bad)
-    assert bad.refused is None
+    assert bad.error is None
 
 
 def test_a_prompt_of_no_token_is_refused() -> None:
@@ -207,7 +207,7 @@ def test_an_answer_that_waits_for_room_says_so_once_nothing_is_decoded() -> None
     old, _ = batch.take(prompt(1, 60))
     young, _ = batch.take(prompt(2, 60))
     decode(batch, old)
-    while not young.held:
+    while not young.preempted:
         batch.push(old, 1)
         batch.step()
         assert not batch.starved

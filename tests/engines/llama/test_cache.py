@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as some
 
-from engines.llama.cache import CAREFUL, WORTH_SAVING, PrefixCache, SavedState, shared
+from engines.llama.cache import COPY_PAUSE, WORTH_SAVING, PrefixCache, SavedState, shared
 
 
 def state(tokens: tuple[int, ...], size: int = 10) -> SavedState:
@@ -99,13 +99,13 @@ def test_a_copy_takes_the_place_of_others_until_one_of_them_is_asked_for() -> No
     assert cache.admits_copy(long(3), 10)
     assert not cache.admits_copy(long(4), 21)
     cache.put(state(long(3)))
-    cache.note(long(2), WORTH_SAVING)
+    cache.note_prompt(long(2), WORTH_SAVING)
     assert cache.admits_copy(long(4), 10)
-    cache.note(long(1), 0)  # which went for the third
+    cache.note_prompt(long(1), 0)  # which went for the third
     assert not cache.admits_copy(long(4), 10)
-    for _ in range(CAREFUL):
+    for _ in range(COPY_PAUSE):
         assert not cache.admits_copy(long(4), 10)
-        cache.note(long(9), 0)
+        cache.note_prompt(long(9), 0)
     assert cache.admits_copy(long(4), 10)
 
 
@@ -113,9 +113,9 @@ def test_what_was_needed_elsewhere_is_not_taken_again_at_once() -> None:
     cache = PrefixCache(20)
     assert cache.admits_copy(long(2), 10)
     cache.stop_copies()
-    for _ in range(CAREFUL):
+    for _ in range(COPY_PAUSE):
         assert not cache.admits_copy(long(2), 10)
-        cache.note(long(9), 0)
+        cache.note_prompt(long(9), 0)
     assert cache.admits_copy(long(2), 10)
 
 

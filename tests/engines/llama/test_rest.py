@@ -86,7 +86,7 @@ def test_what_is_saved_at_the_end_does_not_push_itself_out() -> None:
     batch, _ = batch_of(size=2000, slots=4, limit=350)
     for seed, length in enumerate((100, 100, 100, 60)):
         talk(batch, prompt(seed, length))
-    batch._saved.careful = 5
+    batch._saved.copy_pause = 5
     batch.save()
     assert [batch._saved.best(prompt(seed, 60))[1] for seed in range(4)] == [0, 60, 60, 60]
 
@@ -96,7 +96,7 @@ def test_where_copies_must_not_cost_others_they_go_first() -> None:
     talk(batch, prompt(1))
     talk(batch, prompt(2))
     list(batch.idle_work())
-    batch._saved.careful = 5
+    batch._saved.copy_pause = 5
     batch._saved.put(SavedState(tuple(prompt(3, 50)), bytes(50)))
     first, _ = batch.take(prompt(4))
     assert batch._saved.best(prompt(3, 50))[1] == 50
