@@ -20,8 +20,7 @@ FIRST_WAIT = 0.01
 POLL_SHARED, POLL_ALONE = 0.001, 0.05
 """Seconds that the loop waits for late work before each step: with other answers under way, and without."""
 THREADS = 8
-"""Threads of all engines together. They bound the work whose answer was cancelled: a thread must finish it once
-begun."""
+"""Threads of all engines together. Begun work goes on after its answer is cancelled, so their number bounds it."""
 
 
 class Background:

@@ -85,7 +85,7 @@ class Batch:
                     return  # this step's call would overwrite the logits of the job: all other slots wait for the next
         try:
             while (shares := self._schedule()) and not self.context.decode(_items(shares)):
-                self._make_room()
+                self._evict_or_preempt()
         except EngineFailure:
             for slot in self._slots:
                 self._swapper.empty(slot)
@@ -139,6 +139,7 @@ class Batch:
         return [share for share in shares if share[1]]
 
     def _advance(self, shares: Sequence[tuple[Slot, list[int]]]) -> None:
+        """Note the decoded tokens in their slots."""
         index = -1
         for slot, tokens in shares:
             index += len(tokens)
@@ -148,8 +149,13 @@ class Batch:
             slot.cells += len(tokens)
             slot.output = None if slot.pending else index
 
-    def _make_room(self) -> None:
-        """Evict an idle slot. Without one, preempt the youngest answer: it starts over when another has ended."""
+    def _evict_or_preempt(self) -> None:
+        """Make room for the next call, by the first of these that is possible:
+
+        1. Evict an idle slot.
+        2. Preempt the youngest answer: it starts over when another has ended. An answer alone is never preempted.
+        3. Mark the youngest answer as full, so that it ends.
+        """
         if self._swapper.evict_idle():
             return
         working = [slot for slot in self._slots if slot.busy and not slot.full and not slot.preempted]
@@ -205,6 +211,7 @@ class Batch:
         return next_victim(free, lambda one: 1, {salt: 1}) or free[0]
 
     def _occupy(self, slot: Slot, salt: str = "") -> Slot:
+        """Mark the slot as busy with a new answer."""
         self._uses += 1
         slot.busy, slot.full, slot.output, slot.used = True, False, None, self._uses
         slot.salt = salt

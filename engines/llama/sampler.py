@@ -21,8 +21,7 @@ class Sampler:
     """Biases, penalties, llama.cpp's sampler chain and an optional grammar. Free it after the answer.
 
     Raises InvalidRequest for a bias on a token that does not exist, and for a grammar that llama.cpp cannot use.
-
-    docs/decisions/0011-what-llama-cpp-aborts-on.md lists the requests on which llama.cpp would abort, and the guards.
+    See docs/decisions/0011-what-llama-cpp-aborts-on.md for the requests on which llama.cpp would abort, and the guards.
     """
 
     def __init__(
@@ -32,8 +31,8 @@ class Sampler:
         self._size = int(runtime.llama_vocab_n_tokens(vocabulary))
         self._penalties = self._make_penalties(request, options)
         # The grammar comes first: when llama.cpp refuses it, nothing else is left to free.
-        held = request.json_object or request.json_schema is not None
-        field = "response_format" if held and not request.tool_choice.required else "tools"
+        shaped = request.json_object or request.json_schema is not None
+        field = "response_format" if shaped and not request.tool_choice.required else "tools"
         self._constraint = None if grammar is None else Constraint(grammar, vocabulary, field)
         self.chain = runtime.llama_sampler_chain_init(runtime.llama_sampler_chain_default_params())
         for one in _samplers(request, options):

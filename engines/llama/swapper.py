@@ -19,7 +19,7 @@ class Swapper:
         self._saved = saved
 
     def copy_idle(self) -> Iterator[None]:
-        """Copy idle slots to the prefix cache, the latest last, so that they can leave the context at once later.
+        """Copy idle slots to the prefix cache, the latest last. Later, these slots can be cleared at once.
 
         Yields after each copy.
         """
@@ -35,10 +35,10 @@ class Swapper:
 
     def make_room(self, cells: int) -> bool:
         """Evict idle slots until ``cells`` are free. False when the busy slots leave too few."""
-        while (over := sum(slot.cells for slot in self._slots) + cells - self._context.size) > 0:
+        while sum(slot.cells for slot in self._slots) + cells > self._context.size:
             if not self.evict_idle():
                 return False
-        return over <= 0
+        return True
 
     def evict_idle(self, but: Slot | None = None) -> bool:
         """Evict the least recently used idle slot of the salt that takes the most cells. False without an idle slot."""
@@ -99,7 +99,10 @@ class Swapper:
             saved.discard(other.tokens, other.salt)
 
     def cut(self, slot: Slot, kept: int) -> int:
-        """Remove all tokens after the first ``kept``. Returns how many remain: 0 when the model cannot remove them."""
+        """Remove all tokens after the first ``kept``; returns how many remain.
+
+        When the model cannot remove them, or ``kept`` is 0, the slot is evicted and 0 returned.
+        """
         if not kept or not self._context.cut(slot.sequence, kept):
             self.evict(slot)
             return 0
