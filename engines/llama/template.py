@@ -11,6 +11,7 @@ from typing import Any
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import ImagePart, Message, TextPart, Tool
 from engines.llama.template_budget import STEPS, Budget, OverBudget, characters, check_indent
+from engines.llama.template_environment import environment
 from engines.llama.tools import CallForm, as_functions, described, form_of
 
 log = logging.getLogger("edgeserve.llama")
@@ -29,18 +30,14 @@ class ChatTemplate:
         from jinja2 import TemplateError, meta
         from jinja2.ext import loopcontrols
 
-        from engines.llama.template_environment import BudgetedEnvironment
-
-        self._environment = environment = BudgetedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
-        )
-        environment.filters["tojson"] = _to_json
-        environment.globals["raise_exception"] = _raise_exception
-        environment.globals["strftime_now"] = lambda form: datetime.datetime.now().astimezone().strftime(form)
+        self._environment = sandbox = environment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
+        sandbox.filters["tojson"] = _to_json
+        sandbox.globals["raise_exception"] = _raise_exception
+        sandbox.globals["strftime_now"] = lambda form: datetime.datetime.now().astimezone().strftime(form)
         source = source or CHATML
         try:
-            self._template = environment.from_string(source)
-            self._knows_tools = "tools" in meta.find_undeclared_variables(environment.parse(source))
+            self._template = sandbox.from_string(source)
+            self._knows_tools = "tools" in meta.find_undeclared_variables(sandbox.parse(source))
         except (TemplateError, RecursionError) as error:
             text = f"the model's chat template cannot be used: {error}; ask /v1/completions, which needs none"
             raise InvalidRequest(text, param="messages") from error

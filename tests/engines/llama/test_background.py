@@ -1,4 +1,4 @@
-"""What one answer's grammar costs is no other answer's time, and nothing is freed while it is at work."""
+"""Slow work of one answer's grammar delays no other answer, and nothing is freed while it runs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_others_go_on_until_slow_work_is_done() -> None:
     assert drained(steps) is True
 
 
-def test_an_error_is_the_answers_own() -> None:
+def test_an_error_of_the_work_is_raised_in_its_answer() -> None:
     def fail() -> None:
         raise ValueError("no")
 
@@ -60,7 +60,7 @@ def test_an_error_is_the_answers_own() -> None:
         drained(Background(lambda: 0).run(fail))
 
 
-def test_what_comes_after_its_answer_has_gone_is_undone_before_the_end() -> None:
+def test_a_result_after_the_answer_is_closed_is_undone_before_the_end() -> None:
     go, over, told = threading.Event(), threading.Event(), list[object]()
     background = Background(lambda: 2)
     steps = background.run(lambda: go.wait(LONG), told.append)
@@ -95,7 +95,7 @@ def test_work_without_a_thread_is_refused_and_never_done(monkeypatch: pytest.Mon
     assert done == ["taken"]
 
 
-def test_what_waits_for_an_answer_that_has_gone_is_never_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queued_work_of_a_closed_answer_is_never_done(monkeypatch: pytest.MonkeyPatch) -> None:
     pool, go = ThreadPoolExecutor(1), threading.Event()
     monkeypatch.setattr(llama_background, "_threads", lambda: pool)
     done: list[str] = []
@@ -153,7 +153,7 @@ def until(engine: LlamaChat, events: Any, over: Callable[[object], bool]) -> Non
 
 
 @pytest.mark.models
-def test_a_slow_grammar_holds_nobody_else(engine: LlamaChat, slow: threading.Event) -> None:
+def test_a_slow_grammar_delays_no_other_answer(engine: LlamaChat, slow: threading.Event) -> None:
     held, free = engine.run(HELD, threading.Event()), engine.run(FREE, threading.Event())
     for _ in range(10):
         assert next(held) is None
@@ -165,7 +165,7 @@ def test_a_slow_grammar_holds_nobody_else(engine: LlamaChat, slow: threading.Eve
 
 
 @pytest.mark.models
-def test_an_answer_that_leaves_frees_its_grammar_when_that_has_ended(
+def test_a_closed_answer_frees_its_grammar_once_the_work_has_ended(
     engine: LlamaChat, slow: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     freed, free, model = threading.Event(), Sampler.free, engine._model

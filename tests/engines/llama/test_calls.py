@@ -1,4 +1,4 @@
-"""What a model says, read for calls: however it is cut into pieces."""
+"""Calls are found in an answer, however the text is cut into pieces."""
 
 from __future__ import annotations
 

@@ -1,12 +1,14 @@
-"""Conversations that are edited, put aside, parked and taken up again are answered as a fresh engine answers them.
+"""An edited, saved or restored conversation gets the answer that a fresh engine gives.
 
-On small models of random weights, one for each kind of memory: what is rolled back wrongly shows in the next token.
+The models are small and have random weights, one for each kind of KV cache. A wrong state shows in the next token.
 
-Two ways to the same state round differently: a cache that was edited holds its tokens in another order, in which
-llama.cpp's flash attention sums them up in 16 bits. No option makes that exact. So an answer may differ from the fresh
-one only where the fresh engine itself finds two tokens as good as equal, and rarely: a wrong state is off by far more.
-What slid out of a window is overwritten only when room is short, hence the longer turns there. From 64 tokens in a
-call the order of summing is another once more; calls are kept below, so that little is in doubt.
+Two ways to the same state round differently. An edited cache holds its tokens in another order, and llama.cpp's flash
+attention sums them up in 16 bits in that order. No option makes the sums exact. So an answer may differ from the fresh
+one, but rarely, and only where the fresh engine gives two tokens nearly the same probability. A wrong state is off by
+far more.
+
+A cell that slid out of a window is overwritten only when room is short, so the turns of that model are longer. From 64
+tokens in a call on, the order of the sums changes again, so calls have fewer.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from engines.llama.context import BATCH
 pytestmark = pytest.mark.models
 CONVERSATIONS, ANSWER = 200, 4
 DOUBT = 0.15
-"""Of log-probabilities: two tokens are as good as equal. Those of a wrong state are off by about 1."""
+"""Difference of log probabilities below which two tokens count as equal. A wrong state is off by about 1."""
 Turns = list[tuple[int, ...]]
 
 
@@ -82,7 +84,7 @@ def answers(engine: LlamaChat, asked: Sequence[Turns]) -> list[tuple[list[TokenL
 
 
 def fresh_answer(engine: LlamaChat, turns: Turns) -> list[TokenLogprob]:
-    """Of an engine with one slot that keeps nothing: after another prompt it knows nothing of any conversation."""
+    """The answer of an engine with one slot and no prefix cache, after another prompt has replaced its cache."""
     answers(engine, [[(0,)]])
     [(tokens, end)] = answers(engine, [turns])
     assert end.cached_tokens == 0

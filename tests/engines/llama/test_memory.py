@@ -1,4 +1,4 @@
-"""What the language model takes, gives back, keeps and can do without, on a real small model."""
+"""The memory that a real small language model takes, gives back and can do without."""
 
 from __future__ import annotations
 

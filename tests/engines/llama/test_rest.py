@@ -1,4 +1,4 @@
-"""Conversations at rest: copied while nothing is asked, out of the context when another begins."""
+"""Idle slots are copied while nothing is asked, and cleared when another conversation begins."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from support.counting import batch_of, decode, prompt, talk
 from engines.llama.cache import SavedState
 
 
-def test_what_rests_is_copied_and_leaves_the_context_when_another_begins() -> None:
+def test_an_idle_slot_is_copied_and_cleared_when_another_conversation_begins() -> None:
     batch, context = batch_of(slots=3)
     talk(batch, prompt(1), said=5)
     talk(batch, prompt(2))
@@ -20,7 +20,7 @@ def test_what_rests_is_copied_and_leaves_the_context_when_another_begins() -> No
     assert talk(batch, [*prompt(1), *range(5), 7]) == 105
 
 
-def test_without_a_copy_it_stays() -> None:
+def test_an_idle_slot_without_a_copy_stays() -> None:
     batch, context = batch_of(slots=2)
     talk(batch, prompt(1))
     talk(batch, prompt(2))
@@ -39,8 +39,10 @@ def test_a_conversation_that_goes_on_stays_and_one_copy_of_it_is_kept() -> None:
 
 @pytest.mark.parametrize("limit", [0, 110, 250, 350])
 def test_as_many_conversations_as_slots_lose_hardly_anything_to_copies(limit: int) -> None:
-    """In turns, each after a rest: with room for fewer states than there are conversations, those that went before the
-    first was missed are decoded anew; from then on the context keeps them all."""
+    """Conversations take turns, with idle work between them and room for fewer states than conversations.
+
+    Prompts whose states were evicted before the first was missed are decoded again. Then the context keeps them all.
+    """
     batch, _ = batch_of(slots=4, limit=limit)
     talks = [prompt(seed) for seed in range(4)]
     missed: list[int] = []
@@ -53,7 +55,7 @@ def test_as_many_conversations_as_slots_lose_hardly_anything_to_copies(limit: in
     assert len(missed) == len(set(missed)) < len(talks)
 
 
-def test_what_a_window_still_holds_stays_in_the_context_where_it_can_be_cut() -> None:
+def test_idle_slots_stay_in_the_context_when_states_serve_whole_prompts_only() -> None:
     batch, _ = batch_of(whole=True)
     first = prompt(1)
     talk(batch, first, said=5)
@@ -91,7 +93,7 @@ def test_what_is_saved_at_the_end_does_not_push_itself_out() -> None:
     assert [batch._saved.best(prompt(seed, 60))[1] for seed in range(4)] == [0, 60, 60, 60]
 
 
-def test_where_copies_must_not_cost_others_they_go_first() -> None:
+def test_copies_that_must_not_evict_states_are_dropped_first() -> None:
     batch, _ = batch_of(size=2000, slots=2, limit=250)
     talk(batch, prompt(1))
     talk(batch, prompt(2))

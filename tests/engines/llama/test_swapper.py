@@ -1,4 +1,4 @@
-"""Conversations that come back to a full context: room is made for them."""
+"""Conversations that return to a full context: idle slots make room for them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_answers_under_way_keep_their_room() -> None:
     assert context.held[again.sequence] == [*prompt(1, 500), 7]
 
 
-def test_what_cannot_fit_beside_answers_under_way_sends_nobody_away() -> None:
+def test_a_state_that_cannot_fit_beside_answers_under_way_evicts_nothing() -> None:
     batch, context = batch_of(size=1000, slots=4, limit=10_000)
     talk(batch, prompt(1, 700))
     slot, _ = batch.take(prompt(3, 400))
@@ -62,7 +62,7 @@ TURNS = some.lists(some.tuples(some.integers(0, 3), some.integers(0, 2), some.in
 def test_a_prompt_shares_prefixes_of_its_own_salt_only(
     turns: list[tuple[int, int, int]], slots: int, cuttable: bool, size: int, limit: int
 ) -> None:
-    """Whatever others asked: of no prompt is more known than its own salt has said before."""
+    """The cache knows no more of a prompt than its own salt has said before, whatever other salts said."""
     batch, _ = batch_of(size=size, slots=slots, limit=limit, cuttable=cuttable)
     said: dict[str, list[list[int]]] = {}
     head = prompt(99, 60)

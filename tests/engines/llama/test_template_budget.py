@@ -17,7 +17,7 @@ from edgeserve.errors import InvalidRequest
 from edgeserve.messages import Message, TextPart
 from engines.llama.template import ChatTemplate
 from engines.llama.template_budget import Budget, OverBudget
-from engines.llama.template_environment import BudgetedEnvironment
+from engines.llama.template_environment import environment
 
 TALK = tuple(
     Message("user" if at % 2 == 0 else "assistant", (TextPart("Hello, how are you? " * 9),)) for at in range(8)
@@ -109,7 +109,7 @@ def test_what_templates_do_is_allowed() -> None:
 
 
 def test_steps_are_counted_and_the_tracer_of_before_comes_back() -> None:
-    sandbox = BudgetedEnvironment()
+    sandbox = environment()
     template = sandbox.from_string("{% for i in range(5) %}{{ i }}\n{% endfor %}")
     seen: list[str] = []
 
@@ -129,7 +129,7 @@ def test_steps_are_counted_and_the_tracer_of_before_comes_back() -> None:
 
 def test_a_render_ends_at_its_deadline() -> None:
     clock = iter(range(10_000))
-    sandbox = BudgetedEnvironment()
+    sandbox = environment()
     template = sandbox.from_string("{% for i in range(99999) %}{{ i }}{% endfor %}")
     with pytest.raises(OverBudget, match="longer than 3 seconds"):
         sandbox.render(template, {}, Budget(0, seconds=3, clock=lambda: float(next(clock))))

@@ -1,7 +1,7 @@
 """Several answers at a time on a real small model: each as if it were alone.
 
-The prompts repeat themselves, so that the continuation is beyond doubt: llama.cpp rounds otherwise for many tokens in a
-call than for one, which turns answers that hang in the balance.
+llama.cpp rounds a batch of tokens differently from a single token, which changes answers between two nearly equal
+tokens. The prompts repeat themselves, so that their continuation is beyond doubt.
 """
 
 from __future__ import annotations
