@@ -14,7 +14,7 @@ from benchmarks.device import Device
 from benchmarks.process import Memory, ServerProcess, serving
 from benchmarks.scenario import PROMPT, QUESTION, SENTENCE, close_all
 
-from edgeserve.engine import JOBS, Job
+from edgeserve.jobs import INFO, JOBS, Job
 
 QUICK = {"warm_after": 0.4, "idle_timeout": 1.2, "check_interval": 0.1}
 """[residency] of the cycles: long enough to read the memory of a hot engine, short enough for twenty of them."""
@@ -24,7 +24,7 @@ WARM_UP = 2
 """Cycles that do not count: a runtime's one-off costs are paid in them."""
 RUNGS = {"offloaded": "warm", "unloaded": "cold"}
 """The rung at the end of a step down, by the step's name in GET /memory/evictions."""
-LAST_STEP: Mapping[Job, str] = {"llm": "offloaded", "vision": "offloaded", "asr": "unloaded", "tts": "unloaded"}
+LAST_STEP: Mapping[Job, str] = {job: "offloaded" if INFO[job].mapped else "unloaded" for job in JOBS}
 DEADLINE = 60.0
 
 

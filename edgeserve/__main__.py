@@ -19,7 +19,7 @@ def run() -> int:
     During imports Ctrl-C kills the process, because Python swallows some KeyboardInterrupts there. A process that was
     started with Ctrl-C ignored (nohup, a script's background) goes on ignoring it.
     """
-    _heed(signal.default_int_handler, _end_at_once)
+    _set_interrupt(signal.default_int_handler, _end_at_once)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # blocked while this process was started again
     from edgeserve.system import streams
 
@@ -31,7 +31,7 @@ def run() -> int:
     except KeyboardInterrupt:
         code = INTERRUPTED
     finally:
-        _heed(signal.default_int_handler, _end_at_once)
+        _set_interrupt(signal.default_int_handler, _end_at_once)
         streams.finish()
     return code
 
@@ -39,10 +39,10 @@ def run() -> int:
 def main() -> int:
     from edgeserve import cli
 
-    return cli.main(on_begin=lambda: _heed(_end_at_once, signal.default_int_handler))
+    return cli.main(on_begin=lambda: _set_interrupt(_end_at_once, signal.default_int_handler))
 
 
-def _heed(before: Handler, now: Handler) -> None:
+def _set_interrupt(before: Handler, now: Handler) -> None:
     """Set the handler of Ctrl-C to ``now``, if it is ``before``."""
     if signal.getsignal(signal.SIGINT) is before:
         signal.signal(signal.SIGINT, now)

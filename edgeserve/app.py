@@ -74,9 +74,10 @@ def _projector(config: Config, job: Job) -> Mapping[str, Path]:
     """The projector that the settings name. Raises ConfigError when the file does not exist."""
     if job not in PICTURES or not (named := config.engines[job].mmproj):
         return {}
-    path = expanded(named)
+    label = config.label(job, "mmproj")
+    path = expanded(named, label)
     if not path.is_file():
-        raise ConfigError(f"{config.label(job, 'mmproj')} = {named!r}: no such file")
+        raise ConfigError(f"{label} = {named!r}: no such file")
     return {"mmproj": path}
 
 

@@ -105,15 +105,15 @@ def make_parser() -> Parser:
 def _command(commands: Any, name: str, run: str, text: str) -> Parser:
     """Add a subcommand with the options that every subcommand has."""
     parser: Parser = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
-    parser.add_argument("--config", metavar="FILE", help="settings instead of ./models.toml")
-    parser.add_argument("--log-level", choices=LEVELS, help="how much to tell on stderr")
+    parser.add_argument("--config", metavar="FILE", help="settings file (./models.toml)")
+    parser.add_argument("--log-level", choices=LEVELS, help="least level of log lines on stderr")
     parser.set_defaults(run=run)
     return parser
 
 
 def _engine_options(parser: Parser, model_flag: str) -> None:
-    parser.add_argument("--model", dest=model_flag, metavar="NAME", help="another model than the configured one")
-    parser.add_argument("--device", choices=DEVICES, help="where to compute (auto)")
+    parser.add_argument("--model", dest=model_flag, metavar="NAME", help="model to use instead of the configured one")
+    parser.add_argument("--device", choices=DEVICES, help="device that computes (auto)")
 
 
 def _serve(commands: Any) -> None:
@@ -122,83 +122,97 @@ def _serve(commands: Any) -> None:
     parser.add_argument("--port", type=int, help="port to listen on (8080); 0 takes a free one")
     for job in INFO.values():
         parser.add_argument(job.flag, metavar="NAME", help=f"model for {job.words}")
-    parser.add_argument("--mmproj", metavar="FILE", help="image projector of the vision model")
-    parser.add_argument("--device", choices=DEVICES, help="where to compute (auto)")
-    parser.add_argument("--idle-timeout", type=float, metavar="SECONDS", help="idle time before an engine closes (300)")
-    parser.add_argument("--preload", metavar="ENGINES", help='engines to load at startup: a comma list, or "all"')
+    parser.add_argument("--mmproj", metavar="FILE", help="projector of the vision model, a file")
+    parser.add_argument("--device", choices=DEVICES, help="device that computes (auto)")
+    parser.add_argument(
+        "--idle-timeout", type=float, metavar="SECONDS", help="idle time before a speech engine closes (300)"
+    )
+    parser.add_argument("--preload", metavar="ENGINES", help='engines to load at startup, such as asr,tts; or "all"')
     parser.add_argument(
         "--insecure",
         action="store_true",
-        help="serve other machines without a key: whoever reaches this one can use it",
+        help="let any machine that reaches this one use the server without a key",
     )
-    parser.add_argument("--log-json", action="store_true", default=None, help="log one JSON object a line")
+    parser.add_argument("--log-json", action="store_true", default=None, help="log lines as JSON objects")
 
 
 def _pull(commands: Any) -> None:
-    parser = _command(commands, "pull", "models:pull", "fetch models")
+    parser = _command(commands, "pull", "models:pull", "fetch models to this device")
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help='catalogue name or source; "starter" for the starter models; '
-        "without a name all that models.toml lists"
+        "names", nargs="*", metavar="NAME", help='model of the catalogue, address or path; "starter" for the '
+        "starter models; without a name, all models of models.toml"
     )  # fmt: skip
 
 
 def _list(commands: Any) -> None:
     parser = _command(commands, "list", "models:list_models", "list the models on this device")
-    parser.add_argument("--all", action="store_true", help="the whole catalogue, pulled or not")
+    parser.add_argument("--all", action="store_true", help="add the catalogue's other models")
 
 
 def _show(commands: Any) -> None:
-    parser = _command(commands, "show", "models:show", "show what is known of one model")
-    parser.add_argument("name", metavar="NAME")
+    parser = _command(commands, "show", "models:show", "show source, licence and files of a model")
+    parser.add_argument("name", metavar="NAME", help="name of the model")
 
 
 def _remove(commands: Any) -> None:
     parser = _command(commands, "remove", "models:remove", "delete a model's files")
-    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("name", metavar="NAME", help="name of the model")
 
 
 def _chat(commands: Any) -> None:
-    parser = _command(commands, "chat", "chat:chat", "answer one prompt, or hold a conversation")
-    parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="without it: a conversation, or piped input")
-    parser.add_argument("--system", metavar="TEXT", help="instruction that stands before the conversation")
-    parser.add_argument("--max-tokens", type=_positive, metavar="N", help="longest answer")
+    parser = _command(commands, "chat", "chat:chat", "answer a prompt, or hold a conversation")
+    parser.add_argument(
+        "prompt", nargs="?", metavar="PROMPT", help="prompt; without one: stdin, or a conversation in a terminal"
+    )
+    parser.add_argument("--system", metavar="TEXT", help="system message of the conversation")
+    parser.add_argument("--max-tokens", type=_positive, metavar="N", help="longest answer, in tokens")
     _engine_options(parser, "llm")
 
 
 def _vision(commands: Any) -> None:
     parser = _command(commands, "vision", "chat:vision", "answer a question about a picture")
     parser.add_argument("image", metavar="IMAGE", help="PNG or JPEG file")
-    parser.add_argument("prompt", nargs="?", default="Describe this picture.", metavar="PROMPT")
-    parser.add_argument("--max-tokens", type=_positive, metavar="N", help="longest answer")
-    parser.add_argument("--mmproj", metavar="FILE", help="image projector of the model")
+    parser.add_argument(
+        "prompt", nargs="?", default="Describe this picture.", metavar="PROMPT", help="question (%(default)s)"
+    )
+    parser.add_argument("--max-tokens", type=_positive, metavar="N", help="longest answer, in tokens")
+    parser.add_argument("--mmproj", metavar="FILE", help="projector of the model")
     _engine_options(parser, "vlm_model")
 
 
 def _transcribe(commands: Any) -> None:
-    parser = _command(commands, "transcribe", "audio:transcribe", "write down speech")
-    parser.add_argument("file", metavar="FILE", help="file of sound or video; - reads it from stdin")
-    parser.add_argument("-o", "--output", default="-", metavar="FILE", help="write to it; .txt, .srt, .vtt or .json")
-    parser.add_argument("--format", choices=("text", "json", "srt", "vtt"), help="what the name does not say (text)")
-    parser.add_argument("--language", metavar="CODE", help="ISO 639-1 code of what is spoken")
-    parser.add_argument("--translate", action="store_true", help="into English, by a multilingual Whisper")
+    parser = _command(commands, "transcribe", "audio:transcribe", "turn speech into text")
+    parser.add_argument("file", metavar="FILE", help="audio or video file; - reads stdin")
+    parser.add_argument(
+        "-o", "--output", default="-", metavar="FILE", help="file to write: .txt, .srt, .vtt or .json (stdout)"
+    )
+    parser.add_argument(
+        "--format", choices=("text", "json", "srt", "vtt"), help="format of the output (by its name, else text)"
+    )
+    parser.add_argument("--language", metavar="CODE", help="spoken language as ISO 639-1 code")
+    parser.add_argument(
+        "--translate", action="store_true", help="translate into English (needs a multilingual Whisper)"
+    )
     _engine_options(parser, "asr_model")
 
 
 def _speak(commands: Any) -> None:
-    parser = _command(commands, "speak", "speak:speak", "say a text, aloud or into a file")
-    parser.add_argument("text", metavar="TEXT", help="- reads it from stdin")
+    parser = _command(commands, "speak", "speak:speak", "turn text into speech, played or written to a file")
+    parser.add_argument("text", metavar="TEXT", help="text to speak; - reads stdin")
     parser.add_argument(
-        "-o", "--output", metavar="FILE", help="written instead of played, as its ending says: .wav, .mp3, "
-        ".flac, .opus, .aac or .pcm; - writes WAV to stdout"
+        "-o", "--output", metavar="FILE", help="file to write instead of playing: .wav, .mp3, .flac, .opus, "
+        ".aac or .pcm; - writes WAV to stdout"
     )  # fmt: skip
-    parser.add_argument("--voice", metavar="NAME")
-    parser.add_argument("--speed", type=float, default=1.0, metavar="FACTOR", help="0.25 to 4.0 (1.0)")
+    parser.add_argument("--voice", metavar="NAME", help="voice to use (the model's default)")
+    parser.add_argument("--speed", type=float, default=1.0, metavar="FACTOR", help="speed, 0.25 to 4.0 (1.0)")
     _engine_options(parser, "tts_model")
 
 
 def _doctor(commands: Any) -> None:
-    parser = _command(commands, "doctor", "doctor:doctor", "tell what this machine has, what fits and what is missing")
-    parser.add_argument("--json", action="store_true", help="the same as JSON")
+    parser = _command(
+        commands, "doctor", "doctor:doctor", "report this machine, the models that fit, and what is missing"
+    )
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
 def _positive(text: str) -> int:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from edgeserve.engine import Device
 from edgeserve.errors import ConfigError
@@ -89,13 +89,14 @@ class Config:
     source: str = "defaults"
     written: Source = NO_FILE
 
-    def in_file(self, job: Job, name: str) -> bool:
-        """Whether the file holds this value of an engine's key, rather than a flag or a variable."""
-        return bool(self.written.name) and str(getattr(self.engines[job], name)) in self.written.text
+    def in_file(self, table: Job | Literal["server"], name: str) -> bool:
+        """Whether the value of a key comes from the file, and not from a flag, a variable or a default."""
+        settings = self.server if table == "server" else self.engines[table]
+        return bool(tomllib.loads(self.written.text).get(table, {}).get(name) == getattr(settings, name))
 
-    def label(self, job: Job, name: str) -> str:
-        """An engine's key for messages, with file and line where the file holds it."""
-        return self.written.label(job, name) if self.in_file(job, name) else f"[{job}] {name}"
+    def label(self, table: Job | Literal["server"], name: str) -> str:
+        """A key for messages, with file and line where the file holds its value."""
+        return self.written.label(table, name) if self.in_file(table, name) else f"[{table}] {name}"
 
 
 ENGINE_VARIABLES: Mapping[str, tuple[Job, str]] = MappingProxyType(

@@ -1,6 +1,6 @@
-"""Requests to the engines and the events they answer with: frozen, picklable, free of any library.
+"""Requests to the engines and the events of their answers: frozen, picklable, free of any library.
 
-Audio travels as bytes so that neither side needs an array library to hold it: input is sound.py's, output int16
+Audio is bytes, so that neither side needs an array library. Input has the forms of ``sound.py``. Output is int16
 little-endian mono at the event's own rate.
 """
 
@@ -26,8 +26,10 @@ class TextPart:
 
 @dataclass(frozen=True, slots=True)
 class ImagePart:
-    """One encoded picture (the bytes of a file), already checked. ``param``: the field of the request that holds it,
-    for errors of a decoder; ``pixels``: how many it has."""
+    """A picture as the bytes of a file, already checked.
+
+    ``param`` is the field of the request, for errors of a decoder. ``pixels`` is width times height.
+    """
 
     data: bytes = field(repr=False)
     param: str = field(default="image", repr=False, compare=False)
@@ -36,8 +38,10 @@ class ImagePart:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A function that the model wants called. ``arguments`` is the text of a JSON object; ``id`` what the client knows
-    the call by, empty where it has none yet."""
+    """A function that the model wants called. ``arguments`` is the text of a JSON object.
+
+    ``id`` names the call to the client, and is empty for a call without a name yet.
+    """
 
     name: str
     arguments: str
@@ -46,7 +50,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn. An assistant's may hold calls; a ``tool``'s answers the call ``tool_call_id``."""
+    """One turn. An assistant's message may hold calls; a tool's message answers the call ``tool_call_id``."""
 
     role: Role
     parts: tuple[TextPart | ImagePart, ...]
@@ -65,10 +69,10 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How the next token is chosen. None means: the model's own default (``ModelSpec.options``).
+    """Parameters of sampling. None stands for the model's own default (``ModelSpec.options``).
 
-    ``temperature`` 0 is greedy. ``seed`` None draws a fresh one. ``logit_bias`` maps token ids to what is added to
-    their logits, -100 to 100.
+    ``temperature`` 0 is greedy. Without a ``seed`` the engine draws one. ``logit_bias`` pairs token ids with numbers to
+    add to their logits, -100 to 100.
     """
 
     temperature: float | None = None
@@ -84,7 +88,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A function that the model may ask for. ``parameters``: the JSON schema of its arguments, as text."""
+    """A function that the model may call. ``parameters`` is the JSON schema of the arguments, as text."""
 
     name: str
     description: str = ""
@@ -93,7 +97,12 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ToolChoice:
-    """``required``: the answer is a call; ``name``: of this tool and no other; ``parallel``: it may be several."""
+    """The choice among tools.
+
+    - ``required``: the answer must be a call
+    - ``name``: the only tool that the answer may call
+    - ``parallel``: the answer may be several calls
+    """
 
     required: bool = False
     name: str | None = None
@@ -102,13 +111,15 @@ class ToolChoice:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """A conversation to continue, or, with ``prompt``, raw text or tokens to continue without the chat template.
+    """A conversation to continue; with ``prompt``, raw text or tokens to continue without the chat template.
 
-    ``logprobs``: how many alternatives to tell for each token beside its own probability; None tells neither.
-    ``max_tokens`` None means until the model ends, the context is full or the hard cap is reached. ``stop`` strings
-    end the answer and are not part of it. ``json_object`` constrains the answer to one JSON object, ``json_schema``
-    (its text) to an instance of that schema. With ``tools`` the answer may be calls of them. ``salt``: caches of past
-    prompts serve prompts of the same salt only.
+    - ``max_tokens``: tokens of the answer at most; None: until the model ends, or the context or the cap is full
+    - ``stop``: strings that end the answer and are no part of it
+    - ``json_object``: constrain the answer to one JSON object
+    - ``logprobs``: alternatives to tell for each token beside its own log probability; None: tell neither
+    - ``json_schema``: constrain the answer to an instance of this schema, given as text
+    - ``tools``: the answer may call these
+    - ``salt``: caches of past prompts serve prompts of the same salt only
     """
 
     messages: tuple[Message, ...] = ()
@@ -130,8 +141,10 @@ class ChatRequest:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A token that the model might say: its bytes, perhaps part of a character, and the natural logarithm of its
-    probability, before temperature, penalties and biases."""
+    """A token that the model might say, as bytes, which may be part of a character.
+
+    ``logprob`` is the natural logarithm of its probability before temperature, penalties and biases.
+    """
 
     data: bytes
     logprob: float
@@ -143,7 +156,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprob:
-    """The token that was said, and the likeliest in its place, the likeliest first."""
+    """The token of the answer, and the likeliest tokens in its place, the likeliest first."""
 
     token: Candidate
     top: tuple[Candidate, ...] = ()
@@ -151,8 +164,10 @@ class TokenLogprob:
 
 @dataclass(frozen=True, slots=True)
 class TokenEvent:
-    """Text that became certain: whole characters, never a part of a stop string. May cover several tokens, whose
-    ``logprobs`` these are, when they were asked for."""
+    """Text that became certain: whole characters, never a part of a stop string.
+
+    The text may cover several tokens. ``logprobs`` holds one entry for each token, if the request asks for them.
+    """
 
     text: str
     logprobs: tuple[TokenLogprob, ...] = ()
@@ -160,22 +175,24 @@ class TokenEvent:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningEvent:
-    """The same of what a model thinks before its answer, without the tags around it."""
+    """Text of a model's reasoning before its answer, without the tags around it."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallEvent:
-    """A whole call, its arguments checked to be a JSON object."""
+    """A whole call. Its arguments are a JSON object."""
 
     call: ToolCall
 
 
 @dataclass(frozen=True, slots=True)
 class FinishEvent:
-    """The last event of a chat. ``cached_tokens`` of the prompt came from a prefix already in the context;
-    ``reasoning_tokens`` of the completion went into thoughts."""
+    """The last event of a chat.
+
+    ``cached_tokens`` of the prompt came from a cache. ``reasoning_tokens`` of the completion are reasoning.
+    """
 
     reason: FinishReason
     prompt_tokens: int
@@ -196,7 +213,7 @@ class EmbedRequest:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingEvent:
-    """The next input as a vector of length 1: float32 little-endian. ``tokens``: how many the input has."""
+    """The next input as a vector of length 1, float32 little-endian. The input has ``tokens`` tokens."""
 
     vector: bytes = field(repr=False)
     tokens: int
@@ -204,7 +221,7 @@ class EmbeddingEvent:
 
 @dataclass(frozen=True, slots=True)
 class TranscribeRequest:
-    """Speech to write down; ``language`` an ISO 639-1 code or None. ``translate``: into English, whatever is spoken."""
+    """Speech to write down. ``language`` is an ISO 639-1 code or None. ``translate`` asks for English text."""
 
     audio: Audio = field(repr=False)
     language: str | None = None
@@ -241,7 +258,7 @@ class SegmentEvent:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptEnd:
-    """The last event of a transcription: the language it was taken for and the audio's length in seconds."""
+    """The last event of a transcription: the recognised language, and the length of the audio in seconds."""
 
     language: str
     duration: float
@@ -252,7 +269,7 @@ TranscribeEvent = SegmentEvent | TranscriptEnd
 
 @dataclass(frozen=True, slots=True)
 class SpeakRequest:
-    """Text to say. ``voice`` None is the model's default; ``speed`` 1.0 is its natural pace (0.25 to 4.0)."""
+    """Text to say. ``voice`` None is the model's default. ``speed`` 1.0 is the voice's natural pace (0.25 to 4.0)."""
 
     text: str
     voice: str | None = None
@@ -267,7 +284,7 @@ class AudioEvent:
     sample_rate: int
 
     def parts(self, seconds: float) -> Iterator[AudioEvent]:
-        """The same in pieces of at most so long."""
+        """The event in pieces of at most so many seconds."""
         step = 2 * int(seconds * self.sample_rate)
         for start in range(0, len(self.pcm), step):
             yield AudioEvent(self.pcm[start : start + step], self.sample_rate)

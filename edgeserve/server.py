@@ -77,7 +77,7 @@ def serve(
         server = Server(app.build(config, pool), pool, config.server.drain_seconds, preload, connections, patience)
         server.on_ready = lambda: on_ready(address(listener))
         asyncio.run(server.serve(sockets=[listener]))
-    return 0 if server.started else 128 + server.told
+    return 0 if server.started else 128 + server.ended_by
 
 
 def check_open(config: Config, bound: str, *, insecure: bool) -> None:
@@ -162,7 +162,7 @@ class Server(uvicorn.Server):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._looking: asyncio.Task[None] | None = None
         self._terminal = self._hurried = False
-        self.told: int = signal.SIGTERM
+        self.ended_by: int = signal.SIGTERM
         """The signal that ended the server."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -227,7 +227,7 @@ class Server(uvicorn.Server):
                 os._exit(128 + sig)
             self._hurried = True
             self._loop.call_soon_threadsafe(self._hurry)
-        self.should_exit, self.told = True, sig
+        self.should_exit, self.ended_by = True, sig
 
     def handle_hangup(self, sig: int, frame: FrameType | None) -> None:
         """End the server when its terminal is gone; log any other SIGHUP."""

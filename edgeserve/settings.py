@@ -20,7 +20,7 @@ from edgeserve.errors import ConfigError
 
 ENV_PREFIX = "EDGESERVE_"
 LARGEST = {int: 2**31 - 1, float: 1e9}
-"""Upper bounds of keys that declare none: a 32-bit integer of C, and 31 years in seconds. They refuse infinity too."""
+"""Upper bounds of keys that declare none: a 32-bit integer of C, and 31 years in seconds."""
 UNITS = {
     **dict.fromkeys(("seconds", "timeout", "interval", "after"), "seconds"),
     "mb": "MB",
@@ -77,7 +77,7 @@ def _hints(kind: type[Any]) -> dict[str, Any]:
 
 
 def _keys(kind: type[Any], table: str) -> list[dataclasses.Field[Any]]:
-    """Fields without metadata are no keys."""
+    """Fields of a dataclass that are keys of the table. A field without metadata is no key."""
     declared = (one for one in dataclasses.fields(kind) if one.metadata)
     return [one for one in declared if not one.metadata.get("only") or table in one.metadata["only"]]
 
@@ -102,7 +102,7 @@ class Source:
         return f"{self.place(table, name)}: {label}" if self.name else label
 
     def place(self, table: str, name: str | None = None) -> str:
-        """The file, and the line on which a table, or a key of it, begins. ``table`` "": a key before all tables."""
+        """The file, and the line on which a table, or its key, begins. ``table`` "": a key before all tables."""
         lines = self.text.split("\n")
         for start, line in enumerate(lines):
             if (table if name is None else name) in line and self._holds(lines[:start], table, name) is False:
@@ -112,12 +112,12 @@ class Source:
         return self.name
 
     def located(self, table: str, error: ConfigError) -> ConfigError:
-        """An error about a key (``param``) that was found without the file, with its place."""
+        """The error about a key (``param``), with its place in the file."""
         return ConfigError(f"{self.place(table, error.param)}: {error.message}", param=error.param)
 
     @staticmethod
     def _holds(lines: Sequence[str], table: str, name: str | None) -> bool | None:
-        """Whether these lines set a key of a table. None: they end in the middle of a value."""
+        """Whether these lines set a key of a table. None: the lines end within a value."""
         try:
             document = tomllib.loads("\n".join(lines))
         except ValueError:
@@ -131,10 +131,13 @@ NO_FILE = Source()
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Reads tables of one ``source``; flags win over variables, and variables over the file.
+    """Reads the tables of one ``source``. Flags win over variables, and variables over the file.
 
-    ``flags`` are keyed like variables without prefix. ``tables`` are the known keys of all tables, for suggestions. An
-    empty variable counts as unset.
+    Fields:
+        flags   values by the name of their variable without prefix
+        tables  known keys of all tables, for suggestions
+
+    An empty variable counts as unset.
     """
 
     source: Source = NO_FILE
@@ -143,13 +146,12 @@ class Reader:
     tables: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def read(self, kind: type[Any], table: str, written: Mapping[str, Any]) -> dict[str, Any]:
-        """Checked values of the keys that ``kind`` declares and that are given. Raises ConfigError, also for unknown
-        keys."""
+        """Checked values of all given keys that ``kind`` declares. Raises ConfigError, also for an unknown key."""
         self.known(table, written, self.tables.get(table) or key_names(kind, table))
         return self.values(kind, table, written)
 
     def known(self, table: str, written: Mapping[str, object], names: Sequence[str]) -> None:
-        """Raises ConfigError for the first key that is not among ``names``."""
+        """Raises ConfigError for the first key that is not in ``names``."""
         for name in written:
             if name not in names:
                 is_key = table or not isinstance(written[name], Mapping)
@@ -158,7 +160,7 @@ class Reader:
                 raise ConfigError(f"{label} is not a known setting; {hint}", param=name)
 
     def values(self, kind: type[Any], table: str, written: Mapping[str, Any]) -> dict[str, Any]:
-        """The same without a look at other keys."""
+        """Checked values of all given keys that ``kind`` declares. Other keys are ignored."""
         hints = _hints(kind)
         values = {}
         for one in _keys(kind, table):
@@ -170,7 +172,7 @@ class Reader:
         return values
 
     def given(self, variable: str, hint: Any = str) -> tuple[str, Any] | None:
-        """A flag, else a variable: its name and its value as the type that ``hint`` says. None: neither is given."""
+        """Name and value of a flag, else of a variable, in the type of ``hint``. None: neither is given."""
         if variable in self.flags:
             return f"--{variable.lower().replace('_', '-')}", self.flags[variable]
         if text := self.environ.get(ENV_PREFIX + variable, ""):
@@ -178,7 +180,7 @@ class Reader:
         return None
 
     def checked(self, found: tuple[str, Any], kind: type[Any], name: str) -> Any:
-        """A value, with the name of its place, as the field ``name`` of ``kind`` holds it. Raises ConfigError."""
+        """The checked value of the key ``name``. ``found``: place and value. Raises ConfigError."""
         (one,) = (one for one in dataclasses.fields(kind) if one.name == name)
         label, value = found
         hint = _hints(kind)[name]
@@ -191,7 +193,7 @@ class Reader:
 
 
 def suggestion(table: str, name: str, tables: Mapping[str, Sequence[str]]) -> str:
-    """The words that help with an unknown key of a table ("": an unknown table).
+    """The hint for an unknown key of a table ("" for an unknown table).
 
     1. The key exists in other tables: those.
     2. Keys of this table look like it: the nearest.
@@ -217,7 +219,7 @@ def _nearest(name: str, names: Sequence[str]) -> list[str]:
 
 
 def shorten(value: object) -> str:
-    """A value for a message: a long one is cut, and a number of thousands of digits is not spelled out."""
+    """A value for a message. A long value is cut, and a huge number is not written out."""
     short = reprlib.Repr()
     short.maxstring = short.maxother = 80
     try:
@@ -227,7 +229,7 @@ def shorten(value: object) -> str:
 
 
 def _from_text(text: str, hint: Any) -> object:
-    """A variable's text as the type that its key has; the text itself where it is none."""
+    """A variable's text in the type of its key; the text itself when it has another type."""
     if hint is bool:
         return BOOLEANS.get(text.strip().lower(), text)
     if get_origin(hint) is tuple:
@@ -241,7 +243,7 @@ def _from_text(text: str, hint: Any) -> object:
 
 
 def _checked(value: Any, hint: Any, bounds: Mapping[str, Any]) -> Any:
-    """Raises ValueError: the words for what was expected, and the part that is wrong if it is not the whole."""
+    """The value in the type of its key. Raises ValueError with the expected value and the wrong part."""
     if get_origin(hint) is tuple:
         item = get_args(hint)[0]
         if item is str and not isinstance(value, list | tuple):
@@ -251,13 +253,13 @@ def _checked(value: Any, hint: Any, bounds: Mapping[str, Any]) -> Any:
             raise ValueError(words or f"a list, each item {_expected(item, bounds)}")
         return tuple(_item(one, item, bounds, words) for one in value)
     plain, choices = _plain(hint, bounds)
-    # bool is a kind of int, and a whole number is good enough for a float.
+    # bool is a subclass of int; a float accepts whole numbers.
     allowed = (int, float) if plain is float else (plain,)
     if type(value) not in allowed or (choices and value not in choices) or (plain is str and "\0" in value):
         raise ValueError(_expected(hint, bounds))
     if plain in LARGEST and value not in bounds.get("special", ()):
         low, high = bounds.get("low"), bounds.get("high")
-        # Written so that a NaN, which no comparison holds for, is refused too.
+        # No comparison holds for NaN, so this refuses NaN, too.
         if not (-LARGEST[plain] if low is None else low) <= value <= (LARGEST[plain] if high is None else high):
             raise ValueError(_expected(hint, bounds, value))
     return float(value) if plain is float else value
@@ -271,13 +273,13 @@ def _item(value: Any, hint: Any, bounds: Mapping[str, Any], words: str | None) -
 
 
 def _plain(hint: Any, bounds: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
-    """The Python type of a value, and the words that it may be."""
+    """The Python type of a value, and its choices."""
     words = get_args(hint) if get_origin(hint) is Literal else ()
     return (str, bounds.get("choices") or words) if words else (hint, bounds.get("choices") or ())
 
 
 def _expected(hint: Any, bounds: Mapping[str, Any], value: float = 0.0) -> str:
-    """The words for a value of this type within these bounds."""
+    """Words for a value of this type within these bounds."""
     plain, choices = _plain(hint, bounds)
     if bounds.get("words"):
         return str(bounds["words"])

@@ -62,4 +62,4 @@ def test_software_under_the_gpl_is_asked_for_by_name() -> None:
     importers = [
         path.name for path in modules if re.search(r"^\s*(import|from) piper\b", path.read_text("utf-8"), re.M)
     ]
-    assert importers == ["tts_piper.py"]
+    assert importers == ["piper.py"]

@@ -71,7 +71,7 @@ def server(config: Path) -> Iterator[Server]:
 
 
 def test_schemas_and_tools_through_the_official_client(server: Server) -> None:
-    """What a model of 135 million parameters says is still a valid call, and a valid answer."""
+    """Even a model of 135 million parameters says a valid call and a valid answer."""
     ai = OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
     ask: Any = {"model": "llm", "messages": [{"role": "user", "content": "Weather in Rome?"}], "max_tokens": 60}
     city = {"type": "object", "properties": {"city": {"enum": ["Rome", "Oslo"]}}, "required": ["city"]}

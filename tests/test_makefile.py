@@ -18,7 +18,10 @@ import pytest
 SCRIPT = Path(__file__).parent.parent / "tools" / "install.sh"
 TOOLS = ("sh", "cat", "cksum", "cut", "grep", "mv", "rm", "sleep", "tail", "uname")
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the messages of macOS need a Mac without its tools")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="the messages of macOS need a Mac without its tools"),
+]
 
 
 class Place:

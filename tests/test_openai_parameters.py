@@ -1,4 +1,4 @@
-"""What each parameter of OpenAI's chat does on a real model, through the official client."""
+"""Each parameter of OpenAI's chat on a real model, through the official client."""
 
 from __future__ import annotations
 

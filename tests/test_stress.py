@@ -27,6 +27,8 @@ from edgeserve.residency.thread_host import ThreadHost
 from edgeserve.system.probe import Probe
 from edgeserve.units import MB
 
+pytestmark = pytest.mark.slow
+
 RESTLESS = ResidencySettings(warm_after=0.001, idle_timeout=0.002, check_interval=0.005)
 EAGER = MemoryPolicy(
     os_reserve_gb=0.0,

@@ -1,4 +1,4 @@
-"""Who may ask: whoever has the key, where there is one; else any program that reaches the server, and its own pages."""
+"""Access to the server: by the key where one is set, else for programs and for the server's own pages."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from edgeserve.live.sessions import Client
 OPEN = ("/v1/health",)
 ASKED = ("http", "websocket")
 KEY = "edgeserve.key"
-"""In a request's scope: which key it came with, in a form that tells nothing of the key."""
+"""Key in a request's scope: the hash of the API key that came with the request."""
 
 
 class KeyRequired:
-    """``Authorization: Bearer <key>`` on every route but the health check. No page of another site can send it."""
+    """Demands ``Authorization: Bearer <key>`` on every route but the health check. No foreign page can send it."""
 
     def __init__(self, app: ASGIApp, key: str) -> None:
         self._app = app
@@ -39,7 +39,7 @@ class KeyRequired:
 
 
 class SameSite:
-    """Stands where no key is asked for. The server answers to names of its own only, and obeys no foreign page."""
+    """The check without a key: the server answers only to its own names, and obeys no foreign page."""
 
     def __init__(self, app: ASGIApp, rules: Rules) -> None:
         self._app = app
@@ -53,7 +53,7 @@ class SameSite:
 
 
 def client_of(scope: Scope) -> Client:
-    """Who asks. All addresses of this machine's own count as one, and an IPv4 address in IPv6's form as itself."""
+    """The client of a request. All loopback addresses count as one, and IPv4 in IPv6's form as the IPv4 address."""
     host = (scope.get("client") or ("",))[0]
     return Client(scope.get(KEY, ""), "loopback" if is_loopback(host) else host.removeprefix("::ffff:"))
 

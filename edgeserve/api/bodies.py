@@ -1,6 +1,6 @@
-"""The memory of all bodies together, and the time that each may take to come.
+"""Limits on the memory of all request bodies together, and on the time that each may take to arrive.
 
-When memory is short, the slowest of the bodies that still come is refused, so that who stalls shuts nobody else out.
+When memory is short, the server refuses the slowest body that still arrives, so that a stalled client shuts out nobody.
 """
 
 from __future__ import annotations
@@ -19,17 +19,19 @@ from edgeserve.units import MB
 LARGEST_AT_ONCE = 4
 """Bodies of the largest size that may be in memory together."""
 SHARE = LARGEST_AT_ONCE // 2
-"""As many of one client: bodies that have come stay as long as their requests do, and can make room for nobody."""
+"""Bodies of the largest size that one client may hold. A complete body stays as long as its request runs."""
 SMALL = 64 << 10
 SMALL_SHARE = 1 / 512
-"""Bytes of each request that count towards no common limit, and at most this share of the largest body: a small request
-is never refused for lack of memory, and the number of connections bounds them all."""
+"""Bytes of each body that count towards no common limit: ``SMALL``, or this share of the largest body if that is less.
+
+So the server never refuses a small request for lack of memory. The number of connections bounds them all.
+"""
 SLOWEST = 1024
-"""Bytes a second that a body must come with on average, beyond the first ``patience`` seconds."""
+"""Bytes a second at which a body must arrive on average, beyond the first ``patience`` seconds."""
 
 
 class Body:
-    """One request's body, and what is fetched for it. ``waited``: seconds for which its client was waited for."""
+    """The body of one request, and the bytes that the server fetches for the request."""
 
     def __init__(self, bodies: Bodies, client: str) -> None:
         self.client = client
@@ -46,11 +48,12 @@ class Body:
         return 0 if self.cut else max(0, self.size - self._bodies.small)
 
     def waited(self) -> float:
+        """Seconds for which the server waited for the client."""
         now = self._bodies.clock()
         return self._waited + (0.0 if self._waits_since is None else now - self._waits_since)
 
     def rate(self) -> float:
-        """Bytes a second while the server waited."""
+        """Bytes a second, over the time that the server waited."""
         return self.size / max(self.waited(), 0.001)
 
     def hold(self, size: int) -> None:
@@ -89,14 +92,17 @@ class Body:
             self._waited, self._waits_since, self._timer = self.waited(), None, None
 
     def refuse(self) -> None:
-        """Let the request end with Busy as soon as it reads, or now where it waits."""
+        """End the request with Busy as soon as it reads the body, or now if it waits for the body."""
         self.cut = True
         if self._timer is not None and not self._timer.expired():  # else it ends anyway
             self._timer.reschedule(asyncio.get_running_loop().time())
 
 
 class Bodies:
-    """Belongs to the event loop. ``limit``: bytes of one body; ``patience``: seconds that a client may send nothing."""
+    """All open bodies. One event loop uses the object.
+
+    A body has at most ``limit`` bytes; its client may send nothing for ``patience`` seconds.
+    """
 
     def __init__(self, limit: int, patience: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.limit, self.patience, self.clock = limit, patience, clock
@@ -104,7 +110,7 @@ class Bodies:
         self._open: set[Body] = set()
 
     def open(self, client: str = "") -> Body:
-        """Of the client at this address."""
+        """A new body of the client at this address."""
         body = Body(self, client_of(client))
         self._open.add(body)
         return body
@@ -113,7 +119,10 @@ class Bodies:
         self._open.discard(body)
 
     def add(self, body: Body, size: int) -> None:
-        """Raises TooLarge for the body alone, Busy where memory is short and this is the slowest of those that come."""
+        """Count bytes of a body. Raises TooLarge for this body alone.
+
+        Raises Busy where memory is short and no body that still arrives is slower.
+        """
         body.size += size
         if body.size > self.limit:
             raise self.too_large(body.size)
@@ -125,9 +134,13 @@ class Bodies:
             victim.refuse()
 
     def _victim(self, asking: Body) -> Body | None:
-        """The slowest of the bodies that still come: of the client that asks where it holds its share already; else of
-        the one that holds most where all together hold too much, since it pays for its own haste. None: there is
-        room."""
+        """The body to refuse; None where there is room.
+
+        1. Where the asking client holds more than its share, the slowest body of that client.
+        2. Where all clients together hold too much, the slowest body of the client that holds most.
+
+        Only bodies that still arrive can be refused.
+        """
         held: Counter[str] = Counter()
         for one in self._open:
             held[one.client] += one.shared

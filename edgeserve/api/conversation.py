@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
@@ -13,7 +13,7 @@ from edgeserve.api.pictures.request import Pictures
 from edgeserve.api.schema import Field, Object, Objects, Record, read_variant
 from edgeserve.api.tools import Called, check_results
 from edgeserve.api.values import Enum, Ignored, Text
-from edgeserve.messages import Message, Role, TextPart, ToolCall
+from edgeserve.messages import Message, Role, TextPart
 
 ROLES: Mapping[str, Role] = MappingProxyType(
     {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
@@ -69,8 +69,7 @@ PARTS: Mapping[str, type[TextContent | ImageContent]] = MappingProxyType(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(NamedTuple):
     """The texts of a message, and its pictures."""
 
     texts: tuple[TextPart, ...] = ()
@@ -134,15 +133,16 @@ class Said(Record):
 
     def message(self) -> Message:
         """The message without its pictures. Raises InvalidRequest."""
-        answered = self.tool_call_id if self.role == "tool" else ""
-        if self.role == "tool" and not answered.strip():
+        role, content = self.role, self.content
+        calls = tuple(one.call() for one in self.tool_calls)
+        answered = self.tool_call_id if role == "tool" else ""
+        if role == "tool" and not answered.strip():
             raise self.error("tool_call_id", "is required and must not be empty")
-        if self.tool_calls and self.role != "assistant":
+        if calls and role != "assistant":
             raise self.error("tool_calls", "belong to messages of the assistant")
-        if self.content is None and not self.tool_calls:
+        if content is None and not calls:
             raise self.error("content", "must be a string or a list of parts")
-        calls: tuple[ToolCall, ...] = tuple(one.call() for one in self.tool_calls)
-        return Message(ROLES[self.role], self.content.texts if self.content else (), calls, answered)
+        return Message(ROLES[role], content.texts if content else (), calls, answered)
 
 
 class Messages(Field[Conversation]):

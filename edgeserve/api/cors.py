@@ -1,6 +1,6 @@
-"""Pages that ``cors_origins`` lists may read this server's answers (https://fetch.spec.whatwg.org/#http-cors-protocol).
+"""CORS: pages that ``cors_origins`` lists may read answers (https://fetch.spec.whatwg.org/#http-cors-protocol).
 
-No credentials of the browser's are involved: the server sets no cookies, and a page sends a key in a header.
+The browser sends no credentials of its own: the server sets no cookies, and a page sends a key in a header.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ REMEMBERED_SECONDS = 600
 
 
 class Cors:
-    """Outermost, so that errors can be read, too."""
+    """Adds CORS headers to answers. It is the outermost middleware, so that a page can read errors too."""
 
     def __init__(self, app: ASGIApp, rules: Rules) -> None:
         self._app = app
@@ -45,7 +45,7 @@ class Cors:
 
 
 class Preflight:
-    """Answers what a browser asks before a page's request. Such a question carries no key, and changes nothing."""
+    """Answers preflight requests. A preflight request carries no key and changes nothing."""
 
     def __init__(self, app: ASGIApp, rules: Rules) -> None:
         self._app = app
@@ -66,6 +66,6 @@ class Preflight:
 
 
 def listed(scope: Scope, rules: Rules) -> str | None:
-    """The origin of the page that asks, if it is one of those."""
+    """The origin of the asking page, if the rules list it."""
     origins = values(scope, b"origin")
     return origins[0] if len(origins) == 1 and rules.lists(origins[0]) else None

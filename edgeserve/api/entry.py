@@ -17,9 +17,12 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 class Entry:
     """One method of one path.
 
-    ``body`` is the record in the request's body; the body may be left out where it is ``optional``, and may be a form
-    with files where the route takes ``files``. ``answer`` is the media type of a success. ``query`` is the record in
-    the query; ``headers`` pairs some of its fields with headers that may hold them instead.
+    - ``body``: the record in the request's body
+    - ``answer``: media type of a success
+    - ``optional``: whether the body may be left out
+    - ``files``: whether the body may be a form with the record as one part and files as the others
+    - ``query``: the record in the query
+    - ``headers``: pairs of a field of the query and a header that may hold it instead
     """
 
     method: str

@@ -1,4 +1,4 @@
-"""The one place where errors become HTTP: ``{"error": {"message", "type", "code", "param"}}`` in every dialect."""
+"""The renderer of errors: ``{"error": {"message", "type", "code", "param"}}`` in every dialect."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ STATUS: Mapping[str, int] = MappingProxyType(
         errors.DoesNotFit.code: 507,
     }
 )
-"""HTTP status by code. 499 (nginx's "client closed request") reaches nobody but the log."""
+"""HTTP status by code. Only the log shows 499, nginx's "client closed request"."""
 
 INTERNAL = EdgeserveError("an internal error; the server's log tells more under this answer's X-Request-Id")
 
 
 MAX_MESSAGE, MAX_PARAM = 4000, 400
-"""Characters. Both may hold what the client sent."""
+"""Characters of a message and a param. Both may quote the request."""
 
 
 def body(error: EdgeserveError) -> dict[str, Any]:
-    """The error as every dialect writes it; whatever it holds can be written."""
+    """The error's body. Characters that UTF-8 cannot hold are escaped."""
     return {
         "error": {
             "message": _writable(error.message, MAX_MESSAGE),
@@ -80,7 +80,7 @@ def respond(error: EdgeserveError) -> JSONResponse:
 
 
 def _type(status: int) -> str:
-    """OpenAI's word for a class of errors."""
+    """OpenAI's name for a class of errors."""
     if status == 401:
         return "authentication_error"
     if status < 500:
@@ -94,12 +94,12 @@ async def on_error(request: Request, error: Exception) -> JSONResponse:
 
 
 async def on_gone(request: Request, error: Exception) -> JSONResponse:
-    """The client went away while it sent its body; only the access log hears of it."""
+    """The answer to a client that left while it sent its body. Only the access log shows the answer."""
     return respond(errors.Cancelled("the client went away"))
 
 
 async def on_http(request: Request, error: Exception) -> JSONResponse:
-    """What the router or the form parser refuses."""
+    """The answer to a request that the router or the form parser refuses."""
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for nothing else
     if error.status_code == 404:
         answer = respond(errors.NotFound(f"there is no route {request.method} {request.url.path}; see GET /"))

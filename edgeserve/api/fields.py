@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, ItemsView
 from typing import Any
 
 from edgeserve.errors import InvalidRequest
@@ -12,7 +12,7 @@ NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 INTEGER = re.compile(r"[-+]?[0-9]+")
 FLAGS = {"true": True, "1": True, "false": False, "0": False}
 NAME_CHARS = 1024
-"""Of a text that names a model, a voice, a format: megabytes of it held the event loop for a second."""
+"""Characters of a text that names a model, a voice or a format. Searching megabytes holds the event loop."""
 NAME_CHARS = 1024
 """Characters of a text that names a model, a voice or a format. Searching megabytes holds the event loop."""
 LONGEST_NUMBER = 64
@@ -32,6 +32,9 @@ class Fields:
         self._path = path
         self._written = written
 
+    def items(self) -> ItemsView[str, Any]:
+        return self._values.items()
+
     def has(self, name: str) -> bool:
         """Whether the field has a value. A null counts as left out."""
         return self._values.get(name) is not None
@@ -39,12 +42,9 @@ class Fields:
     def raw(self, name: str) -> Any:
         return self._values.get(name)
 
-    def only(self, known: Collection[str]) -> None:
-        """Raises InvalidRequest for a field that is not ``known``, most likely a misspelled one."""
-        for name in self._values:
-            if name not in known:
-                listed = ", ".join(sorted(known))
-                raise self.error(name, f"is not a known field; known are: {listed}")
+    def unknown(self, name: str, known: Collection[str]) -> InvalidRequest:
+        """The error about a field that is not ``known``, most likely a misspelled one."""
+        return self.error(name, f"is not a known field; known are: {', '.join(sorted(known))}")
 
     def text(self, name: str, *, limit: int | None = None, advice: str = "") -> str:
         """The string, empty where the field is left out. ``advice`` follows the limit in the error."""

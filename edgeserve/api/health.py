@@ -1,4 +1,4 @@
-"""Whether the server is well, and where things are."""
+"""The health check, and the root route."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgeserve.residency.pool import Pool
 
 
 async def health(request: Request) -> Response:
-    """503 and the status "failing" once a thread of an engine has ended: then its requests would hang."""
+    """503 and the status "failing" once a thread of an engine has ended, because its requests would hang."""
     pool: Pool = request.app.state.pool
     failing = pool.failing()
     return JSONResponse(

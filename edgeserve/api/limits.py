@@ -1,4 +1,4 @@
-"""How much one request may bring, and the middleware that stops a body at its limit."""
+"""Limits on a request, and the middleware that stops a body at its limit."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from edgeserve.api.bodies import Bodies
 from edgeserve.units import MB
 
 HOLD = "edgeserve.hold"
-"""In a request's scope: counts bytes that are kept for it beside its body. Raises TooLarge and Busy as that does."""
+"""Key in a request's scope: a function that counts bytes beside the body. Raises TooLarge and Busy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Sizes in bytes, characters, pixels and seconds as named.
+    """Limits in the unit that each name ends with.
 
-    ``max_whole_text_chars``: of a text whose speech is answered as a whole, and so held: 50 MB. Streamed, no length
-    takes more memory than another.
+    ``max_whole_text_chars`` bounds a text whose speech is answered as a whole: the server holds the sound, up to 50 MB.
+    Streamed speech of any length takes the same memory.
     """
 
     max_body_bytes: int = 32 * MB
@@ -45,10 +45,11 @@ def limits_of(request: Request) -> Limits:
 
 
 class BodyLimit:
-    """Counts bodies as they come in: a Content-Length may lie or be absent.
+    """Counts the bytes of bodies as they arrive, since a Content-Length may lie or be absent. Its answers:
 
-    Answers 413 to one beyond ``limit`` bytes, 408 to one that does not come within ``patience`` seconds, and 503 to the
-    slowest while the bodies of all requests being served are too large together.
+    - 413 to a body beyond ``limit`` bytes
+    - 408 to a body of which nothing arrives for ``patience`` seconds, or that arrives too slowly
+    - 503 to the slowest body while all bodies together are too large
     """
 
     def __init__(self, app: ASGIApp, limit: int, patience: float = 20.0) -> None:

@@ -1,7 +1,7 @@
-"""The straight line: parse → lease → first event → render → release. Every answer of an engine is made here.
+"""The straight line of every request to an engine: parse → lease → first event → render → release.
 
-A dialect gives a ``parse`` that turns a request into a ``Call``: for which engine, the frozen requests to run on
-one lease, and the renderer that folds their events.
+A dialect gives a ``parse``, which turns an HTTP request into a ``Call``. A call names the engine, the requests that run
+on one lease, and the renderer that folds their events.
 """
 
 from __future__ import annotations
@@ -28,37 +28,40 @@ from edgeserve.residency.pool import Pool
 log = logging.getLogger("edgeserve.api")
 
 PART_SECONDS = 0.5
-"""Of sound that is rendered at once by a renderer that computes; some milliseconds of work."""
+"""Seconds of sound that a computing renderer encodes in one call: some milliseconds of work."""
 SENT_BYTES = 64 << 10
-"""Of a whole answer, handed over at once."""
+"""Bytes of a whole answer in one message to the connection."""
 STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
 class Renderer(Protocol):
-    """Folds events into bytes. ``stream`` says whether the client gets them as they come or all at the end."""
+    """Folds events into bytes. A client gets the bytes of a ``stream`` as they come, else all at the end."""
 
     stream: bool
     media_type: str
 
     def feed(self, index: int, event: messages.Event) -> bytes:
-        """Bytes that this event of request number ``index`` adds; may be none."""
+        """The bytes that an event of request number ``index`` adds, possibly none."""
         ...
 
     def end(self) -> bytes:
-        """The last bytes; for a whole answer, all of it."""
+        """The last bytes; for a whole answer, all bytes."""
         ...
 
     def fail(self, error: EdgeserveError) -> bytes | None:
-        """How a stream that has begun tells its client what went wrong; None: by being cut, as it holds no words."""
+        """The error as a stream that has begun writes it; None where a stream has no place for words and is cut."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """``keep_alive``: seconds for which the engine keeps its memory afterwards; None: as configured. ``apart``: the
-    requests run one after the other, since beside others llama.cpp may round otherwise. ``threaded``: the renderer
-    computes, so it runs beside the event loop, on some of the sound at a time. ``names``: what the dialect calls fields
-    of the requests otherwise, for errors that an engine finds in them."""
+    """A parsed request to an engine.
+
+    - ``keep_alive``: seconds for which the engine keeps its memory afterwards; None: as configured
+    - ``apart``: run the requests one after the other, since llama.cpp may round otherwise in a batch
+    - ``threaded``: run the renderer on a thread, because it computes
+    - ``names``: the dialect's names of fields of the requests, for errors that an engine raises about them
+    """
 
     job: Job
     requests: Sequence[messages.Request]
@@ -74,7 +77,7 @@ Events = AsyncGenerator[tuple[int, messages.Event], None]
 
 
 def answering(parse: Parse, *jobs: Job) -> Callable[[Request], Awaitable[Response]]:
-    """The endpoint of a route that an engine answers, most likely the first of ``jobs`` that is configured."""
+    """The endpoint of a route. The first configured engine of ``jobs`` most likely answers the route."""
 
     async def endpoint(request: Request) -> Response:
         pool: Pool = request.app.state.pool
@@ -108,7 +111,7 @@ def answering(parse: Parse, *jobs: Job) -> Callable[[Request], Awaitable[Respons
 async def _folded(
     renderer: Renderer, threaded: bool, first: tuple[int, messages.Event], events: Events, kept: Kept | None
 ) -> AsyncGenerator[bytes, None]:
-    """What the renderer makes of each event, and of the end. ``kept`` counts what a whole answer holds meanwhile."""
+    """The renderer's bytes for each event and for the end. ``kept`` counts the bytes of events in a whole answer."""
 
     async def run(step: Callable[..., bytes], *values: Any) -> bytes:
         return await asyncio.to_thread(step, *values) if threaded else step(*values)
@@ -125,7 +128,7 @@ async def _folded(
 
 
 def _cut(threaded: bool, pair: tuple[int, messages.Event]) -> Iterator[tuple[int, messages.Event]]:
-    """The beginning of a sentence must not wait until all of it is encoded."""
+    """The event in parts, so that the beginning of a sentence does not wait until the whole sentence is encoded."""
     number, event = pair
     if threaded and isinstance(event, messages.AudioEvent):
         yield from ((number, part) for part in event.parts(PART_SECONDS))
@@ -152,7 +155,7 @@ async def _watching(receive: Receive, lease: Lease) -> AsyncIterator[None]:
 
 
 class _Whole(Response):
-    """An answer that is sent at once, and counted until its client has taken it."""
+    """A whole answer. Its bytes count until the client has taken them."""
 
     def __init__(self, body: bytes, media_type: str, kept: Kept) -> None:
         super().__init__(body, media_type=media_type)
@@ -172,7 +175,7 @@ class _Whole(Response):
 
 
 class _Stream(Response):
-    """Sends each event as it comes. Owns the lease from here on."""
+    """A streamed answer. It owns the lease from here on."""
 
     def __init__(self, renderer: Renderer, begun: bytes, folded: AsyncGenerator[bytes, None], lease: Lease) -> None:
         self.status_code = 200

@@ -1,7 +1,7 @@
-"""Which names and pages a server without a key answers to: rules over ``Host``, ``Origin`` and ``Sec-Fetch-Site``.
+"""Rules for a server without a key: the names it answers to and the pages it obeys.
 
-A browser lets any page send requests to any address, and any domain may be made to point at this machine (DNS
-rebinding). It tells the truth about both in these three headers. Clients that are no browsers send only ``Host``.
+A browser lets any page send requests to any address. Any domain may point at this machine (DNS rebinding). The browser
+tells the truth about both in ``Host``, ``Origin`` and ``Sec-Fetch-Site``. Other clients send only ``Host``.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ HOST = re.compile(rf"(?:(?P<name>{NAME})\.?|\[(?P<address>[0-9a-f:.]+)\])(?::(?P
 ORIGIN = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<host>.*)", re.DOTALL)
 PORTS = {"http": 80, "https": 443}
 SAFE = ("GET", "HEAD", "OPTIONS")
-"""Methods that change nothing here, and whose answers no foreign page may read."""
+"""Methods that change nothing here. No foreign page may read their answers."""
 OF_OWN_PAGES = ("same-origin", "none")
-"""``Sec-Fetch-Site`` of a page of this server, and of a person who typed the address."""
+"""``Sec-Fetch-Site`` of this server's own pages, and of a typed address."""
 LONGEST = 255
 """Characters of a name (RFC 1035)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A host as a header names it: in small letters, without a final dot, an address in its one spelling."""
+    """A host from a header: small letters, no final dot, addresses in their canonical form."""
 
     name: str
     port: int | None = None
 
     @property
     def is_address(self) -> bool:
-        """Whether no DNS server decides where the name leads."""
+        """Whether the name is an IP address, so that no DNS server decides where it leads."""
         return _address(self.name) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The origin of a page; its site has the scheme's port where the origin tells none."""
+    """The origin of a page. Its site has the scheme's port where the origin has none."""
 
     scheme: str
     site: Site
 
     def is_of(self, here: Site) -> bool:
-        """Whether this server, asked for as ``here``, gave the page to the browser."""
+        """Whether the page comes from this server, which the request names ``here``."""
         return self.scheme in PORTS and self.site == Site(here.name, here.port or PORTS[self.scheme])
 
 
 def read_host(text: str) -> Site | None:
-    """None for what is no host with an optional port, such as one behind a user's name."""
+    """The host with its optional port; None for any other text, such as one with a user's name."""
     found = HOST.fullmatch(text.lower()) if len(text) <= LONGEST + 8 else None
     if found is None or int(found["port"] or 1) not in range(1, 1 << 16):
         return None
@@ -65,7 +65,7 @@ def read_host(text: str) -> Site | None:
 
 
 def read_origin(text: str) -> Page | None:
-    """None for what names no page: ``null``, or anything behind the host."""
+    """The page; None for ``null``, and for a text that goes on behind the host."""
     found = ORIGIN.fullmatch(text)
     if found is None or (site := read_host(found["host"])) is None:
         return None
@@ -80,9 +80,9 @@ def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 class Rules:
-    """``hosts``: names of this machine beside the usual ones; ``pages``: origins that may do what a program may.
+    """Names of this machine beside the usual ones (``hosts``), and origins with a program's rights (``pages``).
 
-    Raises ConfigError, whose ``param`` is the key, for one that is no name, or no origin.
+    Raises ConfigError for a wrong one; its ``param`` is the key in models.toml.
     """
 
     def __init__(self, hosts: Iterable[str] = (), pages: Iterable[str] = ()) -> None:
@@ -90,14 +90,14 @@ class Rules:
         self.pages = frozenset(_page(one) for one in pages)
 
     def knows(self, host: Site) -> bool:
-        """Whether only this machine, or its owner, can have given itself this name."""
+        """Whether only this machine or its owner can have chosen the name."""
         return host.is_address or host.name in self._hosts or host.name.endswith(".local")
 
     def lists(self, origin: str) -> bool:
         return read_origin(origin) in self.pages
 
     def refusal(self, scope: Scope) -> str | None:
-        """Why a request or a WebSocket is refused; None: it may pass."""
+        """The reason to refuse a request or a WebSocket; None where it may pass."""
         hosts, origins = values(scope, b"host"), values(scope, b"origin")
         here = read_host(hosts[0]) if len(hosts) == 1 else None
         if here is None or not self.knows(here):
@@ -141,5 +141,5 @@ def _page(text: str) -> Page:
 
 
 def values(scope: Scope, name: bytes) -> list[str]:
-    """All values of a header; more than one is most likely an attempt to be read in two ways."""
+    """All values of a header. Two readers may take different ones of several values."""
     return [value.decode("latin-1") for key, value in scope["headers"] if key == name]

@@ -1,6 +1,6 @@
-"""An id for every request: in its answer, and in every log line that belongs to it; one access line each.
+"""Request ids, the access log, and the answer to unforeseen errors.
 
-The outermost room: an error that nobody foresaw is logged and answered here.
+An id stands in the answer and in every log line of its request. This middleware is the outermost but CORS.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ HEADER = "X-Request-Id"
 BEGINNINGS = ("http.response.start", "websocket.accept", "websocket.http.response.start")
 ACCEPTED = 101
 PATH_CHARS = 200
-"""Of a path in the log: a flood of requests must not write a flood of text."""
+"""Characters of a path in the log: a flood of requests must not write a flood of text."""
 SANE = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
 
 class RequestId:
-    """Takes the client's ``X-Request-Id`` over when it is harmless, else makes one."""
+    """Takes over the client's ``X-Request-Id`` if it is harmless, else makes an id."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

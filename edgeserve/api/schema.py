@@ -73,18 +73,25 @@ class Record:
     OPEN: ClassVar[bool] = False
     MEDIA: ClassVar[str] = "application/json"
     """Media type of a body that holds the record."""
+    _required: ClassVar[tuple[Field[Any], ...]] = ()
 
     def __init_subclass__(cls) -> None:
         inherited = reversed(cls.__mro__)
         cls.FIELDS = {name: one for base in inherited for name, one in vars(base).items() if isinstance(one, Field)}
+        cls._required = tuple(one for one in cls.FIELDS.values() if one.required)
 
     def __init__(self, fields: Fields, limits: Limits) -> None:
         self._given = fields
-        if not self.OPEN:
-            fields.only(self.FIELDS)
-        for name, field in self.FIELDS.items():
-            if field.required or fields.has(name):
-                self.__dict__[name] = field.read(fields, limits)
+        declared, read = self.FIELDS, self.__dict__
+        for name, value in fields.items():
+            if (field := declared.get(name)) is None:
+                if not self.OPEN:
+                    raise fields.unknown(name, declared)
+            elif value is not None:
+                read[name] = field.read(fields, limits)
+        for field in self._required:
+            if field.name not in read:
+                read[field.name] = field.read(fields, limits)
 
     def has(self, field: str) -> bool:
         """Whether the client gave the field a value."""

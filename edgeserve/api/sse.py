@@ -13,4 +13,4 @@ def event(value: Any) -> bytes:
 
 
 DONE = b"data: [DONE]\n\n"
-"""How OpenAI ends a stream."""
+"""The end of a stream in OpenAI's dialect."""

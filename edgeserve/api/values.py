@@ -43,10 +43,11 @@ class Enum(Field[str]):
         self._values = tuple(values)
 
     def read(self, fields: Fields, limits: Limits) -> str:
+        value = fields.raw(self.name)
+        if value in self._values:
+            return str(value)
         value = (fields.required_text if self.required else fields.text)(self.name, limit=NAME_CHARS)
-        if value not in self._values:
-            raise fields.error(self.name, f"must be {listed(self._values)}, not {clipped(value, 80)!r}")
-        return value
+        raise fields.error(self.name, f"must be {listed(self._values)}, not {clipped(value, 80)!r}")
 
     def schema(self, limits: Limits) -> dict[str, Any]:
         return {"type": "string", "enum": list(self._values)}

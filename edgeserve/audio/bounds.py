@@ -1,7 +1,7 @@
-"""Bounds on what FFmpeg does for a file of sound, whatever the file says of itself.
+"""Bounds on FFmpeg's memory and time for one sound file, whatever the file states.
 
-A file of 800 bytes may promise 80 million samples, and one packet may last for hours: FFmpeg made tables of 3 GB for
-the first, and samples of 2 GB at once for the second.
+A file of 800 bytes may state 80 million samples; FFmpeg made tables of 3 GB for them. One packet may last for hours;
+FFmpeg decoded it to 2 GB of samples at once.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import ctypes
 import functools
 
 MAX_BYTES = 12 << 20
-"""Of one piece of FFmpeg's memory. The table of two hours of AAC in MP4 takes 8 MB, a packet's samples far less."""
+"""Largest allocation of FFmpeg. The table of two hours of AAC in MP4 takes 8 MB, a packet's samples far less."""
 MAX_STREAMS = 16
-"""Each has tables of its own. A telephone's video has up to eight."""
+"""Most streams of a file. Each has tables of its own. A telephone's video has up to eight."""
 MAX_EDITS = 256
-"""In the edit lists of an MP4 file: FFmpeg looks through a track once for each."""
+"""Most edits of an MP4 file: FFmpeg searches a track once for each."""
 EDIT_BYTES = 12
 SOUND, TRACK, LIST = b"mdat", b"trak", b"elst"
 """Names of boxes (ISO/IEC 14496-12)."""
@@ -22,18 +22,18 @@ SOUND, TRACK, LIST = b"mdat", b"trak", b"elst"
 
 @functools.cache
 def limit_memory() -> None:
-    """FFmpeg takes no piece of memory beyond MAX_BYTES from here on, and tells of an error instead."""
+    """Limit each allocation of FFmpeg to MAX_BYTES from here on; a larger one is an error of FFmpeg."""
     import av._core
 
-    set_most = ctypes.CDLL(av._core.__file__).av_max_alloc  # of libavutil, which that module is linked with
+    set_most = ctypes.CDLL(av._core.__file__).av_max_alloc  # libavutil is linked with this module
     set_most.argtypes, set_most.restype = [ctypes.c_size_t], None
     set_most(MAX_BYTES)
 
 
 def edits(data: bytes) -> int:
-    """Entries in the edit lists of an MP4 file, as many as there may be at most; 0 for any other file."""
+    """Largest possible number of entries in the edit lists of an MP4 file; 0 for any other file."""
     found = 0
-    for start, end in _told(data) if TRACK in data else ():
+    for start, end in _without_sound(data) if TRACK in data else ():
         at = data.find(LIST, start, end)
         while at >= 0:
             count = int.from_bytes(data[at + 8 : at + 12], "big")
@@ -42,8 +42,8 @@ def edits(data: bytes) -> int:
     return found
 
 
-def _told(data: bytes) -> list[tuple[int, int]]:
-    """The parts of the file that hold no sound; all of it where sound holds a track, to which a table may lead."""
+def _without_sound(data: bytes) -> list[tuple[int, int]]:
+    """Parts of the file that hold no sound. All of it when sound holds a track, to which a table may lead."""
     at, parts = 0, []
     while at + 8 <= len(data):
         size, head = int.from_bytes(data[at : at + 4], "big"), 8

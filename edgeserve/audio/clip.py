@@ -1,4 +1,4 @@
-"""A file of sound as it came, decoded while it is read: an hour of it never is an hour of samples."""
+"""An audio file, decoded while it is read: memory never holds an hour of samples."""
 
 from __future__ import annotations
 
@@ -10,8 +10,13 @@ from edgeserve.errors import UnsupportedMedia
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """File bytes of any form that ``decode`` knows. ``param``: what errors name; ``max_seconds``: of sound at most;
-    ``seconds``: how long it is, 0 where the file does not tell."""
+    """An audio file's bytes, in any form that ``decode`` knows.
+
+    Fields:
+        param        field of the request that errors name
+        max_seconds  longest sound
+        seconds      length of the sound; 0 when the file does not state it
+    """
 
     data: bytes = field(repr=False)
     max_seconds: float
@@ -19,15 +24,17 @@ class Clip:
     seconds: float = 0.0
 
     def pieces(self) -> Iterator[bytes]:
-        """See ``messages.Audio``. Raises InvalidRequest where the file is damaged, TooLarge beyond the limit."""
+        """See ``messages.Audio``. Raises InvalidRequest for a damaged file, and TooLarge beyond the limit."""
         from edgeserve.audio import decode
 
         return decode.pieces(self.data, self.max_seconds, self.param)
 
 
 def check_audio(data: bytes, max_seconds: float, param: str = "audio") -> Clip:
-    """The clip, once its container, its length and its first samples have been looked at; blocks for a second or
-    so an hour of sound. Raises UnsupportedMedia, TooLarge, and InvalidRequest for a file that was cut off."""
+    """The clip, after a check of its container, its length and its first samples.
+
+    Blocks for about a second an hour of sound. Raises UnsupportedMedia, TooLarge, and InvalidRequest for a cut file.
+    """
     from edgeserve.audio import decode
 
     if not data:

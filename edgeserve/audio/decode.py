@@ -1,7 +1,7 @@
-"""Files of sound into samples, by FFmpeg through PyAV; its errors become ours here.
+"""Audio files into samples, by FFmpeg through PyAV. FFmpeg's errors become errors of the product here.
 
-Containers and codecs are those of two lists: playlists and the like, which name other files, are never opened, and a
-file has no way to anything but its own bytes. Nothing is held but these and some seconds of samples.
+Two lists name the accepted containers and codecs. Playlists and other forms that name further files are never opened,
+and a file reaches nothing but its own bytes. Memory holds the file and some seconds of samples.
 """
 
 from __future__ import annotations
@@ -25,26 +25,28 @@ if TYPE_CHECKING:
 SEND = "send WAV, MP3, M4A, FLAC, Ogg, Opus or WebM"
 RAISE = "send it in parts, or raise max_audio_seconds in models.toml"
 CONTAINERS = ("wav", "w64", "aiff", "au", "caf", "mp3", "aac", "amr", "flac", "ogg", "mov", "matroska")
-"""FFmpeg's names; mov is MP4 and M4A too, matroska WebM."""
+"""Containers by FFmpeg's names; mov includes MP4 and M4A, matroska includes WebM."""
 CODECS = {"aac", "aac_latm", "ac3", "alac", "amrnb", "amrwb", "adpcm_ima_wav", "adpcm_ms", "eac3", "flac", "gsm_ms"}
 CODECS |= {"mp1", "mp1float", "mp2", "mp2float", "mp3", "mp3float", "opus", "libopus", "vorbis", "libvorbis"}
-"""And PCM in all its forms."""
+"""All forms of PCM are accepted, too."""
 CHANNELS, RATES = range(1, 33), range(1000, 768_001)
 MAX_PACKET_SECONDS = 600.0
-"""A packet that says more is not believed."""
+"""Longest packet; the decoder ignores a longer length that a packet states."""
 DECLARING = {"wav", "w64", "aiff", "caf", "flac", "mov", "matroska"}
-"""Containers that say how long they are. Of others FFmpeg guesses, from the bit rate or from what is there."""
+"""Containers that state their length. FFmpeg guesses the length of others from the bit rate or the bytes."""
 TIMED = {"ogg", "mov", "matroska"}
-"""Containers that say of each packet when it is heard."""
+"""Containers that state the time of each packet."""
 PLACEHOLDER = 2**31 - 2**16
-"""Bytes from which on a RIFF header says only that its writer did not know the length; no body is as large."""
+"""Smallest length in a RIFF header that means "unknown"; no body is as large."""
 SLACK_SECONDS = 1.0
-"""By which a file may be shorter than it says: encoders count their delay and padding differently."""
+"""Tolerance for a file that is shorter than stated: encoders count delay and padding differently."""
 
 
 def check(data: bytes, max_seconds: float, param: str) -> float:
-    """Read all packets and decode the first; seconds of sound, 0 where nothing tells. Raises UnsupportedMedia (no
-    sound, or a form that cannot be read), TooLarge, and InvalidRequest (cut off, or without samples)."""
+    """Read all packets and decode the first; returns seconds of sound, 0 when unknown.
+
+    Raises UnsupportedMedia (no sound, or an unknown form), TooLarge, and InvalidRequest (cut off, or without samples).
+    """
     with _opened(data, param) as (container, stream):
         declared = _declared(data, container, stream)
         if declared is not None and declared > max_seconds:
@@ -61,13 +63,13 @@ def check(data: bytes, max_seconds: float, param: str) -> float:
         if not heard:
             text = f"{param} ({_described(container, stream)}) holds no samples that can be decoded"
             raise InvalidRequest(f"{text}; {SEND}", param=param)
-        if seconds:  # else its packets do not say how long they are
+        if seconds:  # 0: the packets state no length
             _not_cut(reached, declared, param)
         return reached if seconds else 0.0
 
 
 def pieces(data: bytes, max_seconds: float, param: str) -> Iterator[bytes]:
-    """float32 little-endian mono at 16 kHz, PIECE_SECONDS each but for the last. Raises as ``check`` does."""
+    """float32 little-endian mono at 16 kHz, in pieces of PIECE_SECONDS. Raises the errors of ``check``."""
     import av
 
     count = 0
@@ -86,7 +88,7 @@ def pieces(data: bytes, max_seconds: float, param: str) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def _opened(data: bytes, param: str) -> Iterator[tuple[InputContainer, AudioStream]]:
-    """The container and its best stream of sound, whose codec is one of the list."""
+    """The container and its best stream of sound. The codec is one of the list."""
     import av
 
     limit_memory()
@@ -95,7 +97,7 @@ def _opened(data: bytes, param: str) -> Iterator[tuple[InputContainer, AudioStre
     options = {"format_whitelist": ",".join(CONTAINERS), "codec_whitelist": ",".join(CODECS), "protocol_whitelist": ""}
     options |= {"max_streams": str(MAX_STREAMS)}
     try:
-        # Tags are in any encoding; nobody reads them here.
+        # Tags may be in any encoding, and are not used.
         container = av.open(BytesIO(data), "r", options=options, metadata_errors="replace")
     except av.error.FFmpegError as error:
         raise _unreadable(data, param) from error
@@ -110,18 +112,18 @@ def _opened(data: bytes, param: str) -> Iterator[tuple[InputContainer, AudioStre
         if codec not in CODECS and not codec.startswith("pcm_"):
             raise UnsupportedMedia(f"{param} holds {codec}, which cannot be read; {SEND}", param=param)
         _check_form(stream.channels, stream.rate, param)
-        if codec == "flac":  # it has check sums, which FFmpeg heeds only where told
+        if codec == "flac":  # FLAC has checksums, which FFmpeg checks only when asked
             stream.codec_context.options = {"err_detect": "crccheck+explode"}
         yield container, stream
 
 
 def _packets(data: bytes, container: InputContainer, stream: AudioStream, param: str) -> Iterator[Packet[AudioStream]]:
-    """In order. Raises InvalidRequest where bytes between two could not be read."""
+    """Packets in order. Raises InvalidRequest when bytes between two packets are unreadable."""
     import av
 
     passed = Passed(container.format.name, data, stream.index)
     try:
-        for packet in container.demux():  # of all streams, since their bytes too were read
+        for packet in container.demux():  # packets of all streams: their bytes count as read
             if passed.before(packet):
                 raise _damaged(passed.end, "what lies there cannot be read", param)
             if packet.stream.index == stream.index:
@@ -131,13 +133,13 @@ def _packets(data: bytes, container: InputContainer, stream: AudioStream, param:
 
 
 def _length(packet: Packet[AudioStream]) -> float:
-    """Seconds; 0 where the packet does not say, or FFmpeg got it wrong: it wraps where a short Ogg file ends early."""
+    """Length in seconds; 0 when the packet states none, or FFmpeg overflows at the early end of a short Ogg file."""
     seconds = float((packet.duration or 0) * (packet.time_base or 0))
     return seconds if 0 <= seconds < MAX_PACKET_SECONDS else 0.0
 
 
 def _sounds(packet: Packet[AudioStream]) -> bool:
-    """Whether it decodes to samples. One that does not may be of a stream that was cut from a longer one."""
+    """Whether the packet decodes to samples. The first packet of a stream cut from a longer one may not."""
     import av
 
     try:
@@ -149,9 +151,11 @@ def _sounds(packet: Packet[AudioStream]) -> bool:
 def _frames(
     data: bytes, container: InputContainer, stream: AudioStream, declared: float | None, param: str
 ) -> Iterator[AudioFrame]:
-    """Frames in order, and silence for those that are missing between two. Damage before the first is passed over (see
-    ``_sounds``), and after the last where the length is right without it (tags that follow the sound); in between it is
-    an error."""
+    """Frames in order, with silence for missing ones.
+
+    The decoder ignores damage before the first sound. It ignores damage after the last sound if the length is right
+    without it (tags may follow the sound). Damage in between raises InvalidRequest.
+    """
     import av
 
     gaps, reached, damage = Gaps(), 0.0, ""
@@ -174,31 +178,33 @@ def _frames(
 
 
 def _time(container: InputContainer, what: Packet[AudioStream] | AudioFrame) -> float | None:
-    """Seconds at which it begins; None where the container does not tell, and FFmpeg counts what came before."""
+    """Start time in seconds; None when the container states none, and FFmpeg counts earlier packets instead."""
     if what.pts is None or what.time_base is None or TIMED.isdisjoint(container.format.name.split(",")):
         return None
     return float(what.pts * what.time_base)
 
 
 def _check_form(channels: int, rate: int, param: str) -> None:
-    """Before anything is allocated by them."""
+    """Raises UnsupportedMedia for too many channels or an unsupported rate, before anything is allocated by them."""
     if channels not in CHANNELS or rate not in RATES:
         found = f"{param} has {_counted(channels)} at {rate} Hz"
         raise UnsupportedMedia(f"{found}; expected 1 to {CHANNELS[-1]} at {RATES[0]} to {RATES[-1]}", param=param)
 
 
 def _declared(data: bytes, container: InputContainer, stream: AudioStream) -> float | None:
-    """Seconds of sound that the file says it holds; None where it does not say."""
+    """Seconds of sound that the file states; None when it states none."""
     if DECLARING.isdisjoint(container.format.name.split(",")):
         return None
     if stream.duration is not None and stream.time_base is not None:
         seconds = float(stream.duration * stream.time_base)
-    elif container.duration is not None and len(container.streams) == 1:  # else it may be another's
+    elif (
+        container.duration is not None and len(container.streams) == 1
+    ):  # with several streams the length may be another's
         seconds = container.duration / 1e6
     else:
         return None
     if container.format.name == "wav" and stream.bit_rate:
-        # FFmpeg takes the length from the bytes that are there, or from a header that may be a placeholder.
+        # FFmpeg takes the length from the present bytes, or from a header that may hold a placeholder.
         riff = int.from_bytes(data[4:8], "little")
         missing = riff + 8 - len(data) if riff < PLACEHOLDER else 0
         return min(seconds, len(data) * 8 / stream.bit_rate) + max(missing, 0) * 8 / stream.bit_rate

@@ -1,7 +1,7 @@
-"""Speech as files, while it is still being made: int16 mono samples in, the bytes of a format out as they come.
+"""Speech as files, encoded while it is made: int16 mono samples in, bytes of a format out.
 
-WAV and bare samples are written as they are. The others are FFmpeg's work, through PyAV: nothing of it is imported
-before one of them is asked for.
+WAV and bare samples are written here. FFmpeg makes the other formats, through PyAV, which is imported for the first of
+them only.
 """
 
 from __future__ import annotations
@@ -17,26 +17,30 @@ from edgeserve.audio.wav import wav_header
 from edgeserve.errors import EngineFailure, NotSupported
 
 PCM_RATE = 24_000
-"""Of bare samples, in Hz: nothing in them tells it, so it is always the one that OpenAI's API promises."""
+"""Rate of bare samples in Hz. The format does not state it, so it is always the rate of OpenAI's API."""
 
 
 class Encoder(Protocol):
-    """One file."""
+    """The encoder of one file."""
 
     def add(self, pcm: bytes) -> bytes:
-        """What int16 little-endian mono samples add to the file; what fills no frame yet waits for the next.
-        Raises EngineFailure, and NotSupported where FFmpeg was built without the codec."""
+        """Bytes that int16 little-endian mono samples add to the file. Samples of an incomplete frame wait.
+
+        Raises EngineFailure, and NotSupported when FFmpeg lacks the codec.
+        """
         ...
 
     def end(self) -> bytes:
-        """The rest of the file."""
+        """The last bytes of the file."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A format: its media type (RFC 7845 for Opus in Ogg), and what makes an encoder for samples at a rate in Hz.
-    ``computes``: it takes some milliseconds for a second of sound; else next to nothing."""
+    """A format: its media type (RFC 7845 for Opus in Ogg), and a function that makes an encoder for a rate in Hz.
+
+    ``computes``: encoding takes some milliseconds for a second of sound, instead of next to nothing.
+    """
 
     media_type: str
     encoder: Callable[[int], Encoder]
@@ -45,8 +49,10 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """FFmpeg's names of a muxer and an encoder. ``bit_rate`` 0 where it follows from the sound. ``rate``: the only one
-    to encode at, 0 for any that the codec knows."""
+    """FFmpeg's names of a muxer and an encoder.
+
+    ``bit_rate`` is 0 when it follows from the sound. ``rate`` is the only rate, 0 for any rate of the codec.
+    """
 
     muxer: str
     name: str
@@ -56,7 +62,7 @@ class Codec:
 
 
 class Wav:
-    """A header of unknown length, as nobody knows it yet, and the samples."""
+    """WAV: a header of unknown length, then the samples."""
 
     def __init__(self, rate: int) -> None:
         self._header = wav_header(rate, None)
@@ -70,7 +76,7 @@ class Wav:
 
 
 class Bare:
-    """The samples and nothing else, at ``PCM_RATE``."""
+    """Bare samples at ``PCM_RATE``."""
 
     def __init__(self, rate: int) -> None:
         self._rate = rate
@@ -94,7 +100,7 @@ class Bare:
 
 
 class Encoded:
-    """A file of one of FFmpeg's formats, which hands over each frame at once."""
+    """A file in a format of FFmpeg, written frame by frame."""
 
     def __init__(self, codec: Codec, rate: int) -> None:
         self._name, self._rate, self._sink = codec.name, rate, _Sink()
@@ -121,7 +127,7 @@ class Encoded:
 
 
 class _Sink:
-    """What a muxer writes, until it is taken. It cannot seek, so nothing is mended afterwards."""
+    """Bytes of a muxer, until they are taken. The sink cannot seek, so the muxer changes nothing afterwards."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -146,14 +152,14 @@ def _frame(pcm: bytes, rate: int) -> Any:
 
 
 def _nearest(rate: int, known: Iterable[int] | None) -> int:
-    """The lowest of a codec's rates that keeps all of the sound; its highest where none does. None: it knows all."""
+    """The lowest rate of a codec that keeps all of the sound, else its highest. None: the codec knows all rates."""
     rates = sorted(known or (rate,))
     return next((one for one in rates if one >= rate), rates[-1])
 
 
 @contextmanager
 def _translated(name: str) -> Iterator[None]:
-    """Loads PyAV, and tells what it raises in our own words."""
+    """Load PyAV, and translate its errors."""
     import av
     from av.codec.codec import UnknownCodecError
 
@@ -166,9 +172,9 @@ def _translated(name: str) -> Iterator[None]:
         raise EngineFailure(f"{name} failed while encoding: {error}") from error
 
 
-# No header with the number of frames: it stands at the beginning, before they are counted.
+# No header with the number of frames: the header goes out before they are counted.
 MP3 = Codec("mp3", "libmp3lame", 64_000, options={"write_xing": "0", "id3v2_version": "0"})
-# A page of Ogg goes out when it is full: 0.1 s, in microseconds, rather than 1 s.
+# Ogg writes a page when it holds 0.1 s (in microseconds), not 1 s.
 OPUS = Codec("ogg", "libopus", 32_000, 48_000, {"page_duration": "100000"})
 
 FORMS: Mapping[str, Form] = MappingProxyType(
@@ -181,4 +187,4 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "pcm": Form("audio/pcm", Bare, computes=False),
     }
 )
-"""By the names of OpenAI's ``response_format``."""
+"""Formats by the names of OpenAI's ``response_format``."""

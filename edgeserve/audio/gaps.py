@@ -1,4 +1,4 @@
-"""Silence that a recording leaves out: nothing is sent while nobody speaks (Opus DTX), or a tab was muted."""
+"""Silence that a recording leaves out: senders skip silent packets (Opus DTX), or a tab was muted."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ if TYPE_CHECKING:
     from av.audio.frame import AudioFrame
 
 GAP_SECONDS = 0.02
-"""A packet of speech. Times in a container are rounded to milliseconds, which is no gap."""
+"""Shortest gap, about one packet of speech. Rounding of times to milliseconds is no gap."""
 BACK_SECONDS = 1.0
-"""Times that go back by more begin anew, as in joined files."""
+"""Larger steps back in time begin a new recording, as in joined files."""
 
 
 class Gaps:
-    """Follows the times of packets or frames, in seconds; ``end``: how long the sound with its gaps is so far."""
+    """Follows the times of packets or frames, in seconds. ``end``: length of the sound so far, with its gaps."""
 
     def __init__(self) -> None:
         self.end = 0.0
         self._origin: float | None = None
 
     def before(self, start: float | None, seconds: float) -> float:
-        """Seconds that are missing before what comes now, begins at ``start`` and lasts ``seconds``."""
+        """Seconds missing before a packet that begins at ``start`` and lasts ``seconds``."""
         missing = 0.0
         if start is not None:
             if self._origin is None or start - self._origin < self.end - BACK_SECONDS:
@@ -34,7 +34,7 @@ class Gaps:
 
 
 def silence(like: AudioFrame, seconds: float) -> Iterator[AudioFrame]:
-    """Frames of the same form without sound, a second each but for the last."""
+    """Silent frames of the same form, of up to a second each."""
     import av
 
     left = round(seconds * like.sample_rate)

@@ -1,4 +1,4 @@
-"""Decoded frames of any rate, depth and number of channels into what engines hear, by FFmpeg's filters."""
+"""Decoded frames of any rate, depth and number of channels into sound for engines, by FFmpeg's filters."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ Form = tuple[str, str, int]
 
 
 def mono(frames: Iterable[AudioFrame]) -> Iterator[bytes]:
-    """float32 little-endian mono at 16 kHz, PIECE_SECONDS each but for the last. Where the form of the frames changes
-    midway, as in joined files, a piece ends early. Raises FFmpegError."""
+    """float32 little-endian mono at 16 kHz, in pieces of PIECE_SECONDS.
+
+    A piece ends early when the form of the frames changes, as in joined files. Raises FFmpegError.
+    """
     graph, form = None, None
     for frame in frames:
         if graph is None or form != _form(frame):
@@ -24,7 +26,7 @@ def mono(frames: Iterable[AudioFrame]) -> Iterator[bytes]:
                 yield from _pushed(graph, None)
             form = _form(frame)
             graph = _graph(frame)
-        frame.pts = None  # what counts is the number of samples
+        frame.pts = None  # the number of samples counts, not the time
         yield from _pushed(graph, frame)
     if graph is not None:
         yield from _pushed(graph, None)
@@ -35,7 +37,7 @@ def _form(frame: AudioFrame) -> Form:
 
 
 def _graph(frame: AudioFrame) -> Graph:
-    """The mean of all channels, since any of them may hold the voice, then the resampler."""
+    """A filter graph: the mean of all channels, since any may hold the voice, then the resampler."""
     import av
 
     depth, layout, rate = _form(frame)
@@ -54,7 +56,7 @@ def _graph(frame: AudioFrame) -> Graph:
 
 
 def _pushed(graph: Graph, frame: AudioFrame | None) -> Iterator[bytes]:
-    """Pieces that this frame, or the end (None), completes."""
+    """Pieces that this frame completes; None is the end of the sound."""
     import av
     import numpy
 
@@ -64,6 +66,6 @@ def _pushed(graph: Graph, frame: AudioFrame | None) -> Iterator[bytes]:
             piece = graph.pull()
         except (av.error.BlockingIOError, av.error.EOFError):
             return
-        # A float file may hold what is no sound, and must not reach an engine.
+        # A float file may hold NaN or infinity, which must not reach an engine.
         samples = numpy.clip(numpy.nan_to_num(piece.to_ndarray()), -1.0, 1.0)
         yield samples.astype("<f4", copy=False).tobytes()

@@ -1,8 +1,7 @@
-"""Bytes in the middle of a file that its reader passed over, since their check sums are wrong or their frame is lost.
+"""Detection of bytes in the middle of a file that FFmpeg skipped, for a wrong checksum or a lost frame.
 
-FFmpeg then goes on at the next place that it knows, and says so in its log only. A container that says where each
-packet lies (MP4), or has nothing that tells one place from another (MP3, AAC), passes over nothing: there the decoder
-tells.
+FFmpeg resumes at the next frame that it finds, and says so only in its log. Some containers skip nothing, and the
+decoder reports the damage: MP4 states where each packet lies; MP3 and AAC have no marks to resume at.
 """
 
 from __future__ import annotations
@@ -15,27 +14,27 @@ if TYPE_CHECKING:
     from av import Packet
 
 FOLLOWED = ("flac", "ogg", "matroska,webm")
-"""FFmpeg's names of the containers in which it is known."""
+"""Containers in which skipped bytes can be detected, by FFmpeg's names."""
 OGG_HEAD = 27
-"""Bytes of a page before the sizes of its segments (RFC 3533, section 6); their count is the last of them."""
+"""Bytes of a page before the sizes of its segments (RFC 3533, section 6). The last byte is their number."""
 OGG_CONTINUES, OGG_FIRST = 1, 2
 """Flags of a page that begins with the rest of a packet, and of a stream's first page."""
 MATROSKA_HEADS = 512
-"""Bytes between two packets that are no sound: the heads of a cluster and a block, a list of places."""
+"""Most bytes between two packets that are no sound: heads of a cluster and a block, an index."""
 MATROSKA_FILE = b"\x1a\x45\xdf\xa3"
-"""A file begins, here one that was joined to another (EBML, RFC 8794)."""
+"""Begin of a Matroska file, here of one that was appended to another (EBML, RFC 8794)."""
 
 
 class Passed:
-    """Follows the packets of all streams in a file, in its order; ``end``: seconds, where the last of sound ends."""
+    """Follows the packets of all streams in a file, in its order. ``end``: end of the last sound in seconds."""
 
     def __init__(self, container: str, data: bytes, stream: int) -> None:
         self.end = 0.0
         self._container, self._data, self._stream = container, data, stream
-        self._place, self._read = -1, 0  # of the last packet, and the bytes that were read from there on
+        self._place, self._read = -1, 0  # place of the last packet, and bytes read since then
 
     def before(self, packet: Packet[Any]) -> bool:
-        """Whether bytes were passed over between the last packet of sound and this one; it then counts no further."""
+        """Whether FFmpeg skipped bytes between the last packet of sound and this one. Counting ends there."""
         if self._container not in FOLLOWED:
             return False
         sound = packet.stream.index == self._stream
@@ -49,7 +48,7 @@ class Passed:
         return False
 
     def _between(self, packet: Packet[Any]) -> bool:
-        if self._container == "flac":  # what holds no frame with a right check sum has no time; joined files may
+        if self._container == "flac":  # bytes without a valid frame have no time; the head of a joined file is allowed
             return packet.pts is None and packet.size > 0 and b"fLaC" not in bytes(packet)
         if packet.pos is None or packet.pos <= self._place:
             return False
@@ -61,14 +60,14 @@ class Passed:
         return not joined and float(packet.pts * packet.time_base) - self.end > GAP_SECONDS
 
     def _lost_page(self, until: int) -> bool:
-        """Whether a page with sound of this stream, or no page at all, lies between the last packet's and this."""
+        """Whether a page with sound of this stream, or no page at all, lies between the last packet's page and this."""
         page, data = self._place, self._data
         serial = data[page + 14 : page + 18]
         while (page := page + _page_size(data, page)) < until:
             if data[page : page + 4] != b"OggS":
                 return True
             time = int.from_bytes(data[page + 6 : page + 14], "little", signed=True)
-            # A first page begins a joined file; 0 is its tags', and -1 that of a page on which no packet ends.
+            # A first page begins a joined file. Time 0 means tags, and -1 a page on which no packet ends.
             own = data[page + 14 : page + 18] == serial and time > 0 and not data[page + 5] & OGG_FIRST
             if own and not _only_continues(data, page):
                 return True
@@ -76,7 +75,7 @@ class Passed:
 
 
 def _only_continues(data: bytes, page: int) -> bool:
-    """Whether no packet begins on this page: FFmpeg tells of none, and has the rest of the last one."""
+    """Whether no packet begins on this page: FFmpeg reports no such page."""
     sizes = data[page + OGG_HEAD : page + OGG_HEAD + data[page + OGG_HEAD - 1]]
     return bool(data[page + 5] & OGG_CONTINUES) and all(size == 255 for size in sizes[:-1])
 

@@ -1,4 +1,4 @@
-"""WAV out."""
+"""WAV files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PCM = 1
 
 
 def wav_header(rate: int, size: int | None) -> bytes:
-    """Header of int16 mono WAV; ``size`` in bytes, None for a stream whose length nobody knows yet."""
+    """Header of int16 mono WAV. ``size`` in bytes, None for a stream of unknown length."""
     data = 0xFFFFFFFF if size is None else size
     riff = 0xFFFFFFFF if size is None else 36 + size
     return struct.pack(
@@ -18,6 +18,6 @@ def wav_header(rate: int, size: int | None) -> bytes:
 
 
 def wav(pieces: Iterable[bytes], rate: int) -> bytes:
-    """int16 mono pieces as one WAV file."""
+    """One WAV file of int16 mono pieces."""
     data = b"".join(pieces)
     return wav_header(rate, len(data)) + data

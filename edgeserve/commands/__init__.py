@@ -53,7 +53,7 @@ class Call:
         from edgeserve.models.store import Store
 
         named = config.server.models_dir
-        return Store(expanded(named) if named else default_root(self.environ))
+        return Store(expanded(named, config.label("server", "models_dir")) if named else default_root(self.environ))
 
     def pool(self, config: Config) -> Pool:
         """The configured engines. Raises ModelMissing and ConfigError."""

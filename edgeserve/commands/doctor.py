@@ -60,7 +60,7 @@ def models(config: Config, store: Store) -> Iterator[Model]:
 
 def _there(path: str) -> bool:
     try:
-        return expanded(path).is_file()
+        return expanded(path, "mmproj").is_file()
     except (ConfigError, OSError):  # an unknown user's home, or too long for a path
         return False
 
@@ -132,7 +132,7 @@ def _machine(one: Machine) -> Iterator[tuple[str, str]]:
     candidates = sorted(one.memory_candidates.items(), key=lambda item: item[1])
     names = ", ".join(f"{name.replace('_', ' ')} {human_size(size)}" for name, size in candidates)
     yield "budget", f"models may take {human_size(one.memory_budget)}, the smallest of: {names}"
-    yield "stalls", "not told by this kernel" if one.memory_stall is None else f"{one.memory_stall:.0f}% of 10 s"
+    yield "stalls", "not reported by this kernel" if one.memory_stall is None else f"{one.memory_stall:.0f}% of 10 s"
     yield "disk", f"{human_size(one.disk_free)} free at {one.disk_path}"
     yield "accelerator", "; ".join(one.accelerators) or "none found"
     yield "python", one.python

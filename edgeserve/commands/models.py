@@ -43,13 +43,13 @@ def _pull_each(store: Store, names: list[str]) -> int:
                 step(name)
             except EdgeserveError as error:
                 failed.append(name)
-                _say("ERROR", error.message)
+                _report("ERROR", error.message)
 
     tried(store.ready)
     idle = [name for name in names if name not in failed and _lacks(store, name)]
     tried(lambda name: here.append(_pull(store, name).name))
     if failed:
-        _say(
+        _report(
             "ERROR",
             f"{len(failed)} of {len(names)} models could not be had: {', '.join(failed)}; "
             f"here: {', '.join(here) or 'none'}",
@@ -60,14 +60,14 @@ def _pull_each(store: Store, names: list[str]) -> int:
 def _pull(store: Store, name: str) -> StoredModel:
     here = _whole(store, name)
     if here is None:
-        return _told(fetch(store, name))
+        return _print_pulled(fetch(store, name))
     print(f"{here.name}: already here, {human_size(here.size_bytes)}")
     for companion in store.lacking(name):
-        _told(fetch(store, companion))
+        _print_pulled(fetch(store, companion))
     return here
 
 
-def _told(stored: StoredModel) -> StoredModel:
+def _print_pulled(stored: StoredModel) -> StoredModel:
     print(f"{stored.name}: pulled, {human_size(stored.size_bytes)}, licence {stored.licence}")
     return stored
 
@@ -79,7 +79,7 @@ def _whole(store: Store, name: str) -> StoredModel | None:
     except ModelMissing:
         return None
     except ModelDamaged as error:
-        _say("WARNING", error.message)
+        _report("WARNING", error.message)
         return None
 
 
@@ -87,11 +87,11 @@ def _lacks(store: Store, name: str) -> bool:
     """Print the packages that the model lacks to run. The pull goes on."""
     lacking = store.needed(name)
     if lacking:
-        _say("WARNING", f"{name} can be pulled, but runs only with {packages(lacking)}: {command(lacking)}")
+        _report("WARNING", f"{name} can be pulled, but runs only with {packages(lacking)}: {command(lacking)}")
     return bool(lacking)
 
 
-def _say(level: str, message: str) -> None:
+def _report(level: str, message: str) -> None:
     print(f"[{level}] {' '.join(message.split())}", file=sys.stderr)
 
 

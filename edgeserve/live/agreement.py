@@ -1,7 +1,7 @@
-"""Which words of a live transcript are certain: those that two hypotheses in a row agree on.
+"""LocalAgreement-2: a word of a live transcript is certain once two hypotheses in a row agree on it.
 
-LocalAgreement-2 (Macháček, Dabre, Bojar 2023, "Turning Whisper into Real-Time Transcription System"). A confirmed word
-is never taken back, whatever later hypotheses say.
+Source: Macháček, Dabre, Bojar 2023, "Turning Whisper into Real-Time Transcription System". No later hypothesis takes a
+confirmed word back.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from edgeserve.messages import Word
 
 SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
 RESIDUE_SECONDS = 0.4
-"""A cut between two words may leave this much of the first one, which is then heard once more."""
+"""Seconds of a word that a cut behind it may leave. The next hypothesis may repeat that word."""
 
 
 class Agreement:
-    """Words, with times in seconds from the session's start, in the order in which they were said.
+    """The words of a session in their order, with times in seconds from the session's start.
 
-    Confirmed words are told apart from the ``rest``, the part of the latest hypothesis that may still change.
+    The ``rest`` is the part of the latest hypothesis that may still change. All other words are confirmed.
     """
 
     def __init__(self) -> None:
@@ -29,12 +29,12 @@ class Agreement:
 
     @property
     def text(self) -> str:
-        """All confirmed words; it only ever grows at its end."""
+        """All confirmed words. The text grows only at its end."""
         return "".join(self._texts).lstrip()
 
     @property
     def partial(self) -> str:
-        """The rest, as it would follow the text."""
+        """The rest, in the form that follows the text."""
         partial = "".join(word.text for word in self.rest)
         return partial if self._texts else partial.lstrip()
 
@@ -44,7 +44,7 @@ class Agreement:
         return "".join(self._texts[: len(self._texts) - len(self._inside)])
 
     def hear(self, words: Sequence[Word], start: float = 0.0) -> None:
-        """A new hypothesis of a window that begins at ``start``: confirm where it agrees with the one before."""
+        """Add a hypothesis of the window that begins at ``start``, and confirm words that the last one has too."""
         beyond = self._beyond(words, start)
         agreed = 0
         while agreed < min(len(beyond), len(self.rest)) and key(beyond[agreed]) == key(self.rest[agreed]):
@@ -53,19 +53,19 @@ class Agreement:
         self.rest = tuple(beyond[agreed:])
 
     def settle(self) -> None:
-        """Confirm the rest: speech has ended, and all of it leaves."""
+        """Confirm the rest at the end of speech. The sound of all words leaves the window."""
         self._confirm(self.rest)
         self._inside, self._left, self.rest = [], None, ()
 
     def leave(self, until: float) -> None:
-        """The sound up to ``until`` has left the window, and the confirmed words that ended by then with it."""
+        """Note that the sound up to ``until`` has left the window, with the confirmed words that ended by then."""
         gone = sum(word.end <= until for word in self._inside)
         if gone:
             self._left = self._inside[gone - 1]
             del self._inside[:gone]
 
     def cut(self, *, sentence: bool) -> float | None:
-        """Where the window may be cut: behind the last confirmed word, or the last that ends a sentence."""
+        """The time at which to cut the window: behind the last confirmed word, or the last one of a sentence."""
         for word in reversed(self._inside):
             if not sentence or word.text.rstrip().endswith(SENTENCE_ENDS):
                 return word.end
@@ -76,21 +76,20 @@ class Agreement:
         self._inside += words
 
     def _beyond(self, words: Sequence[Word], start: float) -> Sequence[Word]:
-        """The words of a hypothesis behind those that are confirmed, which it may write otherwise."""
+        """The words of a hypothesis behind the confirmed words, which the hypothesis may write differently."""
         if self._left and words and words[0].end - start < RESIDUE_SECONDS and key(words[0]) == key(self._left):
             words = words[1:]
         return words[covered([key(word) for word in self._inside], [key(word) for word in words]) :]
 
 
 def key(word: Word) -> str:
-    """What two hypotheses must have in common: not case, and not punctuation, which changes with what follows."""
+    """The part of a word that hypotheses are compared by: letters and digits, without case."""
     letters = "".join(one for one in word.text.casefold() if one.isalnum())
     return letters or word.text.strip()
 
 
 def covered(known: Sequence[str], heard: Sequence[str]) -> int:
-    """How many of the words ``heard`` say what the words ``known`` say: the prefix with the fewest edits between them
-    (Levenshtein), the longest of these."""
+    """Length of the prefix of ``heard`` that is nearest to ``known`` by edits (Levenshtein); the longest of equals."""
     row = list(range(len(heard) + 1))
     for count, word in enumerate(known, start=1):
         previous, row[0] = row[0], count

@@ -1,7 +1,7 @@
 """Hypotheses of live sessions from the speech engine, each on a lease of its own.
 
-One at a time for all sessions: together they take one place in the engine's queue. Those whose utterance has ended go
-first, and each says only when its turn has come what is to be heard, so that nothing old is listened to.
+The ear makes one hypothesis at a time, so that all sessions together take one place in the engine's queue. Sessions
+whose utterance has ended go first. A session gives its sound when its turn has come, so that the sound is never old.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ LEFT_OUT: dict[str | None, dict[str, Any]] = {
     "timestamp_granularities": {"word_timestamps": False},
     "prompt": {"prompt": None},
 }
-"""What an engine may refuse and a session can do without, by the field that its refusal names."""
+"""Changes that make a refused request acceptable, by the field that the engine's error names."""
 NEWEST = 0.3
-"""The weight of the latest hypothesis in what one costs."""
+"""Weight of the latest hypothesis in the average cost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Of one session. ``keep_alive`` as in Pool.lease."""
+    """The options of one session. ``keep_alive`` has the meaning that it has in ``Pool.lease``."""
 
     language: str | None = None
     prompt: str | None = None
@@ -41,7 +41,10 @@ Question = Callable[[], TranscribeRequest | None]
 
 
 class Ear:
-    """``cost``: seconds that a hypothesis takes of late, with what else the engine does meanwhile."""
+    """The one listener of all sessions.
+
+    ``cost`` is the average time of the latest hypotheses in seconds, the engine's other work included.
+    """
 
     def __init__(self, pool: Pool) -> None:
         self.cost = 0.0
@@ -50,10 +53,9 @@ class Ear:
         self._without: dict[str, Any] = {}
 
     async def hear(self, question: Question, options: Options, urgent: Urgent) -> list[Word] | None:
-        """Words with times from the start of the sound that ``question`` gives when the turn has come; None where
-        there is nothing to be heard any more.
+        """The words in the sound that ``question`` gives when the turn has come, with times from its start.
 
-        Raises what a lease and the engine raise.
+        None where ``question`` has nothing to hear any more. Raises the errors of a lease and of the engine.
         """
         async with self._turns.turn(urgent):
             if (request := question()) is None:
@@ -77,7 +79,7 @@ class Ear:
 
 
 def words_of(event: Event) -> Iterator[Word]:
-    """The words of a segment; where the engine does not time them, by their share of its letters."""
+    """The words of a segment. Where the engine gives no times, letters share the segment's time equally."""
     if not isinstance(event, SegmentEvent):
         return
     if event.words:

@@ -1,7 +1,7 @@
-"""One live transcription: sound goes in, words that are certain come out.
+"""One live transcription: sound goes in, certain words come out.
 
-Sound is only taken in by a push; a task of the session listens while there is reason to, and ends. The pushes that come
-meanwhile wait for nothing but room in the window.
+A push takes sound in. A task of the session listens as long as there is something to hear. Pushes wait only for room in
+the window.
 """
 
 from __future__ import annotations
@@ -27,30 +27,33 @@ from edgeserve.live.window import (
 from edgeserve.messages import INPUT_SAMPLE_RATE, Pcm, TranscribeRequest
 
 STEP_SECONDS, LONGEST_STEP_SECONDS = 1.0, 5.0
-"""New sound that makes another hypothesis worth while: the first of an utterance, or where the engine is quick enough;
-and where it is not."""
+"""Seconds of new speech that make another hypothesis worthwhile: the least, and the most on a slow engine."""
 SHARE = 2.0
-"""A step is so many times what hypotheses for all who speak take: half the time is left for those that are the last."""
+"""A step by the time of one hypothesis for every speaker. Half of the time is left for last hypotheses."""
 BREATH_SECONDS = 0.15
-"""Without speech: it may be the end, and where others speak, too, a hypothesis that is begun now is likely in vain. So
-only where twice as much is new, as in large pushes."""
+"""Seconds without speech after which the utterance may be over. A step is then twice as long where others speak too."""
 LULL_SECONDS = 0.4
-"""Without speech: perhaps the end. What was not heard yet is heard now, so that the end need not wait for it."""
+"""Seconds without speech after which the session hears the rest, so that the end of the utterance need not wait."""
 PAUSE_SECONDS = 0.8
-"""Without speech: the end of an utterance. What is not confirmed becomes final. Not longer than a step."""
+"""Seconds without speech that end an utterance and make all its words final. Must not exceed a step."""
 SENTENCE_SECONDS, ANYWHERE_SECONDS, LONGEST_SECONDS = 8.0, 15.0, MAX_SECONDS - MAX_PUSH_SECONDS
-"""Windows longer than these are cut behind a confirmed sentence, behind any confirmed word, and without regard."""
+"""Seconds of a window beyond which it is cut behind a confirmed sentence, behind a confirmed word, and anywhere."""
 PIECE_BYTES = INPUT_SAMPLE_RATE // 2 * SAMPLE_BYTES
-"""Bytes of a push that are looked at before others have their turn: 2 ms of work."""
+"""Bytes of a push between two turns of other tasks: 2 ms of work."""
 PROMPT_CHARS = 200
 PATIENCE_SECONDS = 10.0
-"""How long a push waits for room: a WebSocket that is not read meanwhile answers no pings, and is cut after 20 s."""
+"""Seconds for which a push waits for room. An unread WebSocket answers no pings and is cut after 20 s."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is new. All ``text`` in a row is the ``transcript``; ``partial`` follows it and may change. ``is_final``: an
-    utterance, or the session, has ended here."""
+    """The news of a session.
+
+    - ``text``: words that became certain since the last step
+    - ``is_final``: whether an utterance or the session has ended here
+    - ``transcript``: all certain words
+    - ``partial``: words that follow the transcript and may change
+    """
 
     text: str
     is_final: bool
@@ -63,8 +66,10 @@ def _pieces(data: bytes) -> Iterator[bytes]:
 
 
 class Session:
-    """Belongs to the event loop; ``on_news`` is called there when ``step`` may tell something new. ``speakers``: how
-    many sessions share the ear's time now."""
+    """One session. One event loop uses the object, and calls ``on_news`` there when ``step`` may have news.
+
+    ``speakers`` counts the sessions that share the ear's time now.
+    """
 
     def __init__(
         self, name: str, ear: Ear, options: Options, max_seconds: float, speakers: Callable[[], int] = lambda: 1
@@ -90,19 +95,19 @@ class Session:
 
     @property
     def duration(self) -> float:
-        """Seconds of sound that came in."""
+        """Seconds of sound that the session took in."""
         return self._window.end
 
     @property
     def speaks(self) -> bool:
-        """Whether an utterance goes on, or has not become final yet."""
+        """Whether an utterance is under way or not yet final."""
         return self._window.has_speech
 
     async def push(self, data: bytes, patience: float = PATIENCE_SECONDS) -> None:
-        """Take in at most 10 s of samples; waits for so many seconds only where more than 20 s are not done with.
+        """Take in at most 10 s of samples. Waits up to ``patience`` seconds where more than 20 s are still to be heard.
 
-        Raises InvalidRequest, UnsupportedMedia and TooLarge for the data, Busy when there is no room yet, and what
-        listening raised; the data has not been taken in then.
+        Raises InvalidRequest, UnsupportedMedia and TooLarge for the data, and Busy where there is no room in time.
+        Raises the error of listening, too. The data has not been taken in then.
         """
         check(data)
         for piece in _pieces(data):
@@ -124,7 +129,7 @@ class Session:
             self._listening()
 
     async def _take(self, data: bytes) -> None:
-        """Append the sound in pieces of a few milliseconds' work. Raises NotFound where the session ends meanwhile."""
+        """Append the sound in pieces of a few milliseconds' work. Raises NotFound if the session ends meanwhile."""
         for piece in _pieces(data):
             self._window.append(piece)
             await asyncio.sleep(0)
@@ -132,7 +137,7 @@ class Session:
                 raise NotFound("the session has ended")
 
     def step(self) -> Step:
-        """What became certain since the last step. Raises what listening raised, once."""
+        """The news since the last step. Raises the error of listening, once."""
         self._raise_failure()
         transcript, partial = self._words.text, self._words.partial
         step = Step(transcript[self._told :], self._ended and not partial, transcript, partial)
@@ -140,7 +145,7 @@ class Session:
         return step
 
     async def flush(self) -> Step:
-        """Listen to what is left; all of it is final. Raises what listening raises; flush again then."""
+        """Hear the rest and make it final. Raises the error of listening; the caller may flush again then."""
         self._flushing = True
         try:
             while self._task is not None:
@@ -161,7 +166,7 @@ class Session:
         self.on_news()
 
     def _listening(self) -> asyncio.Task[None]:
-        """The task that listens, begun where there is none."""
+        """The task that listens. Starts the task if none runs."""
         if self.closed:
             raise NotFound("the session has ended")
         if self._task is None or self._task.done():
@@ -188,7 +193,7 @@ class Session:
             self.on_news()
 
     def _is_due(self) -> bool:
-        """Whether there is something to hear, or the end of an utterance to tell."""
+        """Whether there is sound to hear, or an utterance to end."""
         window = self._window
         if not window.has_speech:
             return False
@@ -200,7 +205,7 @@ class Session:
         return fresh >= step * (2 if may_be_the_end else 1)
 
     def _is_last(self) -> bool:
-        """Whether the next hypothesis is the last of an utterance, as far as one can tell."""
+        """Whether the next hypothesis is most likely the last of an utterance."""
         ends = self._flushing or self._window.quiet >= LULL_SECONDS
         return ends and self._heard < self._window.speech_end
 
@@ -225,8 +230,7 @@ class Session:
                 self._trim()
 
     def _question(self) -> TranscribeRequest | None:
-        """The window as it stands when the engine is free; the words before it are the prompt. None where speech went
-        on, or stopped, meanwhile, so that this can wait."""
+        """The window now, with the words before it as the prompt; None where a hypothesis is no longer due."""
         if not self._is_due():
             return None
         self._asked = self._state()
@@ -236,11 +240,11 @@ class Session:
         )
 
     def _state(self) -> tuple[float, float, bool]:
-        """How far the sound goes, how long there was no speech, and whether this is all."""
+        """The end of the sound, the seconds without speech before it, and whether a flush is under way."""
         return self._window.end, self._window.quiet, self._flushing
 
     def _settle(self, lead: float = 0.0) -> None:
-        """All that was heard becomes final and leaves."""
+        """Make all heard words final and drop their sound, except ``lead`` seconds."""
         self._words.settle()
         self._window.drop(self._heard - lead)
         said = len(self._words.text)

@@ -1,4 +1,4 @@
-"""All live sessions: so many at most, half of them for one client; those that nobody uses end by themselves."""
+"""All live sessions, with limits on their number and on their idle time."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from edgeserve.live.session import Session
 log = logging.getLogger("edgeserve.live")
 
 DEFAULT = "default"
-"""The session of a client that names none; it begins with its first push."""
+"""Name of the session of a client that names none. The first push starts this session."""
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Who asks: by which key, empty where none is asked for, and from which address."""
+    """A client: its key, empty where the server asks for none, and its address."""
 
     key: str = ""
     address: str = ""
 
     @property
     def owner(self) -> Client:
-        """Who owns the sessions that this client starts: whoever has its key, else whoever asks from its address."""
+        """The owner of the client's sessions: every client with the same key, else every client at the address."""
         return Client(self.key) if self.key else self
 
 
 class Sessions:
-    """Belongs to the event loop. Clock in seconds.
+    """All open sessions. One event loop uses the object. ``clock`` counts seconds.
 
-    A session is found under its name and by its owner only; the one without a name by the same client only. At most
-    ``limit`` are open, and half of them from one address.
+    Only its owner finds a named session, and only the same client its default session. At most ``limit`` sessions are
+    open, and half as many from one address.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Sessions:
         return len(self._open)
 
     def start(self, options: Options, client: Client, name: str = "") -> Session:
-        """Raises Busy when all places are taken, or all that one client may take."""
+        """Start a session. Raises Busy when all sessions, or all that one client may have, are open."""
         self.expire()
         here = client_of(client.address)
         own = sum(client_of(owner.address) == here for owner in self._clients.values())
@@ -85,9 +85,9 @@ class Sessions:
 
     @contextlib.contextmanager
     def using(self, name: str, client: Client) -> Iterator[Session]:
-        """The client's session of this name, which does not expire meanwhile.
+        """The client's session of this name. It does not expire while it is in use.
 
-        Raises NotFound, also for the session of another; or Busy for the default one.
+        Raises NotFound, also for a session of another owner. Raises Busy where the default session cannot start.
         """
         self.expire()
         place = _place(name, client)
@@ -106,7 +106,7 @@ class Sessions:
             session.last_used = self._clock()
 
     def end(self, session: Session) -> None:
-        """Idempotent."""
+        """End a session. Idempotent."""
         self._open = {place: one for place, one in self._open.items() if one is not session}
         self._clients.pop(session, None)
         session.close()
@@ -119,7 +119,7 @@ class Sessions:
                 self.end(session)
 
     def close(self) -> None:
-        """End all, as the server does."""
+        """End all sessions."""
         for session in list(self._open.values()):
             self.end(session)
         if self._timer is not None:
@@ -129,12 +129,12 @@ class Sessions:
         return sum(session.speaks for session in self._open.values())
 
     def _next_end(self) -> float:
-        """Seconds until the first session may have been idle for too long."""
+        """Seconds until a session may have been idle for too long."""
         first = min((session.last_used for session in self._open.values() if not session.users), default=self._clock())
         return first + self.idle_seconds - self._clock()
 
     def _watch(self) -> None:
-        """Have ``expire`` called when it is due, as long as a session is open."""
+        """Call ``expire`` when it is due, as long as a session is open."""
         if self._timer is None and self._open:
             self._timer = asyncio.get_running_loop().call_later(max(0.05, self._next_end()), self._look)
 

@@ -1,7 +1,7 @@
-"""Where there is speech: an energy gate over a floor that follows the noise. The one place to swap it for a model.
+"""Voice activity: an energy gate over a floor that follows the noise.
 
-Enough here, since it only decides when to listen and when an utterance has ended; what was said is the engine's
-business. Plain Python: some 2 ms of work for a second of sound, and no array library in the server's process.
+The gate only decides when to listen and when an utterance has ended; the engine hears the words. It is plain Python, 2
+ms of work for a second of sound, so that the server's process needs no array library.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from edgeserve.messages import INPUT_SAMPLE_RATE
 FRAME = 480
 FRAME_SECONDS = FRAME / INPUT_SAMPLE_RATE
 QUIETEST = 0.0015
-"""Root mean square, -56 dBFS: nothing below is taken for speech."""
+"""Root mean square of the quietest speech, -56 dBFS."""
 ABOVE_FLOOR = 3.0
 """Speech is this many times (10 dB) louder than the noise."""
 RISE = 1.005
-"""What the floor rises by from frame to frame, 1.4 dB a second; it falls at once, as between two syllables."""
+"""Rise of the floor from frame to frame, 1.4 dB a second. The floor falls at once."""
 
 
 class SpeechGate:
-    """Looks at one sound, frame by frame (30 ms)."""
+    """The gate of one sound. A frame has 30 ms."""
 
     def __init__(self) -> None:
         self._floor = QUIETEST / ABOVE_FLOOR
 
     def flags(self, levels: Iterator[float]) -> bytes:
-        """1 for each frame that is speech, 0 for the others, from their root mean squares."""
+        """1 for each frame of speech, 0 for each other frame, from the frames' root mean squares."""
         return bytes(self._is_speech(level) for level in levels)
 
     def _is_speech(self, level: float) -> bool:

@@ -1,4 +1,4 @@
-"""Whose turn it is: one at a time, the urgent ones first, each kind in the order in which they came."""
+"""Turns: one at a time, urgent ones first, each kind in the order of arrival."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ class _Waiter:
 
 
 class Turns:
-    """Belongs to the event loop. Who is urgent is asked as a turn is given away: it may have changed while waiting."""
+    """A queue of turns. One event loop uses the object.
+
+    A turn that ends asks each waiter whether it is urgent, since that may have changed while it waited.
+    """
 
     def __init__(self) -> None:
         self._waiting: list[_Waiter] = []

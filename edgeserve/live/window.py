@@ -1,4 +1,4 @@
-"""The sound of a session that is still worth listening to: at most 30 s of it."""
+"""The window of a session: the sound that is still to be heard, at most 30 s."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from edgeserve.messages import INPUT_SAMPLE_RATE
 SAMPLE_BYTES = 4
 FRAME_BYTES = FRAME * SAMPLE_BYTES
 MAX_SECONDS = 30.0
-"""What a model like Whisper hears at once."""
+"""Seconds that a model like Whisper hears at once."""
 MAX_PUSH_SECONDS = 10.0
 FORM = "the form is float32 little-endian, 16 kHz, mono"
 FILES = (b"RIFF", b"OggS", b"fLaC")
 MAX_PUSH_BYTES = int(MAX_PUSH_SECONDS * INPUT_SAMPLE_RATE) * SAMPLE_BYTES
 LEAD_SECONDS = 0.51
-"""Kept before speech: its first consonants may be below the gate."""
+"""Seconds kept before speech, since the first consonants may be below the gate."""
 LEAD = round(LEAD_SECONDS / FRAME_SECONDS)
 SPEECH_FRAMES = 4
-"""Of speech make a sound worth listening to; fewer are a click."""
+"""Frames of speech that are worth hearing. Fewer are a click."""
 LOUDEST = 16.0
-"""Samples lie between -1 and 1, or a little beyond; these are something else."""
+"""Largest magnitude of a sample. Samples lie between -1 and 1, or a little beyond."""
 
 
 def check(data: bytes) -> None:
-    """Raises InvalidRequest, UnsupportedMedia or TooLarge for what cannot be a push of samples."""
+    """Raises InvalidRequest, UnsupportedMedia or TooLarge for data that are no push of samples."""
     if len(data) > MAX_PUSH_BYTES:
         seconds = len(data) / SAMPLE_BYTES / INPUT_SAMPLE_RATE
         text = (
@@ -40,7 +40,7 @@ def check(data: bytes) -> None:
 
 
 def check_samples(data: bytes) -> None:
-    """Raises InvalidRequest for whole samples that are no sound; 10 s of them take 15 ms."""
+    """Raises InvalidRequest for samples that are no sound. 10 s of samples take 15 ms."""
     samples = memoryview(data).cast("f").tolist()
     # The sum tells what is not a number; the largest may miss it.
     if samples and not (math.isfinite(sum(samples)) and min(samples) > -LOUDEST and max(samples) < LOUDEST):
@@ -48,8 +48,10 @@ def check_samples(data: bytes) -> None:
 
 
 class Window:
-    """Samples with a flag for each frame. Seconds are counted from the session's start; silence before
-    the first speech is not kept."""
+    """Samples with a flag for each frame. Times are seconds from the session's start.
+
+    The window keeps no silence before the first speech.
+    """
 
     def __init__(self) -> None:
         self._gate = SpeechGate()
@@ -80,7 +82,7 @@ class Window:
 
     @property
     def speech_start(self) -> float:
-        """The start of the first frame of speech; there must be one."""
+        """The start of the first frame of speech. The window must have one."""
         return self.start + self._flags.index(1) * FRAME_SECONDS
 
     @property
@@ -97,7 +99,7 @@ class Window:
         return bytes(self._data)
 
     def append(self, data: bytes) -> None:
-        """Samples that ``check`` found right."""
+        """Append samples that passed ``check``."""
         self._data += data
         fresh = bytes(self._data[len(self._flags) * FRAME_BYTES :])
         whole = memoryview(fresh[: len(fresh) // FRAME_BYTES * FRAME_BYTES]).cast("f")
@@ -108,7 +110,7 @@ class Window:
             self._drop_frames(first - LEAD)
 
     def drop(self, until: float) -> None:
-        """Forget what lies before."""
+        """Drop the sound before a time."""
         self._drop_frames(math.floor((until - self.start) / FRAME_SECONDS + 1e-6))
 
     def _drop_frames(self, count: int) -> None:

@@ -18,9 +18,10 @@ from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget
 from edgeserve.memory.entry import Entry, Resident, need_of
 from edgeserve.memory.history import History
+from edgeserve.memory.occupancy import Need, Occupancy, booked, overhead
 from edgeserve.memory.optional_context import excess
 from edgeserve.memory.peaks import Peaks
-from edgeserve.memory.plan import Decision, Need, Occupancy, booked, overhead, plan, within
+from edgeserve.memory.plan import Decision, plan, within
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.system.readings import Readings
 

@@ -16,7 +16,8 @@ from edgeserve.memory.amount import NOTHING
 from edgeserve.memory.budget import Budget, budget, text_warning, too_large, vision_refusal
 from edgeserve.memory.entry import Entry, need_of
 from edgeserve.memory.mover import Mover
-from edgeserve.memory.plan import Decision, Need, Saving, Verdict
+from edgeserve.memory.occupancy import Need, Saving
+from edgeserve.memory.plan import Decision, Verdict
 from edgeserve.system.probe import Probe
 from edgeserve.system.readings import Readings
 from edgeserve.units import GB, MB

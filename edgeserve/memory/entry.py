@@ -11,8 +11,8 @@ from edgeserve.engine import Footprint, Job, ModelSpec, Rung
 from edgeserve.errors import EdgeserveError
 from edgeserve.memory.amount import NOTHING, Amount, per_request, without_requests
 from edgeserve.memory.estimate import heuristic
+from edgeserve.memory.occupancy import SAVING_ORDER, Need, Occupancy, Saving
 from edgeserve.memory.peaks import Peaks
-from edgeserve.memory.plan import SAVING_ORDER, Need, Occupancy, Saving
 
 log = logging.getLogger("edgeserve.memory")
 
@@ -55,8 +55,9 @@ class Resident(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Moved:
-    """A step down as it was: the rungs, and what the engine took before and after, read while nobody else could move
-    it. ``cached``: of what is left, its prefix cache."""
+    """A step down that happened, read while no other thread could move the engine.
+
+    ``held`` before the step, ``left`` after it; ``cached``: the prefix cache, a part of ``left``."""
 
     before: Rung
     after: Rung
@@ -67,7 +68,7 @@ class Moved:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Refused:
-    """No step down, and why."""
+    """A step down that did not happen, with the reason."""
 
     reason: Literal["already there", "leased", "at work"]
 

@@ -53,7 +53,6 @@ class Governor:
         drop_code: Callable[[], int] = libraries.drop_pages,
         macos: tuple[int, ...] = (),
     ) -> None:
-        self.policy = accounts.policy
         self.probe = probe
         self.accounts = accounts
         self._gauge = Gauge(accounts, probe)

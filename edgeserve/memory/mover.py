@@ -10,7 +10,7 @@ from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.entry import Entry, Moved, Refused
 from edgeserve.memory.history import StepRecord, quantization
-from edgeserve.memory.plan import Saving
+from edgeserve.memory.occupancy import Saving
 from edgeserve.system.probe import Probe
 from edgeserve.system.readings import Readings
 from edgeserve.units import MB

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget
-from edgeserve.memory.plan import Need, Occupancy, booked, overhead
+from edgeserve.memory.occupancy import Need, Occupancy, booked, overhead
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.system.readings import Readings
 

@@ -5,65 +5,15 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from edgeserve.engine import Job, Rung
-from edgeserve.memory.amount import NOTHING, Amount
+from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget
+from edgeserve.memory.occupancy import SAVING_ORDER, Need, Occupancy, Rungs, Saving, booked, overhead
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.system.readings import Readings
-
-SavingKind = Literal["prefix_cache", "context", "image", "optional_context"]
-SAVING_ORDER: tuple[SavingKind, ...] = ("prefix_cache", "context", "image")
-"""Savings that come before eviction, in this order. The optional part of a context goes before all of them
-(memory/optional_context.py)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Saving:
-    """Memory that an engine can do without, in ``private`` bytes."""
-
-    job: Job
-    kind: SavingKind
-    private: int
-
-
-@dataclass(frozen=True, slots=True)
-class Occupancy:
-    """Memory that one engine occupies, and the facts that decide whether it may step down.
-
-    - ``held``: memory now. ``warm``: memory that would be left on warm.
-    - ``last_used``: on the clock of ``now``.
-    - ``busy``: the engine has an open reservation, or could not be moved a moment ago.
-    - ``weights``: engines with the same value map one file, which is in memory once.
-    """
-
-    job: Job
-    name: str
-    rung: Rung
-    held: Amount
-    warm: Amount = NOTHING
-    leases: int = 0
-    last_used: float = 0.0
-    pinned: bool = False
-    busy: bool = False
-    weights: str = ""
-    savings: tuple[Saving, ...] = ()
-
-    def at(self, rung: Rung) -> Amount:
-        """Memory on ``rung``, which is not above the engine's own."""
-        return self.held if rung >= self.rung else self.warm if rung is Rung.WARM else NOTHING
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """Memory that an engine wants on top of the memory that it holds."""
-
-    job: Job
-    name: str
-    amount: Amount
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +52,6 @@ class Decision:
     retry_at: float | None = None
 
 
-Rungs = dict[Job, Rung]
-"""Rungs that the plan assumes; an engine that is not listed stays on its own."""
-
-
 def plan(
     need: Need,
     residents: Sequence[Occupancy],
@@ -128,66 +74,19 @@ def plan(
     5. It would fit if engines in use, or used a moment ago, were idle: wait.
     6. It never fits beside the pinned engines: refuse.
     """
-    unbooked = max(base, overhead(residents, readings))
-    held, wanted = booked(residents, {}), booked(residents, {}, need)
-    free = budget.usable - unbooked - held.host
+    case = _Case(need, residents, budget, now, policy, max(base, overhead(residents, readings)))
     # 1.
-    if within(wanted, unbooked, need, budget, policy):
-        return Decision(Verdict.ADMIT, free)
-    idle = sorted(
-        (one for one in residents if one.job != need.job and may_step_down(one, now, policy)),
-        key=lambda one: one.last_used,
-    )
-    evictable = held.host - booked(residents, {one.job: Rung.COLD for one in idle}).host
-
-    def fits(rungs: Rungs, saved: int) -> bool:
-        return within(booked(residents, rungs, need), unbooked - saved, need, budget, policy)
-
+    if case.fits({}, 0):
+        return Decision(Verdict.ADMIT, case.free)
     # 2.
-    savings = _savings(need, residents)
-    if (fewest := _sufficient(savings, lambda saved: fits({}, saved))) is not None:
-        enough = _limited(fewest, shortage(wanted, unbooked, budget, policy))
-        return Decision(Verdict.STEP, free, evictable, savings=tuple(enough))
+    savings = case.savings()
+    if (enough := case.sufficient(savings)) is not None:
+        return Decision(Verdict.STEP, case.free, case.evictable, savings=enough)
     # 3. and 4.
-    saved = sum(one.private for one in savings)
-    room = budget.warm - sum(one.held.host for one in residents if one.rung is Rung.WARM)
-    if (steps := _evictions(idle, lambda rungs: fits(rungs, saved), room if policy.cpu_offload else 0)) is not None:
-        return Decision(Verdict.STEP, free, evictable, savings=tuple(savings), steps=steps)
-    # 5.
-    movable = [one for one in residents if one.job != need.job and not one.pinned]
-    all_cold = {one.job: Rung.COLD for one in movable}
-    mine = sum(one.private for one in savings if one.job == need.job)
-    if fits(all_cold, mine):
-        return Decision(Verdict.WAIT, free, evictable, retry_at=_grace_end(movable, now, policy))
-    # 6.
-    alone, together = booked(residents, all_cold), booked(residents, all_cold, need)
-    required = _required(together.mapped, max(0, together.private + unbooked - mine), policy)
-    return Decision(Verdict.REFUSE, free, evictable, max(0, _largest(alone, budget, policy) - unbooked), required)
-
-
-def _largest(alone: Amount, budget: Budget, policy: MemoryPolicy) -> int:
-    """The largest need that fits beside these engines alone."""
-    below = policy.critical_percent * budget.usable // 100 - 1
-    return int(min(budget.usable - alone.host, below - alone.private))
-
-
-def _required(mapped: int, private: int, policy: MemoryPolicy) -> int:
-    """The smallest budget that these bytes fit in."""
-    return max(mapped + private, int(100 * private / policy.critical_percent) + 1)
-
-
-def booked(residents: Sequence[Occupancy], rungs: Mapping[Job, Rung], need: Need | None = None) -> Amount:
-    """Memory of all engines on these rungs, ``need`` included. Shared weights count once."""
-    private = device = 0
-    mapped: dict[str, int] = {}
-    for one in residents:
-        held = one.at(rungs.get(one.job, one.rung))
-        if need is not None and one.job == need.job:
-            held = held + need.amount
-        private, device = private + held.private, device + held.device
-        weights = one.weights or one.job
-        mapped[weights] = max(mapped.get(weights, 0), held.mapped)
-    return Amount(sum(mapped.values()), private, device)
+    if (steps := case.evictions(sum(one.private for one in savings))) is not None:
+        return Decision(Verdict.STEP, case.free, case.evictable, savings=tuple(savings), steps=steps)
+    # 5. and 6.
+    return case.wait_or_refuse(sum(one.private for one in savings if one.job == need.job))
 
 
 def within(total: Amount, unbooked: int, need: Need, budget: Budget, policy: MemoryPolicy) -> bool:
@@ -205,37 +104,107 @@ def shortage(total: Amount, unbooked: int, budget: Budget, policy: MemoryPolicy)
     return max(total.mapped + private - budget.usable, private - critical)
 
 
-def overhead(residents: Sequence[Occupancy], readings: Readings) -> int:
-    """Private bytes of the process that no engine's account explains: the server itself, and free pages of the heap."""
-    return max(0, readings.unreclaimable - sum(one.held.private for one in residents))
+@dataclass(frozen=True)
+class _Case:
+    """One need with the engines and the budget that decide on it. ``unbooked``: private bytes beside all engines."""
+
+    need: Need
+    residents: Sequence[Occupancy]
+    budget: Budget
+    now: float
+    policy: MemoryPolicy
+    unbooked: int
+
+    def fits(self, rungs: Rungs, saved: int) -> bool:
+        """True when the need fits with the engines on these rungs and ``saved`` bytes less."""
+        total = booked(self.residents, rungs, self.need)
+        return within(total, self.unbooked - saved, self.need, self.budget, self.policy)
+
+    @property
+    def free(self) -> int:
+        return self.budget.usable - self.unbooked - booked(self.residents, {}).host
+
+    @property
+    def evictable(self) -> int:
+        cold = {one.job: Rung.COLD for one in self.idle()}
+        return booked(self.residents, {}).host - booked(self.residents, cold).host
+
+    def idle(self) -> list[Occupancy]:
+        """Engines that may step down for the need, least recently used first."""
+        others = (one for one in self.residents if one.job != self.need.job)
+        idle = (one for one in others if one.may_step_down(self.now, self.policy))
+        return sorted(idle, key=lambda one: one.last_used)
+
+    def savings(self) -> list[Saving]:
+        """Savings in order: prefix caches of all idle engines; context and image of the engine in need only."""
+        found = [
+            saving
+            for one in self.residents
+            for saving in one.savings
+            if one.job == self.need.job or (saving.kind == "prefix_cache" and not one.leases and not one.busy)
+        ]
+        return sorted(found, key=lambda one: SAVING_ORDER.index(one.kind))
+
+    def sufficient(self, savings: Sequence[Saving]) -> tuple[Saving, ...] | None:
+        """The first savings that are enough, cut to the missing bytes; None when all together are not enough."""
+        missing = shortage(booked(self.residents, {}, self.need), self.unbooked, self.budget, self.policy)
+        for count in range(1, len(savings) + 1):
+            if self.fits({}, sum(one.private for one in savings[:count])):
+                return tuple(_cut(savings[:count], missing))
+        return None
+
+    def evictions(self, saved: int) -> tuple[Step, ...] | None:
+        """Steps of idle engines that make the need fit; None when all of them are not enough."""
+        idle = self.idle()
+        rungs: dict[Job, Rung] = {}
+
+        def fits(assumed: Rungs) -> bool:
+            return self.fits(assumed, saved)
+
+        # 3. One rung each, while the warm engines have room.
+        room = self.budget.warm - sum(one.held.host for one in self.residents if one.rung is Rung.WARM)
+        for one in idle if self.policy.cpu_offload else ():
+            if one.rung is Rung.HOT and room > 0 and one.warm.host <= room:
+                room -= one.warm.host
+                rungs[one.job] = Rung.WARM
+                if fits(rungs):
+                    return _needed(idle, rungs, fits)
+        # 4. Two rungs.
+        for one in idle:
+            rungs[one.job] = Rung.COLD
+            if fits(rungs):
+                return _needed(idle, rungs, fits)
+        return None
+
+    def wait_or_refuse(self, saved: int) -> Decision:
+        """``saved``: bytes that the engine in need can do without."""
+        movable = [one for one in self.residents if one.job != self.need.job and not one.pinned]
+        all_cold = {one.job: Rung.COLD for one in movable}
+        # 5.
+        if self.fits(all_cold, saved):
+            return Decision(Verdict.WAIT, self.free, self.evictable, retry_at=self._grace_end(movable))
+        # 6.
+        together = booked(self.residents, all_cold, self.need)
+        required = self._required(together.mapped, max(0, together.private + self.unbooked - saved))
+        largest = max(0, self._largest(booked(self.residents, all_cold)) - self.unbooked)
+        return Decision(Verdict.REFUSE, self.free, self.evictable, largest, required)
+
+    def _largest(self, alone: Amount) -> int:
+        """The largest need that fits beside these engines alone."""
+        below = self.policy.critical_percent * self.budget.usable // 100 - 1
+        return int(min(self.budget.usable - alone.host, below - alone.private))
+
+    def _required(self, mapped: int, private: int) -> int:
+        """The smallest budget that these bytes fit in."""
+        return max(mapped + private, int(100 * private / self.policy.critical_percent) + 1)
+
+    def _grace_end(self, movable: Sequence[Occupancy]) -> float | None:
+        used = [one for one in movable if one.rung > Rung.COLD and not one.leases]
+        ends = [one.last_used + self.policy.grace_seconds for one in used]
+        return min((end for end in ends if end > self.now), default=None)
 
 
-def may_step_down(one: Occupancy, now: float, policy: MemoryPolicy) -> bool:
-    """True for an idle engine: not leased, at work, pinned or cold, and past its grace time."""
-    used = one.leases or one.busy or one.pinned
-    return not used and one.rung > Rung.COLD and now - one.last_used >= policy.grace_seconds
-
-
-def _savings(need: Need, residents: Sequence[Occupancy]) -> list[Saving]:
-    """Savings in order: prefix caches of all idle engines; context and image of the engine in need only."""
-    found = [
-        saving
-        for one in residents
-        for saving in one.savings
-        if one.job == need.job or (saving.kind == "prefix_cache" and not one.leases and not one.busy)
-    ]
-    return sorted(found, key=lambda one: SAVING_ORDER.index(one.kind))
-
-
-def _sufficient(savings: Sequence[Saving], fits: Callable[[int], bool]) -> Sequence[Saving] | None:
-    """The shortest beginning of the savings that is enough; None when all together are not."""
-    for count in range(1, len(savings) + 1):
-        if fits(sum(one.private for one in savings[:count])):
-            return savings[:count]
-    return None
-
-
-def _limited(savings: Sequence[Saving], missing: int) -> Iterator[Saving]:
+def _cut(savings: Sequence[Saving], missing: int) -> Iterator[Saving]:
     """The savings, in order, cut to the bytes that are missing."""
     for one in savings:
         taken = min(one.private, missing)
@@ -244,27 +213,7 @@ def _limited(savings: Sequence[Saving], missing: int) -> Iterator[Saving]:
         missing -= taken
 
 
-def _evictions(idle: Sequence[Occupancy], fits: Callable[[Rungs], bool], room: int) -> tuple[Step, ...] | None:
-    """Steps of idle engines that make the need fit; None when all of them are not enough.
-
-    ``room``: bytes that warm engines may still take; without any, engines are closed instead of parked."""
-    rungs: Rungs = {}
-    # 3. one rung each
-    for one in idle:
-        if one.rung is Rung.HOT and room > 0 and one.warm.host <= room:
-            room -= one.warm.host
-            rungs[one.job] = Rung.WARM
-            if fits(rungs):
-                return _without_unneeded(idle, rungs, fits)
-    # 4. two rungs
-    for one in idle:
-        rungs[one.job] = Rung.COLD
-        if fits(rungs):
-            return _without_unneeded(idle, rungs, fits)
-    return None
-
-
-def _without_unneeded(idle: Sequence[Occupancy], rungs: Rungs, fits: Callable[[Rungs], bool]) -> tuple[Step, ...]:
+def _needed(idle: Sequence[Occupancy], rungs: Rungs, fits: Callable[[Rungs], bool]) -> tuple[Step, ...]:
     """The steps without unneeded ones; the most recently used engine is spared first."""
     kept = dict(rungs)
     for one in reversed(idle):
@@ -272,8 +221,3 @@ def _without_unneeded(idle: Sequence[Occupancy], rungs: Rungs, fits: Callable[[R
         if fits(without):
             kept = without
     return tuple(Step(one.job, kept[one.job]) for one in idle if one.job in kept)
-
-
-def _grace_end(movable: Sequence[Occupancy], now: float, policy: MemoryPolicy) -> float | None:
-    ends = [one.last_used + policy.grace_seconds for one in movable if one.rung > Rung.COLD and not one.leases]
-    return min((end for end in ends if end > now), default=None)

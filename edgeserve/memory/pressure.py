@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from edgeserve.engine import Rung
 from edgeserve.memory.budget import Budget
-from edgeserve.memory.plan import Occupancy, Step, may_step_down
+from edgeserve.memory.occupancy import Occupancy
+from edgeserve.memory.plan import Step
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.system.readings import Readings, SystemPressure
 
@@ -61,5 +62,5 @@ def relief(level: Level, residents: Iterable[Occupancy], now: float, policy: Mem
     return tuple(
         Step(one.job, to)
         for one in ranked
-        if one.rung > to and now - one.last_used >= least and may_step_down(one, now, policy)
+        if one.rung > to and now - one.last_used >= least and one.may_step_down(now, policy)
     )

@@ -6,7 +6,8 @@ import math
 
 from edgeserve.engine import Job
 from edgeserve.memory.budget import Budget
-from edgeserve.memory.plan import Decision, Need
+from edgeserve.memory.occupancy import Need
+from edgeserve.memory.plan import Decision
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.system.readings import Readings
 from edgeserve.units import GB, MB

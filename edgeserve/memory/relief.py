@@ -12,7 +12,7 @@ from edgeserve.memory.budget import prefix_cache_threshold
 from edgeserve.memory.entry import Entry
 from edgeserve.memory.gauge import Gauge
 from edgeserve.memory.mover import Mover
-from edgeserve.memory.plan import Occupancy, may_step_down
+from edgeserve.memory.occupancy import Occupancy
 from edgeserve.memory.pressure import Level, relief
 from edgeserve.system.probe import Probe
 from edgeserve.units import MB
@@ -92,7 +92,7 @@ class Relief:
     def _drop_prefix_caches(self) -> None:
         now = self._accounts.clock()
         for one in self._accounts.occupancies():
-            if may_step_down(one, now, self._policy):
+            if one.may_step_down(now, self._policy):
                 self._drop(one)
 
     def _drop(self, one: Occupancy) -> None:

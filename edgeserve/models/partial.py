@@ -85,12 +85,12 @@ def _fetcher(source: Source) -> Callable[..., Mapping[str, Path]]:
 
 
 def _convert(wanted: Wanted, partial: Path, tell: Tell) -> Mapping[str, Path]:
-    def told(stage: str, share: float) -> None:
+    def progressed(stage: str, share: float) -> None:
         tell(Progress(wanted.name, "convert", int(share * 100), 100))
 
     out = partial / "converted"
     try:
-        files = CONVERSIONS[wanted.convert].convert(wanted.checkpoint or partial, out, told)
+        files = CONVERSIONS[wanted.convert].convert(wanted.checkpoint or partial, out, progressed)
     except (EdgeserveError, OSError):
         raise
     except Exception as error:

@@ -1,6 +1,6 @@
-"""A connection's transport with bounds: small reads, a small write buffer, and a reader that must take what is written.
+"""Bounds of a connection: small reads, a small write buffer, and a deadline for the client's reading.
 
-HTTP and WebSockets share it (``protocol.py``, ``socket_protocol.py``).
+HTTP and WebSocket connections share them (``http.py``, ``websocket.py``).
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from edgeserve.connections import Connections, Patience
 log = logging.getLogger("edgeserve.connections")
 
 READ_BYTES = 4 << 10
-"""Bytes read at once where each costs work (heads, chunks, frames): the most hostile take 10 ms."""
+"""Bytes of one read where each byte costs work (heads, chunks, frames): 10 ms for the most hostile."""
 WIDE_READ_BYTES = 64 << 10
-"""The same for a body of known length, which is taken as it is."""
+"""Bytes of one read of a body of known length, which costs no parsing."""
 WRITE_BYTES = 64 << 10
-"""Unsent bytes beyond which whoever writes waits: in our buffer, and the same again in the system's."""
+"""Unsent bytes beyond which a writer waits, in the server's buffer and again in the system's."""
 STALLED_SECONDS = 5.0
-"""A reader that takes nothing for this long gives its place to a new connection where places are short."""
+"""Seconds without reading after which a connection gives its place to a new one where places are short."""
 HANGUP = getattr(select, "POLLRDHUP", None)
 NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 
 
 class CountedTransport:
-    """An asyncio transport that counts what is written, so that progress shows whatever is added meanwhile."""
+    """An asyncio transport that counts written bytes, so that progress shows while more is written."""
 
     def __init__(self, transport: Any) -> None:
         self._transport = transport
@@ -41,7 +41,7 @@ class CountedTransport:
 
     @property
     def taken(self) -> int:
-        """Bytes that the system took from us."""
+        """Bytes that the system took from the transport."""
         waiting: int = self._transport.get_write_buffer_size()
         return self._written - waiting
 
@@ -50,7 +50,7 @@ class CountedTransport:
 
 
 class Writing:
-    """How long the reader of a connection has taken nothing of what waits for it."""
+    """Watches whether the client takes the bytes that wait for it."""
 
     def __init__(self, transport: CountedTransport) -> None:
         self._transport = transport
@@ -58,7 +58,7 @@ class Writing:
         self._since: float | None = None
 
     def stalled_since(self, now: float) -> float | None:
-        """None where nothing waits, or something was taken since the last look."""
+        """Time of the last progress; None where no bytes wait. Progress shows from one call to the next."""
         taken = self._transport.taken
         if not self._transport.get_write_buffer_size():
             self._since = None
@@ -69,11 +69,11 @@ class Writing:
 
 
 class Bounded(asyncio.BufferedProtocol):
-    """One connection. Whoever inherits this comes before Uvicorn's protocol of the kind."""
+    """One connection. A class lists this base before Uvicorn's protocol."""
 
     transport: Any
     wide = False
-    """Whether what comes now may be read in large pieces."""
+    """Whether to read in large pieces now."""
 
     def __init__(self, *args: Any, connections: Connections, patience: Patience, **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -104,14 +104,14 @@ class Bounded(asyncio.BufferedProtocol):
         self.data_received(data)
 
     def eof_received(self) -> None:
-        """The client sends no more; asyncio closes the connection."""
+        """The client sends no more. asyncio closes the connection."""
 
     if TYPE_CHECKING:
 
         def data_received(self, data: bytes) -> None: ...
 
     def has_gone(self) -> bool:
-        """Whether the client has gone, seen without reading; a transport whose reading is paused cannot tell."""
+        """Whether the client has gone. A transport whose reading is paused does not notice."""
         link = self.transport.get_extra_info("socket")
         if link is None or HANGUP is None:
             return False
@@ -120,7 +120,7 @@ class Bounded(asyncio.BufferedProtocol):
         return bool(poll.poll(0))
 
     def check_reader(self, now: float) -> None:
-        """Cut the connection whose reader takes nothing; its request hears that the client has gone."""
+        """Cut the connection of a client that takes nothing. Its request ends as if the client had gone."""
         since = self.writing.stalled_since(now)
         if since is not None and now - since >= self.patience.write:
             log.info("%s took nothing of its answer for %g s: the connection was cut", self.peer, self.patience.write)
@@ -134,7 +134,7 @@ class Bounded(asyncio.BufferedProtocol):
         self.transport.abort()
 
     def shutdown(self) -> None:
-        """Uvicorn tells each connection in turn that the server ends; one that fails would cut all answers."""
+        """End with the server. Uvicorn calls this for each connection in turn, so an error would cut all others."""
         if self.transport.is_closing():
             return  # its client does not read, and can be told nothing more
         try:

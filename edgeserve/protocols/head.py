@@ -1,7 +1,11 @@
-"""What a request head must be beyond what h11 asks: forms that two HTTP readers may read in two ways are refused.
+"""Checks of a request head beyond h11's: two HTTP readers must read it in the same way.
 
-h11 reads a body by Transfer-Encoding where Content-Length is given, too, takes bare line feeds and folded lines, and
-lets control characters and any number of header lines through. A proxy in front may read each of them otherwise.
+A proxy in front of the server may read these differently, and h11 accepts them all:
+
+- Transfer-Encoding beside Content-Length
+- bare line feeds and folded lines
+- control characters
+- any number of header lines
 """
 
 from __future__ import annotations
@@ -9,7 +13,7 @@ from __future__ import annotations
 import re
 
 MAX_BYTES = 16 << 10
-"""Also h11's own limit on a head that comes in pieces."""
+"""Bytes of a head. h11 has the same limit for a head that comes in pieces."""
 MAX_LINES = 128
 
 END = re.compile(rb"\n\r?\n")
@@ -19,7 +23,7 @@ CODING = re.compile(rb"\ntransfer-encoding[ \t]*:", re.IGNORECASE)
 
 
 def fault(data: bytes) -> tuple[int, str] | None:
-    """Status and text of what is wrong with the head that ``data`` begins with, whole or not; None: nothing yet."""
+    """Status and text of the first fault in the head at the beginning of ``data``; None where there is none yet."""
     end = END.search(data)
     head = data[: end.end()] if end else data
     if len(head) > MAX_BYTES:
@@ -37,7 +41,7 @@ def fault(data: bytes) -> tuple[int, str] | None:
 
 
 def _framing(head: bytes) -> tuple[int, str] | None:
-    """RFC 9112, 6.1: such a request may be an attempt to smuggle another one past a proxy."""
+    """The fault of a head whose body has two lengths, which may smuggle a request past a proxy (RFC 9112, 6.1)."""
     if not CODING.search(head):
         return None
     if LENGTH.search(head):

@@ -16,13 +16,13 @@ from edgeserve.protocols import head
 from edgeserve.protocols.bounded import Bounded
 
 BODY_PAUSE_SECONDS = 1.0
-"""A body of which nothing came for this long gives its place to a new connection where places are short."""
+"""Seconds without bytes after which a body gives its place to a new connection where places are short."""
 FREE_FRAMING, MOST_FRAMING = 32 << 10, 1.25
-"""Bytes that a chunked body may come with beyond 1.25 times its size: chunks of 24 bytes or more are always taken."""
+"""Framing of a chunked body: these bytes, and 1.25 times its size. Chunks of 24 bytes or more always pass."""
 
 
 class HttpConnection(Bounded, H11Protocol):
-    """``_since``: when the wait for the client began, for its first byte, or for the rest of a head, or of a body."""
+    """One HTTP connection. ``_since`` is the time at which the wait for the client's next bytes began."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -31,7 +31,7 @@ class HttpConnection(Bounded, H11Protocol):
         self._lingering: float | None = None
         self._framing = 0.0
 
-    # How the connection stands
+    # State of the connection
 
     @property
     def _awaits_head(self) -> bool:
@@ -43,7 +43,13 @@ class HttpConnection(Bounded, H11Protocol):
         return bool(self.conn.trailing_data[0])
 
     def idle(self, now: float) -> tuple[int, float] | None:
-        """First who never asked for anything, then who did, then bodies that pause, then readers that do not read."""
+        """The order in which connections give way, and since when; None for a busy connection.
+
+        0. connections that never sent a request, or that are closed
+        1. connections that wait for another request
+        2. bodies that pause
+        3. clients that do not read
+        """
         if self._lingering is not None or self._closed:
             return 0, self._since
         if self._awaits_head:
@@ -103,7 +109,7 @@ class HttpConnection(Bounded, H11Protocol):
         return 0 if self.cycle is None else len(self.cycle.body)
 
     def _weigh(self, sent: int, body: int) -> None:
-        """Refuse a body whose framing outweighs it: each chunk costs the same work, whatever it holds."""
+        """Refuse a body whose framing outweighs it, since each chunk costs the same work."""
         if self._closed or self.wide or self.conn.their_state is not h11.SEND_BODY:
             self._framing = 0.0
             return
@@ -140,7 +146,7 @@ class HttpConnection(Bounded, H11Protocol):
     # Endings
 
     def _discard(self) -> None:
-        """Read on to the end of a body that nobody wants."""
+        """Read to the end of a body without use."""
         try:
             while (event := self.conn.next_event()) is not h11.NEED_DATA:
                 if isinstance(event, h11.EndOfMessage):
@@ -151,7 +157,7 @@ class HttpConnection(Bounded, H11Protocol):
             self.transport.abort()
 
     def _refuse(self, status: int, error: EdgeserveError) -> None:
-        """Answer in our own words where no answer has begun, and close."""
+        """Answer with an error where no answer has begun, and close."""
         self._closed, self._since = True, self.admitted.clock()
         self._unset_keepalive_if_required()
         waiting = self.cycle is not None and not self.cycle.response_complete

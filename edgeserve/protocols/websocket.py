@@ -1,4 +1,4 @@
-"""A WebSocket on one connection: Uvicorn's protocol with bounds on what a client makes us keep."""
+"""A WebSocket on one connection: Uvicorn's protocol with bounds on memory and work."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from edgeserve.errors import InvalidRequest
 from edgeserve.protocols.bounded import Bounded
 
 MAX_FRAGMENTS = 1024
-"""Frames that one message may come in; empty ones cost memory and count towards no size."""
+"""Frames of one message. Empty frames cost memory and count towards no size."""
 CONTROL_FRAMES, CONTROL_RATE = 100, 10
-"""Pings and pongs that a client may send at once, and each second from then on; each costs as much as a message."""
+"""Pings and pongs that a client may send at once, and each second. Each costs as much as a message."""
 
 
 class SocketConnection(Bounded, WebSocketsSansIOProtocol):
-    """While a client does not read what is written, the server reads nothing of it: pongs go to readers only."""
+    """One WebSocket. The server reads nothing from a client that does not read, so that pongs cannot pile up."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._full, self._controls = False, 0
@@ -95,7 +95,7 @@ class SocketConnection(Bounded, WebSocketsSansIOProtocol):
             )
 
     def _refuse(self, why: str) -> None:
-        """The handshake cannot be read; Uvicorn would leave the connection open and say nothing."""
+        """Answer an unreadable handshake and close. Uvicorn would leave the connection open without an answer."""
         self.handshake_initiated = self.handshake_complete = True
         answer = b"".join(self.conn.data_to_send())
         if not answer:

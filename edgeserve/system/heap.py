@@ -75,7 +75,7 @@ def trim() -> None:
 
 
 def collect() -> None:
-    """Collect Python's garbage, then ``trim``. The collection stops all threads for some ten milliseconds."""
+    """Collect Python's garbage, then ``trim``. No other Python code runs during the collection."""
     gc.collect()
     trim()
 

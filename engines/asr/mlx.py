@@ -57,7 +57,7 @@ class MlxSpeechToText:
     def estimate(self) -> Footprint:
         """Weights are as large as their file. The first engine on this runtime adds the memory of the runtime."""
         runtime = 0 if _loaded() else RUNTIME_BYTES
-        heads = int(self._dimensions().get("n_audio_head", 0))
+        heads = int(files.shape(self.spec).get("n_audio_head", 0))
         window = SCORES * heads * 1500 * 1500 * 2 + (4 << 20)
         return Footprint(private=self.spec.size_bytes + VOCABULARY_BYTES + runtime, per_request=window)
 
@@ -105,7 +105,7 @@ class MlxSpeechToText:
             _release()
 
     def languages(self) -> tuple[str, ...]:
-        vocabulary = self._dimensions().get("n_vocab")
+        vocabulary = files.shape(self.spec).get("n_vocab")
         return languages.codes(vocabulary) if isinstance(vocabulary, int) else ()
 
     def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]:
@@ -133,10 +133,6 @@ class MlxSpeechToText:
             return
         finally:
             _release()
-
-    def _dimensions(self) -> dict[str, Any]:
-        config = self.spec.files.get("config")
-        return files.shape(config) if config is not None and config.is_file() else {}
 
     def _load(self) -> Any:
         """Read the model and its vocabulary into memory. Raises EngineFailure."""

@@ -51,7 +51,7 @@ class OnnxModel(abc.ABC):
         self.mapped = ()
 
     def estimate(self) -> Footprint:
-        """Estimated from the sizes of the files."""
+        """An estimate from the sizes of the files."""
         files = {role: path for role, path in self.spec.files.items() if role != "vad" and path.is_file()}
         own = sum(path.stat().st_size for path in files.values())
         mapped = sum(path.stat().st_size for role, path in files.items() if role.endswith("_data"))

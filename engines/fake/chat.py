@@ -6,6 +6,7 @@ import math
 import struct
 import zlib
 from collections.abc import Generator, Iterator, Mapping
+from typing import TypeVar
 
 from edgeserve.engine import Cancel, ModelSpec, Rung
 from edgeserve.errors import ContextOverflow, EngineFailure, InvalidRequest
@@ -25,6 +26,7 @@ from engines.fake.engine import FakeEngine
 from engines.thinking import Teller, Thoughts
 
 BINS = 8
+Made = TypeVar("Made", ChatEvent, EmbeddingEvent)
 
 
 class FakeChat(FakeEngine):
@@ -50,25 +52,22 @@ class FakeChat(FakeEngine):
         """Nothing was made smaller."""
 
     def chat(self, request: ChatRequest, cancel: Cancel) -> Iterator[ChatEvent]:
-        for event in self._answers(request, cancel):
-            if event is None:
-                self._hold("word")
-                self._work()
-            else:
-                yield event
+        return self._alone(self._answers(request, cancel))
 
     def embed(self, request: EmbedRequest, cancel: Cancel) -> Iterator[EmbeddingEvent]:
-        for event in self._embeddings(request, cancel):
+        return self._alone(self._embeddings(request, cancel))
+
+    def _alone(self, events: Iterator[Made | None]) -> Iterator[Made]:
+        """The events of one answer, with the work that each None asks for."""
+        for event in events:
             if event is None:
-                self._hold("word")
                 self._work()
             else:
                 yield event
 
     def _answers(self, request: ChatRequest, cancel: Cancel) -> Generator[ChatEvent | None, None, None]:
-        """None before each word: it takes work."""
-        self._require(Rung.HOT)
-        self._fail("run")
+        """Events of an answer; None before each word, which takes work."""
+        self._begin()
         prompt = self._prompt(request)
         context = int(self._number("context", 1024))
         if len(prompt.split()) > context:
@@ -101,9 +100,8 @@ class FakeChat(FakeEngine):
         )
 
     def _embeddings(self, request: EmbedRequest, cancel: Cancel) -> Generator[EmbeddingEvent | None, None, None]:
-        """None before each: it takes work."""
-        self._require(Rung.HOT)
-        self._fail("run")
+        """Vectors; None before each vector, which takes work."""
+        self._begin()
         context = int(self._number("context", 1024))
         for one in request.inputs:
             if cancel.is_set():
@@ -148,7 +146,7 @@ class FakeChat(FakeEngine):
 
 
 def _json_in(text: str) -> str:
-    """The JSON object in a text; an empty one where there is none."""
+    """The JSON object in a text; an empty object where the text has none."""
     start, end = text.find("{"), text.rfind("}")
     return text[start : end + 1] if 0 <= start < end else "{}"
 
@@ -166,8 +164,10 @@ def _logprob(token: str, alternatives: int) -> TokenLogprob:
 
 
 class FakeBatchChat(FakeChat):
-    """The same for several at once: option ``slots`` (4). ``peak``: most answers under way at a time. Its answers share
-    nothing, so none of them starves."""
+    """Several answers at once: option ``slots`` (4). The answers share nothing, so none of them starves.
+
+    ``peak``: most answers that ran at a time.
+    """
 
     starved = False
 
@@ -195,7 +195,6 @@ class FakeBatchChat(FakeChat):
     def step(self) -> None:
         self._require(Rung.HOT)
         self._fail("step")
-        self._hold("word")
         self._work()
 
     def idle_work(self) -> Iterator[None]:
@@ -208,7 +207,7 @@ class FakeBatchChat(FakeChat):
 
 
 class FakePreparingChat(FakeBatchChat):
-    """The same, with requests that are prepared before their turn. It answers a prepared request only."""
+    """A batching chat engine that answers only requests that it prepared before their turn."""
 
     def prepare(self, request: ChatRequest | EmbedRequest) -> str:
         self._hold("prepare")

@@ -14,6 +14,7 @@ Their answers are deterministic:
     delay      seconds each event takes (0)
     fail_on    step that raises EngineFailure: "open", "heat", "park", "close", "run" or, of a batch, "step" or "idle"
     fail_word  word at which a chat engine's answer raises EngineFailure (none)
+    leak_mb    MB that each answer takes and never returns, not even when the engine is closed (0)
     hold       folder of named pipes (os.mkfifo). The engine waits at the step of a pipe's name, or at the pipe "word"
                before each event, until a writer has opened and closed the pipe (no folder)
     mapped_mb, private_mb, request_mb    figures of ``estimate`` and ``footprint`` (100, 20, 5)
@@ -49,13 +50,14 @@ ENGLISH = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine
 
 
 class FakeEngine:
-    """The ladder without memory; ``steps`` records every step taken, for the tests of the rooms above."""
+    """The residency ladder without a model. ``steps`` records every step that the engine took."""
 
     def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
         self.steps: list[str] = []
         self.on_work: Callable[[], None] = lambda: None
         """Called at each step and before each event; a test may wait or raise here."""
+        self._leaked: list[bytes] = []
         self._rung = Rung.COLD
         self._delay = self._number("delay", 0.0)
         self._pause = threading.Event()
@@ -78,10 +80,8 @@ class FakeEngine:
         )
 
     def footprint(self) -> Footprint:
-        full = self.estimate()
-        if self._rung is Rung.HOT:
-            return Footprint(mapped=full.mapped, private=full.private)
-        return Footprint()
+        full = self.estimate() if self._rung is Rung.HOT else Footprint()
+        return Footprint(mapped=full.mapped, private=full.private + sum(map(len, self._leaked)))
 
     def open(self) -> None:
         if self._rung is Rung.COLD:
@@ -102,10 +102,16 @@ class FakeEngine:
 
     def _step(self, name: str, to: Rung) -> None:
         self.steps.append(name)
-        self._hold(name)
-        self._work()
+        self._work(name)
         self._fail(name)
         self._rung = to
+
+    def _begin(self) -> None:
+        """Begin an answer. Raises EngineFailure below hot, and where the engine is to fail."""
+        self._require(Rung.HOT)
+        self._fail("run")
+        if leak := int(self._number("leak_mb", 0) * MB):
+            self._leaked.append(b"x" * leak)
 
     def _require(self, rung: Rung) -> None:
         if self._rung < rung:
@@ -116,32 +122,35 @@ class FakeEngine:
             raise EngineFailure(f"{self.spec.name} failed on {step}, as configured")
 
     def _hold(self, name: str) -> None:
+        """Wait at the named pipe ``name``, where there is one."""
         folder = self.spec.options.get("hold")
         if folder and (pipe := Path(str(folder)) / name).is_fifo():
             pipe.read_bytes()
 
-    def _work(self) -> None:
+    def _work(self, name: str = "word") -> None:
+        """Take the time of a step, or of an event; ``name``: the pipe to wait at."""
+        self._hold(name)
         self.on_work()
         if self._delay:
             self._pause.wait(self._delay)
 
 
 class FakeSpeechToText(FakeEngine):
-    """One segment a second of audio: "1", "2", …, translated "one", "two", … up to nine; no segment for silence (all
-    samples zero)."""
+    """One segment for each second of audio: "1", "2", …; translated "one", "two", … up to "nine".
+
+    Silence, where all samples are zero, gives no segment.
+    """
 
     def languages(self) -> tuple[str, ...]:
         known = self.spec.options.get("languages", ())
         return tuple(map(str, known)) if isinstance(known, Iterable) else ()
 
     def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent]:
-        self._require(Rung.HOT)
-        self._fail("run")
+        self._begin()
         duration = 0.0
         for index, sound in enumerate(_seconds(request.audio)):
             if cancel.is_set():
                 return
-            self._hold("word")
             self._work()
             duration = index + len(sound) / SECOND_BYTES
             if any(sound):
@@ -151,7 +160,7 @@ class FakeSpeechToText(FakeEngine):
 
 
 def _seconds(audio: Audio) -> Iterator[bytes]:
-    """The audio second by second, the last of which may be shorter."""
+    """The audio second by second; the last piece may be shorter."""
     held = b""
     for piece in audio.pieces():
         held += piece
@@ -163,7 +172,7 @@ def _seconds(audio: Audio) -> Iterator[bytes]:
 
 
 class FakeTextToSpeech(FakeEngine):
-    """A tenth of a second of tone a word, one event a sentence, 24 kHz."""
+    """A tenth of a second of tone for each word, and one event for each sentence; 24 kHz."""
 
     SAMPLE_RATE = 24_000
 
@@ -171,8 +180,7 @@ class FakeTextToSpeech(FakeEngine):
         return ("tone", "hum")
 
     def speak(self, request: SpeakRequest, cancel: Cancel) -> Iterator[AudioEvent]:
-        self._require(Rung.HOT)
-        self._fail("run")
+        self._begin()
         voice = request.voice or "tone"
         if voice not in self.voices():
             raise InvalidRequest(f"unknown voice {voice!r}; voices: {', '.join(self.voices())}", param="voice")
@@ -180,7 +188,6 @@ class FakeTextToSpeech(FakeEngine):
         for sentence in filter(str.strip, request.text.split(".")):
             if cancel.is_set():
                 return
-            self._hold("word")
             self._work()
             count = int(self.SAMPLE_RATE * 0.1 * len(sentence.split()) / request.speed)
             wave = (math.sin(2 * math.pi * pitch * i / self.SAMPLE_RATE) for i in range(count))

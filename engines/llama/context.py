@@ -53,6 +53,8 @@ def context_parameters(model: Any, options: LlamaOptions, threads: int | None) -
         parameters.n_batch = parameters.n_ubatch = parameters.n_ctx
         parameters.n_seq_max, parameters.n_outputs_max = 1, parameters.n_ctx
         parameters.pooling_type, parameters.embeddings = pooling(model), True
+    else:  # llama.cpp rounds a smaller context up, but takes no more tokens in a call than were asked for
+        parameters.n_ctx = max(BATCH, parameters.n_ctx)
     parameters.no_perf = True
     parameters.flash_attn_type = FLASH_ATTENTION[options.flash_attention]
     parameters.type_k = parameters.type_v = getattr(runtime, f"GGML_TYPE_{options.kv_type.upper()}")

@@ -161,7 +161,7 @@ def release(model: MappedModel) -> None:
             return
         for key in [key for key, one in _models.items() if one is model]:
             del _models[key]
-    with _loading:  # acquire drops the pages of its mapping, whose addresses must not be reused meanwhile
+    with _loading:  # never while acquire drops pages by address: freed addresses may be others'
         llama().llama_model_free(model.handle)
         heap.trim()
 

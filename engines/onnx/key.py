@@ -1,4 +1,4 @@
-"""What a prepared ONNX model was made from, and for which machine: it serves while both are the same."""
+"""The key of a prepared ONNX model: its source files and its machine. The model is used while both are the same."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from edgeserve.system import cpu
 from engines.onnx import session
 
 VERSION = 2
-"""Of what the preparation writes; raised when that changes."""
-CHUNK = 1 << 20
+"""Version of the prepared files; raised when the preparation writes other files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """``runtime``: version of ONNX Runtime; ``cpu``: digest of the features that kernels are chosen by."""
+    """``runtime``: version of ONNX Runtime. ``cpu``: digest of the processor's features, which decide the kernels."""
 
     runtime: str
     cpu: str
@@ -35,7 +34,7 @@ def this_machine() -> Machine:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file that was read."""
+    """One source file as it was when it was read."""
 
     size: int
     mtime_ns: int
@@ -44,7 +43,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """``sources``: by file name; a graph and the files of its weights."""
+    """``sources``: by file name, the graph and the files of its weights."""
 
     machine: Machine
     sources: Mapping[str, Source]
@@ -56,15 +55,15 @@ class Key:
 
     @property
     def digest(self) -> str:
-        """Equal for equal contents, whenever they were written."""
+        """The same for the same contents, whatever their times."""
         contents = {name: one.sha256 for name, one in self.sources.items()}
         text = json.dumps([self.machine.runtime, self.machine.cpu, self.machine.version, contents], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def again(self, files: Sequence[Path], machine: Machine) -> Key | None:
-        """The same key with the files' times of now; None when it is another machine or another content.
+        """This key with the files' present times; None for another machine or other contents.
 
-        Only files of another time are read again. Raises OSError.
+        A file is read again only when its time has changed. Raises OSError.
         """
         if self.machine != machine or {path.name for path in files} != set(self.sources):
             return None
@@ -82,12 +81,5 @@ def _again(path: Path, known: Source) -> Source | None:
 
 def _source(path: Path) -> Source:
     state = path.stat()
-    return Source(state.st_size, state.st_mtime_ns, _sha256(path))
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return Source(state.st_size, state.st_mtime_ns, hashlib.file_digest(file, "sha256").hexdigest())

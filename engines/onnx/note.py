@@ -1,4 +1,4 @@
-"""The note beside a prepared ONNX model: what it was made from, and which files must be there."""
+"""The note beside a prepared ONNX model: its key, and the files that must exist."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ from engines.onnx.key import Key, Machine, Source
 NOTE = "note.json"
 
 Form = Literal["prepacked", "external", "original"]
-"""Weights mapped in the order that the kernels read; weights mapped; nothing prepared, for the note's reason."""
+"""Forms of a model:
+
+- prepacked: weights are mapped in the order that the kernels read.
+- external: weights are mapped.
+- original: the model is used as pulled, for the note's reason.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """``files``: names and sizes of what was written."""
+    """``files``: names and sizes of the prepared files."""
 
     form: Form
     reason: str
@@ -32,7 +37,7 @@ class Note:
 
     @classmethod
     def read(cls, folder: Path) -> Note | None:
-        """None for a damaged note, or when a file is damaged or gone. Raises OSError."""
+        """None for a damaged note, and when a prepared file is damaged or missing. Raises OSError."""
         try:
             sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
             found = json.loads((folder / NOTE).read_text(encoding="utf-8"))
@@ -44,7 +49,7 @@ class Note:
         return note if all(sizes.get(name) == size for name, size in note.files.items()) else None
 
     def write(self, folder: Path) -> None:
-        """In one step."""
+        """Write the note; a reader sees the whole note or none."""
         partial = folder / f".{NOTE}"
         partial.write_text(json.dumps(dataclasses.asdict(self), indent=1), encoding="utf-8")
         partial.replace(folder / NOTE)

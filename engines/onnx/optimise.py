@@ -1,8 +1,8 @@
-"""Writes one ONNX model as the runtime would hold it, in a process of its own that returns all its memory by ending:
+"""Writes one ONNX model as the runtime would hold it. A child process does so, and returns all its memory by ending:
 
     python -m engines.onnx.optimise SOURCE FOLDER FORM [rows]
 
-Ends with 0, or with REFUSED and the runtime's reason as the last line of stderr.
+The process ends with 0, with REFUSED, or with FAILED. The last line of stderr is the reason.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from engines.onnx import session
 
 FAILED, REFUSED = 1, 3
 EXTERNAL_FROM_BYTES = 1024
-"""Smaller weights stay in the graph."""
+"""Smallest weights that are written outside the graph."""
 FULL_DISK_BYTES = 1 << 20
+"""Free disk below which a failure is put down to a full disk."""
 FIRST_TO_END = "1000"
+"""Largest oom_score_adj (proc(5))."""
 
 
 def main(arguments: list[str]) -> int:
@@ -40,10 +42,10 @@ def main(arguments: list[str]) -> int:
 
 
 def optimise(source: Path, folder: Path, *, prepacked: bool, rows: bool = False) -> None:
-    """Graph and weights as files of ``folder``, opened once to see that they can be. Raises EngineFailure.
+    """Write graph and weights to ``folder``, then open them once as a check. Raises EngineFailure.
 
-    ``prepacked``: beside each weight, the same once more in the order that this machine's kernels read. ``rows``: as
-    engines/onnx/rows.py changes it.
+    ``prepacked``: each weight is written twice, also in the order that this machine's kernels read. ``rows``: the graph
+    gives rows (engines/onnx/rows.py).
     """
     settings = session.options()
     settings.optimized_model_filepath = str(folder / source.name)
@@ -61,7 +63,7 @@ def optimise(source: Path, folder: Path, *, prepacked: bool, rows: bool = False)
 
 
 def _end_before_the_server() -> None:
-    """Where memory runs out Linux shall end this process first (proc(5)); other systems choose for themselves."""
+    """Ask Linux to end this process first when memory runs out. Other systems choose for themselves."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(FIRST_TO_END, encoding="ascii")
 

@@ -1,10 +1,10 @@
-"""ONNX models made ready once for this machine, so that their weights are mapped from a file:
+"""ONNX models prepared once for this machine, so that their weights are mapped from a file:
 
     <folder of the model>/prepared/<graph>/<digest>/   the graph, its weights (".data"), note.json
 
-Each time the runtime opens a graph it optimises it and reorders ("prepacks") its weights for the processor, into memory
-of its own. Here a child process does so once, and what it wrote is mapped (docs/memory.md). Where that cannot be, the
-model is used as it is and the log says why.
+The runtime optimises a graph each time it opens the graph. It also reorders ("prepacks") the weights for the processor,
+into private memory. Here a child process does so once, and its files are mapped (docs/memory.md). A model that cannot
+be prepared is used as it is, and the log says why.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ log = logging.getLogger("edgeserve.onnx")
 
 FOLDER, LOCK, PARTIAL = "prepared", ".lock", ".partial"
 DISK_SHARE: dict[Form, float] = {"prepacked": 2.1, "external": 1.05}
-"""Disk that a form takes for each byte of the model; best first."""
+"""Disk space of each form for each byte of the model; best form first."""
 DISK_MARGIN = 64 << 20
-"""Left free on the disk."""
+"""Bytes of the disk that stay free."""
 SECONDS, BYTES_PER_SECOND = 60.0, 4 << 20
-"""Time limit of a child: the first, and what the second says for its size (a slow card writes 10 MB a second)."""
+"""Time limit of a child: a base, and a rate for the size of the model (a slow card writes 10 MB a second)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A graph to be opened. ``data``: files that its weights are mapped from; empty when they are inside."""
+    """A graph to open. ``data``: files that its weights are mapped from; empty for weights inside the graph."""
 
     path: Path
     data: tuple[Path, ...]
     form: Form
 
     def session(self, *, threads: int | None = None, device: Device = "cpu", reuse: bool = False) -> Any:
-        """Settings as those of ``ort.session``. Raises EngineFailure naming the file."""
+        """Open the graph; settings are those of ``session.session``. Raises EngineFailure naming the file."""
         mapped, optimised = bool(self.data) and self.form != "prepacked", self.form != "original"
         return ort.session(self.path, threads=threads, device=device, mapped=mapped, optimised=optimised, reuse=reuse)
 
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a preparation needs of the world. ``free``: bytes of a folder's disk; ``seconds``: least time limit."""
+    """Dependencies of a preparation. ``free``: free bytes of a folder's disk. ``seconds``: base of the time limit."""
 
     machine: Callable[[], Machine] = this_machine
     free: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free
@@ -71,11 +71,13 @@ def prepared(
     rows: bool = False,
     means: Means | None = None,
 ) -> Prepared:
-    """The graph at ``path`` as prepared for this machine, which is done now if need be; else the graph itself.
+    """The graph at ``path`` as prepared for this machine, and prepared now if need be; else the graph itself.
 
-    ``data``: the files that the graph names for its weights. ``rows``: always or never, for one graph; where it could
-    be prepared, it gives its rows (engines/onnx/rows.py). Blocks while a child works, or another process's. An
-    accelerator gets the graph itself: it lays out weights its own way.
+    ``data``: the files that the graph names for its weights. ``rows``: a prepared graph gives rows
+    (engines/onnx/rows.py); callers must always pass the same value for one graph.
+
+    Blocks while a child prepares the graph, here or for another process. An accelerator gets the graph itself, since it
+    has its own layout of weights.
     """
     original = Prepared(path, tuple(data), "original")
     if device not in ("auto", "cpu"):
@@ -88,21 +90,21 @@ def prepared(
 
 
 def files_at_hand(path: Path, data: Sequence[Path] = ()) -> list[Path]:
-    """What will most likely be read to open the graph; nothing is checked, and the runtime stays out of memory."""
+    """The files that opening the graph will most likely read. Nothing is checked, and no runtime is imported."""
     made = (path.parent / FOLDER / path.name).glob("[!.]*/*")
     return sorted(one for one in made if not one.name.endswith(NOTE)) or [path, *data]
 
 
 class _Refused(Exception):
-    """The runtime or the time limit said no; asking again would change nothing."""
+    """The runtime refused the model, or the time limit passed; another attempt would end the same way."""
 
 
 class _Failed(Exception):
-    """No disk, or the child was ended from outside: another time it may work."""
+    """The disk is full, or a signal ended the child; a later attempt may succeed."""
 
 
 class _Workbench:
-    """Where one graph's prepared form lies. Methods raise OSError and _Failed."""
+    """The folder of one graph's prepared form. Methods raise OSError and _Failed."""
 
     def __init__(self, original: Prepared, rows: bool, means: Means) -> None:
         self._original, self._means = original, means
@@ -124,7 +126,7 @@ class _Workbench:
             note = Note.read(path.parent)
             key = note and note.key.again(self._files, machine)
             if note and key:
-                if key != note.key:  # same contents, other times
+                if key != note.key:  # the same contents with other times
                     dataclasses.replace(note, key=key).write(path.parent)
                 return self._in(path.parent, note.form)
         return None
@@ -135,7 +137,7 @@ class _Workbench:
         return Prepared(folder / self._original.path.name, tuple(folder.glob("*.data")), form)
 
     def _forms(self) -> list[Form]:
-        """Those that the disk has room for; weights that are external already gain only by being prepacked."""
+        """Forms that the disk has room for. Weights that are external already gain only by prepacking."""
         size = sum(path.stat().st_size for path in self._files)
         wanted = [form for form in DISK_SHARE if form == "prepacked" or not self._original.data]
         free = self._means.free(self._original.path.parent)
@@ -151,7 +153,7 @@ class _Workbench:
             form, reason = self._first_accepted(forms, partial, lock)
             Note.of(partial, form, reason, key).write(partial)
             for path in self._folder.iterdir():
-                if not path.name.startswith("."):  # of another machine, runtime or content
+                if not path.name.startswith("."):  # a form for another machine, runtime or content
                     shutil.rmtree(path)
             partial.rename(self._folder / key.digest)
         finally:
@@ -159,7 +161,7 @@ class _Workbench:
         return self._in(self._folder / key.digest, form)
 
     def _first_accepted(self, forms: Sequence[Form], partial: Path, lock: int) -> tuple[Form, str]:
-        """Fills ``partial`` in the first form that the runtime accepts; if none, why, and ``partial`` is empty."""
+        """Fill ``partial`` in the first form that the runtime accepts; else leave it empty, and return the reason."""
         reasons = []
         for form in forms:
             _empty(partial)
@@ -197,7 +199,7 @@ class _Workbench:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[int]:
-        """A child holds the lock too, so that one whose parent was killed is waited for."""
+        """Lock the folder. The child inherits the lock, so that a child whose parent was killed is waited for."""
         with (self._folder / LOCK).open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield lock.fileno()

@@ -1,7 +1,7 @@
-"""Networks that end by turning a matrix on its side and cutting it up: the matrix itself, for those who read rows.
+"""Graphs that end with a transposition and a split, changed to give the matrix before the transposition.
 
-Measured on hibari's: the runtime transposes element by element, on one thread. With the copy that the cut makes that is
-a fifth of the network's time, and two of its largest tensors.
+The runtime transposes element by element, on one thread, and the split makes a copy. hibari's networks take a fifth
+less time without these steps (docs/decisions/0016-constants-of-the-speech-engines.md).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 
 def give(path: Path) -> bool:
-    """Have the graph give what it transposes, float32 [1, rows, parts together], first, and not the parts.
+    """Change the graph: its first output is the matrix, float32 [1, rows, all parts], in place of the parts.
 
-    False where it has no such end, or where no ``onnx`` is there to look; the graph is then as it was.
+    Returns False, and leaves the graph as it was, for another graph or where ``onnx`` is not installed.
     """
     if importlib.util.find_spec("onnx") is None:
         return False
@@ -39,7 +39,7 @@ def give(path: Path) -> bool:
 
 
 def _end(graph: Any) -> tuple[Any, Any] | None:
-    """The transposition and the split that nothing but outputs comes after."""
+    """The transposition and the split that only outputs follow."""
     from onnx import helper
 
     outputs = {output.name for output in graph.output}

@@ -1,7 +1,7 @@
-"""ONNX Runtime sessions whose memory settings are ours.
+"""ONNX Runtime sessions with memory settings of our own.
 
-No arena of the usual kind: it keeps what one long request needed, and frees nothing when the session goes
-(docs/memory.md). Worker threads hardly spin: they must not burn a core, neither of an idle session nor beside others.
+The runtime's own arenas are off: an arena keeps the memory of its longest request, and frees nothing with its session
+(docs/memory.md). Worker threads hardly spin, so that they burn no core while a session is idle or others compute.
 """
 
 from __future__ import annotations
@@ -25,27 +25,26 @@ PROVIDERS: dict[Device, tuple[str, ...]] = {
     "cuda": ("CUDAExecutionProvider", "CPUExecutionProvider"),
     "metal": ("CoreMLExecutionProvider", "CPUExecutionProvider"),
 }
-"""Small speech models are faster on the processor than on their way to an accelerator, hence "auto"."""
+"""Execution providers by device. "auto" is the processor: copies to an accelerator would take small models longer."""
 
 SPIN_MICROSECONDS = 80
-"""That a worker thread looks for the next piece of a run before it sleeps: as long as what one thread does alone in
-between. Measured, a short text of speech: 8% less time than with 20 µs, and no more with 150; beside a process that
-keeps a core busy 9% more than with 20. Transcription takes the same with 20 to 80."""
+"""Time that a worker thread waits for the next part of a run before it sleeps. Parts that only one thread computes take
+about as long (docs/decisions/0016-constants-of-the-speech-engines.md)."""
 SPINS_BRIEFLY = (1, 31)
-"""Known to take a duration; older versions spin a million times."""
+"""First version that takes a duration; older versions spin a million times."""
 
 MOST_THREADS = 4
 """Default threads of a session at most: speech models gain nothing from more."""
 
 
 def load() -> None:
-    """Import the runtime, and NumPy with it: private memory that the process keeps when all sessions are gone."""
+    """Import the runtime and NumPy. The process keeps their private memory when all sessions are gone."""
     for name in ("numpy", "onnxruntime"):
         importlib.import_module(name)
 
 
 def version() -> str:
-    """Of the runtime and its build."""
+    """Version and build of the runtime."""
     import onnxruntime
 
     return f"{onnxruntime.__version__} {onnxruntime.get_build_info()}"
@@ -93,11 +92,12 @@ def session(
     optimised: bool = False,
     reuse: bool = False,
 ) -> Any:
-    """Open a graph. ``mapped``: its weights lie in a file of their own and are computed with where they are mapped.
+    """Open a graph. Raises EngineFailure naming the file.
 
-    Otherwise the runtime reorders weights into a second copy on the heap: measured on Whisper tiny.en, 167 MB private
-    instead of 18, and 20% faster; engines/onnx/prepare.py has both. ``optimised``: it was written so, and is taken as
-    it is. ``reuse``: for ``run(…, reuse=True)``. Raises EngineFailure naming the file.
+    - mapped: the weights lie in a file of their own, and the runtime reads them where they are mapped. Otherwise the
+      runtime reorders them into a second, private copy, which is faster (engines/onnx/prepare.py has both).
+    - optimised: the graph was written by the runtime's optimiser, which is not run again.
+    - reuse: runs are called with ``run(…, reuse=True)``.
     """
     import onnxruntime
 
@@ -131,22 +131,26 @@ def run(
 ) -> list[Any]:
     """Compute the outputs named (None: all). Raises EngineFailure when the runtime fails, out of memory included.
 
-    ``reuse``: what one node no longer needs serves the next, and goes back to the system when the run ends, all but the
-    outputs' own bytes, which go with the next run or ``release``. Else large activations come from the system one by
-    one, each page by a fault: measured in the server's heap, hibari takes 64 ms instead of 28, Whisper's encoder 300
-    instead of 255. ``keep``: it stays, for runs that take no more, about so many bytes. What was kept
-    for smaller ones goes first; all of it goes with ``release``, or with a run that keeps nothing, as far as that run's
-    outputs do not lie in it.
+    ``reuse``: nodes use the memory of earlier nodes again. The memory returns to the system when the run ends, except
+    for the outputs, whose memory returns with the next run or ``release``. Without ``reuse``, each large activation is
+    allocated from the system, with a fault for each page.
+
+    ``keep``: bytes of this run's memory, about, that stay for later runs that need no more. Memory kept for smaller
+    runs is returned first. ``release`` returns all kept memory. A run that keeps nothing returns it, too, except for
+    the memory of its outputs.
     """
     try:
         return list(session.run(names, inputs, _arena.settings(keep) if reuse else None))
-    except Exception as error:  # The runtime's own classes share no base but this.
+    except Exception as error:  # the runtime's own classes share no other base
         raise EngineFailure(f"ONNX Runtime failed while computing: {error}") from error
 
 
 class _Arena:
-    """The one arena of this process, for sessions that reuse memory: it grows by what is asked for. A run that shrinks
-    it leaves the pieces that hold its outputs; they go with the next, of whichever session, or when it is emptied."""
+    """The one arena of this process, shared by all sessions that reuse memory. It grows by exactly the requested sizes.
+
+    A run that shrinks the arena leaves the regions that hold its outputs. The next run of any session, or ``empty``,
+    returns these regions.
+    """
 
     def __init__(self) -> None:
         self._opening = threading.Lock()
@@ -154,7 +158,7 @@ class _Arena:
         self.kept = 0
 
     def serve(self, settings: Any) -> None:
-        """Have a session of these ``SessionOptions`` compute in it."""
+        """Make sessions of these ``SessionOptions`` allocate from the arena."""
         import onnxruntime
 
         with self._opening:
@@ -170,14 +174,14 @@ class _Arena:
         _inside(settings)
 
     def settings(self, keep: int) -> Any:
-        """``RunOptions``. The pieces of a smaller run would be too small for a larger one, and stay beside its own."""
+        """``RunOptions`` of a run that keeps ``keep`` bytes. A larger run could not use the regions of smaller runs."""
         if keep > self.kept:
             self.empty()
         self.kept = max(keep, self.kept) if keep else 0
         return None if keep else _returning()
 
     def empty(self) -> None:
-        """Give back all that no run uses now: a run of nothing, whose output takes no room, shrinks it."""
+        """Return all memory that no run uses now. A run of an empty graph, whose output is empty, shrinks the arena."""
         self.kept = 0
         if self._emptier is not None:
             import numpy
@@ -189,7 +193,7 @@ NOTHING = (
     b"\x08\n:'\x12\x01gZ\x10\n\x01a\x12\x0b\n\t\x08\x01\x12\x05\n\x03\x12\x01nb\x10\n\x01a\x12\x0b\n\t\x08\x01"
     b"\x12\x05\n\x03\x12\x01nB\x04\n\x00\x10\x14"
 )
-"""A graph, as ONNX writes it, whose output is its input ``a``, float32 [n]."""
+"""A serialised ONNX graph whose output is its input ``a``, float32 [n]."""
 _arena = _Arena()
 
 
@@ -208,12 +212,12 @@ def _returning() -> Any:
 
 
 def kept() -> int:
-    """Bytes that stay in the arena for later runs, about."""
+    """Bytes, about, that stay in the arena for later runs."""
     return _arena.kept
 
 
 def release() -> None:
-    """Give back what runs and deleted sessions leave behind. Call after the last reference is gone."""
+    """Return the memory that runs and deleted sessions leave behind. Call after the last reference is gone."""
     gc.collect()
     _arena.empty()
     heap.trim()

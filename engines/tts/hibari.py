@@ -1,7 +1,7 @@
-"""hibari: one small network for each voice predicts spectral frames, and engines/tts/spectrum.py makes them samples.
+"""hibari: one small network for each voice predicts spectral frames, and engines/tts/spectrum.py computes samples.
 
-The phonemizer comes from the package; sessions and signal processing are ours, so that their memory is. The noise
-component is seeded, so the same request gives the same audio.
+The phonemizer comes from the package. Sessions and signal processing are our own, so that edgeserve controls their
+memory. The noise is seeded, so that the same request gives the same audio.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from engines.tts.spectrum import BINS
 DEFAULT_VOICE = "heart"
 BRITISH = frozenset({"emma", "fable"})
 SEED = 0
-KEPT_IDS, KEPT_FOR_ONE = 102, 130 << 10
-"""Of a piece after which the memory of the network stays, for the next: most sentences have no more. Measured: bytes
-for each of them."""
+KEPT_IDS = 102
+"""Longest piece, in ids, whose activations are kept for the next piece. Most sentences are shorter."""
+KEPT_FOR_ONE = 130 << 10
+"""Bytes of kept activations for each id, measured."""
 
 
 class Hibari(ReadByHibari):
-    """Files: ``model`` (voice "heart"), and others by their voice's name. Raises EngineFailure."""
+    """Files: ``model`` (voice "heart"), and one for each other voice by its name. Raises EngineFailure."""
 
     sample_rate = pulses.RATE
     max_phonemes = 200
     rows = True
     session_bytes = 4 << 20
     kept = KEPT_IDS * KEPT_FOR_ONE
-    """Without, each sentence takes 1,400 page faults more, 5 ms of 60 on a virtual machine."""
+    """Kept activations save page faults in each sentence (docs/decisions/0016-constants-of-the-speech-engines.md)."""
     per_request = 17 << 20
-    """Measured: with ``kept`` 27 MB for 194 phonemes, 11 s of audio, said for the first time; 31 for a long text."""
+    """Measured on a long text of pieces of 194 phonemes, 11 s of audio each."""
 
     @staticmethod
     def voices(spec: ModelSpec) -> list[str]:
@@ -47,7 +48,7 @@ class Hibari(ReadByHibari):
 
     @staticmethod
     def load(spec: ModelSpec) -> None:
-        import numpy.random  # noqa: F401 - 1.5 MB that stay, for the noise
+        import numpy.random  # noqa: F401 - for the noise; its 1.5 MB never return, so they count as the runtime's
 
         ReadByHibari.load(spec)
 
@@ -80,7 +81,7 @@ class Hibari(ReadByHibari):
 
 
 def _frames(outputs: list[Any]) -> spectrum.Frames:
-    """Of rows, float32 [F, 3005], or of columns, [601, F] five times; and of the pitch."""
+    """Frames from the network's outputs: rows [F, 3005], or five times columns [601, F]; then the pitch."""
     *spectral, pitch = outputs
     if len(spectral) == 1:
         parts = [spectral[0][:, start : start + BINS] for start in range(0, spectral[0].shape[1], BINS)]

@@ -1,7 +1,7 @@
-"""Kokoro-82M: one network, voices as tables of style vectors; hibari's phonemizer writes its alphabet.
+"""Kokoro-82M: one network, and voices as tables of style vectors. hibari's phonemizer writes Kokoro's alphabet.
 
-A voice is float32 [510, 256]: the style for a text of so many phonemes. Its name begins with the language: "a" for
-American, "b" for British English (hexgrad/kokoro).
+A voice is float32 [510, 256]: row n is the style of a text of n phonemes. A voice's name begins with its language: "a"
+for American, "b" for British English (hexgrad/kokoro).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Kokoro(ReadByHibari):
     kept = 0
     session_bytes = 16 << 20
     per_request = 120 << 20
-    """Measured: 91 MB for 100 phonemes, 6 s of audio, which small machines need longer than that to compute."""
+    """Measured: 91 MB for 100 phonemes, 6 s of audio."""
 
     @staticmethod
     def voices(spec: ModelSpec) -> list[str]:
@@ -44,7 +44,7 @@ class Kokoro(ReadByHibari):
 
     @staticmethod
     def british(voice: str) -> bool:
-        """A blend has the accent of the voice that has the most of it."""
+        """A blend has the accent of the voice with the largest share."""
         shares = blend(voice)
         return max(shares, key=shares.__getitem__).startswith("b")
 
@@ -75,8 +75,10 @@ class Kokoro(ReadByHibari):
 
 
 def blend(voice: str) -> dict[str, float]:
-    """Voices and their shares, which add up to 1: "af_heart" is one, "af_heart+am_adam" half of each, and weights are
-    written "af_heart:0.7,am_adam:0.3". Raises InvalidRequest."""
+    """Voices and their shares, which add up to 1. Raises InvalidRequest.
+
+    "af_heart" is one voice, "af_heart+am_adam" is half of each, and "af_heart:0.7,am_adam:0.3" gives weights.
+    """
     weights: dict[str, float] = {}
     for part in re.split("[+,]", voice):
         match = PART.fullmatch(part.strip())
@@ -97,11 +99,11 @@ def _checked(path: Path) -> Path:
 
 
 def _style(path: Path, length: int) -> Any:
-    """The row for so many phonemes, or the last; float32 [1, 256]. Read when it is needed: a table has 0.5 MB."""
+    """The row for so many phonemes, or the last row; float32 [1, 256]. A request reads one row of a table of 0.5 MB."""
     import numpy
 
     try:
         row = min(length, path.stat().st_size // ROW_BYTES - 1)
         return numpy.fromfile(path, "<f4", STYLE_WIDTH, offset=row * ROW_BYTES).reshape(1, STYLE_WIDTH)
-    except (OSError, ValueError) as error:  # ValueError: a file that has become shorter
+    except (OSError, ValueError) as error:  # ValueError: the file has become shorter
         raise EngineFailure(f"{path}: the voice cannot be read any more ({error}); pull the model again") from error

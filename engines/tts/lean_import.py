@@ -1,4 +1,4 @@
-"""Import a package without an optional one that it would take: what a runtime loads is never returned."""
+"""Import a package without one of its optional packages, since the memory of an import is never returned."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import ModuleType
 
 
 class _Missing:
-    """A finder to which one module is not installed, on the thread that made it; others import it as ever."""
+    """A finder that reports one module as not installed, on its own thread only."""
 
     def __init__(self, name: str) -> None:
         self._name, self._thread = name, threading.get_ident()
@@ -22,7 +22,7 @@ class _Missing:
 
 @contextlib.contextmanager
 def without(name: str) -> Iterator[None]:
-    """Imports on this thread do as if ``name`` were not installed. One that is loaded already is found all the same."""
+    """Imports on this thread behave as if ``name`` were not installed. A loaded module is still found."""
     finder = _Missing(name)
     sys.meta_path.insert(0, finder)
     try:

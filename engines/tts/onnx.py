@@ -1,4 +1,4 @@
-"""Text to speech on ONNX Runtime: one engine, a family of voices each with its own network."""
+"""Text to speech on ONNX Runtime: one engine, and a family of voices for each kind of network."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import contextlib
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import ConfigError, EngineFailure, InvalidRequest
@@ -18,83 +17,29 @@ from edgeserve.system import pages
 from engines import model_files
 from engines.onnx import prepare as onnx_prepare
 from engines.onnx import session
-from engines.tts import hibari, kokoro, phonemes, piper
+from engines.tts import phonemes
+from engines.tts.family import Family
+from engines.tts.hibari import Hibari
+from engines.tts.kokoro import Kokoro
+from engines.tts.piper import Piper
+from engines.tts.stream import computed_ahead, growing
 
 log = logging.getLogger("edgeserve.tts")
 
 SPEEDS = (0.25, 4.0)
 PACES = (0.5, 2.0)
-"""Speeds that the networks were trained for; beyond them the nearest is used."""
-LONGEST = 96_000
-"""Bytes of sound from which on an event holds no more: two seconds at 24 kHz."""
+"""Speeds that the networks were trained for. Other speeds use the nearest of them."""
 GRAPH_SHARE = 1.04
-"""Measured: mapped weights for each byte of a graph, at most."""
+"""Most bytes of mapped weights for each byte of a graph, measured."""
 
-
-class Family(Protocol):
-    """What a family of voices knows: its names, how text is cut, and how one piece is said.
-
-    ``mapped``: files whose pages can be dropped. ``session_bytes``, ``phonemizer_bytes``: private, of one open graph
-    and of what reads the text. ``rows``: its graphs are prepared to give rows. ``max_phonemes``: of a piece, and so
-    what ``per_request`` bytes are enough for, beside ``kept``: what may stay for the next
-    piece while the engine is hot.
-    """
-
-    sample_rate: int
-    max_phonemes: int
-    rows: bool
-    session_bytes: int
-    kept: int
-    per_request: int
-    phonemizer_bytes: int
-    mapped: list[Path]
-
-    def __init__(self, spec: ModelSpec, folder: Path) -> None:
-        """``folder`` keeps what is prepared. Raises EngineFailure."""
-        ...
-
-    @staticmethod
-    def voices(spec: ModelSpec) -> list[str]: ...
-
-    @staticmethod
-    def parts(voice: str) -> Collection[str]:
-        """The voices that a voice is blended of; mostly itself. Raises InvalidRequest."""
-        ...
-
-    @staticmethod
-    def load(spec: ModelSpec) -> None:
-        """Import what its phonemizer and network run on. Raises EngineFailure for what is missing."""
-        ...
-
-    @classmethod
-    def accents(cls, spec: ModelSpec) -> set[bool]:
-        """Of hibari's phonemizer (True: British), whose tables are prepared for it; none where another reads."""
-        ...
-
-    @staticmethod
-    def graphs(spec: ModelSpec) -> list[Path]:
-        """Those of the model's files that are networks."""
-        ...
-
-    def pieces(self, text: str, voice: str, limit: int) -> Iterator[str]:
-        """Strings of at most ``limit`` phonemes, each of one sentence, in order. An empty one stands for a part of the
-        text, of bounded length, that says nothing: the caller looks at a cancel behind each."""
-        ...
-
-    def say(self, piece: str, voice: str, speed: float) -> Iterator[Any]:
-        """float32 samples in [-1, 1], shape (n,), as they are made; an array holds until the next is asked for.
-
-        Called on another thread while what the piece before gave is iterated over.
-        """
-        ...
-
-
-FAMILIES: dict[str, type[Family]] = {"hibari": hibari.Hibari, "kokoro": kokoro.Kokoro, "piper": piper.Piper}
+FAMILIES: dict[str, type[Family]] = {"hibari": Hibari, "kokoro": Kokoro, "piper": Piper}
 
 
 def prepare(spec: ModelSpec, tell: Callable[[int, int], None]) -> None:
-    """What is done once for a machine, after a pull: graphs and the phonemizer's tables. ``tell`` hears how many of how
-    many are done. Where it cannot be, the log says why; opening the engine will say so too."""
+    """Prepare graphs and the phonemizer's tables for this machine, once after a pull.
+
+    ``tell`` gets the number done and the total. A failure is logged; opening the engine raises the same failure.
+    """
     try:
         family = _family(spec)
         accents = family.accents(spec)
@@ -106,7 +51,7 @@ def prepare(spec: ModelSpec, tell: Callable[[int, int], None]) -> None:
 
 
 def _prepared(spec: ModelSpec, family: type[Family], accents: Collection[bool]) -> Iterator[object]:
-    family.load(spec)  # first, for it brings the runtime
+    family.load(spec)  # first: it imports the runtime
     for path in family.graphs(spec):
         yield onnx_prepare.prepared(path, device=spec.device, rows=family.rows)
     yield from phonemes.tables(_folder(spec), accents)
@@ -124,18 +69,20 @@ def _family(spec: ModelSpec) -> type[Family]:
 
 
 def _folder(spec: ModelSpec) -> Path:
-    """For what is made once from other files, and mapped from then on; beside the model."""
+    """The folder for prepared files, beside the model. Raises EngineFailure for a model without files."""
     if not spec.files:
         raise EngineFailure(f"{spec.name} has no files; pull it again")
     return next(iter(spec.files.values())).parent / onnx_prepare.FOLDER
 
 
 class OnnxTextToSpeech:
-    """Options: ``family`` ("hibari", "kokoro", "piper"), ``voice`` (the default). Files: ``model``, and what the family
-    names beside it.
+    """The residency ladder of a voice model on ONNX Runtime.
 
-    Warm, the sessions are open and no page of mapped weights and dictionaries is resident; what runs left on the heap
-    is returned. What the import of the runtime takes is never returned, serves other engines too, and is not counted.
+    Options are those of engines/tts/options.py. Files: ``model``, and those that the family names beside it.
+
+    Warm, the sessions are open and no page of mapped weights and dictionaries is resident. The heap pages that runs
+    left free are returned. The memory that importing the runtime takes is never returned, serves other engines too,
+    and is not counted.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -143,7 +90,7 @@ class OnnxTextToSpeech:
         self._voice: Family | None = None
         self._hot = False
         self._private = 0
-        # Answers that have their turns one after the other may still read and compute ahead beside each other.
+        # Requests take turns on the engine, but their threads may read and compute ahead at the same time.
         self._reading, self._computing = threading.Lock(), threading.Lock()
         self._check_voice()
 
@@ -154,9 +101,9 @@ class OnnxTextToSpeech:
         return Rung.HOT if self._hot else Rung.WARM
 
     def estimate(self) -> Footprint:
-        """Dictionaries and weights as they are mapped once prepared; sessions; one piece of speech.
+        """Mapped dictionaries and weights, open sessions, and one piece of speech.
 
-        Where weights cannot be mapped they are private instead, about as many bytes.
+        Weights that cannot be mapped take about as many bytes of private memory.
         """
         family = _family(self.spec)
         graphs = family.graphs(self.spec)
@@ -174,7 +121,7 @@ class OnnxTextToSpeech:
         return Footprint(mapped=pages.resident_mapped(*self._voice.mapped), private=self._private + kept)
 
     def prefetch_files(self) -> Iterable[Path]:
-        """What is read on the way up: graphs and dictionaries as prepared rather than as pulled."""
+        """Files that opening the model reads: graphs and dictionaries as prepared rather than as pulled."""
         files, family = self.spec.files.values(), FAMILIES.get(_family_name(self.spec))
         if family is None or not files:
             return files
@@ -193,7 +140,7 @@ class OnnxTextToSpeech:
         except InvalidRequest as error:
             raise ConfigError(f"[tts] voice: {error.message}", param="voice") from None
         except EngineFailure:
-            return  # a damaged file, which opening tells
+            return  # for a damaged file, which ``open`` reports
         if voices and not parts <= set(voices):
             text = f"[tts] voice = {default!r}: {self.spec.name} has no such voice; voices: {', '.join(voices)}"
             raise ConfigError(text, param="voice")
@@ -237,9 +184,10 @@ class OnnxTextToSpeech:
         return (default, *(name for name in names if name != default))
 
     def speak(self, request: SpeakRequest, cancel: Cancel) -> Iterator[AudioEvent | None]:
-        """Slow speech is cut into shorter pieces, so that each takes no longer and no more memory than at speed 1.
+        """Events of growing length; None stands for a part of the text without sound.
 
-        None stands for a part of the text that says nothing.
+        Slow speech is cut into shorter pieces, so that a piece takes no longer and no more memory than at speed 1.
+        Raises InvalidRequest for an unknown voice, a speed out of range, or a text without any sound.
         """
         voice, family = self._checked(request)
         pace = min(max(request.speed, PACES[0]), PACES[1])
@@ -255,9 +203,9 @@ class OnnxTextToSpeech:
             with self._computing:
                 return family.say(piece, voice, pace)
 
-        said = _said(read, say, limit, cancel)
-        with contextlib.closing(said):
-            for pcm in _growing(itertools.takewhile(lambda _: not cancel.is_set(), said)):
+        samples = computed_ahead(read, say, limit, cancel)
+        with contextlib.closing(samples):
+            for pcm in growing(itertools.takewhile(lambda _: not cancel.is_set(), samples)):
                 spoken = spoken or bool(pcm)
                 yield AudioEvent(pcm, family.sample_rate) if pcm else None
         if not spoken and not cancel.is_set():
@@ -276,53 +224,6 @@ class OnnxTextToSpeech:
         return voice, self._voice
 
 
-def _said(
-    read: Callable[[], str | None], say: Callable[[str], Iterator[Any]], limit: int, cancel: Cancel
-) -> Generator[Any | None, None, None]:
-    """The samples of each piece that ``read`` gives, and None at its end; nothing but None for an empty piece.
-
-    A thread reads one piece ahead, computes it beside the samples of this one, and ends with the last. It computes
-    ahead only where both pieces together are no longer than one may be: two take no more memory than one.
-    """
-    with ThreadPoolExecutor(1, "edgeserve-tts") as thread:
-        piece, samples = read(), None
-        reading = thread.submit(read)
-        while piece is not None and not cancel.is_set():
-            samples = samples or (say(piece) if piece else iter(()))
-            following = reading.result()
-            coming = None
-            if following and len(piece) + len(following) <= limit and not cancel.is_set():
-                coming = thread.submit(say, following)
-            reading = thread.submit(read)
-            yield from samples
-            yield None
-            piece, samples = following, coming.result() if coming else None
-
-
-def _growing(samples: Iterable[Any | None]) -> Iterator[bytes]:
-    """The first samples alone, then always twice as much as before, and what is left at the end of a piece: sound
-    begins soon, and the events stay few. Nothing but b"" for a piece without samples."""
-    held, wanted, silent = bytearray(), 1, True
-    for some in samples:
-        if some is not None:
-            held += _pcm16(some)
-            silent = False
-        elif silent:
-            yield b""
-        else:
-            silent = True
-        if held and (some is None or len(held) >= wanted):
-            wanted = min(max(wanted, 2 * len(held)), LONGEST)
-            yield bytes(held)
-            held.clear()
-
-
 def _cool(voice: Family) -> None:
     pages.drop_mapped(*voice.mapped)
     session.release()
-
-
-def _pcm16(samples: Any) -> bytes:
-    import numpy
-
-    return bytes((numpy.clip(samples, -1.0, 1.0) * 32767.0).astype("<i2").tobytes())

@@ -12,8 +12,8 @@ from edgeserve.settings import key
 class TtsOptions:
     """Keys of [tts] in models.toml that belong to the engines.
 
-    voice   voice of requests that name none; empty: the first of the model's
-    family  type of the model; the catalogue knows it
+    - voice: the voice of requests that name none; empty for the first voice of the model.
+    - family: the type of the model; the catalogue sets it for its models.
     """
 
     voice: str = key("")

@@ -1,7 +1,7 @@
 """hibari's phonemizer for every family that reads the misaki alphabet: English text to phonemes, cut into pieces.
 
-Its dictionaries are word tables in a folder beside the model, made on first use: opening then takes 30 ms instead of
-330, and their pages can be dropped while the engine stays open.
+Its dictionaries are word tables in a folder beside the model, made on first use. They open fast, and their pages can be
+dropped while the engine stays open.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from engines.tts.text import cut, normal
 from engines.tts.word_table import WordTable
 
 VERSION = "0.2.1"
-"""Of hibari-tts: its phonemizer is put together from its parts here, so any other may differ (pyproject.toml)."""
+"""The version of hibari-tts whose parts are assembled here; other versions may differ (pyproject.toml)."""
 TABLES = f"hibari-tts-{VERSION}"
-"""Folder of its tables among what is prepared."""
+"""Folder of the tables within the folder of prepared files."""
 LEXICONS = {False: "lexicon_us", True: "lexicon_gb"}
-"""Tables by accent; True is British."""
+"""Names of tables by accent; True is British."""
 TABLE_BYTES = {"tagger": 4_963_304, "lexicon_us": 5_904_490, "lexicon_gb": 6_293_428}
 LATEST_WEIGHTS = 256
-"""Of the tagger's features that are kept as objects: half a megabyte, and a quarter less time to read a text."""
+"""Weights of the tagger's features that are kept as objects, half a megabyte: reading a text then takes less time."""
 SHOWN = 60
-"""Characters of a text that an error shows."""
+"""Most characters of a text in an error's message."""
 
 
 def load() -> None:
-    """Import the package and its runtime. Raises EngineFailure where it is missing or another version."""
+    """Import hibari and its runtime. Raises EngineFailure for a missing package or another version."""
     if importlib.util.find_spec("hibari") is None:
         raise EngineFailure("English voices need a phonemizer: pip install 'edgeserve[starter]'")
-    with without("scipy.fft"):  # 9 MB that would stay, for what NumPy does as fast and as exactly
+    with without("scipy.fft"):  # it would keep 9 MB, and NumPy computes the same as fast
         import hibari
     import hibari.g2p.oov
-    import onnxruntime  # noqa: F401 - what follows is opened with it
+    import onnxruntime  # noqa: F401 - opens the phonemizer's net
 
     if hibari.__version__ != VERSION:
         raise EngineFailure(
@@ -54,22 +54,22 @@ def load() -> None:
 
 
 def table_names(accents: Collection[bool]) -> list[str]:
-    """The tables that phonemizers of these accents (True: British) map; none for none."""
+    """Tables that phonemizers of these accents (True: British) map; none without an accent."""
     return ["tagger", *(LEXICONS[british] for british in sorted(accents))] if accents else []
 
 
 def mapped_bytes(accents: Collection[bool]) -> int:
-    """What the phonemizers of these accents map from files."""
+    """Bytes that the phonemizers of these accents map from files."""
     return sum(TABLE_BYTES[name] for name in table_names(accents))
 
 
 def table_files(folder: Path, accents: Collection[bool]) -> list[Path]:
-    """Where the tables that are kept in ``folder`` lie once they are made."""
+    """Paths of the tables in ``folder``, made or not."""
     return [tts_tables.file_of(folder / TABLES, name) for name in table_names(accents)]
 
 
 def tables(folder: Path, accents: Collection[bool]) -> Iterator[tuple[str, WordTable]]:
-    """Names and tables, one after the other, each made if need be. Raises EngineFailure."""
+    """Names and tables, one by one. Each table is made if it does not exist. Raises EngineFailure."""
     load()
     for name in table_names(accents):
         with _assets() as assets:
@@ -78,7 +78,7 @@ def tables(folder: Path, accents: Collection[bool]) -> Iterator[tuple[str, WordT
 
 @contextlib.contextmanager
 def _assets() -> Iterator[Path]:
-    """The package's own files. Raises EngineFailure for those that turn out damaged."""
+    """The folder of the package's data. Raises EngineFailure when the block finds a file damaged."""
     import hibari
 
     assets = Path(hibari.__file__).parent / "assets"
@@ -91,9 +91,9 @@ def _assets() -> Iterator[Path]:
 
 
 class Phonemizers:
-    """One for each accent asked for (True: British), over one tagger. ``folder`` keeps the tables.
+    """One phonemizer for each accent (True: British), all with one tagger. Raises EngineFailure.
 
-    ``mapped``: the files whose pages can be dropped. Raises EngineFailure.
+    ``folder`` keeps the tables. ``mapped``: the files whose pages can be dropped.
     """
 
     def __init__(self, folder: Path, accents: Collection[bool]) -> None:
@@ -109,10 +109,10 @@ class Phonemizers:
 
 
 class ReadByHibari:
-    """What families whose phonemes are hibari's have in common: they say which of their voices are British."""
+    """Base of the families with hibari's phonemes. A family tells the British voices from the American ones."""
 
     phonemizer_bytes = 4 << 20
-    """Measured: private, with its net."""
+    """Private memory of a phonemizer with its net, measured."""
     _phonemizers: Phonemizers
 
     @staticmethod
@@ -136,22 +136,22 @@ class ReadByHibari:
 
 
 class Phonemizer:
-    """Lexicon, tagger and a small net for unknown words, whose session is ours."""
+    """Lexicon, tagger, and a small net for unknown words with a session of our own."""
 
     def __init__(self, assets: Path, tagger: WordTable, lexicon: WordTable, british: bool) -> None:
         self._ids: dict[str, int] = _json(assets / "vocab.json")
         self._phonemize = _assemble(assets, tagger, lexicon, british)
 
     def pieces(self, text: str, limit: int) -> Iterator[str]:
-        """Phonemes in pieces of at most ``limit``, sentence after sentence; an empty one for each part without any.
+        """Phonemes in pieces of at most ``limit``, sentence by sentence; an empty piece for a part without phonemes.
 
-        Raises InvalidRequest for what the phonemizer cannot read.
+        Raises InvalidRequest for text that the phonemizer cannot read.
         """
         for part in cut.parts(text, normal.spoken):
             yield from cut.sounding(self._read(part) if part else "", limit)
 
     def ids(self, phonemes: str) -> list[int]:
-        """Kokoro's ids, between the pads that its family expects."""
+        """Ids of the phonemes in Kokoro's vocabulary, between two pads."""
         return [0, *(self._ids[char] for char in phonemes if char in self._ids), 0]
 
     def _read(self, part: str) -> str:
@@ -159,13 +159,13 @@ class Phonemizer:
             return str(self._phonemize(part, normalize_text=False))
         except (EngineFailure, MemoryError):
             raise
-        except Exception as error:  # Of any class: its rules meet text that nobody foresaw.
+        except Exception as error:  # of any class: the rules of the phonemizer fail on unforeseen text
             shown = part if len(part) <= SHOWN else f"{part[:SHOWN]}…"
             raise InvalidRequest(f"the phonemizer cannot read {shown!r}: {error!r}", param="text") from error
 
 
 def _assemble(assets: Path, tagger: WordTable, lexicon: WordTable, british: bool) -> Any:
-    """hibari's G2P put together from its parts as its constructor does, with tables for dictionaries."""
+    """hibari's G2P, assembled as its constructor does, with word tables in place of dictionaries."""
     from hibari.g2p import G2P
     from hibari.g2p.lexicon import Lexicon
     from hibari.g2p.oov import OOV

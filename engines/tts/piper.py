@@ -1,7 +1,7 @@
-"""Piper: one VITS network for each voice, with one speaker or many, and the settings of its training beside it.
+"""Piper: one VITS network for each voice, with one speaker or many, and a JSON file with its settings.
 
-Its phonemes are espeak-ng's, which is GPL: the package that brings it is an extra, imported by voices of this family
-only (docs/models.md). The network draws its own noise, so the same request never gives quite the same audio.
+The phonemes come from espeak-ng, which is GPL software. Its package is an extra, and only voices of this family import
+the package (docs/models.md). The network draws its own noise, so the same request never gives exactly the same audio.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from engines.tts.text import cut, normal
 
 START, END, PAD = "^", "$", "_"
 _DOTTED = re.compile(r"\b((?:[^\W\d_]{1,2}\.){2,})(?=(\s*$)?)")
-"""U.S., Ph.D., A.M.: espeak-ng would end a sentence in them."""
+"""U.S., Ph.D., A.M.: espeak-ng would end a sentence at their full stops."""
 _espeak = threading.Lock()
-"""espeak-ng has one voice for the whole process."""
+"""A lock, since espeak-ng has one voice for the whole process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a voice's JSON tells. ``speakers``: names and numbers; one of number 0 where the network has one."""
+    """Settings from a voice's JSON. ``speakers``: names and numbers; the only speaker of a network has number 0."""
 
     language: str
     sample_rate: int
@@ -84,7 +84,7 @@ class Piper:
 
     @staticmethod
     def load(spec: ModelSpec) -> None:
-        import onnxruntime  # noqa: F401 - the graph is opened with it
+        import onnxruntime  # noqa: F401 - opens the graph
 
         _phonemizer()
         if _english(Settings.read(_config(spec)).language):
@@ -116,7 +116,7 @@ class Piper:
         graph = prepared(spec.files["model"], device=spec.device)
         self._session = graph.session(threads=spec.threads, device=spec.device)
         self.mapped = list(graph.data)
-        self._phonemes("")  # an unknown language is told now
+        self._phonemes("")  # raises now for a language that espeak-ng lacks
 
     def pieces(self, text: str, voice: str, limit: int) -> Iterator[str]:
         english = _english(self._settings.language)
@@ -138,7 +138,7 @@ class Piper:
         yield session.run(self._session, None, inputs)[0].ravel()
 
     def _ids(self, phonemes: str) -> list[int]:
-        """Each phoneme followed by a pad, between the marks of start and end; unknown ones are left out."""
+        """Ids of the phonemes, each with a pad after it, between start and end marks. Unknown phonemes are left out."""
         ids = self._settings.ids
         pad = ids[PAD]
         spaced = [id for char in phonemes if char in ids for id in (*ids[char], *pad)]
@@ -158,12 +158,12 @@ class Piper:
 
 
 def _words(text: str) -> str:
-    """English in words; letters with full stops between them as letters."""
+    """English text in words; abbreviations with full stops as single letters."""
     return _DOTTED.sub(lambda match: _letters(match[1]) + "." * (match[2] is not None), normal.spoken(text))
 
 
 def _letters(dotted: str) -> str:
-    """Hyphens keep it from reading a lone A as the article."""
+    """Letters with hyphens between them, so that espeak-ng does not read a lone A as the article."""
     return "-".join(dotted.replace(".", "").upper())
 
 
@@ -178,7 +178,7 @@ def _config(spec: ModelSpec) -> Path:
 
 
 def _phonemizer() -> Any:
-    """Raises EngineFailure where the package is missing."""
+    """espeak-ng's phonemizer. Raises EngineFailure where the package is missing."""
     try:
         from piper.phonemize_espeak import EspeakPhonemizer
 

@@ -1,4 +1,4 @@
-"""The source of voiced speech: a train of pulses at the pitch, made as it is needed and seen through windows."""
+"""The source of voiced speech: a train of pulses at the pitch, computed block by block and cut into windows."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ RATE = 24_000
 HOP, WINDOW = 300, 1_200
 OVERLAP = WINDOW // HOP
 VOICED, HIGHEST = 40.0, 11_000.0
-"""Hz: below the first there is no voice, above the second no harmonic."""
+"""Frequencies in Hz: the source is silent below the first, and has no harmonics above the second."""
 NEAR_ZERO = 2e-3
-"""Of a divisor: where it is no larger, the quotient is taken as its limit."""
+"""Divisors up to this size are taken as 0, and the quotient as its limit."""
 
 
 class Pulses:
-    """All harmonics of a pitch with the same amplitude, silence where it is below ``VOICED``.
+    """All harmonics of a pitch, with the same amplitude; silence where the pitch is below ``VOICED``.
 
     ``pitch``: Hz, float32 [F], one for each 300 samples. Σ cos(h x), h = 1…H, is sin((H + ½) x) / (2 sin(x/2)) - ½.
     """
@@ -37,8 +37,10 @@ class Pulses:
         self._scratch = [numpy.empty((block + 1) * HOP, numpy.float32) for _ in range(3)]
 
     def windows(self, start: int, stop: int) -> Any:
-        """What each frame sees: float32 [stop - start, 1200], in 1,200 times the window that makes the transform of a
-        cosine peak at 1. The next call, for the block that follows, uses it again."""
+        """Windows of these frames, float32 [stop - start, 1200], scaled so that a cosine's transform peaks at 1,200.
+
+        Calls must follow each other block by block. Each call uses the array again.
+        """
         import numpy
 
         rows, made = self._rows, min(stop + 1, self._total)
@@ -54,7 +56,7 @@ class Pulses:
         return numpy.multiply(self._framed[:count], self._window, out=self._windowed[:count])
 
     def _mirror(self, start: int, first: int, last: int) -> None:
-        """Rows beyond the ends, as often mirrored at the first and the last sample as it takes."""
+        """Fill rows beyond the ends with samples mirrored at the first and the last sample, repeatedly if need be."""
         import numpy
 
         length, origin = self._total * HOP, (start - 2) * HOP
@@ -64,7 +66,7 @@ class Pulses:
         flat[first * HOP - origin : last * HOP - origin] = flat[numpy.minimum(at, period - at) - origin]
 
     def _make(self, start: int, stop: int, rows: Any) -> None:
-        """The pulses of these frames into the first of ``rows``."""
+        """Write the pulses of these frames to the first of ``rows``."""
         import numpy
 
         if start >= stop:
@@ -89,7 +91,7 @@ class Pulses:
         numpy.copyto(pulses, 0, where=silent)
 
     def _interpolate(self, start: int, stop: int, pitch: Any, scratch: Any) -> None:
-        """The pitch of each sample, on lines between the middles of frames."""
+        """Write the pitch of each sample, interpolated linearly between the middles of frames."""
         import numpy
 
         halves = slice(HOP // 2), slice(HOP // 2, HOP)
@@ -100,7 +102,7 @@ class Pulses:
         pitch += scratch
 
     def _advance(self, pitch: Any, angle: Any) -> None:
-        """The phase of each sample, in [0, 2π), from where the last block left it; summed in float64."""
+        """Write the phase of each sample, in [0, 2π), continued from the last block and summed in float64."""
         import numpy
 
         cycles, whole = self._cycles[: len(pitch)], self._whole[: len(pitch)]
@@ -113,7 +115,7 @@ class Pulses:
 
 
 def hann() -> Any:
-    """The periodic window, float64 [1200]."""
+    """The periodic Hann window, float64 [1200]."""
     import numpy
 
     return 0.5 - 0.5 * numpy.cos(2 * numpy.pi * numpy.arange(WINDOW) / WINDOW)

@@ -1,9 +1,14 @@
-"""Spectral frames to samples, as hibari's networks mean them, a block at a time.
+"""Spectral frames of hibari's networks to samples, a block at a time.
 
-A frame stands for 12.5 ms. Its spectrum is the sum of three branches (hibari.dsp): pulses at the pitch through a
-filter, exp(lh + iπ tanh th); noise, exp(ln) Z; and what has a phase of its own, exp(lr + iφ). The inverse short-time
-transform makes samples of it. Blocks are small enough for a processor's cache, and buffers for the part of the heap
-that is used again (edgeserve/system/heap.py): whole arrays cost more in page faults than in arithmetic.
+A frame stands for 12.5 ms. Its spectrum is the sum of three branches (hibari.dsp):
+
+- pulses at the pitch through a filter, exp(lh + iπ tanh th);
+- noise, exp(ln) Z;
+- a component with its own phase, exp(lr + iφ).
+
+The inverse short-time Fourier transform turns spectra into samples. Blocks fit into a processor's cache. Buffers fit
+into the part of the heap that is used again (edgeserve/system/heap.py): page faults of larger arrays would take more
+time than the arithmetic.
 """
 
 from __future__ import annotations
@@ -16,15 +21,15 @@ from engines.tts.pulses import HOP, OVERLAP, WINDOW, Pulses, hann
 
 BINS = WINDOW // 2 + 1
 BLOCK = 40
-"""Frames: half a second of sound, less than a millisecond of work. No buffer has 256 KB."""
+"""Frames of a block: half a second of audio. Every buffer is smaller than 256 KB."""
 LOUDEST = math.exp(7.0)
-"""Of a branch at one frequency."""
+"""Largest magnitude of a branch at one frequency."""
 NUMBERS = 1 << 16
-"""Of noise that are kept: half a megabyte."""
+"""Random numbers that are drawn once and used again: half a megabyte."""
 
 
 class Frames(NamedTuple):
-    """Of a network: float32 [F, 601] each, and the pitch in Hz, float32 [F]."""
+    """Outputs of a network: float32 [F, 601] each, and the pitch in Hz, float32 [F]."""
 
     lh: Any
     th: Any
@@ -35,8 +40,11 @@ class Frames(NamedTuple):
 
 
 def samples(frames: Frames, noise: Noise, block: int = BLOCK) -> Iterator[Any]:
-    """float32 [n] at 24 kHz, 300 for each frame, in blocks of so many frames (at least 4), less two in the first. The
-    same frames with the same noise always sound the same. An array holds until the next is asked for."""
+    """Samples at 24 kHz, float32 [n], 300 for each frame, in blocks of ``block`` frames (at least 4).
+
+    The first block has two frames less. The same frames and the same noise always give the same samples. An array is
+    valid until the next is asked for.
+    """
     total = len(frames.f0)
     pulses, spectra, overlap = Pulses(frames.f0, block), Spectra(frames, noise, block), Overlap(total, block)
     for start in range(0, total, block):
@@ -56,14 +64,14 @@ class Spectra:
         self._complexes: list[Any] = [numpy.empty(BINS * block, numpy.complex64) for _ in range(2)]
 
     def between(self, start: int, stop: int, pulses: Any) -> Any:
-        """complex64 [stop - start, 601] for these windows of the source; reused by the next call."""
+        """Spectra of these frames, complex64 [stop - start, 601]. The next call uses the array again."""
         import numpy
 
         shape, size = (stop - start, BINS), (stop - start) * BINS
         lh, th, ln, lr, phi = (one[start:stop] for one in self._frames[:5])
         magnitude, angle, scratch = (one[:size].reshape(shape) for one in self._reals)
         spectrum, branch = (one[:size].reshape(shape) for one in self._complexes)
-        # With another norm NumPy computes in float64, on copies: five times as long.
+        # With another norm NumPy would compute in float64, on copies, and take five times as long.
         numpy.fft.rfft(pulses, axis=1, norm="forward", out=spectrum)
         numpy.multiply(numpy.tanh(th, out=angle), numpy.pi, out=angle)
         spectrum *= _polar(_exp(lh, magnitude), angle, scratch, branch)
@@ -75,9 +83,10 @@ class Spectra:
 
 
 class Noise:
-    """Complex numbers whose parts have a normal distribution of variance 1. Each frame takes its 601 in a row, from a
-    place of its own: two frames of a hundred share some, at other frequencies. Drawing them all anew took an eighth of
-    the time here.
+    """Complex noise; real and imaginary parts have a normal distribution of variance 1.
+
+    Each frame takes 601 numbers in a row, from a random place among numbers that are drawn once. Two frames of a
+    hundred share some numbers, at other frequencies. Drawing new numbers for each frame would take longer.
     """
 
     def __init__(self, seed: int) -> None:
@@ -88,7 +97,7 @@ class Noise:
         self._seed = seed
 
     def frames(self) -> Callable[[int], Any]:
-        """For a count, complex64 [count, 601]; always the same ones in the same order."""
+        """A function that gives the noise of the next ``count`` frames, complex64 [count, 601]; the same each time."""
         import numpy
 
         places = numpy.random.Generator(numpy.random.SFC64(self._seed))
@@ -96,7 +105,7 @@ class Noise:
 
 
 class Overlap:
-    """Spectra back to frames, in their windows added up, each a quarter of a window after the last."""
+    """Overlap-add: spectra back to windowed frames, each a quarter of a window after the last, which are added up."""
 
     def __init__(self, total: int, block: int) -> None:
         import numpy
@@ -108,9 +117,10 @@ class Overlap:
         self._rows = numpy.zeros((block + OVERLAP - 1, HOP), numpy.float32)
 
     def add(self, start: int, stop: int, spectrum: Any) -> Any:
-        """float32 [n]: what is complete with these frames, complex64 [stop - start, 601]; reused by the next call.
+        """The samples that these frames complete, float32 [n]; ``spectrum``: complex64 [stop - start, 601].
 
-        The first half window lies before the first sample, and so does the last one behind the last.
+        The next call uses the array again. Half a window lies before the first sample, and half a window behind the
+        last.
         """
         import numpy
 
@@ -129,13 +139,13 @@ class Overlap:
         return rows[first - start + 2 : last - start + 2].reshape(-1)
 
     def _rise(self, row: int) -> Any:
-        """For the 300 samples of a frame at either end, where windows are missing."""
+        """Correction of the 300 samples of a frame at either end, where windows are missing."""
         there = [quarter for quarter in range(OVERLAP) if 0 <= row + 2 - quarter < self._total]
         return self._squares.sum(0) / self._squares[there].sum(0)
 
 
 def _exp(logarithm: Any, out: Any) -> Any:
-    """Bounded afterwards rather than before, since the first step may read columns and is the slower for it."""
+    """exp with an upper bound. The bound comes second, since the first step may read columns, which is slower."""
     import numpy
 
     with numpy.errstate(over="ignore"):
@@ -144,7 +154,7 @@ def _exp(logarithm: Any, out: Any) -> Any:
 
 
 def _polar(radius: Any, angle: Any, scratch: Any, out: Any) -> Any:
-    """complex64 from float32, in ``out``."""
+    """Complex numbers of this radius and angle, written to ``out``."""
     import numpy
 
     numpy.multiply(radius, numpy.cos(angle, out=scratch), out=out.real)

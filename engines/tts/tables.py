@@ -1,6 +1,6 @@
 """hibari's dictionaries as word tables in a folder of prepared files, made on first use.
 
-Making one takes 120 MB and a second, so a process of its own does it: what a heap once held leaves holes in it.
+Making a table takes 120 MB, so a child process makes it: here the heap would stay fragmented afterwards.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ log = logging.getLogger("edgeserve.tts")
 
 
 def file_of(folder: Path, name: str) -> Path:
-    """Where the table lies, or will."""
+    """Path of a table, made or not."""
     return folder / f"{name}.words"
 
 
 def table(assets: Path, name: str, folder: Path) -> WordTable:
     """The table ``name`` ("tagger", "lexicon_us", "lexicon_gb"), mapped from the folder.
 
-    Where it is missing or damaged it is made first, by one process while others wait for it; where that fails it is
-    held in memory. Raises OSError, EOFError, KeyError or ValueError when the assets are damaged.
+    A missing or damaged table is made first, by one process while others wait. A table that cannot be made is held in
+    memory. Raises OSError, EOFError, KeyError or ValueError when the assets are damaged.
     """
     path = file_of(folder, name)
     try:
@@ -50,9 +50,9 @@ def table(assets: Path, name: str, folder: Path) -> WordTable:
 
 
 def _made(assets: Path, name: str, path: Path) -> WordTable:
-    """Under the lock."""
+    """Make the table, unless another process has made it; the caller holds the lock."""
     try:
-        return WordTable.map(path)  # another process has made it meanwhile
+        return WordTable.map(path)
     except (OSError, ValueError):
         command = [sys.executable, "-m", __name__, str(assets), name, str(path)]
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -61,7 +61,7 @@ def _made(assets: Path, name: str, path: Path) -> WordTable:
 
 
 def write(assets: Path, name: str, path: Path) -> None:
-    """Make the table; it appears whole or not at all."""
+    """Make the table. A reader sees the whole file or none."""
     partial = path.with_suffix(".partial")
     try:
         partial.write_bytes(encode(dictionaries(assets, name)))
@@ -71,7 +71,7 @@ def write(assets: Path, name: str, path: Path) -> None:
 
 
 def dictionaries(assets: Path, name: str) -> Dictionaries:
-    """As hibari stores them, by the letters that its phonemizer asks for."""
+    """hibari's dictionaries, each under the letter that ``phonemes`` looks it up by."""
     if name != "tagger":
         return {letter: _read(assets / f"{name}_{kind}.json.gz") for letter, kind in (("g", "gold"), ("s", "silver"))}
     stored = _read(assets / "tagger.json.gz")

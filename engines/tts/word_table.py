@@ -1,9 +1,13 @@
-"""Dictionaries in one block of bytes: words to JSON values, looked up where they lie.
+"""Dictionaries in one block of bytes, which maps words to JSON values. A look-up reads only the block.
 
-As Python objects the dictionaries of a phonemizer weigh 78 MB, in this form 11 MB, and mapped from a file none of it
-is private. Layout, little-endian: magic, CRC-32 of all that follows, u32 number of buckets, u32 offset of each bucket
-and of the end, then for every word, bucket by bucket, ``\\n key \\t json``. A key is the letter of its dictionary and
-the word; its bucket is its CRC-32 modulo the number of buckets.
+The block is a seventh of the size of Python objects, and mapped from a file it takes no private memory. Its layout,
+little-endian:
+
+1. magic, and the CRC-32 of all bytes that follow;
+2. u32 number of buckets, u32 offset of each bucket and of the end;
+3. for every word, bucket by bucket, ``\\n key \\t json``.
+
+A key is the letter of its dictionary and the word. Its bucket is its CRC-32 modulo the number of buckets.
 """
 
 from __future__ import annotations
@@ -24,13 +28,13 @@ BOUNDS = struct.Struct("<II")
 OFFSET = 4
 
 _DECODER = json.JSONDecoder()
-"""``json.loads`` would first look which encoding the bytes have: half of its time for values as short as these."""
+"""The decoder alone: ``json.loads`` would detect the encoding first, which takes half of its time for short values."""
 Dictionaries = Mapping[str, Mapping[str, Any]]
-"""Each by one letter, of words without tabs and line ends to JSON values."""
+"""Dictionaries by a letter each, from words without tabs and line ends to JSON values."""
 
 
 class WordTable:
-    """Several dictionaries. ``path``: the file that they are mapped from, if any. ValueError: damaged bytes."""
+    """Several dictionaries. ``path``: the file that maps them, if any. Raises ValueError for damaged bytes."""
 
     def __init__(self, data: bytes | mmap.mmap, path: Path | None = None) -> None:
         self.path = path
@@ -44,7 +48,7 @@ class WordTable:
 
     @classmethod
     def map(cls, path: Path) -> WordTable:
-        """Reads all of it once. Raises OSError and ValueError."""
+        """Map a file, and read the whole file once for its checksum. Raises OSError and ValueError."""
         with path.open("rb") as file:
             return cls(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), path)
 
@@ -64,7 +68,7 @@ class WordTable:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """``get`` and ``in`` of one dictionary in a table."""
+    """One dictionary in a table, with ``get`` and ``in``."""
 
     table: WordTable
     letter: str
@@ -86,7 +90,7 @@ def _key(letter: str, word: str) -> bytes:
 
 
 def encode(dictionaries: Dictionaries) -> bytes:
-    """The table of these dictionaries. Raises ValueError for a word with a tab or a line end."""
+    """The bytes of a table. Raises ValueError for a word with a tab or a line end."""
     buckets: list[list[bytes]] = [[] for _ in range(max(1, sum(map(len, dictionaries.values()))))]
     for letter, words in dictionaries.items():
         for word, value in words.items():

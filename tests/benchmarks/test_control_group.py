@@ -87,6 +87,7 @@ def test_what_is_left_inside_ends_with_the_group(real: Group) -> None:
     real.folder.mkdir()
 
 
+@pytest.mark.slow
 def test_the_server_finds_the_limit_by_itself(real: Group, tmp_path: Path) -> None:
     real.limit(400 * MB)
     config = tmp_path / "models.toml"

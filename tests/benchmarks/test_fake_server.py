@@ -5,7 +5,10 @@ from __future__ import annotations
 import http.client
 import json
 
+import pytest
 from benchmarks import fake_server
+
+pytestmark = pytest.mark.slow
 
 
 def test_it_answers() -> None:

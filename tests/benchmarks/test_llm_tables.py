@@ -1,4 +1,4 @@
-"""How the comparison of two servers is judged."""
+"""The judgement of a comparison of two servers."""
 
 from __future__ import annotations
 

@@ -170,6 +170,7 @@ def test_labels_stand_apart_and_in_order() -> None:
     assert spread([], gap=1.0) == []
 
 
+@pytest.mark.slow
 def test_the_picture_is_drawn(tmp_path: Path) -> None:
     path = tmp_path / "out.png"
     draw(results(), path)

@@ -1,4 +1,4 @@
-"""What the speech benchmark concludes from its runs."""
+"""Conclusions that the speech benchmark draws from its runs."""
 
 from __future__ import annotations
 

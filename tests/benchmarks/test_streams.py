@@ -1,4 +1,4 @@
-"""What the benchmarks' own client makes of the bytes of a streamed answer."""
+"""The benchmarks' own client reads the bytes of a streamed answer."""
 
 from __future__ import annotations
 

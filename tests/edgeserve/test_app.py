@@ -1,4 +1,4 @@
-"""From settings and stored models to engines: who runs what, and what is refused."""
+"""From settings and stored models to engines: the engine of each model, and refused combinations."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_cap_of_the_memory_policy_reaches_the_engine(gguf: Path, tmp_path: P
     assert pool.configured["llm"].options["max_new_tokens"] == 77
 
 
-def test_the_governor_reads_the_accelerators_that_llama_tells(gguf: Path, tmp_path: Path) -> None:
+def test_the_governor_reads_the_accelerators_of_llama(gguf: Path, tmp_path: Path) -> None:
     pool = app.build_pool(config(llm=EngineSettings(model=str(gguf))), Store(tmp_path / "models"))
     assert pool.governor.probe.accelerator._devices is devices.devices  # type: ignore[attr-defined]
 
@@ -90,7 +90,7 @@ def test_chains_reach_the_pool(gguf: Path, tmp_path: Path) -> None:
         ("llm", {"model": "GGUF", "options": {"contxt": 1}}, "contxt is not a known setting"),
     ],
 )
-def test_what_does_not_fit_together_is_refused(
+def test_settings_that_contradict_are_refused(
     gguf: Path, tmp_path: Path, job: str, settings: dict[str, object], told: str
 ) -> None:
     engine = EngineSettings(**{**settings, "model": str(gguf)})  # type: ignore[arg-type]
@@ -106,6 +106,10 @@ def test_what_does_not_fit_together_is_refused(
             r"^models\.toml, line 3: \[vision\] model = 'tiny\.gguf' needs its",
         ),
         (
+            '[vision]\nmodel = "tiny.gguf"\nmmproj = "~nobody-here/p.gguf"\n',
+            r"^models\.toml, line 3: \[vision\] mmproj = '~nobody-here/p\.gguf': this home folder is unknown",
+        ),
+        (
             '[vision]\nmodel = "tiny.gguf"\nmmproj = "none"\n',
             r"^models\.toml, line 3: \[vision\] mmproj = 'none': no su",
         ),
@@ -115,7 +119,7 @@ def test_what_does_not_fit_together_is_refused(
         ),
     ],
 )
-def test_what_does_not_fit_together_names_its_line(
+def test_settings_that_contradict_name_their_line(
     gguf: Path, monkeypatch: pytest.MonkeyPatch, text: str, told: str
 ) -> None:
     monkeypatch.chdir(gguf.parent)
@@ -155,7 +159,7 @@ def test_a_mistake_that_only_the_engine_sees_names_its_line(gguf: Path, tmp_path
         ('cors_origins = ["https://a.example/"]', "line 3: .* 'https://a.example/': expected scheme and host"),
     ],
 )
-def test_a_name_or_page_that_is_none_names_its_line(tmp_path: Path, written: str, expected: str) -> None:
+def test_an_invalid_host_or_origin_names_its_line(tmp_path: Path, written: str, expected: str) -> None:
     path = tmp_path / "models.toml"
     path.write_text(f"[server]\nport = 0\n{written}\n")
     settings = load({}, path=path)

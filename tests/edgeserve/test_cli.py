@@ -1,4 +1,4 @@
-"""What can be typed, and how it ends."""
+"""The command line: arguments, messages and exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings: what wins over what, and that every mistake is told with its place."""
+"""Settings: flags over variables over the file, and the place of every mistake."""
 
 from __future__ import annotations
 
@@ -132,12 +132,21 @@ def test_a_mistake_in_a_variable_names_it(environ: dict[str, str], told: str) ->
         config.load(environ)
 
 
+def test_a_label_has_a_line_only_for_a_value_of_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path, '[server]\nmodels_dir = "m"\n[llm]\nmodel = "a"\n')
+    read = config.load({}, path=path, flags={"LLM": "mode"})
+    assert read.label("server", "models_dir") == f"{path}, line 2: [server] models_dir"
+    assert read.label("llm", "model") == "[llm] model"
+    assert config.load({}, path=path).label("llm", "model") == f"{path}, line 4: [llm] model"
+    assert config.load({}).label("llm", "model") == "[llm] model"
+
+
 def test_the_key_does_not_show_in_representations() -> None:
     assert "sesame" not in repr(config.load({"EDGESERVE_API_KEY": "sesame"}))
 
 
 @pytest.mark.parametrize("variable", ["API_KEY", "PORT", "HOST", "LOG_JSON", "MODELS_DIR", "LLM", "DEVICE", "PRELOAD"])
-def test_an_empty_variable_is_none(tmp_path: Path, variable: str) -> None:
+def test_an_empty_variable_is_unset(tmp_path: Path, variable: str) -> None:
     path = write(tmp_path, '[server]\napi_key = "sesame"\nport = 7\nmodels_dir = "m"\n[llm]\nmodel = "a"\n')
     assert config.load({f"EDGESERVE_{variable}": ""}, path=path) == config.load({}, path=path)
     assert config.load({f"EDGESERVE_{variable}": ""}, path=path).server.api_key == "sesame"
@@ -150,7 +159,7 @@ def test_names_and_pages_are_listed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [" ", "sesame ", "open sesame", "sesame\n", "\x1b[0m", "\udcff", "\u00a0"])
-def test_a_key_that_no_client_can_send_is_refused_and_not_told(value: str) -> None:
+def test_an_unsendable_key_is_refused_and_not_shown(value: str) -> None:
     with pytest.raises(ConfigError, match="visible characters without spaces") as caught:
         config.load({"EDGESERVE_API_KEY": value})
     assert "sesame" not in str(caught.value)

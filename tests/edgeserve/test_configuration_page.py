@@ -1,4 +1,4 @@
-"""docs/configuration.md and the comments of models.toml say of each key what the reader does."""
+"""docs/configuration.md and the comments of models.toml agree with the reader about every key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places for connections: nobody takes them all, and who waits for nothing gives its own up."""
+"""Places for connections: no client takes all, and an idle connection gives its place to a new one."""
 
 from __future__ import annotations
 

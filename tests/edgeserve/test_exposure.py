@@ -1,4 +1,4 @@
-"""Secrets in the settings are not printed, and a file that others can read is told of."""
+"""Secrets in the settings are not printed, and a file that others can read causes a warning."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ SECRET = "https://ada:s3cret@models.example.org:8443/a/b.gguf?token=s3cret&x=1#s
         ("./models/b.gguf", "./models/b.gguf"),
     ],
 )
-def test_an_address_is_shown_without_what_opens_it(model: str, shown: str) -> None:
+def test_an_address_is_shown_without_credentials(model: str, shown: str) -> None:
     assert exposure.shown(model) == shown
 
 
-def test_the_greeting_tells_no_token() -> None:
+def test_the_greeting_shows_no_token() -> None:
     text = "\n".join(greeting(load({}, flags={"LLM": SECRET}), "http://127.0.0.1:1"))
     assert "models.example.org:8443/a/b.gguf" in text
     assert "s3cret" not in text
@@ -46,9 +46,7 @@ def test_the_greeting_tells_no_token() -> None:
         (0o644, '[server]\napi_key = ""\n[llm]\nmodel = "https://example.org/b.gguf"\n', ""),
     ],
 )
-def test_a_file_that_others_read_is_told_of_where_it_holds_secrets(
-    tmp_path: Path, mode: int, text: str, held: str
-) -> None:
+def test_a_readable_file_with_secrets_is_warned_about(tmp_path: Path, mode: int, text: str, held: str) -> None:
     path = tmp_path / "models.toml"
     path.write_text(text)
     path.chmod(mode)

@@ -1,4 +1,4 @@
-"""No client writes a log line of its own, or anything into one that a terminal obeys."""
+"""Clients cannot write log lines of their own, or control sequences of a terminal."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_lines_of_a_traceback_are_none_of_their_own(text: str) -> None:
     assert text in json.loads(whole)["exception"]
 
 
-def test_what_is_visible_stays_as_it_is() -> None:
+def test_visible_text_stays_as_it_is() -> None:
     text = "näh 語 \U0001f600 C:\\new\\table"
     assert written(PlainFormatter(), text).endswith(f"GET {text}")
 

@@ -1,4 +1,4 @@
-"""Log lines that repeat are counted."""
+"""Repeated log lines are counted instead of written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def record(text: str, *values: object, level: int = logging.WARNING, name: str =
     return logging.LogRecord(name, level, "", 0, text, values, None)
 
 
-def test_repeated_warnings_are_counted_and_told_once() -> None:
+def test_repeated_warnings_are_counted_and_logged_once() -> None:
     clock, stream = Clock(), io.StringIO()
     one = handler(clock, stream)
     for number in range(1237):

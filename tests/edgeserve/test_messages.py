@@ -1,4 +1,4 @@
-"""Messages, errors and specs: frozen, picklable, and what they derive."""
+"""Messages, errors and specs: frozen, picklable, with their derived values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that is missing is told at once."""
+"""All missing models and packages are reported at once."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_serve_after_a_bare_install_names_everything(
     ]
 
 
-def test_what_is_here_is_not_named(models: dict[str, str]) -> None:
+def test_present_models_are_not_named(models: dict[str, str]) -> None:
     told = error(configured(llm="smollm2", asr="whisper", tts="hibari"), models)
     assert isinstance(told, ModelMissing)
     assert str(told) == "not on this device: smollm2-135m-instruct, whisper-tiny.en; `edgeserve pull starter`"
@@ -64,7 +64,7 @@ def test_one_model_keeps_its_own_words(models: dict[str, str]) -> None:
     assert str(told) == "qwen3-4b is not on this device; fetch it with `edgeserve pull qwen3-4b`"
 
 
-def test_damage_and_names_that_mean_nothing_are_told_beside_what_is_missing(models: dict[str, str]) -> None:
+def test_damage_and_unknown_names_are_reported_with_missing_models(models: dict[str, str]) -> None:
     (Path(models["EDGESERVE_MODELS_DIR"]) / "hibari" / "manifest.json").write_text("")
     told = str(error(configured(llm="no-such-model", asr="whisper", tts="hibari"), models))
     assert told.startswith("not on this device: whisper-tiny.en; `edgeserve pull whisper-tiny.en`; models.toml, ")

@@ -1,4 +1,4 @@
-"""The listening socket, and who may be let in through it."""
+"""The listening socket, and the clients that may use it."""
 
 from __future__ import annotations
 
@@ -113,6 +113,7 @@ def test_this_machine_alone_needs_no_key(host: str, caplog: pytest.LogCaptureFix
     assert not caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", ["0.0.0.0", "", "0"])
 def test_the_command_refuses_in_one_line(host: str, tmp_path: Path) -> None:
     """However the address is spelled that means all of them; the socket is bound, and never listens."""
@@ -166,7 +167,7 @@ def answered(running: Running, count: int) -> bool:
     return running.server.server_state.total_requests == count
 
 
-def test_a_connection_that_cannot_be_told_of_the_end_costs_no_other_its_answer(
+def test_a_broken_connection_at_shutdown_costs_no_other_its_answer(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A WebSocket that was closed by its client, which does not read: it can be told nothing any more."""

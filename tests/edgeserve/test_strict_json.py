@@ -1,4 +1,4 @@
-"""JSON as strict readers take it."""
+"""JSON for strict readers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ finite = st.recursive(
 
 @given(finite, st.booleans())
 @examples(60)
-def test_what_can_be_read_anywhere_is_read(value: Any, ascii_only: bool) -> None:
+def test_portable_json_is_read(value: Any, ascii_only: bool) -> None:
     assert strict_json.loads(f" {json.dumps(value, ensure_ascii=ascii_only)}\n") == value
 
 
@@ -35,7 +35,7 @@ DEPTHS = ["[" * 65 + "]" * 65, '{"a":' * 5000 + "1" + "}" * 5000, "[" * 200_000]
 
 
 @pytest.mark.parametrize("text", [*NUMBERS, *OTHERS, *DEPTHS])
-def test_what_some_reader_refuses_is_refused(text: str) -> None:
+def test_json_that_some_reader_refuses_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".") as caught:
         strict_json.loads(text)
     assert len(str(caught.value)) < 200 or isinstance(caught.value, UnicodeEncodeError)

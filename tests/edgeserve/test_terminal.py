@@ -115,7 +115,7 @@ def test_a_step_that_has_no_bytes_shows_its_share_only() -> None:
     assert out.getvalue().splitlines() == ["x: convert  0%", "x: convert  100%"]
 
 
-def test_seconds_of_sound_are_told_as_time() -> None:
+def test_seconds_of_sound_are_shown_as_time() -> None:
     out, clock = io.StringIO(), Clock()
     with ProgressBar(out, clock) as bar:
         bar.update("talk.wav", 0.0, 600.0, "seconds")

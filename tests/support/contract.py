@@ -53,10 +53,31 @@ class EngineContract:
         yield engine
         engine.close()
 
+    @pytest.fixture(scope="class")
+    @classmethod
+    def kept(cls) -> Iterator[list[Any]]:
+        """The engine that the tests of the class share, if one of them has made it."""
+        kept: list[Any] = []
+        yield kept
+        for engine in kept:
+            engine.close()
+
     @pytest.fixture
-    def hot(self, engine: Any) -> Any:
-        engine.open()
-        engine.heat()
+    def hot(self, spec: ModelSpec, kept: list[Any]) -> Any:
+        """An engine that other tests of the class use too; a test may leave it on any rung."""
+        if kept and kept[0].spec != spec:
+            kept.pop().close()
+        if not kept:
+            kept.append(type(self).make(spec))
+        kept[0].open()
+        kept[0].heat()
+        return kept[0]
+
+    @pytest.fixture
+    def alone(self, engine: Any, kept: list[Any]) -> Any:
+        """A cold engine while no other of the class is open: a footprint counts all mappings of a file."""
+        for other in kept:
+            other.close()
         return engine
 
     def run(self, engine: Any, cancel: threading.Event) -> Iterator[Any]:
@@ -115,11 +136,11 @@ class EngineContract:
         assert self.essence(first) == self.essence(after_park) == self.essence(after_close)
 
     def essence(self, events: list[Any]) -> Any:
-        """What must be equal between two answers to one request."""
+        """The part that must be equal between two answers to one request."""
         return events
 
     def test_what_is_offered_can_be_saved_and_answers_stay_the_same(self, hot: Any) -> None:
-        """Of an engine that offers savings; one that offers none has nothing to prove."""
+        """An engine that offers no savings has nothing to prove."""
         first = list(self.run(hot, threading.Event()))
         offered = hot.savings() if isinstance(hot, Thrifty) else {}
         assert set(offered) <= {"prefix_cache", "optional_context", "context", "image"}

@@ -33,13 +33,13 @@ def main(argv: list[str], environ: Mapping[str, str], governor: CountingGovernor
 
     def build(config: Config) -> Pool:
         admitting: Any = governor or CountingGovernor()
-        return Pool([make_gate(job, admitting, options=options) for job in config.engines], admitting)
+        return Pool([make_gate(job, admitting, options=options).host for job in config.engines], admitting)
 
     return cli.main(argv, environ=environ, build_pool=build)
 
 
 def take_terminal() -> None:
-    """Of a new session, which has none: opening one is not enough on macOS."""
+    """Take the terminal for a new session, which has none; on macOS opening one is not enough."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 

@@ -29,7 +29,7 @@ def main(drain_seconds: float, delay: float) -> int:
     server = Server(build(pool, drain_seconds=drain_seconds), pool, drain_seconds)
     server.on_ready = lambda: print(address(listener), flush=True)
     asyncio.run(server.serve(sockets=[listener]))
-    return 0 if server.started else 128 + server.told
+    return 0 if server.started else 128 + server.ended_by
 
 
 if __name__ == "__main__":

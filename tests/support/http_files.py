@@ -15,7 +15,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 @dataclass
 class Files:
-    """What is served and how. ``cut_after``: the connection breaks after so many bytes of a body, once."""
+    """Files to serve. ``cut_after``: the connection breaks after so many bytes of a body, once."""
 
     data: dict[str, bytes] = field(default_factory=dict)
     url: str = ""
@@ -26,7 +26,7 @@ class Files:
     types: dict[str, str] = field(default_factory=dict)
     """Content-Type by path; none for the others."""
     headers: dict[str, dict[str, str]] = field(default_factory=dict)
-    """What stands in the place of a file's true headers, by path."""
+    """Headers to send in place of the true ones, by path."""
     token: str | None = None
     gate: threading.Event | None = None
     """Bodies wait for it after their first bytes."""

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def smallest_gif() -> bytes:
-    """Of one pixel: a screen of two colours, a place, and the codes clear, 0 and end of three bits each."""
+    """A GIF of one pixel: a screen of two colours, a place, and the codes clear, 0 and end of three bits each."""
     return b"GIF89a\1\0\1\0\x80\0\0" + bytes(6) + b"\x2c\0\0\0\0\1\0\1\0\0" + b"\2\2\x44\1\0" + b"\x3b"

@@ -109,7 +109,7 @@ def serving(
 
 
 def stacks() -> str:
-    """Where every thread is, for a test that waited too long."""
+    """The stack of every thread, for a test that waited too long."""
     with tempfile.TemporaryFile("w+") as file:
         faulthandler.dump_traceback(file, all_threads=True)
         file.seek(0)

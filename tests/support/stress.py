@@ -20,7 +20,7 @@ from edgeserve.engine import Rung
 from edgeserve.memory.history import StepRecord
 
 LEGAL = {"open": (Rung.WARM, Rung.HOT), "heat": (Rung.HOT,), "park": (Rung.COLD, Rung.WARM), "close": (Rung.COLD,)}
-"""Where an engine may stand after each step."""
+"""The rungs on which an engine may stand after each step."""
 RUNS = ("chat", "transcribe", "speak")
 
 
@@ -163,8 +163,11 @@ async def _within(work: Awaitable[None], seconds: float) -> None:
 
 
 def settle(running: Running, load: Load, witnesses: list[Witness]) -> None:
-    """When all is over: every answer was right or a refusal, and not all were refused; nothing is held, every step down
-    is in the history, and nothing was moved that must not be."""
+    """Wait until all is over and check what is left.
+
+    Every answer was right or a refusal, and not all were refused. Nothing is held, every step down is in the history,
+    and no engine was moved that must not be.
+    """
     assert load.wrong == [], load.wrong
     stormed = load.outcomes[len(load.asks) :]  # those before were asked alone
     assert 4 * sum(one.status == 200 for one in stormed) > len(stormed)

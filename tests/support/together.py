@@ -12,7 +12,7 @@ from engines.llama.chat import LlamaChat
 def events_together(
     engine: LlamaChat, requests: Sequence[ChatRequest], leave: int | None = None
 ) -> list[list[ChatEvent]]:
-    """Of each; the one numbered ``leave`` is cancelled after its third token."""
+    """The events of each request; the request numbered ``leave`` is cancelled after its third token."""
     cancels = [threading.Event() for _ in requests]
     runs = [engine.run(request, cancel) for request, cancel in zip(requests, cancels, strict=True)]
     told: list[list[ChatEvent]] = [[] for _ in runs]

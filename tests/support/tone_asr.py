@@ -1,7 +1,7 @@
 """A recogniser of tones for the tests: a NeMo CTC graph, in onnx-asr's layout, whose words depend on the audio.
 
-NeMo's features have mean 0 and deviation 1 in each mel band: a band near a tone stands above 0.7 while it sounds, and
-else below. Around 300 Hz is "low", around 4 kHz "high", anything else blank.
+NeMo's features have mean 0 and deviation 1 in each mel band. A band near a tone stands above 0.7 while the tone
+sounds, else below. Around 300 Hz is "low", around 4 kHz "high", anything else blank.
 """
 
 from __future__ import annotations

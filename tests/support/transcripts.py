@@ -1,4 +1,4 @@
-"""What a speech-to-text engine makes of samples, and a request that is given up on the way."""
+"""Transcripts of samples by a speech-to-text engine, and a request that is given up on the way."""
 
 from __future__ import annotations
 

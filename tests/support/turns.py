@@ -1,4 +1,4 @@
-"""How long one piece of work keeps the event loop to itself."""
+"""Measures the time for which one piece of work keeps the event loop to itself."""
 
 from __future__ import annotations
 

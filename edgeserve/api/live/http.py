@@ -38,7 +38,7 @@ class Live(Question):
     prompt = Text("earlier text", limit=4096)
 
     def options(self, pool: Pool) -> Options:
-        """Raises InvalidRequest for an unknown language, and NotConfigured."""
+        """The options of a session. Raises InvalidRequest for an unknown language, and NotConfigured."""
         return Options(languages.choose(pool.languages(), self.language), self.prompt or None, self.keep_alive)
 
 
@@ -115,7 +115,7 @@ def flushed(session: Session, step: Step) -> dict[str, Any]:
 
 
 def _named(request: Request) -> str:
-    """The session that the header or the query names."""
+    """The session's name, from the header or the query. Raises InvalidRequest where they differ."""
     asked = SessionQuery(Fields(dict(request.query_params), written=True), limits_of(request))
     names = {one for one in (request.headers.get(HEADER), asked.session) if one}
     if len(names) > 1:

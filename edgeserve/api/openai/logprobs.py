@@ -21,7 +21,7 @@ class ChatLogprobs(Record):
     top_logprobs = Integer("alternatives told with each token; needs logprobs", 0, MAX_CHAT)
 
     def alternatives(self) -> int | None:
-        """How many alternatives to tell; None where log probabilities are not asked for. Raises InvalidRequest."""
+        """Alternatives to each token; None where the request asks for no log probabilities. Raises InvalidRequest."""
         if self.logprobs:
             return self.top_logprobs or 0
         if self.top_logprobs is not None:

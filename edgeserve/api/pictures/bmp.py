@@ -1,4 +1,4 @@
-"""BMP files: the header, and that all its rows are there."""
+"""BMP files. The check reads the header and makes sure that the file holds all rows."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import struct
 from edgeserve.api.pictures.file import Damaged, Head
 
 SHORT = 12
-"""Bytes of OS/2's header."""
+"""Bytes of the header of OS/2."""
 HEADERS = (SHORT, 40, 56, 108, 124)
 PLAIN = (0, 3)
-"""Pixels as they are, and with masks for their channels."""
+"""Compressions that are none: pixels as they are, and pixels with masks for their channels."""
 
 
 def read_head(data: bytes) -> Head:

@@ -1,4 +1,4 @@
-"""Files of pictures as their headers tell: dimensions, and the memory that decoding takes."""
+"""The header of a picture's file: dimensions, and the memory that decoding takes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 
 class Damaged(ValueError):
-    """Why the decoder (stb_image) would refuse a file, or work on it for too long. Becomes an UnsupportedMedia."""
+    """A file that the decoder (stb_image) would refuse, or decode for too long. It becomes an UnsupportedMedia."""
 
 
 class Head(NamedTuple):
-    """``memory``: bytes a pixel that the decoder holds at most, its file and its result included."""
+    """Dimensions in pixels. Decoding takes at most ``memory`` bytes a pixel, file and result included."""
 
     width: int
     height: int

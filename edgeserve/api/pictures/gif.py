@@ -1,4 +1,4 @@
-"""GIF files (89a): the codes of the first picture, the only one that is decoded, are counted before a decoder does."""
+"""GIF files (89a). The check counts the codes of the first picture, the only one that the decoder reads."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from edgeserve.api.pictures.file import Damaged, Head
 KINDS = (b"GIF87a", b"GIF89a")
 PICTURE, EXTENSION = 0x2C, 0x21
 MAX_CODES = 3 << 20
-"""In one picture; they are followed here one by one, some two million in a second. A photograph of a megapixel has
-half a million."""
+"""Codes in one picture. The check follows two million a second; a photograph of a megapixel has half a million."""
 TABLE = 4096
-"""Different codes that there can be, of 12 bits."""
+"""Different codes of 12 bits."""
 
 
 def read_head(data: bytes) -> Head:
@@ -24,8 +23,10 @@ def read_head(data: bytes) -> Head:
 
 
 def check(data: bytes, head: Head) -> None:
-    """Raises Damaged. The decoder takes a step for each pixel that the codes stand for, also beyond the last row: a
-    megabyte can stand for two thousand million."""
+    """Raises Damaged, also for codes that stand for too many pixels.
+
+    The decoder takes a step for each such pixel, also beyond the last row. A megabyte can stand for two billion.
+    """
     try:
         pixels, smallest, codes = _first_picture(data, head)
     except IndexError:
@@ -34,7 +35,7 @@ def check(data: bytes, head: Head) -> None:
 
 
 def _first_picture(data: bytes, head: Head) -> tuple[int, int, bytes]:
-    """Its pixels, bits of its smallest code, and codes."""
+    """The first picture: its number of pixels, the bits of its smallest code, and its codes."""
     at = 13 + _colours(data[10])
     while (kind := data[at]) == EXTENSION:
         at = _blocks(data, at + 2)[0]
@@ -57,7 +58,7 @@ def _colours(flags: int) -> int:
 
 
 def _blocks(data: bytes, at: int) -> tuple[int, bytes]:
-    """Where sub-blocks end, and their contents."""
+    """The end of a row of sub-blocks, and their contents."""
     contents = bytearray()  # a list of blocks of two bytes would take thirty times as much
     while size := data[at]:
         contents += data[at + 1 : at + 1 + size]
@@ -66,8 +67,10 @@ def _blocks(data: bytes, at: int) -> tuple[int, bytes]:
 
 
 def _count(codes: bytes, smallest: int, pixels: int) -> None:
-    """Follow the codes (LZW of variable length) by the lengths of what they stand for. Raises Damaged beyond
-    ``pixels``, and for a code that nothing has defined."""
+    """Add up the pixels that the codes (LZW of variable length) stand for.
+
+    Raises Damaged beyond ``pixels``, beyond ``MAX_CODES``, and for an undefined code.
+    """
     clear = 1 << smallest
     lengths, width, before, counted = [1] * clear + [0, 0], smallest + 1, 0, 0
     held = bits = followed = 0

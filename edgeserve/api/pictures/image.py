@@ -1,5 +1,7 @@
-"""Pictures of a request, from data URLs and uploads: refused here, before anything decodes them, where a decoder would
-fail on them, or take more memory and time than their dimensions promise."""
+"""Checks of pictures before anything decodes them.
+
+The checks refuse a picture on which a decoder would fail, or take more memory and time than its dimensions promise.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +16,21 @@ from edgeserve.messages import ImagePart
 from edgeserve.residency.aside import Aside
 
 FORMS: dict[bytes, ModuleType] = {png.SIGNATURE: png, jpeg.SOI: jpeg, b"GIF": gif, b"BM": bmp}
-"""By the first bytes of a file."""
+"""Formats by the first bytes of a file."""
 MEMORY = 8
-"""Bytes a pixel that a picture of the most pixels may take while it is decoded: a PNG of 8-bit RGBA."""
+"""Bytes a pixel that decoding the largest picture may take, as for a PNG of 8-bit RGBA."""
 CHECKS = Aside("checks of pictures", threads=2)
 MAX_RATIO = 200
-"""Of the longer side to the shorter: Qwen2-VL refuses more, and projectors for smaller pictures round a side to 0."""
+"""Longer side by shorter side. Qwen2-VL refuses more, and projectors for smaller pictures round a side to 0."""
 
 
 async def checked_image(data: bytes, limits: Limits, param: str = "image") -> ImagePart:
-    """As ``check_image``, beside the event loop: inflating the largest takes half a second."""
+    """As ``check_image``, on a thread, since inflating the largest picture takes half a second."""
     return await CHECKS.run(check_image, data, limits, param)
 
 
 def check_image(data: bytes, limits: Limits, param: str = "image") -> ImagePart:
-    """PNG, JPEG, GIF or BMP bytes. Raises UnsupportedMedia, and TooLarge for more pixels than the limit."""
+    """The picture in a PNG, JPEG, GIF or BMP file. Raises UnsupportedMedia, and TooLarge for too many pixels."""
     if not data:
         raise UnsupportedMedia(f"{param} is empty", param=param)
     form = next((form for begin, form in FORMS.items() if data.startswith(begin)), None)
@@ -60,7 +62,7 @@ def _check_size(width: int, height: int, memory: float, limits: Limits, param: s
 
 
 async def from_data_url(url: str, limits: Limits, param: str) -> ImagePart:
-    """The picture in it. Raises InvalidRequest, and what ``check_image`` does."""
+    """The picture in a data URL. Raises InvalidRequest, and the errors of ``check_image``."""
     return await CHECKS.run(_from_data_url, url, limits, param)
 
 

@@ -1,4 +1,4 @@
-"""JPEG files (ITU T.81): the segments are walked, and the scans counted, before a decoder reads them."""
+"""JPEG files (ITU T.81). The check walks the segments and counts the scans before a decoder reads the file."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from edgeserve.api.pictures.file import Damaged, Head
 
 SOI = b"\xff\xd8"
 MAX_SEGMENTS = 4096
-"""A colour profile takes 255 at most, so this is ample."""
+"""Segments of one file. A colour profile takes 255 at most."""
 MAX_SCANS = 100
-"""Each scan costs the decoder a pass over all pixels. Encoders write about ten (libjpeg 10, MozJPEG at most 12)."""
+"""Scans of one file: each costs the decoder a pass over all pixels. libjpeg writes 10, MozJPEG at most 12."""
 FILL = re.compile(rb"\xff+")
-"""A marker's first byte, which any number of its like may precede (B.1.1.2)."""
+"""The first byte of a marker; any number of the same bytes may precede it (B.1.1.2)."""
 MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
-"""A marker among entropy-coded data, restarts left aside."""
+"""A marker among entropy-coded data, except restart markers."""
 WINDOW = 1 << 18
-"""Bytes searched at once: no other thread runs meanwhile."""
+"""Bytes searched in one call, during which no other thread runs."""
 FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
 """SOF0 to SOF15 (table B.1)."""
 READ = {0xC0: "baseline", 0xC1: "extended", 0xC2: "progressive"}
 SCAN, END = 0xDA, 0xD9
 BORDERS = FRAMES | {SCAN, END}
-"""A frame stands before them, or nowhere."""
+"""Markers that end the search for a frame."""
 LEAST = 20
-"""Bytes that follow a frame's marker in any file: its header and that of a scan."""
+"""Bytes that follow a frame's marker at least: the headers of the frame and of a scan."""
 
 
 def read_head(data: bytes) -> Head:
@@ -65,7 +65,7 @@ def check(data: bytes, head: Head) -> None:
 
 
 def _segments(data: bytes) -> Iterator[tuple[int, int]]:
-    """Marker and place of each segment, until the last. Raises Damaged where they lead nowhere, or are too many."""
+    """Marker and place of each segment. Raises Damaged for segments that lead nowhere, and for too many of them."""
     at, scanned = 2, False
     for _ in range(MAX_SEGMENTS):
         found = _next(data, at) if scanned else FILL.match(data, at)

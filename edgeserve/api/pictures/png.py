@@ -1,6 +1,6 @@
-"""PNG files (ISO/IEC 15948): every chunk is walked and the pixels are inflated, piece by piece, before a decoder does.
+"""PNG files (ISO/IEC 15948). The check walks every chunk and inflates the pixels before a decoder does.
 
-Only IDAT is inflated. The decoder skips other compressed chunks (iCCP, iTXt, zTXt), so what they hold costs nothing.
+It inflates only IDAT. The decoder skips other compressed chunks (iCCP, iTXt, zTXt), so their contents cost nothing.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ KNOWN = {b"IHDR", b"PLTE", b"IDAT", b"IEND"}
 PASSES = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
 """Adam7: first column and row of each pass, and the steps between them."""
 MAX_CHUNKS = 65_536
-"""A file of the largest body in the usual chunks of 8 kB has 4,096."""
+"""Chunks of one file. A file of the largest body in the usual chunks of 8 kB has 4,096."""
 SURPLUS = 65_536
-"""Bytes that may follow the pixels: encoders in use write some zeros (stb_image, issue 276)."""
+"""Bytes that may follow the pixels, since some encoders write zeros there (stb_image, issue 276)."""
 PIECE = 16_384
-"""Compressed bytes inflated at a time."""
+"""Compressed bytes inflated in one call."""
 
 
 def read_head(data: bytes) -> Head:
@@ -60,7 +60,7 @@ def check(data: bytes, head: Head) -> None:
 
 
 def _promised(head: Head, *, bits: int, interlaced: bool) -> int:
-    """Bytes of all rows, each with its filter type. ``bits``: of a pixel."""
+    """Bytes of all rows, each with its filter type. A pixel has ``bits`` bits."""
 
     def rows(width: int, height: int) -> int:
         return height * (1 + (width * bits + 7) // 8) if width > 0 and height > 0 else 0
@@ -71,7 +71,7 @@ def _promised(head: Head, *, bits: int, interlaced: bool) -> int:
 
 
 def _compressed(data: bytes) -> Iterator[memoryview]:
-    """The contents of the IDAT chunks, in pieces. Raises Damaged where the chunks do not lead to IEND."""
+    """The contents of the IDAT chunks, in pieces. Raises Damaged for chunks that do not lead to IEND."""
     view, at, palette = memoryview(data), 8, data[25] != 3
     for _ in range(MAX_CHUNKS):
         if at + 12 > len(data):

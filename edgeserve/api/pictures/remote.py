@@ -1,7 +1,7 @@
-"""Pictures at addresses, fetched for a client: only where models.toml allows it, and from the public network only.
+"""Pictures at addresses, fetched from the public network where models.toml allows it.
 
-A server that fetches what strangers name can be made to ask its own network (SSRF). So names are resolved here, every
-address found is checked, and the connection goes to the very address that was checked. The same for each redirect.
+A stranger may make a fetching server ask its own network (SSRF). So this module resolves a name, checks every address
+that it finds, and connects to the very address that it checked. It does the same for each redirect.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ HEADERS = {"User-Agent": "edgeserve", "Accept": "image/*", "Accept-Encoding": "i
 LONGEST = 8 << 10
 """Characters of an address."""
 LOOK_UPS = Aside("look-ups of names", threads=4)
-"""Whoever owns a name may have each look-up take as long as the system waits, half a minute and more."""
+"""Threads for look-ups. The owner of a name may delay a look-up for half a minute and more."""
 CERTIFICATES = Aside("certificates", threads=1)
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 
 
 async def resolve(host: str, port: int) -> list[str]:
-    """Its addresses as the system knows them. Raises OSError and UnicodeError."""
+    """The addresses of a host from the system's resolver. Raises OSError and UnicodeError."""
     found = await LOOK_UPS.run(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(one[4][0]) for one in found))
 
 
 @functools.cache
 def certificates() -> ssl.SSLContext:
-    """Made once: reading all certificates takes tens of milliseconds."""
+    """The certificates of the system, read once: reading them takes tens of milliseconds."""
     import httpx
 
     return httpx.create_ssl_context(trust_env=False)
 
 
 class Remote:
-    """For one request: all its pictures together get ``limits.remote_seconds``; ``hold`` counts their bytes.
+    """Fetches the pictures of one request, all within ``limits.remote_seconds``. ``hold`` counts their bytes.
 
-    ``limits.remote_image_hosts``: names, or addresses, with a port unless that is the scheme's own; where there are
-    any, no other is asked. An address that stands there itself may be a private one.
+    ``limits.remote_image_hosts`` lists names or addresses, with a port unless the port is the scheme's own. Where the
+    list is not empty, the server asks no other host. A listed address may be private.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Remote:
         self._deadline: float | None = None
 
     async def fetch(self, url: str, param: str) -> bytes:
-        """Raises InvalidRequest naming ``param``, and what ``hold`` raises."""
+        """The file at an address. Raises InvalidRequest, which names ``param``, and the errors of ``hold``."""
         if not self._limits.remote_images:
             text = "this server fetches no addresses: send a data: URL, or set remote_images = true in models.toml"
             raise InvalidRequest(f"{param}: {text}", param=param)
@@ -122,7 +122,7 @@ class Remote:
         return url
 
     async def _ask(self, transport: httpx.AsyncHTTPTransport, url: httpx.URL) -> httpx.Response:
-        """Of the first address that takes the connection."""
+        """The answer of the first address that takes the connection."""
         import httpx
 
         failure: httpx.ConnectError | None = None
@@ -162,4 +162,4 @@ class Remote:
 
 
 class Refused(ValueError):
-    """Why an address is not fetched; becomes an InvalidRequest."""
+    """An address that the server does not fetch. It becomes an InvalidRequest."""

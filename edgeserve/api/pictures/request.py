@@ -1,4 +1,4 @@
-"""Where the pictures of one request come from: data URLs, parts of its own multipart body, addresses."""
+"""Pictures of one request, from data URLs, parts of its multipart body, and addresses."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from edgeserve.errors import InvalidRequest, TooLarge
 from edgeserve.messages import ImagePart
 
 ATTACHMENT = "attachment:"
-"""Before the name of a part."""
+"""Prefix of an address that names a part of the body."""
 TOGETHER = 3
-"""Pictures of the most pixels that a request may bring: they are decoded together, three bytes a pixel."""
+"""Largest pictures that one request may bring. The engine decodes them together, with three bytes a pixel."""
 
 
 class Pictures:
-    """``attached``: the body's parts by name."""
+    """Reads the pictures. ``attached`` holds the body's files by name."""
 
     def __init__(self, request: Request, attached: Mapping[str, bytes] | None = None) -> None:
         self._limits = limits_of(request)
@@ -30,7 +30,7 @@ class Pictures:
         self._remote = Remote(self._limits, request.scope[HOLD])
 
     async def read(self, url: str, param: str) -> ImagePart:
-        """Checked. Raises InvalidRequest and its kinds, naming ``param``."""
+        """A checked picture. Raises InvalidRequest and its kinds, which name ``param``."""
         picture = await self._read(url, param)
         self._pixels += picture.pixels
         if self._pixels > (most := TOGETHER * self._limits.max_image_pixels):
@@ -49,7 +49,7 @@ class Pictures:
         return await checked_image(await self._remote.fetch(url, param), self._limits, param)
 
     def check_used(self) -> None:
-        """Raises InvalidRequest for a part that nothing refers to: most likely a misspelled name."""
+        """Raises InvalidRequest for a part that no address names, most likely a misspelled name."""
         if unused := sorted(set(self._attached) - self._used):
             text = f"the part {unused[0]!r} belongs to no image_url; write its url as {ATTACHMENT}{unused[0]}"
             raise InvalidRequest(text, param=unused[0])

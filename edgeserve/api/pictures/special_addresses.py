@@ -1,4 +1,4 @@
-"""Addresses that are not for everybody: IANA's registries of special-purpose addresses, and what clouds add to them.
+"""Addresses outside the public network: IANA's registries of special-purpose addresses, and those of clouds.
 
 https://www.iana.org/assignments/iana-ipv4-special-registry, https://www.iana.org/assignments/iana-ipv6-special-registry
 """
@@ -44,17 +44,16 @@ link-local (fe80::/10, RFC 4291), site-local (fec0::/10, RFC 3879) and multicast
 GLOBAL_UNICAST = IPv6Network("2000::/3")
 """All of IPv6 that IANA allots to networks (RFC 4291, section 2.4)."""
 EMBEDDING = (IPv6Network("64:ff9b::/96"), IPv6Network("::ffff:0:0/96"))
-"""Networks whose last 32 bits are the IPv4 address that is meant (RFC 6052, RFC 4291)."""
+"""Networks whose last 32 bits are an IPv4 address (RFC 6052, RFC 4291)."""
 ISATAP = (0x00005EFE, 0x02005EFE)
-"""Bits 64 to 95 of an address that tunnels to the IPv4 address in its last 32 (RFC 5214)."""
+"""Bits 64 to 95 of an address that tunnels to the IPv4 address in its last 32 bits (RFC 5214)."""
 
 _SPECIAL_IPV4 = tuple(IPv4Network(one) for one in IPV4)
 _SPECIAL_IPV6 = tuple(IPv6Network(one) for one in IPV6)
 
 
 def is_public(address: Address) -> bool:
-    """May anybody's server be asked there? Not where the registries say otherwise, nor where an address leads to such
-    a one."""
+    """Whether the address belongs to the public network, and so does the IPv4 address that it embeds."""
     if isinstance(address, IPv4Address):
         return not any(address in network for network in _SPECIAL_IPV4)
     number = int(address)

@@ -39,8 +39,11 @@ def graphs(spec: ModelSpec) -> Iterator[tuple[Path, list[Path]]]:
         yield spec.files[role], [spec.files[f"{role}_data"]] if f"{role}_data" in spec.files else []
 
 
-def shape(config: Path) -> dict[str, Any]:
-    """The contents of a model's config.json. Raises EngineFailure for a damaged file."""
+def shape(spec: ModelSpec) -> dict[str, Any]:
+    """The contents of ``config``; empty before the model is pulled. Raises EngineFailure for a damaged file."""
+    config = spec.files.get("config")
+    if config is None or not config.is_file():
+        return {}
     try:
         found = json.loads(config.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -64,9 +67,9 @@ def _int8(spec: ModelSpec) -> bool:
 
 
 def exact() -> bool:
-    """Whether this processor adds products of 8-bit numbers without loss.
+    """Whether ONNX Runtime's kernels add products of 8-bit numbers exactly on this processor.
 
-    Of x86 those with VNNI: without, the runtime's kernel adds pairs of products in 16 bits and cuts what is too large.
+    On x86 they do so with VNNI. Without VNNI, they add pairs of products in 16 bits, and a larger sum is cut off.
     """
     if platform.machine() not in ("x86_64", "AMD64"):
         return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from io import FileIO
 from pathlib import Path
@@ -41,7 +40,7 @@ class WhisperOnnx(OnnxModel):
     def open(self) -> Whisper:
         files = self.spec.files
         graphs = [prepared(path, data=data, device=self.spec.device) for path, data in self.graphs()]
-        config = json.loads(files["config"].read_text(encoding="utf-8"))
+        config = whisper_files.shape(self.spec)
         if "embeddings_offset" not in config:
             raise EngineFailure(f"{self.spec.name} was converted by an older edgeserve; pull it again")
         vocabulary = Vocabulary.load(files["tokenizer"], files["config"])
@@ -62,14 +61,14 @@ class WhisperOnnx(OnnxModel):
 
     def estimate(self) -> Footprint:
         """Mapped weights, open sessions and one window; by the sizes of the files without a ``config``."""
-        shape = self._shape()
+        shape = whisper_files.shape(self.spec)
         if not shape:
             return super().estimate()
         mapped = sum(path.stat().st_size for path in whisper_files.weights(self.spec))
         return Footprint(mapped, SESSIONS_BYTES + self.detector_bytes(), window_bytes(shape))
 
     def languages(self) -> tuple[str, ...]:
-        vocabulary = self._shape().get("vocabulary_size")
+        vocabulary = whisper_files.shape(self.spec).get("vocabulary_size")
         return languages.codes(vocabulary) if isinstance(vocabulary, int) else ()
 
     def prefetch_files(self) -> Iterable[Path]:
@@ -82,11 +81,6 @@ class WhisperOnnx(OnnxModel):
     def graphs(self) -> Sequence[tuple[Path, Sequence[Path]]]:
         """The encoder, the cross projection and the decoder, in this order."""
         return list(whisper_files.graphs(self.spec))
-
-    def _shape(self) -> dict[str, Any]:
-        """The contents of ``config``; empty before the model is pulled. Raises EngineFailure for a damaged file."""
-        config = self.spec.files.get("config")
-        return whisper_files.shape(config) if config is not None and config.is_file() else {}
 
 
 def window_bytes(shape: Mapping[str, Any]) -> int:

@@ -1,4 +1,4 @@
-"""Text cut to what a voice can say at once: sentences, then clauses, words, and at worst within a word."""
+"""Text cut into pieces that a voice can say at once: at sentences, clauses, words, and at worst within a word."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterator
 from engines.tts.text import sentences
 
 MAX_SENTENCE = 1_000
-"""Characters handed to the phonemizer at once; what it needs grows with the length, and cancelling waits for it."""
+"""Most characters that the phonemizer reads at once. Its time and memory grow with the length, and a cancel waits."""
 
 _CLAUSE = re.compile(r"[,;:—]\s+")
 _LONG_WORD = re.compile(r"\S{40}(?=\S)")
-"""The phonemizer's time grows with the cube of a word's parts: 106 s for "ab-" 400 times, 9 ms for a part of 40."""
+"""Forty characters of a longer word. The phonemizer's time grows with the cube of a word's parts."""
 
 
 def parts(text: str, read: Callable[[str], str]) -> Iterator[str]:
-    """Sentence by sentence what ``read`` makes of it, in parts of bounded length; an empty one where that is nothing.
+    """The results of ``read`` for each sentence, in parts of bounded length; an empty part for an empty result.
 
-    A sentence without an end is cut before it is read as well.
+    A sentence that is too long is cut before it is read, too.
     """
     for sentence in sentences.sentences(text):
         for part in cut(sentence, MAX_SENTENCE):
@@ -28,14 +28,14 @@ def parts(text: str, read: Callable[[str], str]) -> Iterator[str]:
 
 
 def speakable(text: str) -> Iterator[str]:
-    """A text as parts that the phonemizer reads in bounded time."""
+    """The text in parts that the phonemizer reads in bounded time."""
     return cut(_LONG_WORD.sub(r"\g<0> ", text), MAX_SENTENCE)
 
 
 def cut(text: str, limit: int) -> Iterator[str]:
-    """Pieces of at most ``limit`` characters, cut after the last clause within it, else between words.
+    """Pieces of at most ``limit`` characters, each cut after its last clause, else between words.
 
-    What has no clauses is cut evenly: a last word said by itself sounds like another sentence.
+    Text without clauses is cut evenly: a last word that is said alone sounds like another sentence.
     """
     start = 0
     while len(text) - start > limit:
@@ -50,16 +50,16 @@ def cut(text: str, limit: int) -> Iterator[str]:
 
 
 def sounding(phonemes: str, limit: int) -> Iterator[str]:
-    """Pieces of at most ``limit`` phonemes, or an empty one where all of them say nothing.
+    """Pieces of at most ``limit`` phonemes that have a sound; one empty piece where none has.
 
-    Reading 1,000 characters takes up to a second, so their reader must hear of each.
+    Reading 1,000 characters takes up to a second, and the caller checks for a cancel after each piece.
     """
-    # Punctuation alone has a rhythm, but says nothing.
+    # Punctuation alone has a rhythm, but no sound.
     pieces = [piece for piece in cut(phonemes, limit) if any(char.isalpha() for char in piece)]
     return iter(pieces or [""])
 
 
 def _word_end(head: str, left: int, limit: int) -> int:
-    """Where the first word ends after an even share of what is left, or the last before; 0 without any."""
+    """End of the first word after an even share of the remaining text, else of the last word before; 0 without one."""
     share = math.ceil(left / math.ceil(left / limit))
     return (head.find(" ", share) + 1) or (head.rfind(" ") + 1)

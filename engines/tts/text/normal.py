@@ -1,7 +1,7 @@
 """English text in words alone: numbers, dates, money, units, addresses and signs as they are said.
 
-hibari's own normaliser reads times, dates, units, titles and most signs, and reads them well. The rules here come
-before it, for what it reads wrongly or leaves to a phonemizer, and `tts_numerals` after it, for digits that it leaves.
+hibari's own normaliser reads times, dates, units, titles and most signs well. The rules here are applied before it, to
+text that it reads wrongly or leaves out. ``numerals`` is applied after it, to digits that it leaves.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NAMES = ("", *_NAMES.split())
 ROMAN = re.compile(r"M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
 
 _PHONEMES = re.compile(r"(\[[^\]]+\]\(/[^)]*/\))")
-"""[word](/phonemes/), which the phonemizer takes as they are."""
+"""[word](/phonemes/): the phonemizer takes the phonemes as they are."""
 _RAISED = re.compile(r"(?<=[\w)])(?:[⁻⁰¹²³⁴-⁹]{2,}|[⁰¹⁴-⁹])")
 _LOWERED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
@@ -53,13 +53,13 @@ _BIG = _table("k thousand, m million, mn million, b billion, bn billion, tn tril
 
 
 def spoken(text: str) -> str:
-    """One line of text as words and punctuation, without a digit. What is so already stays as it is; none fails."""
+    """One line of text as words and punctuation, without a digit. Words stay as they are. Never fails."""
     parts = _PHONEMES.split(text)
     return "".join(part if index % 2 else _spoken(part) for index, part in enumerate(parts)).strip()
 
 
 def unmarked(text: str) -> str:
-    """For a phonemizer of another alphabet: [word](/phonemes/) as the word."""
+    """The text with [word](/phonemes/) as the word alone, for a phonemizer of another alphabet."""
     return _PHONEMES.sub(lambda match: match[0][1 : match[0].index("]")], text)
 
 
@@ -102,7 +102,7 @@ def _groups(match: re.Match[str]) -> str:
 
 
 def _dotted(match: re.Match[str]) -> str:
-    """Versions and addresses of machines: 1.2.3, 192.168.0.1."""
+    """Versions and IP addresses: 1.2.3, 192.168.0.1."""
     parts = match[2].split(".")
     joint = " dot " if len(parts) == 4 else " point "
     return "version " * bool(match[1]) + joint.join(part if len(part) < 3 else digits(part) for part in parts)
@@ -122,7 +122,7 @@ def _days(match: re.Match[str]) -> str:
 
 
 def _roman(match: re.Match[str]) -> str:
-    """Kings have ordinals, and so have centuries; all else is counted."""
+    """Roman numerals: ordinals for kings and centuries, cardinals for everything else."""
     from hibari.g2p.normalize import ROMAN_ORDINAL
     from hibari.g2p.normalize import _roman as value
 

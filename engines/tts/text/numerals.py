@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 MAX_CARDINAL = 15
-"""Digits of the longest number that is read as one; longer ones, as of accounts and cards, are read digit by digit."""
+"""Digits of the longest number that is read as a number. Longer ones, such as card numbers, are read digit by digit."""
 YEARS = range(1100, 2100)
-"""Numbers of four digits without a comma that are read as years are: "nineteen eighty-four"."""
+"""Numbers of four digits, without a comma, that are read as years: "nineteen eighty-four"."""
 
 _NUMBER = r"\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?"
 _CURRENCIES: dict[str, tuple[str, str, str, str]] = {
@@ -36,14 +36,14 @@ _ORDINALS = ("st", "nd", "rd", "th")
 
 
 def in_words(text: str) -> str:
-    """The text with every digit (0 to 9) in words, apart from neighbouring letters by spaces. Does not fail."""
+    """The text with every digit (0 to 9) in words, and spaces between these words and other letters. Never fails."""
     text = _BEFORE.sub(lambda match: _spaced(match, _money(match[2], match[1])), text)
     text = _AFTER.sub(lambda match: _spaced(match, _money(match[1], match[2])), text)
     return _ANY.sub(lambda match: _spaced(match, _number(match[1], match[2] or "")), text)
 
 
 def digits(text: str) -> str:
-    """One after the other: "007" is "zero zero seven"."""
+    """Digits one by one: "007" is "zero zero seven"."""
     return " ".join(cardinal(int(digit)) for digit in text)
 
 
@@ -94,14 +94,14 @@ def _year(number: int) -> str:
 
 
 def cardinal(number: int) -> str:
-    """Of at most 36 digits."""
+    """A cardinal in words; ``number`` has at most 36 digits."""
     from hibari.g2p import numbers
 
     return _plain(numbers.cardinal(number))
 
 
 def _plain(words: str) -> str:
-    """As the voices' own phonemizer has them: without "and", commas and hyphens."""
+    """Number words as the voices' phonemizer expects them: without "and", commas and hyphens."""
     return re.sub(r" and |,? |-", " ", words)
 
 

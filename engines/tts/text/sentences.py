@@ -1,4 +1,4 @@
-"""English text as its sentences: abbreviations, initials, decimals and lines that only wrap end none."""
+"""English text as sentences. Abbreviations, initials, decimals and wrapped lines end no sentence."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ def _set(words: str) -> frozenset[str]:
 
 
 _WRAPPED = re.compile(r"(?<=[^\s])[^\S\n]*\n[^\S\n]*(?=[a-z])")
-"""A line that goes on in small letters."""
+"""The end of a line that goes on in small letters."""
 _END = re.compile(r"(?<=[.!?…])[\"”’')\]]*\s+(?=\S)")
 _WORD = re.compile(r"[\w.&'’-]*$")
 _DOTTED = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]")
-"""Initials and what is written like them: J, U.S, a.m."""
+"""Initials, and abbreviations of the same form: J, U.S, a.m."""
 _OPENING = re.compile(r"[\"“'‘(\[]*")
 _CLOSING = "!?…,:;'’\"”)]"
 LONGEST = 40
-"""Characters of a word that are looked at."""
+"""Characters of a word that are examined."""
 
 _NEVER = _set(
     "Mr Mrs Ms Mx Dr Prof Mt Ft Gen Gov Sen Rep Capt Lt Col Sgt Cmdr Rev Hon Pres Supt Cpl Maj Adm Fr Msgr Messrs "
     "e.g i.e cf vs viz approx ca al Fig Figs Eq Nos pp Vol"
 )
-"""Abbreviations that something always follows."""
+"""Abbreviations that never end a sentence."""
 _SELDOM = _set(
     "etc St Jr Sr Inc Ltd Co Corp Bros LLC Ave Blvd Rd Ln Hwy Pkwy Ste Apt Bldg Dept Univ Assn Govt est ed eds hr hrs "
     "lb lbs oz Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Mon Tue Tues Wed Thu Thurs Fri Sat Sun "
     "Ph.D M.Sc B.Sc"
 )
-"""Those that may stand at the end as well: the next word tells."""
+"""Abbreviations that may end a sentence; the next word decides."""
 _NUMBERED = _set("No Nos no nos p pp ch vol Vol fig Fig Eq Ch Art Sec Jan Feb Mar Apr Jun Jul Aug Sep Sept")
-"""Those that end nothing before a number, though some are words."""
+"""Abbreviations that end no sentence before a number, though some of them are words, too."""
 _STARTERS = _set(
     "A After All Although An And Another As At Because Before But By Do Did Does During Each Even Every First For From "
     "Had Has Have He Her Here His How However I If In Is It Its Let Many Most My No Not Now Of On Once One Or Our She "
     "Since So Some Still That The Their Then There These They This Those Though Thus To Today Two Under Until Was We "
     "Were What When Where Which While Who Why Will With Yes Yet You Your"
 )
-"""Words that begin a sentence far more often than a name."""
+"""Words that begin a sentence far more often than they begin a name."""
 
 
 def sentences(text: str) -> Iterator[str]:
-    """Its sentences in order, none empty. A line break ends one unless the next line goes on in small letters."""
+    """Sentences in order, none empty. A line break ends a sentence unless the next line goes on in small letters."""
     for line in _WRAPPED.sub(" ", text).splitlines():
         start = 0
         for match in _END.finditer(line):
@@ -57,8 +57,15 @@ def sentences(text: str) -> Iterator[str]:
 
 
 def _ends(line: str, stop: int, after: int) -> bool:
-    """1. Small letters go on. 2. !, ? and ... end. 3. What numbers follow goes on before one. 4. Titles go on.
-    5. After other abbreviations, and initials, the next word tells. 6. All else ends."""
+    """Whether a sentence ends at a mark; ``stop``: one past the mark, ``after``: the next word.
+
+    1. A small letter goes on.
+    2. !, ? and ... end.
+    3. An abbreviation that numbers follow goes on before a number.
+    4. A title goes on.
+    5. After other abbreviations, and after initials, the next word decides.
+    6. Everything else ends.
+    """
     if line[after].islower():
         return False
     if line[stop - 1] != "." or line[stop - 2 : stop] == "..":

@@ -1,17 +1,13 @@
-"""The memory routes and the OpenAPI document."""
+"""The memory routes."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import httpx
 import pytest
-from openapi_spec_validator import validate
-from starlette.routing import Route
 from support.server import Running, fake_pool, serving
 
-from edgeserve.api.routes import ENTRIES, routes
 from edgeserve.engine import Rung
 from engines.fake.chat import FakeChat
 
@@ -52,16 +48,6 @@ def test_an_engine_at_work_is_not_evicted() -> None:
             answer = httpx.post(f"{running.url}/memory/evict/llm")
         assert answer.status_code == 503
         assert "answering a request" in answer.json()["error"]["message"]
-
-
-def test_the_document_is_valid_and_has_every_route_and_no_other(client: httpx.Client) -> None:
-    document: Any = client.get("/openapi.json").json()
-    validate(document)
-    described = {(method.upper(), path) for path, item in document["paths"].items() for method in item}
-    ours = [route for route in routes() if isinstance(route, Route) and route.include_in_schema]
-    served = {(method, re.sub(r":\w+}", "}", route.path)) for route in ours for method in route.methods or ()}
-    assert described == {pair for pair in served if pair[0] != "HEAD"}
-    assert len(described) == len(ENTRIES)
 
 
 def test_the_context_that_there_is_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Who a request is taken to come from."""
+"""The client of a request, and the key."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ def test_with_a_key_by_that_which_does_not_stand_there() -> None:
 @pytest.mark.parametrize(
     "host", ["", "localhost", "0.0.0.0", "::", "10.0.0.1", "127.0.0.1.far.example", "::ffff:10.0.0.1"]
 )
-def test_what_is_not_loopback(host: str) -> None:
+def test_other_addresses_are_not_loopback(host: str) -> None:
     assert not is_loopback(host)

@@ -1,4 +1,4 @@
-"""Bodies that come slowly, and whose turn it is to go when memory is short."""
+"""Bodies that arrive slowly, and the body to refuse when memory is short."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_the_client_that_holds_most_pays_for_it() -> None:
 
 
 def test_bodies_that_have_come_leave_room_for_other_clients() -> None:
-    """They stay until their requests end, which may be long where an answer is not read."""
+    """Complete bodies stay until their requests end, which may be long where a client does not read its answer."""
 
     async def run() -> None:
         bodies = Bodies(32 * MB, 20)
@@ -181,7 +181,7 @@ def test_a_slow_body_of_enough_bytes_a_second_may_take_long() -> None:
 
 
 def test_only_bodies_have_a_deadline() -> None:
-    """Afterwards a request waits for its answer, however long that takes."""
+    """After its body, a request waits for its answer without a limit."""
 
     async def run() -> None:
         body = Bodies(MB, 0.01).open()

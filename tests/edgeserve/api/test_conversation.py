@@ -1,4 +1,4 @@
-"""Fields of messages, of their parts and of calls in them: those of OpenAI's, and no others."""
+"""Fields of messages, of their parts and of calls: OpenAI's fields, and no others."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def arguments(text: str) -> dict[str, Any]:
         (called({**CALL, "function": {"name": "\ud800", "arguments": "{}"}}), "tool_calls[0].function.name"),
     ],
 )
-def test_what_nobody_reads_is_refused_by_name(pictures: Pictures, message: dict[str, Any], param: str) -> None:
+def test_undeclared_fields_are_refused_by_name(pictures: Pictures, message: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         read(pictures, message)
     assert caught.value.param == f"messages[0].{param}"
@@ -108,7 +108,7 @@ def test_what_nobody_reads_is_refused_by_name(pictures: Pictures, message: dict[
         ),
     ],
 )
-def test_so_it_is_in_tools_and_their_choice(body: dict[str, Any], param: str) -> None:
+def test_undeclared_fields_of_tools_and_their_choice_are_refused_by_name(body: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         Tools(Fields(body), Limits())
     assert caught.value.param == param
@@ -119,7 +119,7 @@ def test_so_it_is_in_tools_and_their_choice(body: dict[str, Any], param: str) ->
     ['{"a":[' + "[]," * 200_000 + "[]]}", '{"a":[' + "1," * 200_000 + "1]}", "{" + '"a":{},' * 200_000 + '"a":1}'],
 )
 def test_arguments_of_many_values_are_refused_before_they_are_read(pictures: Pictures, bomb: str) -> None:
-    """Commas within a string are no values of the body: those of its arguments are counted where they are read."""
+    """Commas within a string are no values of the body. The parser of arguments counts their values."""
     call = {**CALL, "function": {"name": "f", "arguments": bomb}}
     with pytest.raises(InvalidRequest, match="more than 131,072 values") as refused:
         read(pictures, {"role": "assistant", "tool_calls": [call]})
@@ -136,6 +136,7 @@ SAID = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", SAID.values(), ids=SAID)
 def test_a_long_conversation_is_read_beside_the_event_loop(pictures: Pictures, said: list[dict[str, Any]]) -> None:
     data = json.dumps({"messages": said}).encode()

@@ -1,4 +1,4 @@
-"""What the official client raises for each of our errors, and what it tells of them."""
+"""The official client's exception for each error of the server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLASSES = {
     413: openai.APIStatusError,
     415: openai.APIStatusError,
 }
-"""All others of 500 and above: InternalServerError."""
+"""Every other status from 500 on becomes InternalServerError."""
 KINDS = [
     one
     for one in vars(errors).values()
@@ -90,7 +90,7 @@ def test_every_error_has_a_status() -> None:
         ("/v1/completions", {"prompt": "a", "suffix": "b"}, "suffix"),
     ],
 )
-def test_what_is_not_here_is_the_clients_mistake_and_not_tried_again(
+def test_an_unavailable_feature_is_the_clients_mistake_and_not_tried_again(
     served: tuple[Running, OpenAI], path: str, body: dict[str, Any], param: str
 ) -> None:
     answer = served[0].client.post(path, json=body)
@@ -99,7 +99,7 @@ def test_what_is_not_here_is_the_clients_mistake_and_not_tried_again(
 
 
 @pytest.mark.parametrize("text", ["x" * 10**6, "\ud800", "a\udfff" * 9999, "\x00\x1b"])
-def test_whatever_an_error_holds_it_can_be_written(text: str) -> None:
+def test_an_error_of_any_text_can_be_written(text: str) -> None:
     answer = failures.respond(errors.InvalidRequest(text, param=text))
     assert len(answer.body) < 50_000
     told = json.loads(bytes(answer.body))["error"]

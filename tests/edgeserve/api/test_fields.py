@@ -58,7 +58,7 @@ def test_a_number_that_python_does_not_write(value: int) -> None:
 
 
 @given(st.one_of(st.floats(allow_nan=False, allow_infinity=False).map(repr), st.integers(-(2**62), 2**62).map(str)))
-def test_what_python_writes_is_read_back(text: str) -> None:
+def test_a_number_that_python_writes_is_read_back(text: str) -> None:
     assert read_number(text) == json.loads(text)
 
 
@@ -95,7 +95,7 @@ def test_text_is_a_number_where_json_and_python_agree_or_nearly(text: str) -> No
         "½",
     ],
 )
-def test_what_is_no_number_in_a_form(text: str) -> None:
+def test_other_texts_of_a_form_are_no_number(text: str) -> None:
     with pytest.raises(InvalidRequest, match=r"^temperature must be a number, not '") as caught:
         Fields({"temperature": text}, written=True).number("temperature", 0, 1)
     assert caught.value.param == "temperature"
@@ -122,7 +122,7 @@ def test_flags(value: Any, written: bool, flag: bool) -> None:
 
 
 @pytest.mark.parametrize(("value", "written"), [("true", False), (1, False), ("yes", True), ("True", True), ("", True)])
-def test_what_is_no_flag(value: Any, written: bool) -> None:
+def test_other_values_are_no_flag(value: Any, written: bool) -> None:
     with pytest.raises(InvalidRequest, match="x must be true or false"):
         Fields({"x": value}, written=written).flag("x")
 
@@ -134,7 +134,7 @@ TREES = st.recursive(
 
 
 @given(st.dictionaries(HALVES, TREES, max_size=4))
-def test_what_is_read_can_be_written(tree: dict[str, Any]) -> None:
+def test_an_object_that_is_read_can_be_written(tree: dict[str, Any]) -> None:
     written = json.dumps(tree).encode()
     try:
         json.dumps(json.loads(written), ensure_ascii=False).encode()

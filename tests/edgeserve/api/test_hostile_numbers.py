@@ -1,4 +1,4 @@
-"""No number and no half of a character, in any field of any route, costs anybody but its sender anything."""
+"""Hostile numbers and halves of characters, in any field of any route, cost only their sender."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ TEXTS = [
         "0.1e-37",
     ),
 ]
-"""As they stand in a form; in JSON as numbers where that is possible."""
+"""Texts of a form. JSON holds them as numbers where that is possible."""
 VALUES = st.one_of(
     st.sampled_from(TEXTS),
     st.floats().map(repr),
@@ -112,7 +112,7 @@ def post(served: Running, path: str, schema: str, field: str, written: str) -> h
 
 
 def as_json(text: str, quoted: bool) -> str:
-    """As a number where Python takes it for one, else as a string."""
+    """The text as a number where Python takes it for one, else as a string."""
     try:
         json.loads(text, parse_int=str)
     except ValueError:
@@ -142,7 +142,7 @@ def test_numbers_in_forms(served: Running, place: tuple[str, type[Form], str], t
 
 
 @pytest.mark.parametrize("place", JSON_FIELDS, ids=lambda place: f"{place[0]}-{place[2]}")
-def test_what_is_no_number_is_refused_by_name(served: Running, place: tuple[str, str, str]) -> None:
+def test_a_value_that_is_no_number_is_refused_by_name(served: Running, place: tuple[str, str, str]) -> None:
     for written in ("true", "false", "[1]", '{"a": 1}', '"x"', "1e999", "-1e999", "1" + "0" * 380):
         answer = post(served, *place, written)
         if place[2] == "keep_alive" and written.strip("-").startswith("1"):
@@ -185,7 +185,7 @@ def test_numbers_in_the_query_of_a_socket(served: Running, text: str) -> None:
 
 
 def strings(value: Any, field: str = "") -> Iterator[tuple[str, list[str | int]]]:
-    """Every place of a body where a text or the name of a field stands: how an error names it, and the way to it."""
+    """Every place of a text or of a field's name in a body: its name in errors, and the path to it."""
     if isinstance(value, str):
         yield field, []
     elif isinstance(value, dict):
@@ -225,23 +225,21 @@ BODIES: list[tuple[str, dict[str, Any]]] = [
     ("/memory/preload", {"models": [{"name": "fake-asr", "model_type": "asr"}]}),
 ]
 PLACES = [(path, body, name, way) for path, body in BODIES for name, way in strings(body)]
+HALVES = ("\ud800", "\udfff", "a\udc00b", "\udc00\ud800")
 
 
-@pytest.mark.parametrize("place", PLACES, ids=lambda place: f"{place[0]}-{place[2]}")
-def test_half_a_character_is_refused_with_the_field_that_holds_it(
-    served: Running, place: tuple[str, dict[str, Any], str, list[str | int]]
-) -> None:
-    path, body, name, way = place
-    for half in ("\ud800", "\udfff", "a\udc00b", "\udc00\ud800"):
+@pytest.mark.parametrize("half", HALVES, ids=ascii)
+def test_half_a_character_is_refused_with_the_field_that_holds_it(served: Running, half: str) -> None:
+    for path, body, name, way in PLACES:
         changed = json.loads(json.dumps(body))
         inner = changed
         for step in way[:-1]:
             inner = inner[step]
         inner[way[-1]] += half
         answer = served.client.post(path, content=json.dumps(changed))
-        assert answer.status_code == 400, answer.text
+        assert answer.status_code == 400, (path, name, answer.text)
         error = answer.json()["error"]
-        assert (error["param"], "half of a character" in error["message"]) == (name, True)
+        assert (path, error["param"], "half of a character" in error["message"]) == (path, name, True)
 
 
 @pytest.mark.parametrize("path", sorted({path for path, _ in BODIES}))

@@ -1,4 +1,4 @@
-"""keep_alive: its syntax, on every route that an engine answers, and the memory that really goes."""
+"""keep_alive: its syntax, and its effect on memory on every route that an engine answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies counted together: the memory of requests that are being served is bounded."""
+"""The limit on the memory of all bodies together."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_bodies_that_are_large_together_are_refused_until_some_are_done() -> Non
     asyncio.run(run())
 
 
-def test_what_was_refused_is_not_counted_any_more() -> None:
+def test_a_refused_body_does_not_count_any_more() -> None:
     async def run() -> None:
         reader = Reader()
         reader.done.set()

@@ -28,7 +28,7 @@ def failing_after(running: Running, job: Any, count: int) -> None:
             raise EngineFailure("the runtime fell over")
         left[0] -= engine.rung.name == "HOT"
 
-    engine._work = work
+    engine.on_work = work
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_client_that_goes_away_while_it_sends_is_no_failure(caplog: pytest.Log
 
 
 def test_a_reader_that_stops_reading_holds_neither_memory_nor_the_engine() -> None:
-    """Speech is made far faster than it is read: beyond what the mailbox holds the engine is for others."""
+    """The engine speaks far faster than the client reads. Once the mailbox is full, the engine serves others."""
     with serving(fake_pool(["tts"])) as running, connected(running) as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
         body = json.dumps({"input": "one. " * 3000, "response_format": "pcm"}).encode()
@@ -116,7 +116,7 @@ def test_a_client_that_leaves_the_queue_frees_its_place() -> None:
         held.callback(go.set)
         gate = running.pool.gates["llm"]
         engine: Any = engine_of(gate)
-        engine._work = lambda: go.wait(10)
+        engine.on_work = lambda: go.wait(10)
         body = b'{"prompt": "word"}'
         head = b"POST /v1/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
         clients = [held.enter_context(connected(running)) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""Texts that name something are short: megabytes of one held the event loop, and so everybody, for a second."""
+"""Limits on texts that name something. Megabytes of such a text held the event loop for a second."""
 
 from __future__ import annotations
 

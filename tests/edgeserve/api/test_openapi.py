@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,12 +11,14 @@ import httpx
 import jsonschema
 import pytest
 from jsonschema.validators import extend
+from openapi_spec_validator import validate
+from starlette.routing import Route
 from support.server import Running
 from support.sounds import FORMS, encoded, melody
 
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
-from edgeserve.api.routes import ENTRIES
+from edgeserve.api.routes import ENTRIES, routes
 from edgeserve.api.schema import File, Form, Record
 from edgeserve.errors import EdgeserveError
 
@@ -45,18 +48,18 @@ BESIDE: dict[str, dict[str, Any]] = {
     "tool_choice": {"tools": TOOLS},
     "messages": {"prompt": None},
 }
-"""Fields that a field needs beside it."""
+"""Other fields that a field needs."""
 NAMES = {"voice": "tone", "language": "en", "model": None, "models": [{"model_type": "asr"}], "messages": TALK}
 """Values of fields that name a thing of the server; None for a field that is left out here."""
 SPOKEN = {"messages"}
-"""Fields whose parts must also suit each other, which a schema does not say."""
+"""Fields with rules that the schema does not express, such as those between messages."""
 GENERIC: list[Any] = ["", " ", "x", "5m", "x" * 300, 0, 1, -1, 0.5, 1e30, -1e30, True, False]
 GENERIC += [[], ["x"], ["text"], ["x"] * 9, [1], [True], [[1]], [{}], {}, {"type": "text"}, {"x": 1}, {"a": {}}]
 GENERIC += [{"5": 1}, {"5": 101}, {"5": "x"}]
 
 
 def json_object(validator: Any, media: str, instance: Any, schema: Any) -> Iterator[jsonschema.ValidationError]:
-    """Holds a text to ``contentMediaType``, which a validator need not do."""
+    """Checks ``contentMediaType``, which a validator may ignore."""
     try:
         valid = not isinstance(instance, str) or isinstance(json.loads(instance or "{}"), dict)
     except ValueError:
@@ -115,7 +118,7 @@ def distinct(values: Iterator[Any]) -> list[Any]:
 
 
 def fitting(record: type[Record], schema: Any, values: list[Any]) -> list[Any]:
-    """The values that the record's media type can tell apart: in a form, everything is text."""
+    """The values that keep their type in the record's media type: a form holds only text."""
     if not issubclass(record, Form):
         return values
     if schema.get("type") == "string":
@@ -156,7 +159,7 @@ def label(value: Any) -> str:
 
 
 @pytest.mark.parametrize(("record", "name"), PLACES, ids=label)
-def test_the_reader_accepts_what_the_document_says_and_nothing_else(record: type[Record], name: str) -> None:
+def test_the_parser_accepts_the_documented_values_and_no_others(record: type[Record], name: str) -> None:
     schema = record.describe(LIMITS)["properties"][name]
     validator = Validator(schema)
     seen = set()
@@ -176,6 +179,15 @@ def test_the_reader_accepts_what_the_document_says_and_nothing_else(record: type
 @pytest.fixture(scope="module")
 def document(running: Running) -> Any:
     return running.client.get("/openapi.json").json()
+
+
+def test_the_document_is_valid_and_has_every_route_and_no_other(document: Any) -> None:
+    validate(document)
+    described = {(method.upper(), path) for path, item in document["paths"].items() for method in item}
+    ours = [route for route in routes() if isinstance(route, Route) and route.include_in_schema]
+    served = {(method, re.sub(r":\w+}", "}", route.path)) for route in ours for method in route.methods or ()}
+    assert described == {pair for pair in served if pair[0] != "HEAD"}
+    assert len(described) == len(ENTRIES)
 
 
 def ask(client: httpx.Client, path: str, record: type[Record], fields: dict[str, Any]) -> httpx.Response:

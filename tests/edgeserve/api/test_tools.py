@@ -1,4 +1,4 @@
-"""Tools and response_format, judged by the official client; what models make of them is tested with the engines."""
+"""Tools and response_format through the official client. The tests of the engines cover the answers of models."""
 
 from __future__ import annotations
 

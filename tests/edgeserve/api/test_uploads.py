@@ -68,7 +68,7 @@ def test_noise_is_the_clients_error(running: Running, noise: list[bytes], bounda
 
 
 def test_no_file_is_written(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A box may have no place to write to; and what comes is held, and counted, in memory anyway."""
+    """A box may have no place to write to, and the limits count the memory of an upload."""
 
     def refused(*arguments: Any, **settings: Any) -> None:
         raise PermissionError("a read-only system")

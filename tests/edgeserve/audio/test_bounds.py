@@ -1,4 +1,4 @@
-"""Small files that promise much, and packets that last for hours, take little memory and time."""
+"""Small files that state long sound, and packets of hours, take little memory and time."""
 
 from __future__ import annotations
 

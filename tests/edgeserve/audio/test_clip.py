@@ -1,4 +1,4 @@
-"""A clip holds the file as it came, and gives its samples as often as they are asked for."""
+"""A clip holds the file's bytes, and gives its samples at every request."""
 
 from __future__ import annotations
 

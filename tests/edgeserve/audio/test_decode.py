@@ -1,4 +1,4 @@
-"""Every form of sound that is read, and what is told of those that are not."""
+"""Every accepted form of sound, and the errors of the others."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_words_after_the_sound_are_passed_over() -> None:
         b"v=0\nc=IN IP4 127.0.0.1\nm=audio 5004 RTP/AVP 0\n",
     ],
 )
-def test_what_is_no_audio_is_named(data: bytes) -> None:
+def test_bytes_that_are_no_audio_are_refused(data: bytes) -> None:
     refused_as_no_audio(data)
 
 
@@ -164,7 +164,7 @@ def test_a_file_that_was_cut_off(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["mp3", "aac", "caf", "ogg", "opus"])
-def test_of_a_form_that_does_not_tell_its_length_what_is_there_is_heard(name: str) -> None:
+def test_a_form_without_a_length_is_decoded_to_its_end(name: str) -> None:
     data = made(name)
     assert len(read(data[: len(data) // 2])) / 16_000 == pytest.approx(SECONDS / 2, abs=1.0)
 
@@ -246,7 +246,7 @@ def test_an_end_that_cannot_be_decoded_was_cut_off() -> None:
 
 
 @pytest.mark.parametrize("name", ["mp3", "aac", "m4a", "alac"])
-def test_damage_midway_is_told_with_its_time(name: str) -> None:
+def test_damage_midway_is_an_error_with_its_time(name: str) -> None:
     data = made(name)
     middle = len(data) // 2
     noise = numpy.random.default_rng(1).bytes(3000)
@@ -254,9 +254,10 @@ def test_damage_midway_is_told_with_its_time(name: str) -> None:
         read(data[:middle] + noise + data[middle + 3000 :])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", CHECKED, ids=lambda form: f"{form.codec}-in-{form.container}")
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.7])
-def test_a_single_wrong_bit_is_told_where_there_are_check_sums(form: Form, share: float) -> None:
+def test_a_wrong_bit_is_an_error_with_a_checksum(form: Form, share: float) -> None:
     data = bytearray(encoded(melody(SECONDS, form.rate), form))
     data[int(len(data) * share)] ^= 0x10
     with pytest.raises(InvalidRequest, match=r"file is damaged at (\d+\.\d) s \(.*send it whole") as told:
@@ -267,9 +268,10 @@ def test_a_single_wrong_bit_is_told_where_there_are_check_sums(form: Form, share
     assert float(found[1]) == pytest.approx(SECONDS * share, abs=2)  # pages of Ogg last a second, and the rate varies
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["flac", "ogg", "opus", "webm", "mkv"])
 @pytest.mark.parametrize("put", [lambda size: numpy.random.default_rng(1).bytes(size), bytes, lambda size: b""])
-def test_what_a_reader_passes_over_is_told_before_an_engine_is_asked(name: str, put: Any) -> None:
+def test_damage_is_an_error_before_an_engine_is_asked(name: str, put: Any) -> None:
     data = made(name)
     middle = len(data) // 2
     with pytest.raises(InvalidRequest, match=r"file is damaged at [4-7]\.\d s \(what lies there cannot be read\)"):
@@ -307,14 +309,14 @@ def test_webm_files_that_were_joined_with_times_that_go_on_are_not_damaged() -> 
 
 
 @pytest.mark.parametrize("name", ["wav", "mp3", "webm"])
-def test_a_single_wrong_bit_is_heard_where_nothing_tells(name: str) -> None:
+def test_a_wrong_bit_is_decoded_without_a_checksum(name: str) -> None:
     data = bytearray(made(name))
     data[len(data) // 2 + 30] ^= 1
     assert len(read(bytes(data))) / 16_000 == pytest.approx(SECONDS, abs=0.05)
 
 
 @pytest.mark.parametrize("name", ["flac", "ogg", "opus", "webm", "mkv", "aac"])
-def test_joined_files_are_heard_one_after_the_other(name: str) -> None:
+def test_joined_files_are_decoded_in_order(name: str) -> None:
     data = made(name, 3)
     assert len(read(data + data)) / 16_000 == pytest.approx(6, abs=0.1)
 
@@ -345,13 +347,13 @@ def test_pages_of_another_stream_are_no_damage() -> None:
 
 
 @pytest.mark.parametrize("name", ["wav", "flac", "m4a", "webm"])
-def test_what_says_that_it_is_too_long(name: str) -> None:
+def test_a_file_that_states_too_long_a_length(name: str) -> None:
     with pytest.raises(TooLarge, match="file lasts 12 s; the limit is 5 s"):
         decode.check(made(name), 5, "file")
 
 
 @pytest.mark.parametrize("name", ["mp3", "aac", "ogg", "opus"])
-def test_what_turns_out_too_long(name: str) -> None:
+def test_a_file_that_turns_out_too_long(name: str) -> None:
     for refused in (decode.check, lambda *given: list(decode.pieces(*given))):
         with pytest.raises(TooLarge, match="file lasts more than 5 s; the limit is 5 s"):
             refused(made(name), 5, "file")

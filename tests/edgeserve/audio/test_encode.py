@@ -1,4 +1,4 @@
-"""Every format, read again by FFmpeg's decoders: nothing is lost, and nothing waits longer than it must."""
+"""Every format, decoded again by FFmpeg: no sample is lost, and none waits longer than necessary."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def chirp(rate: int) -> bytes:
 
 
 def encoded(name: str, pcm: bytes, rate: int, piece: int) -> list[bytes]:
-    """What each piece of so many bytes adds, and the end."""
+    """Bytes that each piece of a size adds, and the last bytes."""
     encoder = encode.FORMS[name].encoder(rate)
     added = [encoder.add(pcm[at : at + piece]) for at in range(0, len(pcm), piece)]
     return [*added, encoder.end()]
@@ -32,7 +32,7 @@ def encoded(name: str, pcm: bytes, rate: int, piece: int) -> list[bytes]:
 
 @pytest.mark.parametrize("rate", [22_050, 24_000, 48_000])
 @pytest.mark.parametrize("name", encode.FORMS)
-def test_what_was_said_can_be_heard(name: str, rate: int) -> None:
+def test_spoken_text_can_be_transcribed(name: str, rate: int) -> None:
     pcm = chirp(rate)
     file = b"".join(encoded(name, pcm, rate, 7_001 * 2))
     heard, at = decoded(file, name)
@@ -46,7 +46,7 @@ def test_what_was_said_can_be_heard(name: str, rate: int) -> None:
 
 @pytest.mark.parametrize("name", encode.FORMS)
 def test_sound_leaves_as_it_comes(name: str) -> None:
-    """Of half a second all but a quarter can be heard before there is more."""
+    """All but a quarter of half a second can be decoded before more samples come."""
     rate = 24_000
     first = encoded(name, chirp(rate), rate, rate)[0]
     heard, at = decoded(first, name)

@@ -1,4 +1,4 @@
-"""WAV as it is written, read by the standard library."""
+"""WAV files, read by the standard library."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ def test_a_whole_file() -> None:
         assert file.readframes(1000) == samples
 
 
-def test_a_stream_says_that_nobody_knows_its_length() -> None:
+def test_a_stream_has_a_header_of_unknown_length() -> None:
     head = wav.wav_header(8000, None)
     assert (head[4:8], head[-4:]) == (b"\xff" * 4, b"\xff" * 4)

@@ -1,4 +1,4 @@
-"""What the doctor prints."""
+"""The output of ``edgeserve doctor``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def box(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("box")
-def test_doctor_tells_what_is_missing(models: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_reports_missing_parts(models: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     Path("models.toml").write_text('[llm]\nmodel = "smollm2"\n[tts]\nmodel = "hibari"\n')
     assert run("doctor", environ=models) == 1
     out = capsys.readouterr().out

@@ -33,7 +33,7 @@ def test_list_all_shows_each_model_once(models: dict[str, str], capsys: pytest.C
     assert [line.split()[0] for line in lines if line.endswith("yes")] == ["hibari"]
 
 
-def test_list_of_nothing_says_what_to_do(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_without_models_suggests_a_pull(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("list", environ={"EDGESERVE_MODELS_DIR": "nowhere"}) == 0
     assert "edgeserve pull starter" in capsys.readouterr().out
 
@@ -86,7 +86,7 @@ def test_pull_shows_progress_and_the_licence(
     ]
 
 
-def test_what_is_pulled_without_a_name(settings: Path) -> None:
+def test_pull_without_a_name_takes_the_settings(settings: Path) -> None:
     starter = ["smollm2-135m-instruct", "whisper-tiny.en", "hibari"]
     assert list(wanted([], load({}))) == ["small", "seeing", "hearing", "speaking"]
     assert list(wanted(["hibari", "starter", "small"], load({}))) == ["hibari", *starter[:2], "small"]
@@ -151,7 +151,7 @@ def test_pull_says_what_it_repairs(
     assert "manifest.json is damaged: it is empty" in errors
 
 
-def test_what_a_pull_left_is_listed_and_removed(models: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_leftovers_of_a_pull_are_listed_and_removed(models: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     root = Path(models["EDGESERVE_MODELS_DIR"])
     for folder in (".partial-qwen3-4b", ".partial-mine", ".removed-old"):
         (root / folder).mkdir()
@@ -176,7 +176,7 @@ def test_what_a_pull_left_is_listed_and_removed(models: dict[str, str], capsys: 
 
 
 def only(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
-    """Of the packages that models need, these are installed."""
+    """Installs these packages only, among those that models need."""
     monkeypatch.setattr(needs, "find_spec", lambda module: module if module in modules else None)
 
 
@@ -195,7 +195,7 @@ def offered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return fetched
 
 
-def test_a_bare_install_is_told_what_it_needs_first_and_gets_all_else(
+def test_pull_reports_missing_packages_first_and_fetches_the_other_models(
     models: dict[str, str],
     offered: list[str],
     capsys: pytest.CaptureFixture[str],
@@ -217,7 +217,7 @@ def test_a_bare_install_is_told_what_it_needs_first_and_gets_all_else(
     assert summary == ("[ERROR] 2 of 3 models could not be had: whisper-tiny.en, smollm2-135m-instruct; here: hibari")
 
 
-def test_a_pull_of_several_goes_on_after_each_failure(
+def test_a_pull_of_several_continues_after_each_failure(
     models: dict[str, str], offered: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     only(monkeypatch, "onnx", "hibari")
@@ -237,7 +237,7 @@ def test_a_pull_that_gets_all_ends_with_0(
     assert capsys.readouterr().err == ""
 
 
-def test_a_voice_without_its_reader_is_pulled_and_told(
+def test_a_voice_without_its_package_is_pulled_with_a_warning(
     models: dict[str, str], offered: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     only(monkeypatch, "hibari")
@@ -246,7 +246,7 @@ def test_a_voice_without_its_reader_is_pulled_and_told(
     assert "runs only with piper-tts: pip install 'edgeserve[piper]'" in capsys.readouterr().err
 
 
-def test_settings_without_a_model_say_what_could_be_pulled(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_settings_without_a_model_suggest_a_pull(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (settings / "models.toml").write_text("")
     assert run("pull", environ={"EDGESERVE_MODELS_DIR": "nowhere"}) == 0
     assert "models.toml lists no model; edgeserve pull starter" in capsys.readouterr().out

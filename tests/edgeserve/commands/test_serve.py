@@ -1,4 +1,4 @@
-"""What the server says when it is ready."""
+"""The greeting of the server."""
 
 from __future__ import annotations
 

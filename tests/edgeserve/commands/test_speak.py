@@ -1,4 +1,4 @@
-"""Texts as files of sound, and played."""
+"""Texts as sound files, and played."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_wav_bytes_do_not_go_to_a_terminal() -> None:
 
 
 @pytest.mark.parametrize("name", [*FORMS, "ogg", "MP3"])
-def test_the_ending_tells_the_format(settings: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_ending_names_the_format(settings: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("speak", "one two three. four five", "-o", f"a.{name}") == 0
     assert capsys.readouterr() == ("", "")
     form = {"ogg": "opus", "MP3": "mp3"}.get(name, name)

@@ -28,7 +28,7 @@ def ended(code: int, out: str = "", error: str = "") -> Any:
     return lambda *args, **kwargs: subprocess.CompletedProcess([], code, out, error)
 
 
-def test_a_runtime_tells_its_version_and_what_it_can_use() -> None:
+def test_a_runtime_reports_version_and_backend() -> None:
     runtime = ask_runtime("mlx", ended(0, 'a banner\n["0.32.4", "CPU only"]\n'))
     assert (runtime.version, runtime.detail) == ("0.32.4", "CPU only")
 
@@ -61,7 +61,7 @@ def test_a_runtime_that_hangs() -> None:
     assert ask_runtime("mlx", hang).detail == "did not answer within 30 s"
 
 
-def test_a_runtime_that_is_not_installed_is_told_from_a_broken_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_runtime_differs_from_a_broken_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(machine.RUNTIMES, "absent", ("no_such_module_at_all", "''"))  # type: ignore[arg-type]
     monkeypatch.setitem(machine.RUNTIMES, "pip", ("json", "m.no_such_attribute"))  # type: ignore[arg-type]
     assert ask_runtime("absent").detail == "not installed"

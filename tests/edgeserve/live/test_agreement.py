@@ -1,4 +1,4 @@
-"""Confirmed words are never taken back, whatever the hypotheses say."""
+"""No hypothesis takes a confirmed word back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from edgeserve.messages import Word
 
 
 def words(text: str, start: float = 0.0) -> list[Word]:
-    """Each half a second long."""
+    """Words of half a second each."""
     return [Word(start + 0.5 * at, start + 0.5 * at + 0.5, f" {word}") for at, word in enumerate(text.split())]
 
 
@@ -37,7 +37,7 @@ def test_a_hypothesis_that_writes_confirmed_words_otherwise_adds_none_of_them_ag
     assert agreement.text == "a grey hair sat there and ran"
 
 
-def test_what_has_left_the_window_is_not_looked_for_in_it() -> None:
+def test_words_that_left_the_window_are_not_looked_for_in_it() -> None:
     agreement = Agreement()
     for _ in range(2):
         agreement.hear(words("It is. It was"))
@@ -49,7 +49,7 @@ def test_what_has_left_the_window_is_not_looked_for_in_it() -> None:
     assert agreement.text == "It is. It was It is"
 
 
-def test_what_a_cut_left_of_its_last_word_is_not_said_twice() -> None:
+def test_the_residue_of_a_word_behind_a_cut_is_not_said_twice() -> None:
     agreement = Agreement()
     for _ in range(2):
         agreement.hear(words("down the road"))

@@ -1,4 +1,4 @@
-"""One hypothesis at a time for all sessions, on a lease that ends with it; and what engines lack."""
+"""One hypothesis at a time for all sessions, on a lease of its own, and features that an engine lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a session listens, what it keeps, and what it tells; on an ear that knows what is said."""
+"""A session on an ear that knows the words: the times at which it listens, its memory, and its news."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from edgeserve.messages import TranscribeRequest, Word
 
 
 class FakeEar:
-    """Hears one word each half second of what is not silent; ``fail`` is raised once."""
+    """An ear that hears one word in each half second of sound. It raises ``fail`` once."""
 
     def __init__(self) -> None:
         self.cost = 0.0
@@ -46,7 +46,7 @@ class FakeEar:
 
 
 class SlowEar(FakeEar):
-    """Answers when it may: ``asked`` and not before ``answer``."""
+    """An ear that sets ``asked``, then waits for ``answer``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ def session(ear: FakeEar, options: Options | None = None, max_seconds: float = 7
 
 
 async def quiet(one: Session) -> None:
-    """Until nothing is being listened to."""
+    """Wait until the session listens no more."""
     while one._task is not None and not one._task.done():
         await asyncio.wait([one._task])
 
@@ -150,7 +150,7 @@ def test_a_hypothesis_that_waited_until_speech_stopped_leaves_its_turn_to_the_la
 
 @pytest.mark.parametrize(("cost", "speakers", "steps"), [(0.2, 1, 8), (0.5, 2, 4), (0.5, 8, 2), (9.0, 1, 2)])
 def test_hypotheses_are_fewer_where_they_cost_much_and_many_speak(cost: float, speakers: int, steps: int) -> None:
-    """The first comes after a second all the same."""
+    """The first hypothesis still comes after a second."""
 
     async def run() -> None:
         ear = FakeEar()
@@ -214,6 +214,7 @@ def test_a_flush_hears_what_came_after_the_hypothesis_that_runs() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_an_hour_of_speech_without_a_pause_stays_within_the_window() -> None:
     async def run() -> None:
         ear = FakeEar()
@@ -264,7 +265,7 @@ def test_a_busy_engine_is_asked_again_as_long_as_there_is_room() -> None:
     asyncio.run(run())
 
 
-def test_what_goes_wrong_while_listening_is_told_once_and_nothing_is_lost() -> None:
+def test_an_error_of_listening_is_raised_once_and_no_sound_is_lost() -> None:
     async def run() -> None:
         ear = FakeEar()
         one = session(ear)

@@ -1,4 +1,4 @@
-"""So many sessions at most; those that nobody uses end by themselves."""
+"""Limits on the number of sessions and on their idle time."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ ADDRESSES = st.one_of(
 
 @given(ADDRESSES, st.integers(2, 20), st.lists(st.booleans(), min_size=1, max_size=4))
 def test_one_client_leaves_half_of_the_places_to_others(addresses: list[str], limit: int, keys: list[bool]) -> None:
-    """However it spells its address, and with a key or without."""
+    """Spellings of one address, with a key and without, count as one client."""
 
     async def run() -> None:
         sessions = made(Clock(), limit=limit)

@@ -1,4 +1,4 @@
-"""One at a time, the urgent ones first, and no turn is lost with those who leave."""
+"""Turns: one at a time, urgent ones first, and none is lost when a waiter leaves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgeserve.live.turns import Turns
 
 
 class Visit:
-    """Takes a turn as soon as it is given one, notes its name then, and stays until told to leave."""
+    """A waiter that notes its name when its turn comes, and keeps the turn until told to leave."""
 
     def __init__(self, turns: Turns, name: str, order: list[str], urgent: bool = False) -> None:
         self.urgent = urgent

@@ -1,4 +1,4 @@
-"""What is kept of the sound, and what is speech in it."""
+"""The sound that a window keeps, and the speech in it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_dropping_forgets_what_lies_before() -> None:
         (array.array("f", [12000.0, 0.0]).tobytes(), InvalidRequest, "16-bit integers"),
     ],
 )
-def test_what_is_not_samples_is_refused(data: bytes, kind: type[InvalidRequest], text: str) -> None:
+def test_data_that_are_no_samples_are_refused(data: bytes, kind: type[InvalidRequest], text: str) -> None:
     with pytest.raises(kind, match=text):
         checked(data)
 

@@ -47,7 +47,7 @@ def test_prefix_caches_are_dropped_by_the_size_of_the_machine(total: int, share:
 
 
 @pytest.mark.parametrize(
-    ("told", "winner", "usable"),
+    ("machine", "winner", "usable"),
     [
         (readings(16 * GB), "total_minus_reserve", 12 * GB),
         (readings(128 * GB), "fraction_of_total", int(128 * GB * 0.9)),
@@ -61,21 +61,21 @@ def test_prefix_caches_are_dropped_by_the_size_of_the_machine(total: int, share:
         ),
     ],
 )
-def test_the_smallest_candidate_wins_and_is_named(told: Any, winner: str, usable: int) -> None:
-    found = budget(told, POLICY)
+def test_the_smallest_candidate_wins_and_is_named(machine: Any, winner: str, usable: int) -> None:
+    found = budget(machine, POLICY)
     assert (found.winner, found.usable) == (winner, usable)
     assert found.candidates[winner] == min(found.candidates.values())
 
 
 def test_available_memory_can_be_left_out() -> None:
-    told = readings(16 * GB, available=0)
-    assert budget(told, POLICY).usable == 0
-    assert budget(told, POLICY, settled=False).usable == 12 * GB
+    machine = readings(16 * GB, available=0)
+    assert budget(machine, POLICY).usable == 0
+    assert budget(machine, POLICY, settled=False).usable == 12 * GB
 
 
 def test_pressure_is_measured_without_the_margin() -> None:
-    told = readings(16 * GB, available=4 * GB, anon=2 * GB)
-    assert budget(told, POLICY).ceiling == 6 * GB
+    machine = readings(16 * GB, available=4 * GB, anon=2 * GB)
+    assert budget(machine, POLICY).ceiling == 6 * GB
 
 
 def test_an_accelerators_own_memory_is_a_second_budget() -> None:

@@ -115,8 +115,8 @@ def row(one: Decisions) -> str:
 
 def test_the_table_of_the_document_shows_the_decisions() -> None:
     rows = [row(decide(gb)) for gb in SIZES]
-    told = DOCUMENT.read_text(encoding="utf-8")
-    missing = [one for one in rows if one not in told]
+    document = DOCUMENT.read_text(encoding="utf-8")
+    missing = [one for one in rows if one not in document]
     assert not missing, "docs/apple.md, The Metal governor, should have:\n" + "\n".join(rows)
 
 

@@ -13,8 +13,8 @@ from edgeserve.engine import Rung
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget
 from edgeserve.memory.governor import OpenGovernor
+from edgeserve.memory.occupancy import Need, Occupancy
 from edgeserve.memory.optional_context import excess
-from edgeserve.memory.plan import Need, Occupancy
 from edgeserve.units import MB
 
 CALM = POLICY.moderate_percent / 100

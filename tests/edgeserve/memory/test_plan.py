@@ -12,18 +12,8 @@ from support.memory import POLICY, readings
 from edgeserve.engine import JOBS, Job, Rung
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget
-from edgeserve.memory.plan import (
-    Decision,
-    Need,
-    Occupancy,
-    Saving,
-    Step,
-    Verdict,
-    booked,
-    may_step_down,
-    overhead,
-    plan,
-)
+from edgeserve.memory.occupancy import Need, Occupancy, Saving, booked, overhead
+from edgeserve.memory.plan import Decision, Step, Verdict, plan
 
 NOW = 1000.0
 
@@ -193,25 +183,25 @@ def machines(draw: st.DrawFn) -> list[Occupancy]:
 @given(machines(), amounts, st.integers(0, 3000), st.integers(0, 1000))
 def test_properties_of_every_decision(residents: list[Occupancy], amount: Amount, usable: int, anon: int) -> None:
     need = Need("asr", "asr", amount)
-    told = readings(anon=anon)
-    decision = plan(need, residents, told, limit(usable), NOW, POLICY)
+    machine = readings(anon=anon)
+    decision = plan(need, residents, machine, limit(usable), NOW, POLICY)
     by_job = {one.job: one for one in residents}
     for step in decision.steps:
         victim = by_job[step.job]
         assert step.job != need.job
-        assert may_step_down(victim, NOW, POLICY)
+        assert victim.may_step_down(NOW, POLICY)
         assert not victim.leases
         assert not victim.pinned
         assert NOW - victim.last_used >= POLICY.grace_seconds
         assert step.to < victim.rung
     if decision.verdict in (Verdict.ADMIT, Verdict.STEP):
         after = booked(residents, {step.job: step.to for step in decision.steps}, need)
-        assert after.host + overhead(residents, told) <= usable
+        assert after.host + overhead(residents, machine) <= usable
     if decision.verdict is Verdict.STEP:
         for spared in decision.steps:
             rungs = {step.job: step.to for step in decision.steps if step is not spared}
             fewer = booked(residents, rungs, need)
-            private = fewer.private + overhead(residents, told)
+            private = fewer.private + overhead(residents, machine)
             fits = fewer.mapped + private <= usable and 100 * private < POLICY.critical_percent * usable
             assert not fits, "no engine is moved in vain"
 

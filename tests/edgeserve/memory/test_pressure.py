@@ -12,7 +12,8 @@ from support.memory import readings
 from edgeserve.engine import JOBS, Job, Rung
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget, budget
-from edgeserve.memory.plan import Occupancy, Step
+from edgeserve.memory.occupancy import Occupancy
+from edgeserve.memory.plan import Step
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.memory.pressure import Level, level_of, relief, used_percent
 from edgeserve.system.readings import Accelerator, ProcessMemory, Stall, SystemPressure
@@ -54,20 +55,20 @@ def test_the_system_can_raise_the_level(more: dict[str, Any], level: Level) -> N
 
 
 def test_mapped_memory_causes_no_pressure() -> None:
-    told = readings(16 * GB, available=13 * GB)
-    told = type(told)(0.0, 16 * GB, 13 * GB, ProcessMemory(anon=3 * GB, file=8 * GB, total=11 * GB))
-    assert used_percent(told, budget(told, POLICY)) == 25.0
+    machine = readings(16 * GB, available=13 * GB)
+    machine = type(machine)(0.0, 16 * GB, 13 * GB, ProcessMemory(anon=3 * GB, file=8 * GB, total=11 * GB))
+    assert used_percent(machine, budget(machine, POLICY)) == 25.0
 
 
 def test_unified_device_memory_causes_pressure() -> None:
-    told = readings(16 * GB, accelerator=Accelerator("metal", 16 * GB, active=5 * GB, cached=GB, unified=True))
-    assert used_percent(told, budget(told, POLICY)) == 50.0
+    machine = readings(16 * GB, accelerator=Accelerator("metal", 16 * GB, active=5 * GB, cached=GB, unified=True))
+    assert used_percent(machine, budget(machine, POLICY)) == 50.0
 
 
 def test_a_full_accelerator_causes_pressure_at_any_host_memory() -> None:
     card = Accelerator("cuda", total=10 * GB, free=0, active=8 * GB, cached=GB)
-    told = readings(16 * GB, accelerator=card)
-    assert used_percent(told, budget(told, POLICY)) > 90
+    machine = readings(16 * GB, accelerator=card)
+    assert used_percent(machine, budget(machine, POLICY)) > 90
 
 
 def test_no_budget_at_all_is_critical() -> None:

@@ -27,9 +27,9 @@ def test_stats() -> None:
     world.heat("llm")
     world.governor.step_down(world.residents["llm"], Rung.WARM, "idle")
     world.governor.step_down(world.residents["asr"], Rung.COLD, "idle")
-    told = world.governor.stats()
-    assert set(told) >= STATS
-    assert {"accelerator", "pss_anon_mb", "pss_file_mb", "budget_winner"} <= set(told)
+    body = world.governor.stats()
+    assert set(body) >= STATS
+    assert {"accelerator", "pss_anon_mb", "pss_file_mb", "budget_winner"} <= set(body)
     expected = {
         "cuda_available": False,
         "accelerator": "none",
@@ -54,7 +54,7 @@ def test_stats() -> None:
         "pss_anon_mb": 20.0,
         "pss_file_mb": 0.0,
     }
-    assert {name: told[name] for name in expected} == expected
+    assert {name: body[name] for name in expected} == expected
 
 
 class Card:
@@ -74,10 +74,10 @@ def test_the_stats_show_an_accelerator_of_its_own_memory() -> None:
     world.residents["llm"].says = world.residents["llm"].takes = Footprint(device=2 * GB)
     world.probe.accelerator = Card(name="cuda", total=24 * GB, free=18 * GB, active=5 * GB, cached=GB)
     world.heat("llm")
-    told = world.governor.stats()
-    assert (told["cuda_available"], told["accelerator"]) == (True, "cuda")
-    assert (told["total_mb"], told["free_mb"], told["used_mb"], told["used_percent"]) == (24576, 18432, 6144, 25.0)
-    assert told["allocated_mb"] == 2048
+    body = world.governor.stats()
+    assert (body["cuda_available"], body["accelerator"]) == (True, "cuda")
+    assert (body["total_mb"], body["free_mb"], body["used_mb"], body["used_percent"]) == (24576, 18432, 6144, 25.0)
+    assert body["allocated_mb"] == 2048
     assert world.governor.models()[0]["location"] == "gpu"
     broken_up = world.governor.fragmentation()
     assert (broken_up["allocated_mb"], broken_up["reserved_mb"], broken_up["fragmentation_mb"]) == (5120, 6144, 1024)
@@ -125,10 +125,10 @@ def test_offloaded() -> None:
     [(25, "LOW", True), (60, "MODERATE", True), (85, "HIGH", True), (95, "CRITICAL", False)],
 )
 def test_health(percent: int, level: str, healthy: bool) -> None:
-    told = world_at(percent).governor.health()
-    assert set(told) == {"healthy", "pressure", "used_percent", "message"}
-    assert (told["healthy"], told["pressure"], told["used_percent"]) == (healthy, level, float(percent))
-    assert percent != 25 or told["message"] == "Memory usage normal"
+    body = world_at(percent).governor.health()
+    assert set(body) == {"healthy", "pressure", "used_percent", "message"}
+    assert (body["healthy"], body["pressure"], body["used_percent"]) == (healthy, level, float(percent))
+    assert percent != 25 or body["message"] == "Memory usage normal"
 
 
 def test_fragmentation_and_defragment() -> None:

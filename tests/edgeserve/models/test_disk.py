@@ -1,4 +1,4 @@
-"""Files come to rest before what names them does."""
+"""A file is on the disk before the file that names it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests: what the store could have written is read, and all else is told in one sentence that names the file."""
+"""Manifests: the store's own are read; for any other, one sentence names the file."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def changed(path: tuple[str, ...], value: object) -> Any:
 
 
 def try_everything(tmp_path: Path) -> None:
-    """Whatever a manifest holds, the store either takes it or says in one StoreError which file is wrong."""
+    """Any bytes are read as a manifest that the store could have written, or refused in one sentence."""
     store = Store(tmp_path)
     for found in store.list():
         assert found == store.find("hibari")
@@ -195,7 +195,7 @@ def test_no_manifest_means_that_the_model_is_missing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(catalog.MODELS))
-def test_whatever_the_catalogue_writes_is_read(tmp_path: Path, name: str) -> None:
+def test_manifests_of_all_catalogue_models_are_read(tmp_path: Path, name: str) -> None:
     from edgeserve.models.convert import whisper, whisper_mlx
     from edgeserve.models.sources.source import UrlSource
     from edgeserve.models.wanted import understand

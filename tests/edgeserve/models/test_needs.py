@@ -1,4 +1,4 @@
-"""Packages beyond the server's own: which models need them, and what installs them."""
+"""Packages beyond the server's own: the models that need them, and the commands that install them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def nothing(module: str) -> bool:
 
 
 @pytest.mark.parametrize("need", ALL, ids=lambda need: f"{need.package}-{need.extra}")
-def test_the_extra_that_is_told_brings_the_package(need: needs.Need) -> None:
+def test_the_suggested_extra_brings_the_package(need: needs.Need) -> None:
     assert any(one.startswith(need.package) for one in PROJECT["optional-dependencies"][need.extra])
     assert not any(one.startswith(f"{need.package}>") for one in PROJECT["dependencies"])
 
@@ -32,7 +32,7 @@ def test_every_family_of_voices_and_every_conversion_is_known() -> None:
     assert families <= set(needs.VOICES)
 
 
-def test_what_is_missing_and_what_installs_it() -> None:
+def test_missing_packages_and_their_command() -> None:
     missing = (*needs.to_convert("whisper", nothing), *needs.to_run({"family": "piper"}, nothing))
     assert needs.packages(missing) == "onnx, hibari-tts, piper-tts"
     assert needs.command(missing) == "pip install 'edgeserve[piper,starter]'"

@@ -1,37 +1,33 @@
-"""The store: complete and checked or not at all, once however many pull, nothing left behind."""
+"""The store: a model is complete and checked or absent, pulled once by any number of pulls, without leftovers."""
 
 from __future__ import annotations
 
 import dataclasses
 import errno
 import hashlib
-import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support import tiny_whisper
 from support.http_files import Files, serving_files
+from support.store import left
 
-from edgeserve.engine import ModelSpec
 from edgeserve.errors import ChecksumMismatch, DiskFull, ModelMissing, SourceUnavailable, StoreError
 from edgeserve.jobs import STARTER
-from edgeserve.models import catalog, wanted
+from edgeserve.models import catalog
 from edgeserve.models import entry as catalog_entry
-from edgeserve.models.convert import whisper
-from edgeserve.models.folder import default_root
 from edgeserve.models.sources.source import Progress, UrlSource
-from edgeserve.models.store import Store, StoredModel
-from engines.asr import onnx
-from engines.asr.whisper import files as whisper_files
+from edgeserve.models.store import Store
 
 DATA = b"GGUF" + os.urandom(200_000)
+
+
 LISTENER = b"\x08\x0a" + os.urandom(20_000)
 
 
@@ -47,10 +43,6 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """An empty store, where nothing comes with a model unasked."""
     monkeypatch.setattr(catalog, "COMPANIONS", {})
     return Store(tmp_path / "models")
-
-
-def left(store: Store) -> list[str]:
-    return sorted(path.name for path in store.root.iterdir() if not path.name.startswith(".lock"))
 
 
 def test_a_pulled_model_is_found_listed_and_not_fetched_again(models: Store, files: Files) -> None:
@@ -76,7 +68,7 @@ def test_verify_detects_one_changed_byte(models: Store, files: Files) -> None:
         models.verify(f"{files.url}/Tiny_Model.gguf")
 
 
-def test_a_file_of_another_size_is_told(models: Store, files: Files) -> None:
+def test_a_file_of_another_size_is_damage(models: Store, files: Files) -> None:
     stored = models.pull(f"{files.url}/Tiny_Model.gguf")
     stored.files["model"].write_bytes(b"short")
     with pytest.raises(StoreError, match="is damaged or gone"):
@@ -109,14 +101,14 @@ def test_the_next_source_serves_when_the_first_does_not(
         models.pull("tiny")
 
 
-def test_a_full_disk_is_told_before_anything_is_fetched(tmp_path: Path, files: Files) -> None:
+def test_a_full_disk_is_an_error_before_any_download(tmp_path: Path, files: Files) -> None:
     full = Store(tmp_path, free=lambda path: 1 << 20)
     with pytest.raises(DiskFull, match="1 MB are free"):
         full.pull("smollm2")
     assert left(full) == []
 
 
-def test_a_disk_that_fills_meanwhile_is_told(
+def test_a_disk_that_fills_during_a_pull_is_an_error(
     models: Store, files: Files, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def full(*args: object) -> None:
@@ -127,7 +119,7 @@ def test_a_disk_that_fills_meanwhile_is_told(
         models.pull(f"{files.url}/Tiny_Model.gguf")
 
 
-def test_what_came_from_an_address_is_known_by_its_plain_name(models: Store, files: Files) -> None:
+def test_a_model_from_an_address_is_known_by_its_plain_name(models: Store, files: Files) -> None:
     stored = models.pull(f"{files.url}/Tiny_Model.gguf")
     assert models.find(stored.name) == stored
     models.remove(stored.name)
@@ -191,7 +183,7 @@ def test_two_processes_pull_once(models: Store, files: Files) -> None:
     assert files.gets("/Tiny_Model.gguf") == 1
 
 
-def test_ctrl_c_leaves_only_what_is_gone_on_with(models: Store, files: Files) -> None:
+def test_ctrl_c_leaves_only_resumable_parts(models: Store, files: Files) -> None:
     import threading
 
     files.gate = threading.Event()
@@ -212,51 +204,14 @@ def test_ctrl_c_leaves_only_what_is_gone_on_with(models: Store, files: Files) ->
     assert left(models) == ["tiny_model"]
 
 
-def test_what_a_killed_pull_left_does_not_get_into_the_model(models: Store, files: Files) -> None:
+def test_leftovers_of_a_killed_pull_stay_out_of_the_model(models: Store, files: Files) -> None:
     (models.root / ".partial-tiny_model" / "wheel-1").mkdir(parents=True)
     (models.root / ".partial-tiny_model" / "half.onnx").write_bytes(b"half")
     stored = models.pull(f"{files.url}/Tiny_Model.gguf")
     assert {path.name for path in (models.root / stored.name).iterdir()} == {"Tiny_Model.gguf", "manifest.json"}
 
 
-def test_the_root_follows_the_environment(tmp_path: Path) -> None:
-    assert default_root({"EDGESERVE_MODELS_DIR": str(tmp_path)}) == tmp_path
-    assert default_root({"HOME": "/h", "XDG_DATA_HOME": "/data"}) == (
-        Path("/h/Library/Application Support/edgeserve/models")
-        if sys.platform == "darwin"
-        else Path("/data/edgeserve/models")
-    )
-
-
-@pytest.mark.parametrize(
-    ("what", "told"),
-    [
-        ("hub:nobody", "expected hub:owner/repository"),
-        ("./none.gguf", "no such file"),
-        ("https://models.invalid/model.bin", "only GGUF files"),
-        ("gpt-7", "no model is called"),
-    ],
-)
-def test_a_name_that_means_nothing_says_what_would(what: str, told: str) -> None:
-    from edgeserve.errors import EdgeserveError
-
-    with pytest.raises(EdgeserveError, match=told):
-        wanted.understand(what)
-
-
-def test_what_a_hub_address_means() -> None:
-    one = wanted.understand("hub:Org/My_Repo/sub/Model-Q4.gguf@v1")
-    assert (one.name, one.job) == ("model-q4", "llm")
-    assert str(one.sources[0]) == "hub Org/My_Repo@v1"
-    whole = wanted.understand("hub:Systran/faster-whisper-base", offline=True)
-    assert (whole.job, whole.convert) == ("asr", "whisper")
-
-
-def test_a_folder_that_is_no_model_is_told(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="neither a GGUF"):
-        wanted.understand(str(tmp_path))
-
-
+@pytest.mark.slow
 @pytest.mark.models
 def test_a_local_checkpoint_is_converted(models: Store, checkpoint: Path) -> None:
     stored = models.pull(str(checkpoint))
@@ -287,6 +242,7 @@ def listener(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog, "find", lambda name: made_up if name == entry.name else find(name))
 
 
+@pytest.mark.slow
 def test_a_detector_of_speech_comes_with_every_transcription_model(tmp_path: Path, listener: None) -> None:
     models = Store(tmp_path / "models")
     stored = models.pull(str(tiny_whisper.build(tmp_path / "tiny")))
@@ -302,76 +258,28 @@ def test_a_detector_of_speech_comes_with_every_transcription_model(tmp_path: Pat
     assert models.find("tiny") == stored
 
 
-def as_older_version(stored: StoredModel) -> None:
-    """As it was before conversions were numbered."""
-    path = stored.files["config"].with_name("manifest.json")
-    manifest = json.loads(path.read_text(encoding="utf-8"))
-    assert manifest.pop("format") == whisper.FORMAT
-    path.write_text(json.dumps(manifest), encoding="utf-8")
+def test_a_missing_package_is_an_error_before_any_download(tmp_path: Path) -> None:
+    store = Store(tmp_path / "models", installed=lambda module: module != "onnx")
+    for use in (store.ready, store.pull):
+        with pytest.raises(StoreError, match=r"needs onnx: pip install 'edgeserve\[starter\]'"):
+            use("whisper-tiny.en")
+    assert not store.root.exists() or left(store) == []
 
 
-def test_a_model_that_an_older_version_converted_is_converted_again(models: Store, tmp_path: Path) -> None:
-    checkpoint = tiny_whisper.build(tmp_path / "tiny")
-    stored = models.pull(str(checkpoint))
-    as_older_version(stored)
-    stored.files["decoder"].with_name("old").touch()
-    with pytest.raises(ModelMissing, match=r"older edgeserve.*`edgeserve pull tiny`.*came from .*tiny"):
-        models.find("tiny")
-    assert models.list() == (stored,)
-    assert models.pull(str(checkpoint)) == stored
-    assert models.find("tiny") == stored
-    assert not stored.files["decoder"].with_name("old").exists()
-    assert left(models) == ["tiny"]
+def test_a_missing_package_matters_only_to_a_pull(models: Store, tmp_path: Path) -> None:
+    checkpoint = str(tiny_whisper.build(tmp_path / "tiny"))
+    stored = models.pull(checkpoint)
+    without = Store(models.root, installed=lambda module: False)
+    assert without.pull(checkpoint) == stored
+    without.ready("whisper-tiny.en-mlx")  # written with NumPy alone
+    without.ready("hub:org/repo")  # may be a model that needs no conversion
+    assert [need.package for need in without.needed("hibari")] == ["hibari-tts"]
+    assert [need.package for need in without.needed("whisper-tiny.en")] == ["onnx"]
+    assert without.needed("smollm2") == without.needed("tiny") == ()
 
 
-def test_a_model_that_an_older_version_converted_can_be_removed(models: Store, tmp_path: Path) -> None:
-    as_older_version(models.pull(str(tiny_whisper.build(tmp_path / "tiny"))))
-    models.remove("tiny")
-    assert left(models) == []
-
-
-def test_what_the_engine_prepares_is_told_and_done_once(
-    models: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    prepared: list[ModelSpec] = []
-
-    def prepare(spec: ModelSpec, tell: Callable[[int, int], None]) -> None:
-        prepared.append(spec)
-        tell(1, 3)
-
-    monkeypatch.setattr(onnx, "prepare", prepare, raising=False)
-    told: list[Progress] = []
-    stored = models.pull(str(tiny_whisper.build(tmp_path / "tiny")), progress=told.append)
-    assert [spec.files for spec in prepared] == [stored.files]
-    assert told[-1] == Progress("tiny", "prepare", 1, 3)
-    models.pull(str(tmp_path / "tiny"))
-    assert len(prepared) == 1
-
-
-def test_a_converted_model_is_prepared_for_this_machine(models: Store, tmp_path: Path) -> None:
-    told: list[Progress] = []
-    stored = models.pull(str(tiny_whisper.build(tmp_path / "tiny")), progress=told.append)
-    assert [(one.done, one.total) for one in told if one.stage == "prepare"] == [(1, 3), (2, 3), (3, 3)]
-    prepared = stored.files["decoder"].parent / "prepared"
-    spec = ModelSpec("asr", "tiny", "", stored.files)
-    graphs = [path for path, _ in whisper_files.graphs(spec)]
-    assert {path.name for path in prepared.iterdir()} == {path.name for path in graphs}
-    engine = onnx.OnnxSpeechToText(spec)
-    fetched = set(engine.prefetch_files())
-    assert {path for path in fetched if prepared not in path.parents} == {
-        stored.files["config"],
-        stored.files["tokenizer"],
-    }
-    assert len(fetched) == 2 + 2 * 3
-    shutil.rmtree(prepared)
-    own = {stored.files["config"], stored.files["tokenizer"]}
-    assert set(engine.prefetch_files()) == {*own, *graphs, *whisper_files.weights(spec)}
-    models.remove("tiny")
-    assert left(models) == []
-
-
-def test_a_model_of_another_kind_needs_no_preparation(tmp_path: Path) -> None:
-    told: list[int] = []
-    spec = ModelSpec("asr", "parakeet", "", {"encoder": tmp_path / "encoder.onnx"}, options={"family": "nemo"})
-    onnx.prepare(spec, lambda done, total: told.append(done))
-    assert told == []
+def test_a_full_disk_is_an_error_before_any_source_is_asked(tmp_path: Path) -> None:
+    store = Store(tmp_path / "models", free=lambda path: 1 << 20, installed=lambda module: True)
+    with pytest.raises(DiskFull, match="1 MB are free"):
+        store.ready("qwen3-4b")
+    assert os.listdir(store.root) == []

@@ -1,4 +1,4 @@
-"""One connection: what its client sends late, wrongly or without end, and what it does not read."""
+"""One HTTP connection whose client sends late, wrongly or without end, or does not read."""
 
 from __future__ import annotations
 
@@ -62,12 +62,13 @@ def test_a_head_that_is_not_finished_is_answered_408(short: Running, before: byt
 
 
 def test_a_head_that_trickles_gains_no_time(short: Running) -> None:
-    begun = time.monotonic()
+    sent = 0
     with dialled(short) as link, contextlib.suppress(OSError):
         for byte in HEALTH + HEALTH:
             link.sendall(bytes([byte]))
+            sent += 1
             time.sleep(0.05)  # the client's own pace
-    assert time.monotonic() - begun < 3
+    assert sent < len(HEALTH + HEALTH), "the server cuts the connection"
 
 
 @pytest.mark.parametrize("framing", [b"Content-Length: 100", b"Transfer-Encoding: chunked"])
@@ -157,7 +158,7 @@ def test_a_broken_chunk_is_that_requests_400(usual: Running, caplog: pytest.LogC
 
 
 def test_an_early_answer_ends_a_body_that_goes_on(short: Running) -> None:
-    """Whoever declares 32 GB is told at once, and is not read from for ever."""
+    """A client that declares 32 GB is answered at once, and the server stops reading after a while."""
     with dialled(short) as link:
         link.sendall(CHAT + b"Content-Length: 34359738368\r\n\r\n")
         status, told = read_answer(link)
@@ -180,7 +181,7 @@ def test_after_an_early_answer_a_body_that_ends_leaves_the_connection(short: Run
             assert read_answer(link)[0] == 200
 
 
-def test_what_nobody_took_of_a_body_does_not_count_against_the_next(short: Running) -> None:
+def test_an_unread_part_of_a_body_does_not_count_against_the_next_body(short: Running) -> None:
     lost = b"POST /no/such HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 60000\r\n\r\n" + bytes(60000)
     with dialled(short) as link:
         for _ in range(20):
@@ -201,7 +202,7 @@ def test_requests_in_a_row_are_answered_in_their_order(usual: Running) -> None:
 
 
 def test_requests_that_are_sent_ahead_wait_in_the_system() -> None:
-    """Whoever sends while an answer is made is not read from."""
+    """The server reads nothing from a client while it makes an answer."""
     with serving(fake_pool(["llm"])) as running, dialled(running, timeout=0.5) as link:
         held = Held(engine_of(running.pool.gates["llm"]))
         body = CHAT + b"Content-Length: %d\r\n\r\n" % len(HELLO) + HELLO
@@ -215,7 +216,7 @@ def test_requests_that_are_sent_ahead_wait_in_the_system() -> None:
 
 
 @pytest.mark.skipif(HANGUP is None, reason="this system tells of a client that has gone only to who reads")
-def test_who_sends_ahead_and_goes_frees_the_engine() -> None:
+def test_a_client_that_sends_ahead_and_leaves_frees_the_engine() -> None:
     with serving(fake_pool(["llm"]), patience=SHORT) as running:
         held = Held(engine_of(running.pool.gates["llm"]))
         with dialled(running) as link:
@@ -237,17 +238,17 @@ def test_a_reader_that_does_not_read_is_cut_and_its_work_ends(short: Running) ->
 
 
 def test_a_reader_that_is_slow_gets_all(short: Running) -> None:
-    """A second for each piece, or less, is progress; ``write`` counts from the last byte that was taken."""
+    """A piece a second is progress: ``write`` counts from the last byte that the client took."""
     words = ". ".join(["many words of speech to read"] * 20)
     request = json.dumps({"model": "tts", "input": words, "response_format": "pcm"}).encode()
     head = b"POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
     with dialled(short, receive_bytes=4096) as link:
         link.sendall(head % len(request) + request)
-        read, begun = 0, time.monotonic()
+        read = pauses = 0
         while part := link.recv(1 << 15):
-            read += len(part)
+            read, pauses = read + len(part), pauses + 1
             time.sleep(0.03)  # the client's own pace
-    assert time.monotonic() - begun > 2 * SHORT.write
+    assert pauses * 0.03 > 2 * SHORT.write
     assert read > 20 * 6 * 4800
 
 
@@ -296,7 +297,7 @@ def test_a_body_that_is_all_framing_is_refused(usual: Running, chunk: bytes) -> 
 
 
 def test_a_body_that_is_refused_before_it_is_asked_for(usual: Running, caplog: pytest.LogCaptureFixture) -> None:
-    """Nothing can be written behind the refusal, not even that the body may come."""
+    """Nothing follows the refusal, not even a 100 Continue."""
     with dialled(usual) as link:
         link.sendall(CHAT + b"Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\nno size\r\n")
         assert refusal(read_all(link))[0] == 400

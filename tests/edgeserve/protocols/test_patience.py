@@ -1,4 +1,4 @@
-"""Answers whose readers do not read: their places go to others after a while, also beside answers that go on."""
+"""Unread answers: their places go to others after a while, also beside answers that go on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from engines.fake.chat import FakeBatchChat, FakeChat
 
 
 class Sharing(FakeBatchChat):
-    """A request that says "wait" has no room beside another; one that says "endless" never ends by itself."""
+    """A request "wait" has no room beside another. A request "endless" never ends by itself."""
 
     def __init__(self, slots: int) -> None:
         super().__init__(fake_spec("llm", slots=slots))

@@ -1,4 +1,4 @@
-"""WebSockets whose clients send without reading, or in ways that cost more than they weigh."""
+"""WebSockets whose clients send without reading, or send frames that cost more than they weigh."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def handshake(*lines: str) -> bytes:
 
 
 def frame(opcode: int, data: bytes, *, last: bool = True) -> bytes:
-    """Masked, as a client must; the mask is zero, so that it changes nothing."""
+    """A masked frame, as a client must send it. The mask is zero, so that it changes nothing."""
     size = len(data)
     length = struct.pack("!B", 0x80 | size) if size < 126 else struct.pack("!BH", 0x80 | 126, size)
     return bytes([0x80 * last | opcode]) + length + bytes(4) + data
@@ -93,7 +93,7 @@ def test_some_pings_are_answered(live: Running) -> None:
             told += link.recv(4096)
 
 
-def test_who_leaves_during_the_handshake_is_no_error(live: Running, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_that_leaves_during_the_handshake_is_no_error(live: Running, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(30):
         with dialled(live) as link:
             link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -117,7 +117,7 @@ def test_a_message_in_some_frames_is_read(live: Running) -> None:
         parts = [frame(CONT, text[at : at + 1], last=False) for at in range(1, len(text))]
         link.sendall(frame(TEXT, text[:1], last=False) + b"".join(parts) + frame(CONT, b""))
         told = b""
-        while b"must be start" not in told:
+        while b"must be one of start" not in told:
             told += link.recv(4096)
 
 

@@ -87,36 +87,36 @@ def test_weights_of_one_file_are_mapped_once_and_only_those_that_a_gpu_may_use()
 
 def test_the_reports_show_the_accelerator() -> None:
     governor = make_governor(MemoryPolicy(), devices=lambda: [CARD])
-    told = governor.stats()
-    assert (told["accelerator"], told["cuda_available"], told["total_mb"], told["free_mb"]) == (
+    body = governor.stats()
+    assert (body["accelerator"], body["cuda_available"], body["total_mb"], body["free_mb"]) == (
         "cuda",
         True,
         8 << 10,
         5 << 10,
     )
-    assert told["budget_usable_mb"] == 5 << 10
+    assert body["budget_usable_mb"] == 5 << 10
     assert governor.defragment() == {"status": "defragmentation_triggered"}
 
 
 def test_the_reports_name_no_accelerator_on_a_machine_without_one() -> None:
-    told = make_governor(MemoryPolicy()).stats()
-    assert (told["accelerator"], told["cuda_available"]) == ("none", False)
+    body = make_governor(MemoryPolicy()).stats()
+    assert (body["accelerator"], body["cuda_available"]) == ("none", False)
 
 
 class Mlx:
     """A stand-in for MLX's allocator."""
 
-    def __init__(self, told: AllocatorMemory | None) -> None:
-        self.told = told
+    def __init__(self, figures: AllocatorMemory | None) -> None:
+        self.figures = figures
         self.cleared = 0
 
     def read(self) -> AllocatorMemory | None:
-        return self.told
+        return self.figures
 
     def clear_cache(self) -> None:
         self.cleared += 1
-        if self.told:
-            self.told = dataclasses.replace(self.told, cached=0)
+        if self.figures:
+            self.figures = dataclasses.replace(self.figures, cached=0)
 
 
 ON_METAL = AllocatorMemory(active=2 * GB, cached=GB, peak=3 * GB, recommended=36 * GB)
@@ -164,10 +164,10 @@ def test_mlx_is_not_reported_before_it_is_loaded() -> None:
 def test_the_reports_show_mlx_and_defragment_clears_its_cache() -> None:
     mlx = Mlx(ON_METAL)
     governor = make_governor(MemoryPolicy(), allocator=mlx)
-    told = governor.stats()["mlx"]
-    assert isinstance(told, dict)
-    assert (told["active_mb"], told["cache_mb"], told["peak_mb"]) == (2048, 1024, 3072)
-    assert (told["limit_mb"], told["limit_winner"], told["wired_limit_mb"]) == (None, None, None)
+    body = governor.stats()["mlx"]
+    assert isinstance(body, dict)
+    assert (body["active_mb"], body["cache_mb"], body["peak_mb"]) == (2048, 1024, 3072)
+    assert (body["limit_mb"], body["limit_winner"], body["wired_limit_mb"]) == (None, None, None)
     split = governor.fragmentation()
     assert (split["allocated_mb"], split["reserved_mb"], split["fragmentation_mb"]) == (2048, 3072, 1024)
     assert split["fragmentation_percent"] == 33.3

@@ -153,6 +153,7 @@ def noted(running: Running) -> list[str]:
     return jobs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("configured", "path", "expected"),
     [

@@ -16,6 +16,8 @@ from edgeserve.jobs import STARTER
 from edgeserve.models.store import Store
 from edgeserve.system import reporting
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 RUN = (sys.executable, "-m", "edgeserve")
 

@@ -21,6 +21,8 @@ from support.examples import examples
 from edgeserve.errors import InvalidRequest
 from edgeserve.system import streams
 
+pytestmark = pytest.mark.slow
+
 FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 
 

@@ -74,9 +74,9 @@ def test_the_default_share_is_never_above_published_recommendations(total: int, 
 
 
 def test_the_share_changes_at_36_gb() -> None:
-    told = {"iogpu.wired_limit_mb": 0}
-    assert working_set(told, 36 * GB) == 24 * GB
-    assert working_set(told, 48 * GB) == 36 * GB
+    values = {"iogpu.wired_limit_mb": 0}
+    assert working_set(values, 36 * GB) == 24 * GB
+    assert working_set(values, 48 * GB) == 36 * GB
 
 
 def test_a_wired_limit_replaces_the_default_share() -> None:

@@ -1,4 +1,4 @@
-"""What Whisper takes and gives back, in a process set up as the server's is."""
+"""Memory that Whisper takes and returns, in a process set up as the server's is."""
 
 from __future__ import annotations
 

@@ -24,11 +24,14 @@ from edgeserve.models.convert import whisper_mlx as conversion
 from engines.asr.mlx import MlxSpeechToText
 from engines.asr.onnx import OnnxSpeechToText
 
+pytestmark = pytest.mark.slow
+
 Pulled = Callable[[str], Mapping[str, Path]]
 RATE = 16_000
 PLAIN = {"quantization": "none", "vad": False}
 """Whisper on ONNX Runtime as MLX has it: in floats, listening to all."""
 
+pytestmark = pytest.mark.slow
 needs_models = pytest.mark.models
 
 
@@ -42,7 +45,7 @@ SAID = (
     tiny_whisper.timestamp(2),
     tiny_whisper.special("endoftext"),
 )
-"""What the small model says in every window: eight tokens of text between its times."""
+"""The tokens of the small model in every window: eight tokens of text between two timestamps."""
 
 
 def noise(seconds: float) -> Any:

@@ -127,6 +127,7 @@ def test_the_real_runtime_takes_them_and_tells() -> None:
     assert ended.returncode == 0, ended.stderr
 
 
+@pytest.mark.slow
 @needs_mlx
 def test_an_engine_behind_its_gate_is_loaded_within_its_limits(tmp_path: Path) -> None:
     world = World(16 << 10)

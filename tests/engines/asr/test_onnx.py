@@ -206,7 +206,7 @@ def test_cancel_stops_within_a_token(engine: OnnxSpeechToText) -> None:
 
 
 def test_cancel_in_the_second_window_ends_within_it(engine: OnnxSpeechToText) -> None:
-    """Of four windows: nothing of the second is told, none after it is listened to, and no more audio is read."""
+    """The engine gives no event of the second window, transcribes none of the two after it, and reads no more audio."""
     speech = numpy.concatenate([spoken(one) for one in (STORY, *SENTENCES) * 3])
     cancel, read, windows, model = threading.Event(), [0], [0], engine._model
     assert isinstance(model, Whisper)

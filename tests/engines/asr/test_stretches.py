@@ -18,7 +18,7 @@ SECOND = 16_000
 
 
 def stretch(start: int, voiced: list[bool]) -> Stretch:
-    """Of frames; each sample is its own place in the file."""
+    """A stretch of whole frames; the value of each sample is its place in the file."""
     samples = numpy.arange(start * FRAME, (start + len(voiced)) * FRAME, dtype=numpy.float32)
     return Stretch(start * FRAME, samples, voiced)
 

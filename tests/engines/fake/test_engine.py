@@ -23,15 +23,27 @@ class TestFakeChat(ChatContract):
     def spec(self) -> ModelSpec:
         return ModelSpec("llm", "fake", "engines.fake.chat:FakeChat", options={"prefix_cache_mb": 7})
 
-    def test_the_prefix_cache_is_taken_by_an_answer_and_goes_when_closed(self, hot: FakeChat) -> None:
-        assert hot.savings() == {"prefix_cache": 0}
-        list(self.run(hot, threading.Event()))
-        assert hot.savings() == {"prefix_cache": 7 << 20}
-        assert hot.footprint().private == 20 << 20, "the cache comes on top"
-        hot.park()
-        assert hot.savings() == {"prefix_cache": 7 << 20}
-        hot.close()
-        assert hot.savings() == {"prefix_cache": 0}
+    def test_the_prefix_cache_is_taken_by_an_answer_and_goes_when_closed(self, engine: FakeChat) -> None:
+        engine.open()
+        engine.heat()
+        assert engine.savings() == {"prefix_cache": 0}
+        list(self.run(engine, threading.Event()))
+        assert engine.savings() == {"prefix_cache": 7 << 20}
+        assert engine.footprint().private == 20 << 20, "the cache comes on top"
+        engine.park()
+        assert engine.savings() == {"prefix_cache": 7 << 20}
+        engine.close()
+        assert engine.savings() == {"prefix_cache": 0}
+
+    def test_a_leak_outlives_the_engine(self) -> None:
+        engine = FakeChat(ModelSpec("llm", "fake", "", options={"leak_mb": 3}))
+        engine.open()
+        engine.heat()
+        before = engine.footprint().private
+        list(self.run(engine, threading.Event()))
+        assert engine.footprint().private == before + (3 << 20)
+        engine.close()
+        assert engine.footprint().total == 3 << 20
 
 
 class TestFakeBatchChat(ChatContract):

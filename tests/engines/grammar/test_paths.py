@@ -1,4 +1,4 @@
-"""How often the grammar of an expression can be read, counted before llama.cpp has to read it so often."""
+"""Ways to read the grammar of an expression, counted before llama.cpp has to follow them all."""
 
 from __future__ import annotations
 

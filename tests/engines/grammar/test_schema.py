@@ -27,7 +27,7 @@ FORMATS.checks("date-time", raises=ValueError)(lambda text: bool(datetime.dateti
 # Its own of "time" is that of an early draft, without a zone; that of "date-time" needs another package.
 
 ENDLESS = {"any object", "a map", "additional properties", "required but undeclared", "linked list", "tree"}
-"""What has no bound may take all tokens of an answer, at such a temperature."""
+"""At such a temperature, a value without a bound may take all tokens of an answer."""
 
 MORE_TRIES = (1.0,) * 8
 """Temperatures for what took all tokens so far: which draw ends is chance."""

@@ -1,4 +1,4 @@
-"""Slow work of one answer's grammar delays no other answer, and nothing is freed while it runs."""
+"""The grammar of one answer takes no time of another answer, and nothing is freed while it is at work."""
 
 from __future__ import annotations
 

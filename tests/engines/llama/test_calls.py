@@ -1,4 +1,4 @@
-"""Calls are found in an answer, however the text is cut into pieces."""
+"""Calls in the text of a model, however that text is cut into pieces."""
 
 from __future__ import annotations
 

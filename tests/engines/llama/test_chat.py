@@ -123,9 +123,10 @@ def test_a_full_context_ends_the_answer(pulled: Pulled) -> None:
     engine = LlamaChat(spec_of(pulled("smollm2-135m-instruct"), context=64))
     engine.open()
     engine.heat()
-    request = ask("Write a very long story about the sea.", sampling=GREEDY)
-    _, finish = chat(engine, request)
     assert engine._batch is not None
+    (end,) = opened(engine).tokenize("<|im_end|>", add_special=False)
+    endless = Sampling(temperature=0.0, logit_bias=((end, -100.0),))
+    _, finish = chat(engine, ask("word " * 180, sampling=endless))
     size = engine._batch.context.size
     assert finish.reason == "length"
     assert finish.prompt_tokens + finish.completion_tokens == size + 1
@@ -137,7 +138,7 @@ def test_a_full_context_ends_the_answer(pulled: Pulled) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_json_object_is_json(engine: LlamaChat, seed: int) -> None:
-    request = ask("Describe Paris as JSON.", json_object=True, max_tokens=300, sampling=Sampling(seed=seed))
+    request = ask("Describe Paris as JSON.", json_object=True, max_tokens=40, sampling=Sampling(seed=seed))
     text, finish = chat(engine, request)
     if finish.reason == "stop":
         assert isinstance(json.loads(text), dict)
@@ -253,7 +254,7 @@ engine = LlamaChat(ModelSpec("llm", "m", "x", {"model": path}, threads=2))
 estimate, before = engine.estimate().total, pages.private_bytes()
 engine.open()
 engine.heat()
-list(engine.chat(ChatRequest(prompt="word " * 1500, max_tokens=2), threading.Event()))
+list(engine.chat(ChatRequest(prompt="word " * 50, max_tokens=2), threading.Event()))
 print(estimate, pages.resident_mapped(path) + pages.private_bytes() - before)
 """
 

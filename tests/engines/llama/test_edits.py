@@ -1,14 +1,13 @@
 """An edited, saved or restored conversation gets the answer that a fresh engine gives.
 
-The models are small and have random weights, one for each kind of KV cache. A wrong state shows in the next token.
+The models are small and of random weights, one for each kind of memory: a wrong rollback shows in the next token.
 
 Two ways to the same state round differently. An edited cache holds its tokens in another order, and llama.cpp's flash
-attention sums them up in 16 bits in that order. No option makes the sums exact. So an answer may differ from the fresh
-one, but rarely, and only where the fresh engine gives two tokens nearly the same probability. A wrong state is off by
-far more.
+attention sums them up in 16 bits in that order. No option makes that exact. So an answer may differ from the fresh one
+only where the fresh engine finds two tokens as good as equal, and rarely. A wrong state is off by far more.
 
-A cell that slid out of a window is overwritten only when room is short, so the turns of that model are longer. From 64
-tokens in a call on, the order of the sums changes again, so calls have fewer.
+llama.cpp overwrites tokens that slid out of a window only when room is short, hence the longer turns there. From 64
+tokens in a call the order of summing changes once more; calls stay below that number, so that little is in doubt.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from engines.llama.context import BATCH
 pytestmark = pytest.mark.models
 CONVERSATIONS, ANSWER = 200, 4
 DOUBT = 0.15
-"""Difference of log probabilities below which two tokens count as equal. A wrong state is off by about 1."""
+"""Two tokens whose log-probabilities differ by less are as good as equal. A wrong state is off by about 1."""
 Turns = list[tuple[int, ...]]
 
 
@@ -84,7 +83,7 @@ def answers(engine: LlamaChat, asked: Sequence[Turns]) -> list[tuple[list[TokenL
 
 
 def fresh_answer(engine: LlamaChat, turns: Turns) -> list[TokenLogprob]:
-    """The answer of an engine with one slot and no prefix cache, after another prompt has replaced its cache."""
+    """The answer of an engine with one slot that keeps nothing: another prompt makes it forget every conversation."""
     answers(engine, [[(0,)]])
     [(tokens, end)] = answers(engine, [turns])
     assert end.cached_tokens == 0

@@ -95,6 +95,7 @@ def test_longer_texts_than_the_model_knows(engine: LlamaEmbedding) -> None:
         list(engine.chat(ask("Hi"), threading.Event()))
 
 
+@pytest.mark.slow
 def test_many_inputs_take_no_more_memory_than_one(engine: LlamaEmbedding) -> None:
     longest = "cat " * (CONTEXT - 2)
     embed(engine, longest)

@@ -1,4 +1,4 @@
-"""The memory that a real small language model takes, gives back and can do without."""
+"""Memory that the language model takes, gives back, keeps and can do without, on a real small model."""
 
 from __future__ import annotations
 

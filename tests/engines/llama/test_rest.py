@@ -39,9 +39,9 @@ def test_a_conversation_that_goes_on_stays_and_one_copy_of_it_is_kept() -> None:
 
 @pytest.mark.parametrize("limit", [0, 110, 250, 350])
 def test_as_many_conversations_as_slots_lose_hardly_anything_to_copies(limit: int) -> None:
-    """Conversations take turns, with idle work between them and room for fewer states than conversations.
+    """Conversations take turns, each after a rest, and there is room for fewer states than conversations.
 
-    Prompts whose states were evicted before the first was missed are decoded again. Then the context keeps them all.
+    States that went before the first was missed are decoded anew. From then on the context keeps them all.
     """
     batch, _ = batch_of(slots=4, limit=limit)
     talks = [prompt(seed) for seed in range(4)]

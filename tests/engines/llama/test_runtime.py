@@ -11,6 +11,7 @@ import pytest
 from engines.llama.runtime import SPINS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "told"), [({}, SPINS), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "passive"}, "0")]
 )

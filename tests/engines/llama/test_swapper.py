@@ -62,7 +62,7 @@ TURNS = some.lists(some.tuples(some.integers(0, 3), some.integers(0, 2), some.in
 def test_a_prompt_shares_prefixes_of_its_own_salt_only(
     turns: list[tuple[int, int, int]], slots: int, cuttable: bool, size: int, limit: int
 ) -> None:
-    """The cache knows no more of a prompt than its own salt has said before, whatever other salts said."""
+    """A prompt finds no more tokens known than requests with its own salt have said before, whatever others asked."""
     batch, _ = batch_of(size=size, slots=slots, limit=limit, cuttable=cuttable)
     said: dict[str, list[list[int]]] = {}
     head = prompt(99, 60)

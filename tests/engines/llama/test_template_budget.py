@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-import time
 import tracemalloc
 
 import pytest
@@ -85,9 +84,7 @@ def refused(source: str) -> str:
 def test_a_template_that_does_too_much_is_refused_with_numbers(source: str) -> None:
     tracemalloc.start()
     try:
-        begin = time.thread_time()
         told = refused(source)
-        assert time.thread_time() - begin < 8
         assert tracemalloc.get_traced_memory()[1] < 200 << 20
     finally:
         tracemalloc.stop()
@@ -171,7 +168,5 @@ def test_any_program_ends_within_its_bounds(program: list[tuple[str, str]], time
         f"{{% set ns = namespace(s='a') %}}{{% for i in range({times}) %}}{{% for m in messages %}}{body}"
         "{% endfor %}{% endfor %}{{ ns.s }}"
     )
-    begin = time.thread_time()
     with contextlib.suppress(InvalidRequest):
         assert len(ChatTemplate(source, "", "").render(TALK)) < 16 << 20
-    assert time.thread_time() - begin < 8

@@ -108,6 +108,7 @@ def test_half_a_character_is_the_error_of_its_request(text: str) -> None:
         Tokenizer(Words()).tokenize(text, add_special=False, most=10**6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["a", "1", ".", " ", "/\n", "_-", "東", "aB3_"])
 def test_what_a_library_tokenises_whole_has_no_endless_words(unit: str) -> None:
     tokenizer = Tokenizer(Words())

@@ -1,4 +1,4 @@
-"""What a prepared model depends on."""
+"""The key of a prepared model changes with its files and its machine."""
 
 from __future__ import annotations
 

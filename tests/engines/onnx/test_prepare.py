@@ -24,6 +24,8 @@ from engines.onnx.note import NOTE, Note
 from engines.onnx.optimise import REFUSED
 from engines.onnx.prepare import Means, Prepared, prepared
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 NO_CHILD = Means(command=("/no/such/child",))
 """For models that must be found: making them would fail."""
@@ -43,7 +45,7 @@ def counting(log: Path) -> tuple[str, ...]:
 
 
 def left(model: Path) -> list[str]:
-    """What lies in the folder of the prepared forms, beside the lock."""
+    """Files in the folder of the prepared forms, without the lock."""
     folder = model.parent / "prepared" / model.name
     return sorted(path.name for path in folder.iterdir() if path.name != ".lock")
 

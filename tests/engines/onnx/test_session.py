@@ -56,7 +56,7 @@ print(found == [4 << 20] * 3, pages.private_bytes() - before)
 
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="needs /proc/self/smaps_rollup")
 def test_what_a_run_reuses_goes_back_at_its_end(tmp_path: Path) -> None:
-    """Of buffers of 16 MB nothing is left; what holds the outputs stays until the next run or release, here 4 bytes."""
+    """All buffers of 16 MB go back. The memory of the outputs, here 4 bytes, stays until the next run or release."""
     command = [sys.executable, "-c", REUSED, str(tmp_path / "neg.onnx")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     right, left = done.stdout.split()
@@ -119,7 +119,7 @@ print(held - before, pages.private_bytes() - before, said == [-4194304.0] * 2)
 
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="needs /proc/self/smaps_rollup")
 def test_the_outputs_of_the_last_run_go_back_on_release(tmp_path: Path) -> None:
-    """Of 16 MB, which are also the first piece that the arena ever gave, nothing is left."""
+    """All 16 MB go back, though they are the first region that the arena ever allocated."""
     command = [sys.executable, "-c", LEFT, str(tmp_path / "neg.onnx")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     held, left, right = done.stdout.split()

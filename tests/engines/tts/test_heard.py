@@ -1,10 +1,10 @@
-"""What a voice says of numbers, dates and money is what the transcription hears."""
+"""Transcriptions of spoken numbers, dates and money give the written ones."""
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy
@@ -58,18 +58,40 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "text", "words"), CASES)
-def test_it_is_heard(pulled: Pulled, tmp_path: Path, name: str, text: str, words: tuple[str, ...]) -> None:
-    files = noiseless(pulled(name), tmp_path) if name == PIPER else pulled(name)
-    voice = OnnxTextToSpeech(ModelSpec("tts", name, "", files, threads=2, options=catalog.find(name).options))
+@pytest.fixture(scope="module")
+def voices(pulled: Pulled, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], OnnxTextToSpeech]]:
+    """Voices by name, each opened once."""
+    opened: dict[str, OnnxTextToSpeech] = {}
+
+    def voice(name: str) -> OnnxTextToSpeech:
+        if name not in opened:
+            files = pulled(name)
+            files = noiseless(files, tmp_path_factory.mktemp("voice")) if name == PIPER else files
+            options = catalog.find(name).options
+            opened[name] = OnnxTextToSpeech(ModelSpec("tts", name, "", files, threads=2, options=options))
+            opened[name].heat()
+        return opened[name]
+
+    yield voice
+    for one in opened.values():
+        one.close()
+
+
+@pytest.fixture(scope="module")
+def ear(pulled: Pulled) -> Iterator[OnnxSpeechToText]:
     ear = OnnxSpeechToText(ModelSpec("asr", "whisper-tiny.en", "", pulled("whisper-tiny.en"), threads=2))
-    voice.heat()
     ear.heat()
-    said = list(voice.speak(SpeakRequest(text), threading.Event()))
+    yield ear
+    ear.close()
+
+
+@pytest.mark.parametrize(("name", "text", "words"), CASES)
+def test_it_is_heard(
+    voices: Callable[[str], OnnxTextToSpeech], ear: OnnxSpeechToText, name: str, text: str, words: tuple[str, ...]
+) -> None:
+    said = list(voices(name).speak(SpeakRequest(text), threading.Event()))
     pcm = b"".join(event.pcm for event in said)
     samples = at_16k(numpy.frombuffer(pcm, "<i2").astype(numpy.float32) / 32_768, said[0].sample_rate)
     events = ear.transcribe(TranscribeRequest(Pcm(samples.tobytes())), threading.Event())
     heard = " ".join(event.text for event in events if isinstance(event, SegmentEvent)).lower()
-    voice.close()
-    ear.close()
     assert [pattern for pattern in words if not re.search(pattern, heard)] == [], heard

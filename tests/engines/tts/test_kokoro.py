@@ -56,11 +56,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def spoken(engine: OnnxTextToSpeech, text: str, **settings: object) -> list[int]:
-    """What the echo of each piece is, in phonemes."""
+    """The number of phonemes of each piece, which is the level of its sound here."""
     events = engine.speak(SpeakRequest(text, **settings), threading.Event())  # type: ignore[arg-type]
     return [round(float(numpy.frombuffer(event.pcm, "<i2").mean()) * 1000 / 32767) for event in events]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokens", ["tokens", "input_ids"])
 def test_the_style_is_that_of_the_length(folder: Path, tokens: str) -> None:
     files = {"model": build(folder / f"{tokens}.onnx", tokens), "af_heart": voice(folder / "af_heart.bin")}
@@ -76,6 +77,7 @@ def test_the_style_is_that_of_the_length(folder: Path, tokens: str) -> None:
     engine.close()
 
 
+@pytest.mark.slow
 def test_each_voice_speaks_in_its_own_accent(folder: Path) -> None:
     """American and British differ in the number of phonemes: British vowels carry marks of length."""
     files = {
@@ -125,6 +127,7 @@ def test_what_is_no_blend(voice: str) -> None:
     assert caught.value.param == "voice"
 
 
+@pytest.mark.slow
 def test_a_blend_speaks(folder: Path) -> None:
     """Between its voices, as near to each as its weight says, and in the accent of the heaviest."""
     flat = folder / "bm_flat.bin"
@@ -143,6 +146,7 @@ def test_a_blend_speaks(folder: Path) -> None:
     engine.close()
 
 
+@pytest.mark.slow
 def test_a_blend_can_be_the_default(folder: Path) -> None:
     files = {"model": build(folder / "k.onnx", "tokens"), "af_heart": voice(folder / "af_heart.bin")}
     files["am_adam"] = voice(folder / "am_adam.bin")
@@ -158,6 +162,7 @@ def test_a_blend_can_be_the_default(folder: Path) -> None:
     engine.close()
 
 
+@pytest.mark.slow
 def test_pieces_are_short_and_shorter_for_slow_speech(folder: Path) -> None:
     files = {"model": build(folder / "k.onnx", "tokens"), "af_heart": voice(folder / "af_heart.bin")}
     engine = OnnxTextToSpeech(spec_of(**files))
@@ -170,6 +175,7 @@ def test_pieces_are_short_and_shorter_for_slow_speech(folder: Path) -> None:
     engine.close()
 
 
+@pytest.mark.slow
 def test_what_is_fetched_ahead(tmp_path: Path) -> None:
     """Voices as pulled; graph and dictionaries as they are, or will be, prepared."""
     files = {"model": build(tmp_path / "k.onnx", "tokens"), "af_heart": voice(tmp_path / "af_heart.bin")}
@@ -184,6 +190,7 @@ def test_what_is_fetched_ahead(tmp_path: Path) -> None:
     assert files["model"] not in engine.prefetch_files()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", ["model", "af_heart"])
 def test_a_model_without_its_parts_is_refused(folder: Path, missing: str) -> None:
     files = {"model": build(folder / "k.onnx", "tokens"), "af_heart": voice(folder / "af_heart.bin")}
@@ -194,6 +201,7 @@ def test_a_model_without_its_parts_is_refused(folder: Path, missing: str) -> Non
     assert engine.rung is Rung.COLD
 
 
+@pytest.mark.slow
 def test_a_default_voice_that_is_not_there_is_refused(folder: Path) -> None:
     files = {"model": build(folder / "k.onnx", "tokens"), "af_heart": voice(folder / "af_heart.bin")}
     options = {"family": "kokoro", "voice": "af_sky"}
@@ -203,6 +211,7 @@ def test_a_default_voice_that_is_not_there_is_refused(folder: Path) -> None:
         OnnxTextToSpeech(ModelSpec("tts", "kokoro", "", files, options={**options, "voice": "af heart"}))
 
 
+@pytest.mark.slow
 def test_a_runtime_that_fails_while_computing(folder: Path) -> None:
     files = {"model": build(folder / "k.onnx", "tokens"), "af_heart": voice(folder / "af_heart.bin")}
     engine = OnnxTextToSpeech(spec_of(**files))
@@ -214,6 +223,7 @@ def test_a_runtime_that_fails_while_computing(folder: Path) -> None:
     engine.close()
 
 
+@pytest.mark.slow
 def test_a_damaged_voice_is_named(folder: Path) -> None:
     (folder / "v.bin").write_bytes(b"abc")
     engine = OnnxTextToSpeech(spec_of(model=build(folder / "k.onnx", "tokens"), af_heart=folder / "v.bin"))

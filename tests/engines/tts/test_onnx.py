@@ -22,6 +22,7 @@ from edgeserve.messages import SpeakRequest
 from engines.onnx import prepare
 from engines.tts import hibari, onnx
 from engines.tts.onnx import OnnxTextToSpeech
+from engines.tts.stream import computed_ahead, growing
 
 Pulled = Callable[[str], Mapping[str, Path]]
 
@@ -180,7 +181,8 @@ class TestHibari(TextToSpeechContract):
             list(engine.speak(SpeakRequest("Hello."), threading.Event()))
 
     @pytest.mark.skipif(sys.platform != "linux", reason="resident pages of a mapping are told by Linux only")
-    def test_no_page_of_tables_and_weights_is_resident_when_warm(self, engine: Any) -> None:
+    def test_no_page_of_tables_and_weights_is_resident_when_warm(self, alone: Any) -> None:
+        engine = alone
         mapped = engine.estimate().mapped
         engine.open()
         assert engine.footprint().mapped == 0
@@ -279,7 +281,7 @@ def test_no_piece_is_begun_after_a_cancel() -> None:
         return iter([b"a", b"b"])
 
     pieces = iter(["a" * 150, "b" * 150, "c" * 150])
-    said = onnx._said(lambda: next(pieces, None), say, 200, cancel)
+    said = computed_ahead(lambda: next(pieces, None), say, 200, cancel)
     assert [next(said), next(said), next(said)] == [b"a", b"b", None]
     cancel.set()
     assert list(said) == []
@@ -288,14 +290,14 @@ def test_no_piece_is_begun_after_a_cancel() -> None:
 
 def test_events_grow_over_a_text_and_end_with_its_pieces() -> None:
     block = numpy.zeros(12_000, numpy.float32)
-    lengths = [len(pcm) / 24_000 for pcm in onnx._growing([block] * 5 + [None] + [block] * 3 + [None])]
+    lengths = [len(pcm) / 24_000 for pcm in growing([block] * 5 + [None] + [block] * 3 + [None])]
     assert lengths == [1, 2, 2, 3]
 
 
 def test_a_piece_that_says_nothing_makes_no_sound() -> None:
     pieces, block = iter(["", "a", "", ""]), numpy.zeros(10, numpy.float32)
-    said = onnx._said(lambda: next(pieces, None), lambda piece: iter([block]), 200, threading.Event())
-    assert [len(pcm) for pcm in onnx._growing(said)] == [0, 20, 0, 0]
+    said = computed_ahead(lambda: next(pieces, None), lambda piece: iter([block]), 200, threading.Event())
+    assert [len(pcm) for pcm in growing(said)] == [0, 20, 0, 0]
 
 
 class Silent:

@@ -16,6 +16,8 @@ from engines.tts import hibari as tts_hibari
 from engines.tts import phonemes as tts_phonemes
 from engines.tts.phonemes import Phonemizers
 
+pytestmark = pytest.mark.slow
+
 VARIED = (
     *SENTENCES,
     *re.split(r"(?<=\.)\s", STORY),
@@ -88,6 +90,7 @@ def both(request: pytest.FixtureRequest, phonemizers: Phonemizers) -> tuple[Any,
     return G2P(british=request.param), phonemizers[request.param]
 
 
+@pytest.mark.slow
 def test_the_phonemes_are_those_of_the_package(both: tuple[Any, Any]) -> None:
     theirs, ours = both
     assert len(VARIED) >= 60
@@ -96,7 +99,7 @@ def test_the_phonemes_are_those_of_the_package(both: tuple[Any, Any]) -> None:
 
 
 def test_numbers_in_words_sound_as_the_package_reads_them(both: tuple[Any, Any]) -> None:
-    """Where it reads them well: these are sentences that it does."""
+    """The sentences are some that the package reads well."""
     theirs, ours = both
     for sentence in READ_WELL:
         (said,) = ours.pieces(sentence, 1_000)
@@ -178,7 +181,8 @@ def test_text_without_words_yields_nothing(phonemizers: Phonemizers, text: str) 
     assert not any(phonemizers[False].pieces(text, 200))
 
 
-@pytest.mark.parametrize("text", ["/" * 5_000, "? " * 500, "`\n" * 500, "." * 5_000, "\u0301" * 5_000])
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["/" * 1_500, "? " * 500, "`\n" * 500, "." * 5_000, "\u0301" * 5_000])
 def test_text_without_words_is_read_part_by_part(phonemizers: Phonemizers, text: str) -> None:
     """Its reader hears of each part, and may stop there: 262,144 slashes took four minutes."""
     assert len(list(phonemizers[False].pieces(text, 200))) >= len(text) // 1_000

@@ -81,6 +81,7 @@ def test_the_network_gets_ids_lengths_scales_and_the_speaker(echo: OnnxTextToSpe
     assert [event.sample_rate for event in events] == [16_000]
 
 
+@pytest.mark.slow
 @needs_phonemizer
 def test_english_is_read_in_words_and_other_languages_as_they_stand(tmp_path: Path, echo: OnnxTextToSpeech) -> None:
     said = {text: list(echo._voice.pieces(text, "ann", 200)) for text in ("$3.50", "three dollars and fifty cents")}  # type: ignore[union-attr]
@@ -94,6 +95,7 @@ def test_english_is_read_in_words_and_other_languages_as_they_stand(tmp_path: Pa
     german.close()
 
 
+@pytest.mark.slow
 @needs_phonemizer
 @pytest.mark.parametrize(
     ("text", "pieces"),
@@ -178,10 +180,15 @@ def test_a_voice_without_its_files(tmp_path: Path, role: str) -> None:
 class TestJoe(TextToSpeechContract):
     make = OnnxTextToSpeech
 
+    @pytest.fixture(scope="class")
+    @classmethod
+    def files(cls, pulled: Pulled, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+        """Without noise, for the contract wants equal answers; one test below has the voice as it is."""
+        return noiseless(pulled("piper-en-us-joe-medium"), tmp_path_factory.mktemp("joe"))
+
     @pytest.fixture
-    def spec(self, pulled: Pulled, tmp_path: Path) -> ModelSpec:
-        """Without noise, for the contract wants equal answers; the last test has the voice as it is."""
-        return spec_of(**noiseless(pulled("piper-en-us-joe-medium"), tmp_path))
+    def spec(self, files: dict[str, Path]) -> ModelSpec:
+        return spec_of(**files)
 
     def test_the_voice_as_it_is_gives_sound_samples_that_are_not_clipped(self, pulled: Pulled) -> None:
         engine = OnnxTextToSpeech(spec_of(**pulled("piper-en-us-joe-medium")))
@@ -195,7 +202,8 @@ class TestJoe(TextToSpeechContract):
         engine.close()
 
     @pytest.mark.skipif(sys.platform != "linux", reason="resident pages of a mapping are told by Linux only")
-    def test_the_estimate_is_near_what_is_taken(self, engine: Any) -> None:
+    def test_the_estimate_is_near_what_is_taken(self, alone: Any) -> None:
+        engine = alone
         tts_onnx.prepare(engine.spec, lambda done, total: None)
         engine.heat()
         taken = engine.footprint()

@@ -19,7 +19,7 @@ with without("scipy.fft"):
 
 NOISE = Noise(0)
 SILENT = -30.0
-"""Of the logarithm of noise: what it adds is lost in the rounding."""
+"""Logarithm of a noise so small that rounding removes it."""
 
 
 def drawn(count: int, seed: int, *, noise: float = SILENT) -> Frames:

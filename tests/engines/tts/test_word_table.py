@@ -17,6 +17,7 @@ WORDS = st.text(st.characters(exclude_characters="\n\t", exclude_categories=()),
 
 
 @given(st.dictionaries(WORDS, VALUES), st.dictionaries(WORDS, VALUES), st.lists(st.text(max_size=8)))
+@pytest.mark.slow
 def test_a_table_answers_as_its_dictionaries(first: dict[str, Any], second: dict[str, Any], others: list[str]) -> None:
     table = WordTable(encode({"a": first, "b": second}))
     for letter, words in (("a", first), ("b", second)):

@@ -227,7 +227,7 @@ def test_two_clients_that_name_no_session_do_not_hear_each_other() -> None:
 
 
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "X-Real-IP", "Forwarded"])
-def test_who_comes_through_a_proxy_names_the_session(live: Running, header: str) -> None:
+def test_a_client_behind_a_proxy_must_name_the_session(live: Running, header: str) -> None:
     client, through = live.client, {header: "192.0.2.9"}
     push(client, speech(2))
     for answer in (

@@ -1,4 +1,4 @@
-"""The same over a WebSocket, and who may open one."""
+"""Live transcription over a WebSocket, and the clients that may open one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def dial(running: Running, query: str = "", **options: Any) -> ClientConnection:
 
 
 def told(socket: ClientConnection, kind: str) -> Any:
-    """The next message of this kind; what comes before it must be text."""
+    """The next message of this kind. Messages before it must be text."""
     while (message := json.loads(socket.recv(timeout=10)))["type"] != kind:
         assert message["type"] == "text", message
     return message
@@ -77,7 +77,7 @@ def test_text_comes_by_itself_and_flush_tells_the_rest(live: Running) -> None:
     until(lambda: len(live.app.state.sessions) == 0)
 
 
-def test_who_asks_without_the_handshake_is_told_what_it_is(live: Running) -> None:
+def test_a_request_without_a_handshake_is_answered_426(live: Running) -> None:
     answer = live.client.get(PATH)
     assert answer.status_code == 426
     assert answer.headers["upgrade"] == "websocket"
@@ -124,7 +124,7 @@ def test_an_engine_that_is_behind_is_told_once_and_sound_is_left_out(
 
 
 @pytest.mark.unforeseen
-def test_what_nobody_foresaw_closes_the_connection_with_its_own_code(live: Running) -> None:
+def test_an_unforeseen_error_closes_the_connection_with_its_own_code(live: Running) -> None:
     def fail(*arguments: Any) -> None:
         raise RuntimeError("as arranged")
 

@@ -65,7 +65,7 @@ def test_harmless_ones_are_accepted(ai: OpenAI) -> None:
         ("colour", "red"),
     ],
 )
-def test_others_are_named(ai: OpenAI, name: str, value: object) -> None:
+def test_unsupported_parameters_are_named(ai: OpenAI, name: str, value: object) -> None:
     with pytest.raises(openai.BadRequestError, match=f"{name} is not") as caught:
         ai.chat.completions.create(model="llm", messages=HELLO, extra_body={name: value})
     assert caught.value.param == name

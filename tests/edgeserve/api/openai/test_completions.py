@@ -67,7 +67,7 @@ def test_thoughts_are_text_here(ai: OpenAI) -> None:
         ({"stream_options": {"include_usage": True}}, "stream_options is only allowed when stream is true"),
     ],
 )
-def test_what_cannot_be_had_is_named(ai: OpenAI, settings: dict[str, object], told: str) -> None:
+def test_wrong_fields_are_named(ai: OpenAI, settings: dict[str, object], told: str) -> None:
     with pytest.raises(openai.BadRequestError, match=told) as caught:
         ai.completions.create(model="llm", prompt="a", extra_body=settings)
     assert caught.value.code == "invalid_request"
@@ -75,6 +75,6 @@ def test_what_cannot_be_had_is_named(ai: OpenAI, settings: dict[str, object], to
     assert caught.value.param.split("[")[0] in settings
 
 
-def test_what_asks_for_nothing_is_accepted(ai: OpenAI) -> None:
+def test_parameters_that_ask_for_nothing_are_accepted(ai: OpenAI) -> None:
     answer = ai.completions.create(model="llm", prompt="a", suffix="", best_of=1, user="me", logit_bias={"50256": -100})
     assert answer.choices[0].text == "a"

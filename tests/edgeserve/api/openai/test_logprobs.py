@@ -107,7 +107,7 @@ def test_parts_of_characters() -> None:
 
 
 def test_a_long_answer_is_written_token_by_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    """8,000 tokens with 20 alternatives each, in one call of C, let nobody else run for most of a second."""
+    """Writing 8,000 tokens with 20 alternatives each in one call of C let nobody else run for most of a second."""
     ranked = tuple(Candidate(f" wörd{one}".encode(), -one / 7) for one in range(20))
     made = Completion("fake", [ChatChoice(0)], 1, stream=False, usage_wanted=False)
     for _ in range(100):

@@ -1,4 +1,4 @@
-"""The forms of ``response_format``, and that nothing in it passes unseen."""
+"""The forms of ``response_format``. The server refuses every field that it does not read."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_schema_is_never_dropped(form: Any, meant: ResponseFormat) -> None:
         ("json_object", "response_format"),
     ],
 )
-def test_what_nobody_reads_is_refused_by_name(form: Any, param: str) -> None:
+def test_wrong_and_undeclared_fields_are_refused_by_name(form: Any, param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         read(form)
     assert caught.value.param == param

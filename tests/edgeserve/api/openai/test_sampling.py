@@ -1,4 +1,4 @@
-"""Limits of what is done for each token of an answer."""
+"""Limits on the work for each token of an answer."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from edgeserve.errors import InvalidRequest
 
 TEXT = "good morning. it is a fine day."
 SECONDS = 0.7
-"""The fake's time for these words."""
+"""Seconds of speech that the fake engine makes of the text."""
 MEDIA_TYPES = {
     "mp3": "audio/mpeg",
     "opus": "audio/ogg",
@@ -93,7 +93,7 @@ def test_events(ai: OpenAI, name: str) -> None:
 
 @pytest.mark.parametrize("name", FORMS)
 def test_sound_leaves_while_more_is_made_and_a_client_that_leaves_ends_it(name: str) -> None:
-    """The first sentence comes while the second is held up; then the client goes, and no third one is begun."""
+    """The first sentence comes while the second is held up. Then the client leaves: no third one begins."""
     sentence = "one two three four five."
     begun, go = [0], threading.Event()
     with serving(fake_pool(["tts"])) as running, contextlib.ExitStack() as held:
@@ -106,7 +106,7 @@ def test_sound_leaves_while_more_is_made_and_a_client_that_leaves_ends_it(name: 
             begun[0] += 1
             assert begun[0] < 2 or go.wait(30)
 
-        engine._work = work
+        engine.on_work = work
         held.callback(go.set)
         body = {"input": sentence * 600, "response_format": name, "stream_format": "audio"}
         with running.client.stream("POST", "/v1/audio/speech", json=body) as answer:
@@ -131,21 +131,21 @@ def test_sound_leaves_while_more_is_made_and_a_client_that_leaves_ends_it(name: 
         ({"stream_format": "rtp"}, "stream_format", "must be audio or sse, not 'rtp'"),
     ],
 )
-def test_what_is_refused(ai: OpenAI, settings: dict[str, Any], param: str, words: str) -> None:
+def test_unknown_formats_are_refused(ai: OpenAI, settings: dict[str, Any], param: str, words: str) -> None:
     with pytest.raises(openai.BadRequestError, match=words) as refused:
         said(ai, **settings)
     assert refused.value.param == param
 
 
 @pytest.mark.parametrize(("path", "field"), [("/v1/audio/speech", "input"), ("/v1/tts/synthesize", "text")])
-def test_what_the_engine_refuses_has_the_name_that_the_client_wrote(path: str, field: str) -> None:
+def test_an_engines_refusal_names_the_field_as_the_client_wrote_it(path: str, field: str) -> None:
     with serving(fake_pool(["tts"])) as running:
         engine: Any = engine_of(running.pool.gates["tts"])
 
         def refuse() -> None:
             raise InvalidRequest("the text holds nothing that can be spoken", param="text")
 
-        engine._work = refuse
+        engine.on_work = refuse
         answer = running.client.post(path, json={field: "hello"})
         assert answer.status_code == 400
         assert answer.json()["error"]["param"] == field
@@ -154,7 +154,7 @@ def test_what_the_engine_refuses_has_the_name_that_the_client_wrote(path: str, f
 def test_a_codec_that_is_not_there_is_told_of_by_its_field(
     monkeypatch: pytest.MonkeyPatch, client: httpx.Client
 ) -> None:
-    """The first bytes are made before the headers go out."""
+    """The server makes the first bytes before it sends the headers."""
     missing = Form("audio/ogg", partial(Encoded, Codec("ogg", "nonesuch")))
     monkeypatch.setattr(speech, "FORMS", {"opus": missing})
     answer = client.post("/v1/audio/speech", json={"input": "hello", "response_format": "opus"})
@@ -163,10 +163,10 @@ def test_a_codec_that_is_not_there_is_told_of_by_its_field(
 
 
 @pytest.mark.parametrize("computes", [True, False])
-def test_what_computes_leaves_the_event_loop_alone(
+def test_an_encoder_that_computes_runs_beside_the_event_loop(
     monkeypatch: pytest.MonkeyPatch, client: httpx.Client, computes: bool
 ) -> None:
-    """And does so half a second of sound at a time."""
+    """The encoder gets half a second of sound at a time."""
     sizes, loops = [], set()
 
     class Recorder:

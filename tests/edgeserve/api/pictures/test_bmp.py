@@ -27,7 +27,7 @@ def seen(data: bytes) -> None:
 
 @examples(40)
 @given(st.sampled_from(["1", "L", "P", "RGB", "RGBA"]), st.tuples(st.integers(1, 99), st.integers(1, 99)))
-def test_what_encoders_write_passes_and_must_be_whole(mode: str, size: tuple[int, int]) -> None:
+def test_files_of_encoders_pass_and_must_be_whole(mode: str, size: tuple[int, int]) -> None:
     data = written(mode, size)
     seen(data)
     with pytest.raises(UnsupportedMedia, match=r"ends after \d+ of \d+ bytes"):

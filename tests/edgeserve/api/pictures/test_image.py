@@ -1,4 +1,4 @@
-"""Pictures as they come in: what is refused before a decoder sees it."""
+"""Pictures that are refused before a decoder sees them."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ def png_of(width: int, height: int, depth: int, colour: int) -> bytes:
 @pytest.mark.parametrize(
     "data", [b"", b"words", encoded("WEBP"), b"RIFF", b"\xff\xff\xd8", b"\x89PN", b"II*\0" + bytes(99)]
 )
-def test_what_is_no_picture(data: bytes) -> None:
+def test_other_data_are_no_picture(data: bytes) -> None:
     with pytest.raises(UnsupportedMedia):
         image.check_image(data, Limits())
 
 
 @pytest.mark.parametrize("form", ["PNG", "GIF", "BMP", "JPEG"])
 def test_a_picture_cut_anywhere_is_refused_or_whole_enough(form: str) -> None:
-    """A JPEG cut among its pixels is decoded as far as it goes; so none but its head is asked for."""
+    """A decoder reads a JPEG that is cut among its pixels as far as it goes, so the check asks only for the head."""
     whole = encoded(form, 30, 20)
     scan = whole.index(b"\xff\xda") if form == "JPEG" else len(whole) - 4
     for length in range(scan):
@@ -111,7 +111,7 @@ def test_data_urls() -> None:
 
 
 def test_pictures_are_checked_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inflating one may take half a second."""
+    """Inflating a picture may take half a second."""
     threads: list[threading.Thread] = []
 
     def check(data: bytes, limits: Limits, param: str) -> ImagePart:

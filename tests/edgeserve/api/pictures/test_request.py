@@ -82,7 +82,7 @@ def test_a_long_conversation_is_no_file(client: httpx.Client) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_named(client: httpx.Client, parts: Any, status: int, param: str | None, why: str) -> None:
+def test_a_wrong_picture_is_named(client: httpx.Client, parts: Any, status: int, param: str | None, why: str) -> None:
     answer = post(client, *parts)
     assert answer.status_code == status
     assert answer.json()["error"]["param"] == param

@@ -1,4 +1,4 @@
-"""Which addresses are public. Nothing is sent to any of them."""
+"""Public and special addresses. The tests send nothing to them."""
 
 from __future__ import annotations
 
@@ -93,14 +93,12 @@ PUBLIC = [
 ]
 
 
-@pytest.mark.parametrize("text", [*CLOUDS, *OTHER])
-def test_addresses_that_are_not_for_everybody(text: str) -> None:
-    assert not is_public(ip_address(text))
+def test_addresses_that_are_not_for_everybody() -> None:
+    assert [text for text in [*CLOUDS, *OTHER] if is_public(ip_address(text))] == []
 
 
-@pytest.mark.parametrize("text", PUBLIC)
-def test_addresses_beside_them(text: str) -> None:
-    assert is_public(ip_address(text))
+def test_addresses_beside_them() -> None:
+    assert [text for text in PUBLIC if not is_public(ip_address(text))] == []
 
 
 @pytest.mark.parametrize("text", IPV4)
@@ -114,11 +112,9 @@ def test_all_of_a_network_however_it_is_written(text: str) -> None:
         assert not is_public(IPv6Address((0x20010000 << 96) | (number ^ 0xFFFFFFFF)))  # Teredo
 
 
-@pytest.mark.parametrize("text", IPV6)
-def test_all_of_an_ipv6_network(text: str) -> None:
-    network = IPv6Network(text)
-    assert not is_public(network[0])
-    assert not is_public(network[-1])
+def test_all_of_an_ipv6_network() -> None:
+    networks = [IPv6Network(text) for text in IPV6]
+    assert [one for one in networks if is_public(one[0]) or is_public(one[-1])] == []
 
 
 @given(st.integers(0, 2**32 - 1))

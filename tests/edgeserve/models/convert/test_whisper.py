@@ -1,4 +1,4 @@
-"""The conversion of Whisper: what it writes, and that it is the model it was."""
+"""The conversion of Whisper: its files, and the same results as the original."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_conversion_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
 
 
-def test_what_a_killed_conversion_left_is_overwritten(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_conversion_are_overwritten(tmp_path: Path) -> None:
     (tmp_path / ".model.partial").mkdir()
     (tmp_path / ".model.partial" / "half.onnx.data").write_bytes(b"half")
     files = whisper.convert(tiny_whisper.build(tmp_path / "checkpoint"), tmp_path / "model")
@@ -77,7 +77,7 @@ def test_what_a_killed_conversion_left_is_overwritten(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint", "model"]
 
 
-def test_progress_is_told_in_order(tmp_path: Path) -> None:
+def test_progress_is_reported_in_order(tmp_path: Path) -> None:
     told: list[tuple[str, float]] = []
     whisper.convert(
         tiny_whisper.build(tmp_path / "a"), tmp_path / "b", lambda stage, share: told.append((stage, share))

@@ -1,4 +1,4 @@
-"""The conversion of Whisper for MLX: what it writes, and that mlx-whisper takes it."""
+"""The conversion of Whisper for MLX: its files, and mlx-whisper accepts them."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ def test_dimensions(converted: Path) -> None:
     assert told["n_vocab"] == tiny_whisper.VOCABULARY
 
 
+@pytest.mark.slow
 @needs_mlx
 def test_the_model_of_mlx_whisper_has_just_these_parameters(converted: Path) -> None:
     from mlx.utils import tree_flatten

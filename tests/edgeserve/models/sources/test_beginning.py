@@ -1,4 +1,4 @@
-"""What a file begins with says whether it is a model."""
+"""The first bytes of a file show whether it is a model."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_nothing_else_is_a_gguf_file(first: bytes) -> None:
     assert beginning.objection("m.gguf", first)
 
 
-def test_the_first_file_that_is_none_is_named(tmp_path: Path) -> None:
+def test_the_first_wrong_file_is_named(tmp_path: Path) -> None:
     good, page = tmp_path / "m.gguf", tmp_path / "config.json"
     good.write_bytes(b"GGUF")
     page.write_bytes(b"<html>")

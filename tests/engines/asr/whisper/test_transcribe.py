@@ -43,7 +43,7 @@ def engine(files: dict[str, Path]) -> Iterator[OnnxSpeechToText]:
 
 
 class Script:
-    """What is said in one window after the other, in tokens and (as floats) seconds."""
+    """A decoder that gives written answers, window by window; floats are timestamps in seconds."""
 
     def __init__(self, engine: OnnxSpeechToText, *windows: Sequence[int | float]) -> None:
         self.first = engine._model._vocabulary.first_timestamp  # type: ignore[union-attr]
@@ -67,6 +67,7 @@ def times(events: list[Any]) -> list[tuple[float, float]]:
     return [(round(one.start, 2), round(one.end, 2)) for one in events if isinstance(one, SegmentEvent)]
 
 
+@pytest.mark.slow
 def test_windows_move_on_by_their_last_timestamp_and_carry_the_text(
     engine: OnnxSpeechToText, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""How numbers, dates, money, units, addresses, abbreviations and signs are said."""
+"""Numbers, dates, money, units, addresses, abbreviations and signs in words."""
 
 from __future__ import annotations
 

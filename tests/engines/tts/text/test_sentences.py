@@ -1,4 +1,4 @@
-"""Where sentences end, and where a full stop ends none."""
+"""Ends of sentences, and full stops that end none."""
 
 from __future__ import annotations
 

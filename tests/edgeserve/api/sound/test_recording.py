@@ -1,4 +1,4 @@
-"""Files of sound as they come to both dialects: every form is heard, and what cannot be is refused with its field."""
+"""Files of sound in both dialects: the server hears every form, and refuses other files with their field."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_silence_has_an_empty_transcript(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize(("path", "field"), ROUTES)
-def test_what_cannot_be_heard(client: httpx.Client, path: str, field: str) -> None:
+def test_files_that_hold_no_sound_are_refused(client: httpx.Client, path: str, field: str) -> None:
     whole = made("mp3", 12.0)
     damaged = whole[:40_000] + numpy.random.default_rng(1).bytes(3000) + whole[43_000:]
     flac = bytearray(made("flac", 12.0))
@@ -112,7 +112,7 @@ def test_a_small_file_of_hours_meets_the_limit() -> None:
 
 
 def test_a_client_that_leaves_ends_a_long_transcription() -> None:
-    """The first segment comes while the second is held up; then the client goes, and no third one is begun."""
+    """The first segment comes while the second is held up. Then the client leaves: no third one begins."""
     begun, go = [0], threading.Event()
     long = encoded(numpy.full(8000 * 600, 0.5, numpy.float32), Form("flac", "flac", 8000))
     with serving(fake_pool(["asr"])) as running, contextlib.ExitStack() as held:
@@ -125,7 +125,7 @@ def test_a_client_that_leaves_ends_a_long_transcription() -> None:
             begun[0] += 1
             assert begun[0] < 2 or go.wait(30)
 
-        engine._work = work
+        engine.on_work = work
         held.callback(go.set)
         asked = {"data": {"model": "fake-asr", "stream": "true"}, "files": {"file": ("said", long)}}
         with running.client.stream("POST", "/v1/audio/transcriptions", **asked) as answer:

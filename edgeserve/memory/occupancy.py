@@ -1,0 +1,90 @@
+"""Memory that engines occupy by the accounts, and the memory that one of them needs: sums over engines and rungs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from edgeserve.engine import Job, Rung
+from edgeserve.memory.amount import NOTHING, Amount
+from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.system.readings import Readings
+
+SavingKind = Literal["prefix_cache", "context", "image", "optional_context"]
+SAVING_ORDER: tuple[SavingKind, ...] = ("prefix_cache", "context", "image")
+"""Savings that come before eviction, in this order. The optional part of a context goes before all of them
+(memory/optional_context.py)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """Memory that an engine can do without, in ``private`` bytes."""
+
+    job: Job
+    kind: SavingKind
+    private: int
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """Memory that one engine occupies, and the facts that decide whether it may step down.
+
+    - ``held``: memory now. ``warm``: memory that would be left on warm.
+    - ``last_used``: on the accounts' clock.
+    - ``busy``: the engine has an open reservation, or could not be moved a moment ago.
+    - ``weights``: engines with the same value map one file, which is in memory once.
+    """
+
+    job: Job
+    name: str
+    rung: Rung
+    held: Amount
+    warm: Amount = NOTHING
+    leases: int = 0
+    last_used: float = 0.0
+    pinned: bool = False
+    busy: bool = False
+    weights: str = ""
+    savings: tuple[Saving, ...] = ()
+
+    def at(self, rung: Rung) -> Amount:
+        """Memory on ``rung``, which is not above the engine's own."""
+        return self.held if rung >= self.rung else self.warm if rung is Rung.WARM else NOTHING
+
+    def may_step_down(self, now: float, policy: MemoryPolicy) -> bool:
+        """True for an idle engine: not leased, at work, pinned or cold, and past its grace time."""
+        used = self.leases or self.busy or self.pinned
+        return not used and self.rung > Rung.COLD and now - self.last_used >= policy.grace_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Memory that an engine wants on top of the memory that it holds."""
+
+    job: Job
+    name: str
+    amount: Amount
+
+
+Rungs = Mapping[Job, Rung]
+"""Assumed rungs; an engine that is not listed stays on its own."""
+
+
+def booked(residents: Sequence[Occupancy], rungs: Rungs, need: Need | None = None) -> Amount:
+    """Memory of all engines on these rungs, ``need`` included. Shared weights count once."""
+    private = device = 0
+    mapped: dict[str, int] = {}
+    for one in residents:
+        held = one.at(rungs.get(one.job, one.rung))
+        if need is not None and one.job == need.job:
+            held = held + need.amount
+        private, device = private + held.private, device + held.device
+        weights = one.weights or one.job
+        mapped[weights] = max(mapped.get(weights, 0), held.mapped)
+    return Amount(sum(mapped.values()), private, device)
+
+
+def overhead(residents: Sequence[Occupancy], readings: Readings) -> int:
+    """Private bytes of the process that no engine's account explains: the server itself, and free pages of the heap."""
+    return max(0, readings.unreclaimable - sum(one.held.private for one in residents))

@@ -1,0 +1,63 @@
+"""Speech as a stream: one piece is computed ahead, and events grow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from edgeserve.engine import Cancel
+
+LONGEST = 96_000
+"""Bytes of PCM from which on an event grows no more: two seconds at 24 kHz."""
+
+
+def computed_ahead(
+    read: Callable[[], str | None], say: Callable[[str], Iterator[Any]], limit: int, cancel: Cancel
+) -> Generator[Any | None, None, None]:
+    """The samples of each piece that ``read`` gives, then None for the piece's end. An empty piece gives only None.
+
+    A thread reads one piece ahead, computes this piece beside the samples of the current one, and ends with the last
+    piece. It computes ahead only where both pieces together have at most ``limit`` phonemes, so that two pieces take no
+    more memory than the longest one.
+    """
+    with ThreadPoolExecutor(1, "edgeserve-tts") as thread:
+        piece, samples = read(), None
+        reading = thread.submit(read)
+        while piece is not None and not cancel.is_set():
+            samples = samples or (say(piece) if piece else iter(()))
+            following = reading.result()
+            coming = None
+            if following and len(piece) + len(following) <= limit and not cancel.is_set():
+                coming = thread.submit(say, following)
+            reading = thread.submit(read)
+            yield from samples
+            yield None
+            piece, samples = following, coming.result() if coming else None
+
+
+def growing(samples: Iterable[Any | None]) -> Iterator[bytes]:
+    """PCM of the samples: the first array alone, then twice as much each time, and the remainder at the end of a piece.
+
+    Audio begins soon this way, and the events stay few. A piece without samples gives b"".
+    """
+    held, wanted, silent = bytearray(), 1, True
+    for some in samples:
+        if some is not None:
+            held += pcm16(some)
+            silent = False
+        elif silent:
+            yield b""
+        else:
+            silent = True
+        if held and (some is None or len(held) >= wanted):
+            wanted = min(max(wanted, 2 * len(held)), LONGEST)
+            yield bytes(held)
+            held.clear()
+
+
+def pcm16(samples: Any) -> bytes:
+    """float32 samples in [-1, 1] as 16-bit PCM, little-endian."""
+    import numpy
+
+    return bytes((numpy.clip(samples, -1.0, 1.0) * 32767.0).astype("<i2").tobytes())

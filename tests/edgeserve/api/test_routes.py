@@ -1,0 +1,130 @@
+"""The routes on fake engines: wrong fields and bodies, unknown routes, keys and unforeseen errors."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from support.answers import error
+from support.server import fake_pool, serving
+
+
+def test_health_models_and_root(client: httpx.Client) -> None:
+    health = client.get("/v1/health").json()
+    assert health["status"] == "ok"
+    assert health["engines"] == {"asr": True, "llm": True, "tts": True, "vision": True}
+    assert health["system"]["memory_total_bytes"] > 0
+    models = client.get("/v1/models").json()
+    assert models["object"] == "list"
+    assert {one["type"] for one in models["models"]} == {"llm", "vision", "asr", "tts"}
+    assert {one["id"] for one in models["data"]} >= {"fake-llm", "fake-tts"}
+    assert client.get("/").json()["openapi"] == "/openapi.json"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param", "told"),
+    [
+        ("/v1/chat", {"prompt": ""}, "prompt", "must not be empty"),
+        ("/v1/chat", {"prompt": 3}, "prompt", "must be a string, not the number 3"),
+        ("/v1/chat", {"prompt": "x", "max_token": 3}, "max_token", "not a known field"),
+        ("/v1/chat", {"prompt": "x", "max_length": 0}, "max_length", "must lie between 1"),
+        ("/v1/chat", {"prompt": "x", "max_length": 1.5}, "max_length", "whole number"),
+        ("/v1/chat", {"prompt": "x", "max_length": True}, "max_length", "must be a number"),
+        ("/v1/chat", {"prompt": "x", "messages": [{"role": "user", "content": "y"}]}, "prompt", "beside messages"),
+        ("/v1/chat", {"messages": []}, "messages", "at least one"),
+        ("/v1/chat", {"messages": [{"role": "robot", "content": "y"}]}, "messages[0].role", "must be one of"),
+        ("/v1/tts/synthesize", {"text": "hi", "speed": 9}, "speed", "between 0.25 and 4"),
+        ("/v1/tts/synthesize", {"text": "hi.", "voice": "bass"}, "voice", "voices: tone, hum"),
+        ("/v1/tts/synthesize", {"text": "x" * 20_000}, "text", "20000 characters; the limit is 16384"),
+    ],
+)
+def test_a_wrong_field_is_named(client: httpx.Client, path: str, body: object, param: str, told: str) -> None:
+    failure = error(client.post(path, json=body), 400)
+    assert failure["param"] == param
+    assert told in failure["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (b"{", "not valid JSON"),
+        (b"[1]", "must be a JSON object, not a list"),
+        (b"\xff\xfe", "not UTF-8"),
+        (b'{"prompt": NaN}', "NaN is not a JSON number"),
+        (b'{"prompt":' + b"[" * 200 + b"]" * 200 + b"}", "levels deep"),
+        (b'{"prompt":' + b"[" * 100_000, "levels deep"),
+        (b"", "not valid JSON"),
+        (
+            b'{"prompt": "a", "max_length": %s}' % (b"9" * 400),
+            "must lie between 1 and 1e+06, not 999999999999999999999…",
+        ),
+        (b'{"prompt": "a", "max_length": %s}' % (b"9" * 5000), "a number that is too long"),
+        (b'{"prompt": "a", "max_length": 1e400}', "must lie between 1 and 1e+06, not inf"),
+        (rb'{"prompt": "\ud83d"}', r"\ud83d alone, which is half of a character"),
+        (rb'{"\uDE00": 1}', r"\ude00 alone"),
+    ],
+)
+def test_a_broken_body_is_refused(client: httpx.Client, body: bytes, told: str) -> None:
+    assert told in error(client.post("/v1/chat", content=body), 400)["message"]
+
+
+def test_a_body_beyond_the_limit_is_refused_declared_or_not() -> None:
+    with serving(fake_pool(["llm", "asr"]), max_body_mb=1) as running:
+        large = b"x" * (2 << 20)
+        assert "limit is 1 MB" in error(running.client.post("/v1/chat", content=large), 413)["message"]
+        chunks = (b"x" * 65536 for _ in range(64))
+        assert error(running.client.post("/v1/chat", content=chunks), 413)["code"] == "too_large"
+        upload = running.client.post("/v1/transcribe/file", files={"audio": large})
+        assert error(upload, 413)["code"] == "too_large"
+        assert running.client.post("/v1/chat", json={"prompt": "on"}).status_code == 200
+
+
+def test_engines_that_are_not_configured_say_how_to_add_them() -> None:
+    with serving(fake_pool(["llm"])) as running:
+        answer = running.client.post("/v1/tts/synthesize", json={"text": "hi"})
+        failure = error(answer, 503)
+        assert failure["code"] == "engine_not_configured"
+        assert '[tts]\nmodel = "hibari"' in failure["message"]
+
+
+def test_unknown_routes_and_methods_have_the_same_shape(client: httpx.Client) -> None:
+    assert error(client.get("/v2/chat"), 404)["code"] == "not_found"
+    answer = client.get("/v1/chat")
+    assert error(answer, 405)["message"] == "/v1/chat does not take GET"
+    assert answer.headers["allow"] == "POST"
+
+
+def test_request_ids_are_taken_over_or_made(client: httpx.Client) -> None:
+    assert client.get("/v1/health", headers={"X-Request-Id": "mine-7"}).headers["x-request-id"] == "mine-7"
+    made = client.get("/v1/health", headers={"X-Request-Id": "not fit\tfor a log"}).headers["x-request-id"]
+    assert made.startswith("req_")
+
+
+def test_a_key_is_asked_for_everywhere_but_the_health_check() -> None:
+    with serving(fake_pool(["llm"]), api_key="sesame") as running:
+        client = running.client
+        assert client.get("/v1/health").status_code == 200
+        answer = client.post("/v1/chat", json={"prompt": "hi"})
+        assert error(answer, 401)["code"] == "invalid_api_key"
+        assert answer.headers["www-authenticate"] == "Bearer"
+        wrong = {"Authorization": "Bearer open"}
+        assert client.post("/v1/chat", json={"prompt": "hi"}, headers=wrong).status_code == 401
+        assert client.post("/v1/chat", json={"prompt": "hi"}, headers={"Authorization": "sesame"}).status_code == 401
+        for right in ("Bearer sesame", "bearer sesame"):
+            answer = client.post("/v1/chat", json={"prompt": "hi"}, headers={"Authorization": right})
+            assert answer.json() == {"text": "hi"}
+
+
+@pytest.mark.unforeseen
+def test_an_unforeseen_error_is_answered_logged_and_survived(caplog: pytest.LogCaptureFixture) -> None:
+    with serving(fake_pool(["llm"])) as running:
+
+        def broken() -> int:
+            raise ZeroDivisionError("secret inside")
+
+        running.app.state.memory_total = broken
+        answer = running.client.get("/v1/health", headers={"X-Request-Id": "mine-8"})
+        failure = error(answer, 500)
+        assert answer.headers["x-request-id"] == "mine-8"
+        assert "secret" not in failure["message"]
+        assert "ZeroDivisionError: secret inside" in caplog.text
+        assert running.client.post("/v1/chat", json={"prompt": "on"}).json() == {"text": "on"}
