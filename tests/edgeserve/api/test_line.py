@@ -103,6 +103,7 @@ def test_a_whole_answer_is_counted_until_it_is_read() -> None:
         size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0])
         assert size > 5_000_000
         assert running.pool.deliveries.held >= size
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         data = head.partition(b"\r\n\r\n")[2]
         while part := slow.recv(1 << 20):
             data += part
