@@ -42,6 +42,7 @@ def alone(data: bytes) -> tuple[int, str]:
     return took, told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "data",
     [promising(30_000_000), promising(fragment=30_000_000), promising(400_000, tracks=64)],
@@ -53,6 +54,7 @@ def test_a_small_file_that_promises_much_takes_little_memory(data: bytes) -> Non
     assert took < 400
 
 
+@pytest.mark.slow
 def test_one_packet_of_hours_takes_little_memory() -> None:
     took, told = alone(in_one_packet(seconds=5000))
     assert "cannot be brought to 16 kHz" in told or "damaged" in told
