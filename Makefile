@@ -50,6 +50,7 @@ lint:
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/python tools/prose.py
 
 docs-check:
 	@sh tools/install.sh dev

@@ -131,22 +131,31 @@ def test_what_is_spoken_is_understood(server: Server, tmp_path: Path, sentence: 
     assert heard["segments"]
 
 
+SPEECH: Any = {"model": "tts", "voice": "alloy", "input": " ".join(SENTENCES[:2])}
+
+
+@pytest.fixture(scope="module")
+def plain(server: Server) -> tuple[Any, int]:
+    """The samples of the speech as WAV, and their rate."""
+    with OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as ai:
+        return decoded(ai.audio.speech.create(**SPEECH, response_format="wav").content, "wav")
+
+
 @pytest.mark.parametrize("form", FORMS)
-def test_speech_in_every_format(server: Server, form: Any) -> None:
+def test_speech_in_every_format(server: Server, plain: tuple[Any, int], form: Any) -> None:
     """Through the official client; each is the same sound, and comes in several pieces."""
-    ask: Any = {"model": "tts", "voice": "alloy", "input": " ".join(SENTENCES)}
+    samples, rate = plain
     with OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as ai:
         speech = ai.audio.speech
-        plain, rate = decoded(speech.create(**ask, response_format="wav").content, "wav")
-        with speech.with_streaming_response.create(**ask, response_format=form, stream_format="audio") as answer:
+        with speech.with_streaming_response.create(**SPEECH, response_format=form, stream_format="audio") as answer:
             file = b"".join(answer.iter_bytes())
-        with speech.with_streaming_response.create(**ask, response_format=form, stream_format="sse") as answer:
+        with speech.with_streaming_response.create(**SPEECH, response_format=form, stream_format="sse") as answer:
             told = [json.loads(line.removeprefix("data: ")) for line in answer.iter_lines() if line]
     heard, at = decoded(file, form)
-    assert abs(len(heard) / at - len(plain) / rate) < 0.1
-    assert likeness(plain, rate, heard, at) > 0.9
-    assert told[-1]["usage"]["output_seconds"] == round(len(plain) / rate, 3)
-    assert len(told) > len(SENTENCES)
+    assert abs(len(heard) / at - len(samples) / rate) < 0.1
+    assert likeness(samples, rate, heard, at) > 0.9
+    assert told[-1]["usage"]["output_seconds"] == round(len(samples) / rate, 3)
+    assert len(told) > 2
 
 
 @pytest.mark.parametrize("colour", ["red", "blue"])

@@ -21,7 +21,7 @@ ROLES: Mapping[str, Role] = MappingProxyType(
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wanted:
+class PendingPicture:
     """A picture that is still to be read: the address, the field that holds the address, and the picture's place."""
 
     url: str
@@ -35,12 +35,12 @@ class Conversation:
     """Messages without their pictures, and the pictures in their order."""
 
     messages: tuple[Message, ...] = ()
-    wanted: tuple[Wanted, ...] = ()
+    pending: tuple[PendingPicture, ...] = ()
 
     async def whole(self, pictures: Pictures) -> tuple[Message, ...]:
         """The messages with their pictures. Raises InvalidRequest and its kinds, which name the part."""
         messages = list(self.messages)
-        for one in self.wanted:
+        for one in self.pending:
             message = messages[one.message]
             picture = await pictures.read(one.url, one.param)
             parts = (*message.parts[: one.part], picture, *message.parts[one.part :])
@@ -73,7 +73,7 @@ class Parts(NamedTuple):
     """The texts of a message, and its pictures."""
 
     texts: tuple[TextPart, ...] = ()
-    wanted: tuple[Wanted, ...] = ()
+    pending: tuple[PendingPicture, ...] = ()
 
 
 class Content(Field[Parts | None]):
@@ -89,14 +89,14 @@ class Content(Field[Parts | None]):
         if not isinstance(content, list):
             raise fields.error(self.name, "must be a string or a list of parts")
         texts: list[TextPart] = []
-        wanted: list[Wanted] = []
+        pending: list[PendingPicture] = []
         for index, given in enumerate(fields.objects(self.name)):
             part = read_variant(given, PARTS, limits)
             if isinstance(part, TextContent):
                 texts.append(TextPart(part.text))
             else:
-                wanted.append(Wanted(part.image_url.url, given.full("image_url"), index))
-        return Parts(tuple(texts), tuple(wanted))
+                pending.append(PendingPicture(part.image_url.url, given.full("image_url"), index))
+        return Parts(tuple(texts), tuple(pending))
 
     def schema(self, limits: Limits) -> dict[str, Any]:
         parts = [one.describe(limits) for one in PARTS.values()]
@@ -117,7 +117,7 @@ class Empty(Field[None]):
         return {"enum": [None, "", False, 0, [], {}]}
 
 
-class Said(Record):
+class ChatMessage(Record):
     """One message."""
 
     role = Enum("who speaks; developer is system", tuple(ROLES), required=True)
@@ -157,17 +157,17 @@ class Messages(Field[Conversation]):
         if count > limits.max_images:
             raise fields.error(self.name, f"hold {count} images; the limit is {limits.max_images}")
         messages: list[Message] = []
-        wanted: list[Wanted] = []
+        pending: list[PendingPicture] = []
         for at, one in enumerate(given):
-            said = Said(one, limits)
-            messages.append(said.message())
-            if said.content and said.content.wanted:
-                wanted += [dataclasses.replace(picture, message=at) for picture in said.content.wanted]
+            given_message = ChatMessage(one, limits)
+            messages.append(given_message.message())
+            if content := given_message.content:
+                pending += [dataclasses.replace(picture, message=at) for picture in content.pending]
         check_results(fields, messages)
-        return Conversation(tuple(messages), tuple(wanted))
+        return Conversation(tuple(messages), tuple(pending))
 
     def schema(self, limits: Limits) -> dict[str, Any]:
-        return {"type": "array", "minItems": 1, "items": Said.describe(limits)}
+        return {"type": "array", "minItems": 1, "items": ChatMessage.describe(limits)}
 
 
 def _images(fields: Fields) -> int:

@@ -1,4 +1,4 @@
-"""One answer in the making: sample, turn into text, decode on, until it ends."""
+"""The loop of one answer: sample a token, turn it into text, decode it, until the answer ends."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from edgeserve.engine import Cancel
 from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, FinishReason
+from engines.llama.background import Background
 from engines.llama.batch import Batch
-from engines.llama.beside import Beside
 from engines.llama.logprobs import Logprobs
 from engines.llama.sampler import Sampler
 from engines.llama.slot import Slot
@@ -20,9 +20,12 @@ from engines.thinking import Teller, Thoughts
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What the answer continues: its slot, tokens, how many of them a cache knew, and, with pictures, its chunks.
+    """A prompt in its slot.
 
-    ``thinks``: it ends in the tag that begins a model's thoughts.
+    tokens  length of the prompt, pictures included
+    cached  tokens of it that came from the KV cache
+    chunks  text and pictures of the prompt; None for a prompt without pictures
+    thinks  the prompt ends in the tag that opens a model's thoughts
     """
 
     slot: Slot
@@ -39,10 +42,12 @@ def answer(
     sampler: Sampler,
     limit: int,
     cancel: Cancel,
-    beside: Beside,
+    background: Background,
 ) -> Iterator[ChatEvent | None]:
-    """Events of at most ``limit`` tokens; None each time that the batch must take a step first. A cancelled answer ends
-    without a FinishEvent."""
+    """Events of at most ``limit`` tokens. None asks the caller for a step of the batch.
+
+    A cancelled answer ends without a FinishEvent.
+    """
     context, slot = batch.context, prompt.slot
     model, stream = context.model, TextStream(request.stop)
     teller = Teller(_thoughts(prompt, request))
@@ -54,10 +59,10 @@ def answer(
         if slot.output is None:
             yield None
             continue
-        logits: Any = context.logits(slot.output) if sampler.held or logprobs is not None else None
-        if sampler.held:
-            logits = logits.copy()  # the next step overwrites them
-            token = yield from beside.run(functools.partial(sampler.sample_held, logits))
+        logits: Any = context.logits(slot.output) if sampler.constrained or logprobs is not None else None
+        if sampler.constrained:
+            logits = logits.copy()  # the next step of the batch overwrites the original
+            token = yield from background.run(functools.partial(sampler.sample_constrained, logits))
         else:
             token = sampler.sample(context.handle, slot.output)
         said += 1
@@ -71,12 +76,12 @@ def answer(
         batch.push(slot, token)
     else:
         return
-    yield from teller.rest("" if stream.stopped else stream.rest())
+    yield from teller.rest("" if stream.stopped else stream.flush())
     reason: FinishReason = "stop" if ended or stream.stopped else "length"
     yield FinishEvent(reason, prompt.tokens, said, prompt.cached, teller.reasoning_tokens)
 
 
 def _thoughts(prompt: Prompt, request: ChatRequest) -> Thoughts | None:
-    """A raw prompt is continued as it is; a grammar leaves no room for thoughts."""
-    held = request.json_object or request.json_schema is not None or request.tool_choice.required
-    return None if held or request.prompt is not None else Thoughts(opened=prompt.thinks)
+    """None for an answer without thoughts: a raw prompt has no template, and a grammar allows no thoughts."""
+    constrained = request.json_object or request.json_schema is not None or request.tool_choice.required
+    return None if constrained or request.prompt is not None else Thoughts(opened=prompt.thinks)

@@ -1,10 +1,10 @@
-"""Key-value states of past prompts, kept in memory beside the context that made them, and on disk where configured.
+"""Saved states: the KV caches of evicted sequences, in memory, and on disk where configured.
 
-A conversation that was put aside, or parked with its engine, goes on from the longest prefix that is still known, as in
-llama.cpp's own server (``--cache-ram``). States are the first memory that the governor takes back.
+A conversation goes on from its longest saved prefix, as in llama.cpp's own server (``--cache-ram``). Saved states are
+the first memory that the governor takes back.
 
-Every state has a salt. A prompt finds states of its own salt only, and no salt pushes another's states out as long as
-those take no more than their share (docs/decisions/0008-prefix-cache-salts.md).
+Every state has a salt. A prompt finds states of its own salt only. No salt evicts the states of another salt that takes
+no more than its share (docs/decisions/0008-prefix-cache-salts.md).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 
 class State(Protocol):
-    """What is known of one: its tokens, the bytes that it takes and the salt that it belongs to."""
+    """A saved state in memory or in a file: its tokens, its size in bytes and its salt."""
 
     @property
     def tokens(self) -> Sequence[int]: ...
@@ -37,15 +37,17 @@ S = TypeVar("S", bound=State)
 T = TypeVar("T", bound=Salted)
 
 WORTH_SAVING = 32
-"""Tokens: fewer are decoded again in less time than a state takes to find, copy and restore."""
-LOST, CAREFUL = 16, 64
-"""States that went for copies and are remembered; prompts after the first of them was asked for, until copies may take
-the place of others again: after the next one twice as many, and so on."""
+"""Tokens. To decode fewer again takes less time than to find, copy and restore a state."""
+REMEMBERED = 16
+"""Evicted states to remember."""
+COPY_PAUSE = 64
+"""Prompts to wait, after one asked for an evicted state, before copying may evict again. Each further such prompt
+doubles the wait."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SavedState:
-    """``data`` as llama.cpp wrote it (``llama_state_seq_get_data``), good for exactly ``tokens``."""
+    """The state of exactly ``tokens``; ``data`` as ``llama_state_seq_get_data`` wrote it."""
 
     tokens: tuple[int, ...]
     data: Any
@@ -56,12 +58,13 @@ class SavedState:
         return len(self.data)
 
 
-class Shelf(Generic[S]):
-    """At most ``limit`` bytes. Out first goes the least recently used state of the salt that has the most. ``whole``: a
-    state serves only prompts that begin with all of it, since the model cannot take tokens back (sliding windows,
-    recurrent layers).
+class StateCache(Generic[S]):
+    """At most ``limit`` bytes of states. It evicts the least recently used state of the salt that takes the most.
 
-    One thread at a time; ``size`` may be read by any.
+    ``whole``: a state serves only prompts that begin with all of its tokens. The model cannot remove tokens from a
+    state when it has a sliding window or recurrent layers.
+
+    One thread at a time; any thread may read ``size``.
     """
 
     def __init__(self, limit: int, *, whole: bool = False) -> None:
@@ -75,7 +78,7 @@ class Shelf(Generic[S]):
         return len(self._states)
 
     def longest(self, tokens: Sequence[int], salt: str = "") -> tuple[S | None, int]:
-        """The state of this salt that shares the longest prefix with ``tokens``, and how many tokens can be used."""
+        """The state of this salt that shares the longest prefix with ``tokens``, and the length of that prefix."""
         found, longest = None, 0
         for state in self._states:
             length = shared(state.tokens, tokens) if state.salt == salt else 0
@@ -84,14 +87,16 @@ class Shelf(Generic[S]):
         return found, longest
 
     def touch(self, state: S) -> None:
-        """It was used just now."""
+        """Mark the state as the most recently used."""
         if state in self._states:
             self._states.remove(state)
             self._states.append(state)
 
     def add(self, state: S) -> bool:
-        """Keep a state in place of those that it can stand for; more go where there is no room. False when the room is
-        other salts', none of which has more than this one would have."""
+        """Keep a state instead of the states that it covers, and evict others when there is no room.
+
+        False when that would take another salt's share.
+        """
         if not self._make_room(state.tokens, state.size, state.salt):
             return False
         self._states.append(state)
@@ -99,25 +104,27 @@ class Shelf(Generic[S]):
         return True
 
     def fits(self, tokens: Sequence[int], size: int, salt: str = "") -> bool:
-        """A state of so many bytes, with none going but those that it can stand for."""
-        gone = sum(one.size for one in self._states if self._stands_for(tokens, salt, one))
+        """Whether a state of ``size`` bytes has room when only the states that it covers are dropped."""
+        gone = sum(one.size for one in self._states if self._covers(tokens, salt, one))
         return self.size - gone + size <= self.limit
 
     def discard(self, tokens: Sequence[int], salt: str = "") -> None:
-        """The state of exactly these tokens, if it is kept."""
+        """Drop the state of exactly these tokens, if it is kept."""
         for one in self._states[:]:
-            if len(one.tokens) == len(tokens) and self._stands_for(tokens, salt, one):
+            if len(one.tokens) == len(tokens) and self._covers(tokens, salt, one):
                 self._drop(one)
 
-    def leaving(self, tokens: Sequence[int], size: int, salt: str) -> list[S] | None:
-        """The states that would leave for one of so many bytes, besides those that it can stand for; None when it would
-        take another salt's share."""
+    def victims(self, tokens: Sequence[int], size: int, salt: str) -> list[S] | None:
+        """The states to evict for one of ``size`` bytes, besides those that it covers.
+
+        None when the new state would take another salt's share.
+        """
         if size > self.limit:
             return None
-        kept = [one for one in self._states if not self._stands_for(tokens, salt, one)]
+        kept = [one for one in self._states if not self._covers(tokens, salt, one)]
         over, gone = sum(one.size for one in kept) + size - self.limit, []
         while over > 0:
-            one = first_to_leave(kept, _bytes, {salt: size})
+            one = next_victim(kept, _bytes, {salt: size})
             if one is None:
                 return None
             kept.remove(one)
@@ -126,73 +133,79 @@ class Shelf(Generic[S]):
         return gone
 
     def _make_room(self, tokens: Sequence[int], size: int, salt: str) -> bool:
-        gone = self.leaving(tokens, size, salt)
+        gone = self.victims(tokens, size, salt)
         if gone is None:
             return False
-        for old in [one for one in self._states if self._stands_for(tokens, salt, one)]:
+        for old in [one for one in self._states if self._covers(tokens, salt, one)]:
             self._drop(old)
         for old in gone:
-            self._leave(old)
+            self._evict(old)
         return True
 
     def shrink(self, limit: int) -> None:
-        """Let states go until at most ``limit`` bytes are kept."""
+        """Evict states until at most ``limit`` bytes are kept."""
         while self.size > limit:
-            self._leave(first_to_leave(self._states, _bytes) or self._states[0])
+            self._evict(next_victim(self._states, _bytes) or self._states[0])
 
-    def _leave(self, state: S) -> None:
-        """There is no room for it."""
+    def _evict(self, state: S) -> None:
+        """Drop a state for lack of room."""
         self._drop(state)
 
     def _drop(self, state: S) -> None:
         self._states.remove(state)
         self.size -= state.size
 
-    def _stands_for(self, tokens: Sequence[int], salt: str, old: State) -> bool:
+    def _covers(self, tokens: Sequence[int], salt: str, old: State) -> bool:
+        """Whether a state of ``tokens`` serves every prompt that ``old`` serves."""
         beginning = salt == old.salt and shared(tokens, old.tokens) == len(old.tokens)
         return beginning and (not self.whole or len(tokens) == len(old.tokens))
 
 
-class PrefixCache(Shelf[SavedState]):
-    """In memory. What there is no room for goes on to ``disk``, and comes back from there. ``careful``: for so many
-    prompts more, copies of what is in the context take the place of no other state."""
+class PrefixCache(StateCache[SavedState]):
+    """Saved states in memory. States that it evicts go to ``disk``.
+
+    For the next ``copy_pause`` prompts, no copy of an idle slot evicts another state.
+    """
 
     def __init__(self, limit: int, *, whole: bool = False, disk: Disk | None = None) -> None:
         super().__init__(limit, whole=whole)
         self._disk = disk
-        self._lost: deque[tuple[str, Sequence[int]]] = deque(maxlen=LOST)
-        self.careful = 0
-        self._patience = CAREFUL
+        self._evicted: deque[tuple[str, Sequence[int]]] = deque(maxlen=REMEMBERED)
+        self.copy_pause = 0
+        self._next_pause = COPY_PAUSE
         self._stopped = False
 
     def admits_copy(self, tokens: Sequence[int], size: int, salt: str = "") -> bool:
-        """Whether the state of a conversation that is in the context should be kept here, too: in place of others, as
-        long as those are not asked for again. What was let go is remembered, as in ARC (Megiddo and Modha, 2003)."""
+        """Whether to keep a copy of an idle slot that is still in the context.
+
+        A copy may evict other states as long as no prompt asks for those again. The cache remembers the evicted states,
+        as ARC does (Megiddo and Modha, 2003).
+        """
         if self._stopped:
             return False
         if self.fits(tokens, size, salt):
             return True
-        if self.careful or self._disk is not None:
+        if self.copy_pause or self._disk is not None:
             return False
-        leaving = self.leaving(tokens, size, salt)
+        leaving = self.victims(tokens, size, salt)
         if leaving is None:
             return False
-        self._lost.extend((state.salt, state.tokens) for state in leaving)
+        self._evicted.extend((state.salt, state.tokens) for state in leaving)
         return True
 
     def stop_copies(self) -> None:
-        """For a while: memory is needed elsewhere, and what is copied now would be taken back again."""
-        self.careful, self._stopped = self._patience, True
+        """Make no copies for a while: memory is short, and the governor would take them back."""
+        self.copy_pause, self._stopped = self._next_pause, True
 
-    def note(self, tokens: Sequence[int], known: int, salt: str = "") -> None:
-        """A prompt came, of which so many tokens are known."""
-        if any(salt == of and shared(lost, tokens) >= known + WORTH_SAVING for of, lost in self._lost):
-            self._lost.clear()
-            self.careful = self._patience
-            self._patience *= 2
-        elif self.careful:
-            self.careful -= 1
-            self._stopped = self._stopped and self.careful > 0
+    def note_prompt(self, tokens: Sequence[int], known: int, salt: str = "") -> None:
+        """Count a new prompt, of which ``known`` tokens are cached; adjusts ``copy_pause``."""
+        if any(salt == of and shared(lost, tokens) >= known + WORTH_SAVING for of, lost in self._evicted):
+            self._evicted.clear()
+            self.copy_pause = self._next_pause
+            self._next_pause *= 2
+        elif self.copy_pause:
+            self.copy_pause -= 1
+            self._stopped = self._stopped and self.copy_pause > 0
 
     @property
     def largest(self) -> int:
@@ -200,32 +213,32 @@ class PrefixCache(Shelf[SavedState]):
         return max(self.limit, self._disk.limit if self._disk is not None else 0)
 
     def best(self, tokens: Sequence[int], salt: str = "") -> tuple[State | None, int]:
-        """As ``longest``, on disk as well."""
+        """As ``longest``, in memory and on disk."""
         here: tuple[State | None, int] = self.longest(tokens, salt)
         there = self._disk.longest(tokens, salt) if self._disk is not None else (None, 0)
         return there if there[1] > here[1] else here
 
     def fetch(self, state: State) -> Any | None:
-        """The data of a state found, which was used just now; None when it is not to be had any more."""
+        """The data of a state that ``best`` found, marked as used; None when it is gone."""
         if isinstance(state, SavedState):
             self.touch(state)
             return state.data
         return self._disk.read(state) if self._disk is not None else None
 
     def put(self, state: SavedState) -> bool:
-        """Keep a state, here or on disk; False when neither has room for it."""
+        """Keep a state in memory, else on disk. False when neither has room for it."""
         if self.add(state):
             return True
         return self._disk.write(state) if self._disk is not None else False
 
-    def _leave(self, state: SavedState) -> None:
-        super()._leave(state)
+    def _evict(self, state: SavedState) -> None:
+        super()._evict(state)
         if self._disk is not None:
             self._disk.write(state)
 
 
 class Disk(Protocol):
-    """States in files (engines/llama/states.py)."""
+    """Saved states in files (engines/llama/states.py)."""
 
     limit: int
 
@@ -241,9 +254,11 @@ def shared(one: Sequence[int], other: Sequence[int]) -> int:
     return len(list(itertools.takewhile(bool, map(operator.eq, one, other))))
 
 
-def first_to_leave(ones: Iterable[T], size: Callable[[T], int], more: Mapping[str, int] | None = None) -> T | None:
-    """Of ``ones``, the least recently used first: the first of the salt that takes the most. ``more``: what a salt is
-    about to take on top. None when that one would take the most, and has nothing here."""
+def next_victim(ones: Iterable[T], size: Callable[[T], int], more: Mapping[str, int] | None = None) -> T | None:
+    """The first of ``ones`` that has the salt which takes the most; ``ones`` begin with the least recently used.
+
+    ``more``: size that a salt takes besides. None when the salt that takes the most has none of ``ones``.
+    """
     listed = list(ones)
     taken = Counter(more or {})
     for one in listed:

@@ -1,4 +1,4 @@
-"""Calls of tools in what a model says: ``<tool_call>`` blocks anywhere, or an answer that is JSON from its start."""
+"""Calls of tools in an answer: ``<tool_call>`` blocks anywhere, or an answer that is JSON from its start."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from edgeserve.messages import ChatEvent, FinishEvent, TokenEvent, Tool, ToolCal
 
 OPENING, CLOSING = "<tool_call>", "</tool_call>"
 
-# Possessive (*+, ?+): thousands of blanks would be tried in each way to share them among the parts, for every token.
+# Possessive quantifiers (*+, ?+): with thousands of blanks, others backtrack over every split of them, at every token.
 HEAD = r"\s*+(?:<\|python_tag\|>|```(?:json)?+)?+\s*+(?:\[\s*+)?+"
 JSON_CALL = re.compile(HEAD + r'\{\s*+"(?:name|type|function|arguments|parameters)"')
 UNDECIDED = re.compile(r'\s*+(?:<[|a-z_]*+>?+|`{1,3}+[json]*+)?+\s*+(?:\[\s*+)?+(?:\{\s*+(?:"[a-z]*+)?+)?+')
-"""Texts that may yet become the beginning of such a call."""
+"""Matches a text that may yet become the beginning of a JSON call."""
 MAX_UNDECIDED = 1000
-"""Characters of such a text; a longer one is text."""
+"""Characters. A longer undecided text is no call."""
 BETWEEN = re.compile(r"(?:[\s;,\[\]]|<\|python_tag\|>|```(?:json)?)*")
 
 
 def with_calls(
     events: Iterable[ChatEvent | None], tools: Iterable[Tool], *, several: bool
 ) -> Iterator[ChatEvent | None]:
-    """The same events with the calls of ``tools`` (the first, unless ``several``) taken out of the text.
+    """The events of an answer, with calls of ``tools`` as ToolCallEvents; only the first call unless ``several``.
 
-    What only looks like a call stays text. None goes through.
+    Text that only looks like a call stays text. None passes through.
     """
     reader = CallReader({tool.name for tool in tools})
     called = False
@@ -36,7 +36,7 @@ def with_calls(
         if isinstance(event, TokenEvent):
             found = reader.feed(event.text)
         else:
-            found = reader.rest() if isinstance(event, FinishEvent) else []
+            found = reader.flush() if isinstance(event, FinishEvent) else []
         for one in found:
             if isinstance(one, str):
                 yield event if isinstance(event, TokenEvent) and one == event.text else TokenEvent(one)
@@ -50,7 +50,7 @@ def with_calls(
 
 
 class CallReader:
-    """Feed it text; it gives out text that is none of a call, and calls once they are whole."""
+    """Separates streamed text into plain text and complete calls of the tools ``names``."""
 
     def __init__(self, names: Collection[str]) -> None:
         self._names = names
@@ -64,15 +64,15 @@ class CallReader:
             pass
         return [one for one in found if one]
 
-    def rest(self) -> list[str | ToolCall]:
-        """What was held back, when no more comes."""
+    def flush(self) -> list[str | ToolCall]:
+        """The rest of the text, after the last ``feed``."""
         text, self._pending = self._pending, ""
         if self._read == self._inside:
             return [*self._calls(text)] or [OPENING + text]
         calls = self._calls(text) if self._read == self._to_the_end else []
         return [*calls] or ([text] if text else [])
 
-    # Each takes what it can from the pending text, and tells whether another is to go on with the rest.
+    # States of the reader. Each consumes pending text, and returns whether the next state can go on with the rest.
 
     def _beginning(self, found: list[str | ToolCall]) -> bool:
         if JSON_CALL.match(self._pending):
@@ -107,15 +107,14 @@ class CallReader:
         return True
 
     def _after(self, found: list[str | ToolCall]) -> bool:
-        """White space between two calls says nothing."""
+        """Drops white space between two calls."""
         self._pending = self._pending.lstrip()
         if self._pending:
             self._read = self._text
         return bool(self._pending)
 
     def _calls(self, text: str) -> list[ToolCall]:
-        """The calls that the whole text consists of; none when there is anything else in it, or what strict readers of
-        JSON refuse."""
+        """The calls in ``text``. None of them counts when the text holds anything else, or JSON that is not strict."""
         calls = []
         at = _skip(text, 0)
         while at < len(text):

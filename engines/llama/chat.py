@@ -1,4 +1,4 @@
-"""Chat through llama.cpp: the model mapped at startup, its own chat template, tokens streamed as text."""
+"""Chat through llama.cpp: the model file mapped, prompts by its own chat template, tokens streamed as text."""
 
 from __future__ import annotations
 
@@ -12,38 +12,37 @@ from edgeserve.errors import ContextOverflow, DoesNotFit, EngineFailure, Invalid
 from edgeserve.messages import ChatEvent, ChatRequest, EmbeddingEvent, EmbedRequest, Message, TextPart
 from engines.llama import model as llama_model
 from engines.llama.answer import Prompt, answer
+from engines.llama.background import Background
 from engines.llama.batch import Batch
-from engines.llama.beside import Beside
 from engines.llama.calls import with_calls
 from engines.llama.embed import embed
 from engines.llama.ladder import LlamaLadder
 from engines.llama.model import MappedModel
-from engines.llama.options import context_size
+from engines.llama.options import CONTEXT_STEP, context_size
 from engines.llama.prepare import Prepared, check_inputs, prepare_chat, prepare_inputs
 from engines.llama.sampler import Sampler
 from engines.llama.template import ChatTemplate
 
 E = TypeVar("E")
 
-ROUNDED = 256
-"""llama.cpp makes contexts of a multiple of so many tokens."""
-
 
 class LlamaChat(LlamaLadder):
-    """Answers, on the ladder that engines/llama/ladder.py documents. Any thread may call ``prepare``; one thread at a
-    time calls the rest."""
+    """Chat and embeddings on the rungs of ``LlamaLadder``.
+
+    Any thread may call ``prepare``; one thread at a time calls the other methods.
+    """
 
     _marker = ""
-    """What stands for a picture in a prompt; empty where the model sees none."""
+    """Text that stands for a picture in a prompt; empty for a model that takes no pictures."""
 
     def chat(self, request: ChatRequest, cancel: Cancel) -> Iterator[ChatEvent]:
-        """Alone in the batch, or with those that are under way."""
-        return self._driven(self.run(request, cancel))  # type: ignore[arg-type]
+        """The events of one answer. Each step of the batch decodes the other answers under way, too."""
+        return self._drive(self.run(request, cancel))  # type: ignore[arg-type]
 
     def embed(self, request: EmbedRequest, cancel: Cancel) -> Iterator[EmbeddingEvent]:
-        return self._driven(self.run(request, cancel))  # type: ignore[arg-type]
+        return self._drive(self.run(request, cancel))  # type: ignore[arg-type]
 
-    def _driven(self, events: Generator[E | None, None, None]) -> Iterator[E]:
+    def _drive(self, events: Generator[E | None, None, None]) -> Iterator[E]:
         with contextlib.closing(events):
             for event in events:
                 if event is None:
@@ -57,11 +56,11 @@ class LlamaChat(LlamaLadder):
 
     @property
     def starved(self) -> bool:
-        """Does an answer wait for room, while no other goes on?"""
+        """Whether a preempted answer waits for room while no other has anything to decode."""
         return self._batch is not None and self._batch.starved
 
     def prepare(self, request: ChatRequest | EmbedRequest) -> Prepared | None:
-        """Any thread, beside the loop. None when the engine was closed meanwhile: then ``run`` prepares."""
+        """Tokens and grammar of a request. Any thread. None when the engine is closed: then ``run`` prepares."""
         model = self._model
         if model is None or not llama_model.hold(model):
             return None
@@ -72,7 +71,7 @@ class LlamaChat(LlamaLadder):
                 raise InvalidRequest("this model takes no images; use a vision model", param="messages")
             render = functools.partial(self.prompt, model, request, self._marker)
             template, limit = functools.partial(self._chat_template, model), self._longest_prompt()
-            with self._explained(limit):
+            with self._explain_overflow(limit):
                 return prepare_chat(model, template, request, render, limit)
         finally:
             llama_model.release(model)
@@ -80,7 +79,7 @@ class LlamaChat(LlamaLadder):
     def run(
         self, request: ChatRequest | EmbedRequest, cancel: Cancel, prepared: object | None = None
     ) -> Generator[ChatEvent | EmbeddingEvent | None, None, None]:
-        """Nothing is taken before the first event is asked for."""
+        """Events of one answer; None asks for a ``step``. It takes a slot when the first event is asked for."""
         self._hot()
         ready = prepared if isinstance(prepared, Prepared) else self.prepare(request)
         if ready is None:
@@ -92,10 +91,10 @@ class LlamaChat(LlamaLadder):
             yield from self._answer(request, ready, cancel)
 
     def _longest_prompt(self) -> int:
-        """Tokens of the context, or of the one that the next way up may make, which llama.cpp rounds up."""
+        """Tokens of the context. Before the context is made, its configured size, rounded up as llama.cpp does."""
         made = self.context_tokens
         size = context_size(self._configured, self._read_shape().trained_context)
-        return made if made is not None else -(-size // ROUNDED) * ROUNDED
+        return made if made is not None else -(-size // CONTEXT_STEP) * CONTEXT_STEP
 
     def _longest_input(self) -> int:
         return self._longest_prompt()
@@ -111,27 +110,27 @@ class LlamaChat(LlamaLadder):
     def _answer(
         self, request: ChatRequest, prepared: Prepared, cancel: Cancel
     ) -> Generator[ChatEvent | None, None, None]:
-        """What was taken is given back however this ends."""
+        """Events of a chat. The model, sampler and slot are released however the answer ends."""
         model, batch = self._hot()
         limit = min(request.max_tokens or self.options.max_new_tokens, self.options.max_new_tokens)
-        beside = Beside(lambda: batch.busy)
-        with contextlib.ExitStack() as taken, self._explained(batch.context.size):
-            if llama_model.hold(model):  # for work that goes on when the answer was left
-                taken.callback(beside.then, functools.partial(llama_model.release, model))
+        background = Background(lambda: batch.busy)
+        with contextlib.ExitStack() as taken, self._explain_overflow(batch.context.size):
+            if llama_model.hold(model):  # background work may outlive a cancelled answer
+                taken.callback(background.when_done, functools.partial(llama_model.release, model))
             make = functools.partial(Sampler, request, self.options, model.vocabulary, prepared.rules)
-            sampler = (yield from beside.run(make, Sampler.free)) if prepared.rules else make()
-            taken.callback(beside.then, sampler.free)
-            prompt = yield from self._take(batch, request, prepared, beside)
-            beside.slots = 1
+            sampler = (yield from background.run(make, Sampler.free)) if prepared.rules else make()
+            taken.callback(background.when_done, sampler.free)
+            prompt = yield from self._take(batch, request, prepared, background)
+            background.slots = 1
             taken.callback(self._done, batch, prompt)
             yield from self._feed(batch, prompt, cancel)
-            events = answer(batch, prompt, request, sampler, limit, cancel, beside)
+            events = answer(batch, prompt, request, sampler, limit, cancel, background)
             several = request.tool_choice.parallel
             yield from with_calls(events, request.tools, several=several) if request.tools else events
 
     @contextlib.contextmanager
-    def _explained(self, limit: int) -> Iterator[None]:
-        """A prompt may be too long for ``limit`` tokens only because memory is short."""
+    def _explain_overflow(self, limit: int) -> Iterator[None]:
+        """Raise DoesNotFit when a prompt overflows ``limit`` tokens only because memory is short."""
         try:
             yield
         except ContextOverflow as error:
@@ -154,22 +153,22 @@ class LlamaChat(LlamaLadder):
             yield from self._batch.idle_work()
 
     def _take(
-        self, batch: Batch, request: ChatRequest, prepared: Prepared, beside: Beside
+        self, batch: Batch, request: ChatRequest, prepared: Prepared, background: Background
     ) -> Generator[None, None, Prompt]:
-        """The prompt in a slot of the batch; None for each step that must be waited for."""
+        """Put the prompt into a slot of the batch. Yields None for each step to take meanwhile."""
         yield from ()
         slot, cached = batch.take(prepared.tokens, request.salt)
         return Prompt(slot, len(prepared.tokens), cached, thinks=prepared.thinks)
 
     def _feed(self, batch: Batch, prompt: Prompt, cancel: Cancel) -> Iterator[None]:
-        """What a prompt needs beyond its tokens, which are pending already; None for each step that it waits for."""
+        """Decode the parts of a prompt that are no tokens. Yields None for each step to take meanwhile."""
         yield from ()
 
     def _done(self, batch: Batch, prompt: Prompt) -> None:
         batch.give_back(prompt.slot)
 
     def prompt(self, model: MappedModel, request: ChatRequest, marker: str = "") -> str:
-        """Text to continue: the conversation in the model's own chat template."""
+        """The text of the prompt: the conversation in the model's chat template."""
         messages = request.messages
         if self.options.system and not any(message.role == "system" for message in messages):
             messages = (Message("system", (TextPart(self.options.system),)), *messages)
@@ -178,5 +177,5 @@ class LlamaChat(LlamaLadder):
     def _chat_template(self, model: MappedModel) -> ChatTemplate:
         template = self._template  # another thread may close the engine meanwhile
         if template is None:
-            template = self._template = ChatTemplate(model.chat_template(), *model.borders())
+            template = self._template = ChatTemplate(model.chat_template(), *model.bos_eos())
         return template

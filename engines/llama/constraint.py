@@ -1,7 +1,8 @@
-"""A grammar beside a sampler chain: the chain chooses freely, and only where the grammar forbids its choice again.
+"""A grammar beside a sampler chain. The chain samples freely, and again when the grammar forbids the sampled token.
 
-To hold the whole vocabulary against a grammar takes longer than a small model's token (0.2 s where arrays nest), so
-first the likeliest tokens are held against it, and all of them only where it allows none of those.
+Checking the whole vocabulary against a grammar takes longer than a token of a small model (0.2 s for nested arrays). So
+the second choice is among the likeliest tokens that the grammar allows. It is among all tokens only when the grammar
+allows none of those.
 """
 
 from __future__ import annotations
@@ -10,15 +11,18 @@ import ctypes
 from typing import Any
 
 from edgeserve.errors import EdgeserveError, InvalidRequest
-from engines.llama.runtime import llama, why
+from engines.llama.runtime import error_details, llama
 
 LIKELIEST = (256, 4096)
-"""Tokens among which a forbidden choice is made again; what a chain would choose beyond is next to impossible. The
-second is for requests whose biases lift forbidden tokens above all others."""
+"""Numbers of likeliest tokens to check, one after the other. A chain almost never samples beyond the first; the second
+serves requests whose biases lift forbidden tokens above all others."""
 
 
 class Constraint:
-    """Of one answer; free it when done. ``grammar`` is GBNF; ``field`` of the request is blamed for it."""
+    """The grammar of one answer, as GBNF. Free it after the answer.
+
+    ``field``: the field of the request that errors name. Raises InvalidRequest for a grammar that llama.cpp refuses.
+    """
 
     def __init__(self, grammar: str, vocabulary: Any, field: str = "response_format") -> None:
         import numpy as np
@@ -26,7 +30,7 @@ class Constraint:
         runtime = llama()
         self._sampler = runtime.llama_sampler_init_grammar(vocabulary, grammar.encode(), b"root")
         if not self._sampler:
-            text = f"llama.cpp cannot use the grammar of this schema{why()}; write it more simply"
+            text = f"llama.cpp cannot use the grammar of this schema{error_details()}; write it more simply"
             raise InvalidRequest(text, param=field)
         self._spelling = Spelling(vocabulary)
         self._field = field
@@ -35,36 +39,36 @@ class Constraint:
         self._data = np.zeros(self.tokens, [("id", np.int32), ("logit", np.float32), ("p", np.float32)])
 
     def sample(self, chain: Any, logits: Any) -> int:
-        """The next token by these logits; accepted by the grammar and the chain.
+        """Sample the next token, which the grammar and the chain then accept.
 
-        Raises InvalidRequest when the grammar lets no token through: llama.cpp would end the process on the next one.
+        ``logits``: float32, one for each token of the vocabulary. Raises InvalidRequest when the grammar allows no
+        token: llama.cpp would abort the process on the next one.
         """
-        token = self._choice(chain, self._fill(logits, self.tokens))
+        token = self._choose(chain, self._rows(logits, self.tokens))
         if not self.allows(token):
-            token = self._choice(chain, self.allowed(logits))
+            token = self._choose(chain, self.allowed(logits))
         self.accept(token)
         llama().llama_sampler_accept(chain, token)
         return token
 
     def allows(self, token: int) -> bool:
+        """Whether the grammar allows ``token`` next."""
         one = self._data[:1].copy()
         one["id"], one["logit"] = token, 1.0
-        return bool(len(self._held(one)))
+        return bool(len(self._filter(one)))
 
     def accept(self, token: int) -> None:
-        """One that it allows: any other would end the process.
-
-        It is accepted character by character. llama.cpp follows each place that the grammar may be at through a whole
-        token before it joins equal ones: measured, 80 equal characters took 11 s in a schema that is taken.
-        """
+        """Advance the grammar by a token that it allows; any other would abort the process."""
+        # Character by character: llama.cpp follows every parse state through a whole token before it joins equal ones.
+        # Measured, a token of 80 equal characters took 11 s with a valid schema.
         for one in self._spelling(token):
             llama().llama_sampler_accept(self._sampler, one)
 
     def free(self) -> None:
         llama().llama_sampler_free(self._sampler)
 
-    def _fill(self, logits: Any, count: int) -> Any:
-        """Rows of the ``count`` likeliest tokens."""
+    def _rows(self, logits: Any, count: int) -> Any:
+        """Rows (id, logit, p) of the ``count`` likeliest tokens."""
         import numpy as np
 
         rows = self._data[:count]
@@ -76,10 +80,9 @@ class Constraint:
         return rows
 
     def allowed(self, logits: Any) -> Any:
-        """Rows of the likeliest tokens that the grammar allows, and of no others: whatever the chain makes of them, it
-        chooses one that can be accepted."""
+        """Rows of the likeliest tokens that the grammar allows; the chain can sample no forbidden token from them."""
         for count in (*(one for one in LIKELIEST if one < self.tokens), self.tokens):
-            if len(rows := self._held(self._fill(logits, count))):
+            if len(rows := self._filter(self._rows(logits, count))):
                 return rows
         raise InvalidRequest(
             "no token of this model goes on with the answer as its schema wants it; use other characters in const, "
@@ -87,20 +90,21 @@ class Constraint:
             param=self._field,
         )
 
-    def _held(self, rows: Any) -> Any:
-        """Those that the grammar allows. It sets the logits of the others to minus infinity."""
-        self._applied(self._sampler, rows)
+    def _filter(self, rows: Any) -> Any:
+        """The rows that the grammar allows."""
+        # llama.cpp sets the logits of the forbidden tokens to minus infinity.
+        self._apply(self._sampler, rows)
         return rows[rows["logit"] > float("-inf")]
 
-    def _choice(self, chain: Any, rows: Any) -> int:
-        candidates = self._applied(chain, rows)
+    def _choose(self, chain: Any, rows: Any) -> int:
+        candidates = self._apply(chain, rows)
         if not 0 <= candidates.selected < candidates.size:
             raise EdgeserveError("llama.cpp's samplers chose no token: the model's logits are no numbers")
         return int(candidates.data[candidates.selected].id)
 
     @staticmethod
-    def _applied(sampler: Any, rows: Any) -> Any:
-        """llama.cpp's form of ``rows``, valid as long as they are, after a sampler went over it."""
+    def _apply(sampler: Any, rows: Any) -> Any:
+        """Apply a sampler to ``rows``. The returned llama_token_data_array is valid as long as ``rows`` are."""
         runtime = llama()
         pointer = rows.ctypes.data_as(ctypes.POINTER(runtime.llama_token_data))
         candidates = runtime.llama_token_data_array(pointer, len(rows), -1, False)
@@ -109,7 +113,7 @@ class Constraint:
 
 
 class Spelling:
-    """The tokens of a token's characters, one after the other; itself where the vocabulary lacks some of them."""
+    """Splits a token into tokens of one character each. A token stays whole when the vocabulary lacks one of them."""
 
     def __init__(self, vocabulary: Any) -> None:
         self._vocabulary = vocabulary
@@ -126,7 +130,7 @@ class Spelling:
         return [token] if not all(spelled) else [one for tokens in spelled for one in tokens] or [token]
 
     def _tokens(self, character: str) -> list[int]:
-        """Empty where they say anything else, such as a space before."""
+        """Tokens of a character; empty when their text differs from it, such as by a leading space."""
         runtime, data = llama(), character.encode()
         found = (runtime.llama_token * 8)()
         count = int(runtime.llama_tokenize(self._vocabulary, data, len(data), found, len(found), False, False))
@@ -135,7 +139,7 @@ class Spelling:
         return self._of[character]
 
     def _piece(self, token: int) -> bytes:
-        """As the grammar reads it: special tokens have their text."""
+        """The bytes of a token as the grammar reads it: special tokens have their text."""
         buffer = ctypes.create_string_buffer(512)
         length = llama().llama_token_to_piece(self._vocabulary, token, buffer, len(buffer), 0, True)
         return buffer.raw[:length] if length > 0 else b""

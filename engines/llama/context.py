@@ -1,4 +1,4 @@
-"""One llama.cpp context: a key-value cache that several sequences share, and what can be done with a sequence."""
+"""One llama.cpp context: a KV cache that several sequences share, and the operations on a sequence."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from edgeserve.errors import EngineFailure
 from edgeserve.system import cores
 from engines.llama.model import MappedModel
 from engines.llama.options import LlamaOptions, context_size
-from engines.llama.runtime import llama, why
+from engines.llama.runtime import error_details, llama
 
 log = logging.getLogger("edgeserve.llama")
 
 BATCH = 256
-"""Tokens decoded in one call: a cancel waits for one call at most, and the compute buffer grows with it."""
+"""Tokens in one call at most. A cancel waits for one call, and the compute buffer grows with the batch."""
 MOST_THREADS = 8
-"""Default threads at most: with more, small models are bound by memory, not by arithmetic."""
+"""Threads by default, at most. Memory bounds small models, so more threads make them no faster."""
 NO_ROOM = 1
-"""llama_decode: no cell is free for these tokens; nothing has changed."""
+"""Code of llama_decode when the KV cache has no free cells for the batch. The cache is unchanged then."""
 
 FLASH_ATTENTION = {"auto": -1, "off": 0, "on": 1}
 """enum llama_flash_attn_type."""
 
 
 class Item(NamedTuple):
-    """One token to decode; ``output`` when the token after it will be asked for."""
+    """One token to decode; ``output``: its logits are needed."""
 
     token: int
     position: int
@@ -38,7 +38,7 @@ class Item(NamedTuple):
 
 
 def context_parameters(model: Any, options: LlamaOptions, threads: int | None) -> Any:
-    """llama.cpp's parameters of a context that ``options.parallel`` conversations share. ``model``: its handle."""
+    """llama.cpp's parameters of a context of ``options.parallel`` sequences. ``model``: llama.cpp's pointer."""
     runtime = llama()
     parameters = runtime.llama_context_default_params()
     parameters.n_ctx = context_size(options, int(runtime.llama_model_n_ctx_train(model)))
@@ -49,7 +49,7 @@ def context_parameters(model: Any, options: LlamaOptions, threads: int | None) -
     parameters.n_threads_batch = options.threads_batch or parameters.n_threads
     parameters.swa_full = options.window == "full"
     parameters.pooling_type = runtime.LLAMA_POOLING_TYPE_NONE
-    if options.pooled:  # a text goes through in one call, since each of its tokens may look at all others
+    if options.pooled:  # a text takes one call, since each of its tokens may attend to all others
         parameters.n_batch = parameters.n_ubatch = parameters.n_ctx
         parameters.n_seq_max, parameters.n_outputs_max = 1, parameters.n_ctx
         parameters.pooling_type, parameters.embeddings = pooling(model), True
@@ -62,7 +62,7 @@ def context_parameters(model: Any, options: LlamaOptions, threads: int | None) -
 
 
 def pooling(model: Any) -> int:
-    """How a model makes one vector of those of a text's tokens: as its file says, else their mean."""
+    """The pooling type of an embedding model: the one that its file names, else the mean."""
     runtime, buffer = llama(), ctypes.create_string_buffer(32)
     name = runtime.llama_model_meta_val_str(model, b"general.architecture", buffer, len(buffer))
     key = buffer.value + b".pooling_type" if name >= 0 else b""
@@ -71,9 +71,9 @@ def pooling(model: Any) -> int:
 
 
 class Context:
-    """``size`` in tokens, of all sequences together; ``outputs``: tokens of one call that something can be asked of.
+    """``size``: tokens of all sequences together; ``outputs``: tokens of one call that may have logits or embeddings.
 
-    Not thread-safe.
+    Not thread-safe. Raises EngineFailure when llama.cpp makes no context.
     """
 
     def __init__(self, model: MappedModel, options: LlamaOptions, threads: int | None) -> None:
@@ -82,29 +82,29 @@ class Context:
         parameters = context_parameters(model.handle, options, threads)
         self.handle = runtime.llama_init_from_model(model.handle, parameters)
         if not self.handle:
-            raise EngineFailure(f"{model.path}: no context of {parameters.n_ctx} tokens can be made{why()}")
+            raise EngineFailure(f"{model.path}: no context of {parameters.n_ctx} tokens can be made{error_details()}")
         self.size = int(runtime.llama_n_ctx(self.handle))
         self.outputs = int(parameters.n_outputs_max)
         self._memory = runtime.llama_get_memory(self.handle)
-        self._most = int(parameters.n_batch)
-        self._batch = runtime.llama_batch_init(self._most, 0, 1)
+        self._capacity = int(parameters.n_batch)
+        self._batch = runtime.llama_batch_init(self._capacity, 0, 1)
 
     def free(self) -> None:
-        """Once. Answers that are closed later find nothing to clear."""
+        """Free the context; later calls of ``free`` and ``clear`` do nothing."""
         handle, self.handle, self._memory = self.handle, None, None
         if handle:
             llama().llama_batch_free(self._batch)
             llama().llama_free(handle)
 
     def decode(self, items: Iterable[Item]) -> bool:
-        """At most BATCH tokens; False when there is no room for them. Raises EngineFailure, after which all is lost."""
+        """Decode at most one batch. False when the cache has no room. After EngineFailure all sequences are lost."""
         batch, count = self._batch, 0
         if not self.handle:
             raise EngineFailure(f"{self.model.path}: the context is freed")
         for count, item in enumerate(items, start=1):
             at = count - 1
-            if at >= self._most:  # llama.cpp would write beyond its batch, or abort the process
-                raise EngineFailure(f"{self.model.path}: more than {self._most} tokens in one call")
+            if at >= self._capacity:  # llama.cpp would write beyond its batch, or abort the process
+                raise EngineFailure(f"{self.model.path}: more than {self._capacity} tokens in one call")
             batch.token[at], batch.pos[at], batch.logits[at] = item.token, item.position, item.output
             batch.n_seq_id[at], batch.seq_id[at][0] = 1, item.sequence
         if not count:  # llama.cpp aborts the process
@@ -112,11 +112,11 @@ class Context:
         batch.n_tokens = count
         code = llama().llama_decode(self.handle, batch)
         if code not in (0, NO_ROOM):
-            raise EngineFailure(f"{self.model.path}: llama.cpp ended decoding with code {code}{why()}")
+            raise EngineFailure(f"{self.model.path}: llama.cpp ended decoding with code {code}{error_details()}")
         return bool(code == 0)
 
     def logits(self, output: int) -> Any:
-        """A view of the logits at place ``output`` of the last call: float32, one for each token of the vocabulary."""
+        """A view of the logits at index ``output`` of the last call: float32, one for each token of the vocabulary."""
         import numpy
 
         runtime = llama()
@@ -124,9 +124,9 @@ class Context:
         return numpy.ctypeslib.as_array(pointer, (int(runtime.llama_vocab_n_tokens(self.model.vocabulary)),))
 
     def embed(self, tokens: Sequence[int], position: int, sequence: int) -> Any | None:
-        """What the last layer makes of at most ``outputs`` tokens: float32, a row for each; None without room for them.
+        """Embeddings by the last layer of at most ``outputs`` tokens: float32, a row for each token.
 
-        The logits of the call before are lost.
+        None when the cache has no room. The logits of the call before are lost.
         """
         import numpy
 
@@ -142,7 +142,7 @@ class Context:
             runtime.llama_set_embeddings(self.handle, False)
 
     def pool(self, tokens: Sequence[int]) -> Any:
-        """One vector of a whole text, by a context that is ``pooled``: float32. Raises EngineFailure."""
+        """The embedding of a whole text: one float32 vector. Needs a ``pooled`` context. Raises EngineFailure."""
         import numpy
 
         runtime = llama()
@@ -153,37 +153,43 @@ class Context:
         return numpy.ctypeslib.as_array(runtime.llama_get_embeddings_seq(self.handle, 0), (width,)).copy()
 
     def clear(self, sequence: int) -> None:
-        if self._memory:  # an encoder has none
+        """Remove all tokens of a sequence."""
+        if self._memory:  # an encoder has no KV cache
             llama().llama_memory_seq_rm(self._memory, sequence, -1, -1)
 
     def cut(self, sequence: int, kept: int) -> bool:
-        """Take back all after the first ``kept`` positions; False when the model cannot."""
+        """Remove all tokens after the first ``kept`` positions. False when the model cannot."""
         runtime = llama()
-        # With a sliding window the cache may have lost what the prefix needs, while cutting still reports success.
+        # With a sliding window the cache may lack tokens that the prefix needs; llama.cpp reports success all the same.
         whole = runtime.llama_memory_seq_pos_min(self._memory, sequence) <= max(0, kept - self.model.window)
         return bool(whole and runtime.llama_memory_seq_rm(self._memory, sequence, kept, -1))
 
     def copy(self, source: int, target: int, length: int) -> None:
-        """The first ``length`` positions of one sequence belong to another, too. No memory is copied."""
+        """Add the first ``length`` positions of ``source`` to ``target``. Both share the cells; no memory is copied."""
         llama().llama_memory_seq_cp(self._memory, source, target, 0, length)
 
     def state_size(self, sequence: int) -> int:
+        """Bytes of the state of a sequence."""
         return int(llama().llama_state_seq_get_size(self.handle, sequence))
 
     def save(self, sequence: int) -> Any | None:
-        """The state of a sequence as bytes, to be restored in a context of the same model; None when refused, by the
-        system too."""
+        """The state of a sequence as bytes, for ``restore`` in a context of the same model.
+
+        None when llama.cpp refuses, or the system has no memory for it.
+        """
         size = self.state_size(sequence)
         try:
-            data = _room(size)
+            data = _allocate(size)
         except (OSError, MemoryError) as error:
             log.warning("a conversation's state of %d MB cannot be kept: %s", size >> 20, error)
             return None
         return data if llama().llama_state_seq_get_data(self.handle, data, size, sequence) == size else None
 
     def restore(self, sequence: int, data: Any) -> bool:
-        """From writable bytes. False when llama.cpp refuses: the state needs more room than there is, say. The sequence
-        is empty then."""
+        """Fill a sequence from a state in writable bytes.
+
+        False when llama.cpp refuses, such as for lack of room. The sequence is empty then.
+        """
         self.clear(sequence)
         array = (ctypes.c_uint8 * len(data)).from_buffer(data)
         if llama().llama_state_seq_set_data(self.handle, array, len(data), sequence):
@@ -192,11 +198,11 @@ class Context:
         return False
 
 
-def _room(size: int) -> Any:
-    """Bytes in pages of their own, which go back to the system with the last reference; large ones where there are:
-    measured, a state of 22 MB is saved in 5 ms instead of 14."""
+def _allocate(size: int) -> Any:
+    """``size`` bytes in pages of their own, which return to the system with the last reference."""
+    # In huge pages a state of 22 MB is saved in 5 ms instead of 14, measured.
     region = mmap.mmap(-1, max(1, size), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):  # a kernel without them
+        with contextlib.suppress(OSError):  # a kernel without huge pages
             region.madvise(mmap.MADV_HUGEPAGE)
     return (ctypes.c_uint8 * size).from_buffer(region)

@@ -1,4 +1,4 @@
-"""Memory of the accelerators that llama.cpp computes on, as its backends tell it."""
+"""Memory of the accelerators that llama.cpp computes on, as its backends report it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from edgeserve.engine import DeviceMemory
 from engines.llama.runtime import llama
 
 GPU, IGPU = 1, 2
-"""enum ggml_backend_dev_type: a GPU, and one that shares the machine's memory."""
+"""enum ggml_backend_dev_type: a GPU, and an integrated GPU, which shares the machine's memory."""
 COMPATIBLE = Path("/proc/device-tree/compatible")
 
 
 def devices() -> tuple[DeviceMemory, ...]:
-    """Every GPU. Any thread.
+    """Every GPU. Any thread. Empty in these cases:
 
-    None on a machine without one, in a build that cannot use it, and until an engine has loaded llama.cpp, which this
-    never does: before that, nothing of ours lies there.
+    - The machine has no GPU, or the build of llama.cpp cannot use it.
+    - No engine has loaded llama.cpp yet, so this process has nothing on a GPU. This function never loads llama.cpp.
     """
     if not llama.cache_info().currsize:
         return ()
@@ -34,12 +34,12 @@ def devices() -> tuple[DeviceMemory, ...]:
 
 
 def accelerators() -> int:
-    """How many there are for a model to be spread over."""
+    """Number of GPUs that a model can be split over."""
     return sum(number in (GPU, IGPU) for number, *_ in listed(_library()))
 
 
 def listed(library: Any) -> Iterator[tuple[int, str, int, int]]:
-    """Type, kind ("cuda"), total and free bytes of every device, the processor among them."""
+    """Type, kind such as "cuda", total and free bytes of every device, the processor included."""
     for index in range(library.ggml_backend_dev_count()):
         device = library.ggml_backend_dev_get(index)
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
@@ -49,7 +49,7 @@ def listed(library: Any) -> Iterator[tuple[int, str, int, int]]:
 
 
 def _kind(name: bytes) -> str:
-    """ "CUDA0" → "cuda"; Metal's devices are called "MTL0", or "Metal" in older releases."""
+    """The kind of device: "CUDA0" is "cuda". Metal's devices are "MTL0", or "Metal" in older releases."""
     letters = re.sub(r"[^a-z]", "", name.decode(errors="replace").lower())
     return "metal" if letters == "mtl" else letters
 
@@ -73,5 +73,5 @@ def _library() -> Any:
 
 @functools.cache
 def _is_tegra() -> bool:
-    """NVIDIA's Jetsons: CUDA names their GPU as any other, but its memory is the machine's."""
+    """Whether this is an NVIDIA Jetson. CUDA reports its GPU like any other, but it shares the machine's memory."""
     return COMPATIBLE.exists() and b"nvidia,tegra" in COMPATIBLE.read_bytes()

@@ -1,4 +1,4 @@
-"""Models that were trained to turn texts into vectors: BERT's kind, and language models taught to."""
+"""Embeddings by models trained for them: encoders such as BERT, and adapted language models."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from engines.llama.runtime import llama
 
 
 class LlamaEmbedding(LlamaChat):
-    """Files: ``model``. Options: engines/llama/options.py, of which ``context`` is the longest text.
+    """Files: ``model``. Options: engines/llama/options.py; ``context`` is the longest text in tokens.
 
-    A vector is what the model's file says: the mean of its tokens', the first or the last. One text at a time.
+    The model's file names the pooling: the mean of all rows, the first row or the last. One text at a time.
     """
 
     def _make_context(self, model: MappedModel) -> Context:
@@ -35,7 +35,7 @@ class LlamaEmbedding(LlamaChat):
         return super().prepare(request)
 
     def _longest_input(self) -> int:
-        """llama.cpp rounds a context up, but a model knows no positions beyond those that it was trained on."""
+        """Tokens of the longest text: the model knows no positions beyond its training, even in a larger context."""
         return context_size(self.options, self._read_shape().trained_context)
 
     def _embed(self, prepared: Prepared, cancel: Cancel) -> Generator[EmbeddingEvent | None, None, None]:

@@ -1,4 +1,4 @@
-"""What a language model will take on this machine: laid out exactly by llama.cpp, else by the shape in its header."""
+"""Estimate of the memory of a language model: exact from llama.cpp's layout, else from the shape in its header."""
 
 from __future__ import annotations
 
@@ -9,35 +9,33 @@ from edgeserve.engine import Footprint, ModelSpec
 from engines.llama import probe
 from engines.llama.context import BATCH
 from engines.llama.gguf import Shape
-from engines.llama.options import LlamaOptions, context_size
+from engines.llama.options import CONTEXT_STEP, LlamaOptions, context_size
 from engines.llama.probe import Layout
 
 VOCABULARY_BYTES = 380
-"""Private bytes for each token of an open vocabulary, measured on SmolLM2 (49,152 tokens)."""
+"""Private bytes of each token of an open vocabulary, measured on SmolLM2 (49,152 tokens)."""
 KV_BYTES = {"f16": 2.0, "q8_0": 34 / 32, "q4_0": 18 / 32}
-"""Bytes of one number in the cache; q8_0 and q4_0 keep a scale for each 32."""
+"""Bytes of one number in the KV cache; q8_0 and q4_0 keep a scale for each 32 numbers."""
 SMALLEST_CONTEXT = 512
-"""Tokens below which a context is not shrunk: less holds no conversation."""
-STEP = 256
-"""llama.cpp rounds contexts up to a multiple of this."""
+"""Tokens. The governor shrinks no context below this: a smaller one holds no conversation."""
 
 
 def footprint(spec: ModelSpec, layout: Layout, options: LlamaOptions, fewer: int = 0) -> Footprint:
-    """Once open and hot, with a context of ``fewer`` tokens less than was laid out."""
+    """Footprint of the hot engine, with a context of ``fewer`` tokens less than the layout."""
     size = spec.files["model"].stat().st_size
     own, device = layout.context - fewer * layout.token, layout.device - fewer * layout.device_token
-    if options.repack == "on":  # weights reordered into memory of ours, with a vocabulary of their own
+    if options.repack == "on":  # a reordered private copy of the weights, with a vocabulary of its own
         return Footprint(private=size + 2 * layout.model + own, device=device)
     return Footprint(mapped=size, private=layout.model + own, device=device)
 
 
 def lay_out(spec: ModelSpec, shape: Shape, options: LlamaOptions) -> Layout:
-    """By llama.cpp, else by the shape. Blocks for a child process (0.3 s), the first time."""
+    """The layout by llama.cpp, else by the shape. The first call blocks for a child process (0.3 s)."""
     return probe.measure(spec.files["model"], spec.device, options) or by_shape(shape, options)
 
 
 def by_shape(shape: Shape, options: LlamaOptions) -> Layout:
-    """Without llama.cpp: vocabulary, key-value cache (zero-filled, so resident at once) and compute buffer."""
+    """The layout without llama.cpp: vocabulary, KV cache (zero-filled, so resident at once), compute buffer."""
     size = context_size(options, shape.trained_context)
     compute = 4 * (BATCH * (6 * shape.width + 2 * shape.feed_forward) + options.parallel * shape.vocabulary)
     token = int(shape.layers * shape.key_value_width * KV_BYTES[options.kv_type]) + 2 * BATCH
@@ -46,18 +44,18 @@ def by_shape(shape: Shape, options: LlamaOptions) -> Layout:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Span:
-    """A context of ``size`` tokens, of ``token`` bytes each, and how far it can be shrunk."""
+    """A context of ``size`` tokens, of ``token`` bytes each."""
 
     size: int
     token: int
 
     def savable(self, least: int = SMALLEST_CONTEXT) -> int:
-        """Bytes that a context of ``least`` tokens would save."""
+        """Bytes that shrinking to ``least`` tokens saves."""
         return max(0, self.size - least) * self.token
 
     def without(self, amount: int, least: int = SMALLEST_CONTEXT) -> int:
-        """Tokens of one that takes at least ``amount`` bytes less, down to ``least``; a multiple of 256."""
+        """Tokens of a context that takes at least ``amount`` bytes less: a multiple of 256, at least ``least``."""
         if not self.token:
             return self.size
-        left = math.floor(self.size - amount / self.token) // STEP * STEP
+        left = math.floor(self.size - amount / self.token) // CONTEXT_STEP * CONTEXT_STEP
         return min(self.size, max(least, left))

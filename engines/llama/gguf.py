@@ -1,6 +1,6 @@
-"""The metadata of a GGUF file, read without llama.cpp: enough to estimate what a model will take.
+"""The metadata of a GGUF file, read without llama.cpp: enough to estimate the memory of a model.
 
-Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Arrays are stepped over; only their length is kept.
+Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. The reader skips arrays and keeps only their length.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TEXT, ARRAY = 8, 9
 
 
 def read_header(path: Path) -> dict[str, Any]:
-    """Metadata by key; for arrays, their length. Raises EngineFailure naming the file."""
+    """Metadata by key; an array is its length. Raises EngineFailure naming the file."""
     try:
         with path.open("rb") as file:
             if file.read(4) != MAGIC:
@@ -64,21 +64,21 @@ def _value(file: BinaryIO, kind: int) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What decides the memory of a language model."""
+    """The numbers that decide the memory of a language model."""
 
     layers: int
     width: int
     feed_forward: int
     key_value_width: int
-    """Of keys and values together, over all heads of one layer."""
+    """Numbers that one token keeps in the KV cache of one layer: keys and values of all heads."""
     vocabulary: int
     trained_context: int
     window: int
-    """Of sliding attention, 0 for none."""
+    """Tokens of the sliding attention window; 0 for none."""
 
 
 def read_shape(path: Path) -> Shape:
-    """Raises EngineFailure when the file names no architecture."""
+    """The shape from the header of a model file. Raises EngineFailure when the header has none."""
     header = read_header(path)
     architecture = header.get("general.architecture")
 

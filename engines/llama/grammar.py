@@ -1,4 +1,4 @@
-"""The grammar that an answer is held to: JSON, a schema's instance, calls of tools, or text until a call begins."""
+"""The grammar of an answer: JSON, an instance of a schema, calls of tools, or text that may begin calls."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from engines.llama.tools import CallForm
 from engines.thinking import CLOSE, OPEN
 
 MAX_CALLS = 8
-"""In one answer."""
+"""Calls in one answer at most."""
 NAME = literal('"name"')
 
 
 def grammar(request: ChatRequest, form: CallForm, *, thinks: bool = False) -> str | None:
-    """GBNF, or None for free text. Raises InvalidRequest for a schema that cannot be held to.
+    """GBNF, or None for free text. Raises InvalidRequest for a schema that no grammar can express.
 
-    ``thinks``: the prompt ends in the tag that begins a model's thoughts.
+    ``thinks``: the prompt ends in the tag that opens a model's thoughts.
     """
     schema = '{"type":"object"}' if request.json_object else request.json_schema
     choice = request.tool_choice
@@ -47,7 +47,7 @@ def _grammar(schema: str | None, tools: Sequence[Tool], choice: ToolChoice, form
 def _answers(
     rules: Rules, schema: str | None, tools: Sequence[Tool], choice: ToolChoice, form: CallForm
 ) -> Iterator[str]:
-    """An instance of the schema, or calls. Raises Unsayable, and InvalidRequest naming the schema."""
+    """Alternatives of an answer: an instance of the schema, and calls. Raises Unsayable, InvalidRequest."""
     if schema is not None:
         yield SchemaGrammar(rules, json.loads(schema), "response_format").convert()
     calls = [_call(rules, tool, index, form) for index, tool in enumerate(tools) if choice.name in (None, tool.name)]
@@ -58,7 +58,7 @@ def _answers(
 
 
 def _checked(rules: Rules, root: str) -> str:
-    """The whole grammar. Raises Unsayable for one that llama.cpp must not be given."""
+    """The text of the whole grammar. Raises Unsayable for a grammar beyond the limits of llama.cpp."""
     text = rules.text(root)
     limits.check(text)
     return text
@@ -73,10 +73,12 @@ def _call(rules: Rules, tool: Tool, index: int, form: CallForm) -> str:
 
 @functools.lru_cache(maxsize=16)
 def _optional(tools: Sequence[Tool], several: bool, form: CallForm, thinks: bool) -> str | None:
-    """Any text in which, once a call has begun, it is held to, and others may follow it, but no more text.
+    """Free text that may end in calls; None when the grammar would be too large.
 
-    A call begins with the form's opening, or, where it has none, with an object at the start that first says "name". In
-    thoughts nothing does. White space is the model's own. None: this would be too large.
+    - A call begins with the form's opening. In a form without one, it begins with an object whose first key is "name",
+      at the start of the answer. No call begins in thoughts.
+    - Once a call has begun, the grammar holds the model to it. Only further calls may follow.
+    - The model chooses the white space.
     """
     rules = Rules()
     blank = rules.add(r"[ \t\n\r]{0,8}")
@@ -100,10 +102,10 @@ def _optional(tools: Sequence[Tool], several: bool, form: CallForm, thinks: bool
 
 
 def _named(rules: Rules, tool: Tool, form: CallForm, blank: str) -> str:
-    """From a tool's name to its arguments, which may be any where a grammar cannot hold to their schema."""
+    """Rules from a tool's name to its arguments: by their schema, or any object when no grammar expresses it."""
     schema = json.loads(tool.parameters)
     try:
-        SchemaGrammar(Rules(rules.budget), schema, "").convert()  # a trial, which leaves no rules behind
+        SchemaGrammar(Rules(rules.budget), schema, "").convert()  # a trial: a failure leaves no rules behind
         arguments = SchemaGrammar(rules, schema, "").convert()
     except InvalidRequest:
         arguments = "object"

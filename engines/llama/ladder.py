@@ -1,4 +1,4 @@
-"""The rungs of an engine of llama.cpp, and the memory that it can do without."""
+"""The rungs of a llama.cpp engine, and the memory that it can give back."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ log = logging.getLogger("edgeserve.llama")
 class LlamaLadder:
     """Files: ``model``. Options: engines/llama/options.py.
 
-    Warm: the model is mapped, no weight page is resident; private are the vocabulary and the key-value states worth
-    saving. Hot: weights resident and a context made.
+    - Warm: the model file is mapped, no page of the weights is resident. The vocabulary and saved states are private.
+    - Hot: the weights are resident, and there is a context.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -53,7 +53,7 @@ class LlamaLadder:
 
     @property
     def context_tokens(self) -> int | None:
-        batch = self._batch  # another thread may take it away
+        batch = self._batch  # another thread may set it to None
         return batch.context.size if batch is not None else None
 
     def estimate(self) -> Footprint:
@@ -64,7 +64,7 @@ class LlamaLadder:
         return llama_estimate.footprint(self.spec, layout, full, fewer)
 
     def footprint(self) -> Footprint:
-        """Without the saved states, which ``savings`` tells of."""
+        """The memory of the present rung, without the saved states, which ``savings`` reports."""
         rung = self.rung
         mapped = pages.resident_mapped(self.spec.files["model"]) if rung is Rung.HOT else 0
         return Footprint(mapped=mapped, private=self._private[rung])
@@ -97,13 +97,13 @@ class LlamaLadder:
                 log.info("%s: context of %d tokens; it was trained on %d", self.spec.name, context.size, trained)
 
     def park(self) -> None:
-        """Conversations worth it stay as saved states."""
+        """Free the context; conversations worth saving stay as saved states."""
         if self._batch is not None:
             self._batch.save()
             self._cool()
 
     def close(self) -> None:
-        self._saved.limit = 0  # what is kept now goes to disk, where there is one
+        self._saved.limit = 0  # so that every state goes on to disk, where that is configured
         if self._batch is not None:
             self._batch.save()
         self._saved.shrink(0)
@@ -122,7 +122,7 @@ class LlamaLadder:
             heap.trim()
 
     def _read_shape(self) -> Shape:
-        """Once. Raises EngineFailure."""
+        """The shape of the model, read from the file once. Raises EngineFailure."""
         if self._shape is None:
             self._shape = read_shape(self.spec.files["model"])
         return self._shape
@@ -135,7 +135,7 @@ class LlamaLadder:
         return PrefixCache(options.prefix_cache_mb << 20, whole=whole, disk=disk)
 
     def _measure_token(self) -> None:
-        """Exactly where all depends on it: a context as large as memory allows."""
+        """Find the bytes of one token of context: exact for a context as large as memory allows, else estimated."""
         if not self._configured.context:
             self.estimate()
         self._token = self._token or llama_estimate.by_shape(self._read_shape(), self._configured).token
@@ -151,18 +151,18 @@ class LlamaLadder:
             llama_model.release(self._weights)
             self._weights = None
 
-    # Memory that it can do without (edgeserve.engine.Thrifty)
+    # Memory that the engine can give back (edgeserve.engine.Thrifty)
 
     def savings(self) -> Mapping[str, int]:
-        """The saved states; and a smaller context, as long as none is made."""
+        """Bytes of the saved states, and those that a smaller context saves while no context is made."""
         span = self._span
-        spare = span.savable(DEFAULT_CONTEXT) if not self._configured.context else 0
-        return {"prefix_cache": self._saved.size, "optional_context": spare, "context": span.savable() - spare}
+        optional = span.savable(DEFAULT_CONTEXT) if not self._configured.context else 0
+        return {"prefix_cache": self._saved.size, "optional_context": optional, "context": span.savable() - optional}
 
     def shed(self, kind: str, amount: int) -> None:
         if kind == "prefix_cache":
             self._saved.shrink(max(0, self._saved.size - amount))
-            if self.rung is Rung.HOT:  # else it has long been idle, or copies were not what took it
+            if self.rung is Rung.HOT:  # otherwise copies took none of that memory, or the engine has long been idle
                 self._saved.stop_copies()
             heap.trim()
         elif kind in ("optional_context", "context") and self.rung is not Rung.HOT:
@@ -171,7 +171,7 @@ class LlamaLadder:
 
     @property
     def _span(self) -> Span:
-        """The context of the next way up; nothing while one is made, nor before the model was opened."""
+        """The context that ``heat`` will make; empty while there is one, and before the model is opened."""
         if self._shape is None or self.rung is Rung.HOT:
             return Span(0, 0)
         return Span(context_size(self.options, self._shape.trained_context), self._token)

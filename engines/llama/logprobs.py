@@ -1,4 +1,4 @@
-"""How likely the model held the token that was said, and which others it held likelier or next to it."""
+"""Log probabilities of a sampled token and of the likeliest tokens in its place."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from engines.llama.context import Context
 
 
 class Logprobs:
-    """Reads logits: as the model gave them, before temperature, penalties, biases and grammar."""
+    """Log probabilities by the model's own logits, before temperature, penalties, biases and grammar."""
 
     def __init__(self, context: Context, alternatives: int) -> None:
         self._context = context
         self._alternatives = alternatives
 
     def of(self, token: int, logits: Any) -> TokenLogprob:
-        """``token`` was sampled by these logits."""
+        """The log probability of ``token``, and those of the likeliest alternatives.
+
+        ``logits``: the ones that ``token`` was sampled by, float32, one for each token of the vocabulary.
+        """
         import numpy
 
         logits = logits.astype(numpy.float64)
@@ -27,7 +30,7 @@ class Logprobs:
         ranked = sorted(map(int, best), key=lambda one: (-logits[one], one))
 
         def candidate(one: int) -> Candidate:
-            # JSON knows no infinity: OpenAI writes -9999 for what cannot be.
+            # JSON has no infinity: OpenAI writes -9999 for a token of probability 0.
             return Candidate(self._context.model.piece(one, special=True), max(-9999.0, float(logits[one])))
 
         return TokenLogprob(candidate(token), tuple(map(candidate, ranked)))

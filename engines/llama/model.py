@@ -1,6 +1,6 @@
 """Mapped models, shared by all engines that name the same file.
 
-llama.cpp maps with MAP_POPULATE: right after loading, every weight page is resident. ``acquire`` drops them again.
+llama.cpp maps with MAP_POPULATE, which makes every page of the weights resident. ``acquire`` drops the pages again.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from edgeserve.system import heap, pages
 from engines import model_files
 from engines.llama import devices
 from engines.llama.options import LlamaOptions
-from engines.llama.runtime import llama, why
+from engines.llama.runtime import error_details, llama
 from engines.llama.tokenizer import NativeVocabulary, Tokenizer, TooLong
 
 PIECES = 4096
-"""Tokens whose bytes are remembered, a megabyte at most: read anew they cost 30 µs for each token of an answer."""
+"""Tokens whose bytes are cached, at most 1 MB. Reading them from llama.cpp costs 30 µs a token."""
 
 
 @dataclass(eq=False, slots=True)
 class MappedModel:
-    """One ``llama_model`` and who uses it. ``handle`` and ``vocabulary`` are llama.cpp's pointers.
+    """One ``llama_model`` and the number of its users. ``handle`` and ``vocabulary`` are llama.cpp's pointers.
 
-    ``repacked``: its weights are a private copy as far as llama.cpp reorders them; of the file it needs only the rest.
+    ``repacked``: the weights that llama.cpp reorders are a private copy. Only the others are read from the file.
     """
 
     path: Path
@@ -48,14 +48,14 @@ class MappedModel:
         self._pieces = functools.lru_cache(PIECES)(self._read_piece)
 
     def heat(self) -> None:
-        """Make the weights resident, for one more hot user."""
+        """Count one more hot user, and make the weights resident."""
         with self.lock:
             self.hot += 1
         if not self.repacked:
             pages.populate_mapped(self.path)
 
     def cool(self) -> None:
-        """One hot user less; the last one's pages go."""
+        """Count one hot user less; the last one drops the pages of the weights."""
         with self.lock:
             self.hot -= 1
             if not self.hot:
@@ -63,25 +63,29 @@ class MappedModel:
 
     @property
     def window(self) -> int:
-        """Tokens of the sliding window, 0 without one."""
+        """Tokens of the sliding window; 0 without one."""
         return int(llama().llama_model_n_swa(self.handle))
 
     @property
     def cuttable(self) -> bool:
-        """Can tokens be taken back from a saved state? Not with recurrent layers, nor with a sliding window: llama.cpp
-        saves the window alone, whatever the cache keeps."""
+        """Whether tokens can be removed from a saved state: not with recurrent layers or a sliding window."""
+        # With a sliding window llama.cpp saves the tokens of the window only, even if the cache keeps all.
         runtime = llama()
         recurrent = runtime.llama_model_is_recurrent(self.handle) or runtime.llama_model_is_hybrid(self.handle)
         return not (self.window or recurrent)
 
     def tokenize(self, text: str, *, add_special: bool, most: int | None = None) -> list[int]:
-        """``add_special``: prepend what the model begins every text with; templates write that themselves. Raises
-        TooLong for more than ``most`` tokens. Any thread that holds the model."""
+        """Tokens of a text. Any thread that holds the model. Raises TooLong for more than ``most`` tokens.
+
+        ``add_special``: add the model's own first and last tokens, such as BOS. A chat template writes them itself.
+        """
         return self.tokenizer.tokenize(text, add_special=add_special, most=most)
 
     def read(self, prompt: str | tuple[int, ...], *, param: str, most: int | None = None) -> list[int]:
-        """The tokens of a raw prompt, or those given, checked. Raises TooLong for more than ``most``, InvalidRequest
-        naming ``param``."""
+        """Tokens of a raw prompt: a text to tokenise, or tokens to check.
+
+        Raises TooLong for more than ``most`` tokens, InvalidRequest naming ``param`` for an unknown token.
+        """
         if isinstance(prompt, str):
             return self.tokenize(prompt, add_special=True, most=most)
         if most is not None and len(prompt) > most:
@@ -93,7 +97,7 @@ class MappedModel:
         return list(prompt)
 
     def piece(self, token: int, *, special: bool = False) -> bytes:
-        """The bytes of one token, perhaps part of a character; control tokens have none, unless ``special``."""
+        """The bytes of one token, perhaps a part of a character. Control tokens have bytes only if ``special``."""
         return self._pieces(token, special)
 
     def _read_piece(self, token: int, special: bool) -> bytes:
@@ -102,16 +106,16 @@ class MappedModel:
         return buffer.raw[:length] if length > 0 else b""
 
     def ends(self, token: int) -> bool:
-        """Does this token end an answer?"""
+        """Whether this token ends an answer."""
         return bool(llama().llama_vocab_is_eog(self.vocabulary, token))
 
     def chat_template(self) -> str | None:
-        """The Jinja source that the file carries."""
+        """The Jinja source in the model's file; None without one."""
         source = llama().llama_model_chat_template(self.handle, None)
         return source.decode() if source else None
 
-    def borders(self) -> tuple[str, str]:
-        """Texts of the tokens that begin and end a text; empty where the model has none."""
+    def bos_eos(self) -> tuple[str, str]:
+        """Texts of the BOS and EOS tokens; empty for a token that the model lacks."""
         runtime = llama()
         tokens = (runtime.llama_vocab_bos(self.vocabulary), runtime.llama_vocab_eos(self.vocabulary))
         begin, end = (
@@ -122,13 +126,13 @@ class MappedModel:
 
 _models: dict[tuple[object, ...], MappedModel] = {}
 _lock = threading.Lock()
-"""Held for a moment only: the loops of all engines count their users under it."""
+"""Guards ``_models`` and the counts of users. Every engine's loop waits for it, so it is held for a moment only."""
 _loading = threading.Lock()
-"""Held while a model is mapped or freed, which takes seconds. Taken before ``_lock``."""
+"""Held for the seconds in which a model is mapped or freed. Always acquired before ``_lock``."""
 
 
 def acquire(path: Path, device: Device, options: LlamaOptions, *, repack: bool = False) -> MappedModel:
-    """Map the file, or share the mapping that is there. No page is resident after. Raises EngineFailure."""
+    """Map the file, or share its mapping. A new mapping has no resident page. Raises EngineFailure."""
     model_files.require([path])
     placed = () if device == "cpu" else (options.gpu_layers, options.split_mode, options.main_gpu, options.tensor_split)
     key = (path.resolve(), placed, repack)
@@ -143,27 +147,27 @@ def acquire(path: Path, device: Device, options: LlamaOptions, *, repack: bool =
 
 
 def hold(model: MappedModel) -> bool:
-    """Use a model that another thread may release meanwhile; False when it is gone. Release it like one acquired."""
+    """Count one more user of a model, for ``release``. False when another thread has freed the model."""
     with _lock:
         model.users += model.users > 0
         return model.users > 0
 
 
 def release(model: MappedModel) -> None:
-    """Give the model back; the last user frees it."""
+    """Count one user less; the last one frees the model."""
     with _lock:
         model.users -= 1
         if model.users:
             return
         for key in [key for key, one in _models.items() if one is model]:
             del _models[key]
-    with _loading:  # whoever maps the file drops pages of its ranges, which must not be others' meanwhile
+    with _loading:  # never while acquire drops pages by address: freed addresses may be others'
         llama().llama_model_free(model.handle)
         heap.trim()
 
 
 def model_parameters(device: Device, options: LlamaOptions) -> Any:
-    """llama.cpp's parameters of a model: where its layers go. Raises EngineFailure."""
+    """llama.cpp's parameters of a model, which place its layers. Raises EngineFailure."""
     runtime = llama()
     parameters = runtime.llama_model_default_params()
     parameters.n_gpu_layers = 0
@@ -192,7 +196,7 @@ def _load(path: Path, device: Device, options: LlamaOptions, repack: bool) -> Ma
     parameters.use_extra_bufts = repack
     handle = runtime.llama_model_load_from_file(str(path).encode(), parameters)
     if not handle:
-        raise EngineFailure(f"{path}: llama.cpp cannot load it{why()}")
+        raise EngineFailure(f"{path}: llama.cpp cannot load it{error_details()}")
     pages.drop_mapped(path)
     heap.trim()
     return MappedModel(path, handle, runtime.llama_model_get_vocab(handle), repacked=repack)

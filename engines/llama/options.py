@@ -1,4 +1,4 @@
-"""Options of the llama.cpp engines, checked."""
+"""Options of the llama.cpp engines."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from edgeserve.jobs import CHAT, PICTURES
 from edgeserve.settings import Reader, key
 
 DEFAULT_CONTEXT = 2048
+"""Tokens."""
+CONTEXT_STEP = 256
+"""Tokens. llama.cpp rounds the size of a context up to a multiple of this."""
 SHARES = "a list of shares, none below 0 and not all 0, such as [3, 1]"
 
 
@@ -18,31 +21,31 @@ SHARES = "a list of shares, none below 0 and not all 0, such as [3, 1]"
 class LlamaOptions:
     """Keys of [llm], [vision] and [embedding] in models.toml that belong to llama.cpp.
 
-    context          tokens of the context; more than the model was trained on is cut to that. 0: as many as it was
-                     trained on, less what the governor has no room for (``shed``) when the context is made
-    parallel         answers made at once, which share the context; more wait
+    context          tokens of the context, at most the trained context of the model. 0: the trained context, less the
+                     memory that the governor takes (``shed``) before the context is made
+    parallel         answers under way at once; they share the context, and more requests wait
     max_new_tokens   hard cap of one answer (reference/eviction-versus-limits.md: 4,096)
-    temperature, top_p, top_k, min_p, repeat_penalty   defaults where a request gives none
-    system           system message of conversations that bring none; empty: what the model's template does
-    kv_type          precision of the key-value cache, "f16", "q8_0" (half the memory) or "q4_0" (a quarter; worse
-                     answers); the last two need flash attention
-    window           of models with a sliding window, the cache keeps "sliding": that window, or "full": all tokens,
-                     which takes more memory and lets the last conversations go on from where they are edited
-    flash_attention  "auto": where the model and the device can. On the processor it is some 15% faster, and rounds
-                     otherwise for many tokens than for one
-    threads_batch    threads that read prompts; 0: as many as ``threads``, which make the answers
-    gpu_layers       layers on the accelerator; -1: all when there is one
+    temperature, top_p, top_k, min_p, repeat_penalty   defaults for requests that give none
+    system           system message of conversations without one; empty: the template's own
+    kv_type          type of the KV cache: "f16", "q8_0" (half the memory) or "q4_0" (a quarter; worse answers). The
+                     last two need flash attention
+    window           a model with a sliding window caches that window ("sliding") or all tokens ("full"). "full" takes
+                     more memory, but an edited conversation goes on from its edit
+    flash_attention  "auto": if the model and the device support it. On the processor it is some 15% faster. It rounds
+                     a batch of tokens differently from a single token
+    threads_batch    threads that decode prompts; 0: as many as ``threads``, which decode answers
+    gpu_layers       layers on the accelerator; -1: all, if there is an accelerator
     split_mode       over several accelerators: "layer" whole layers on each, "row" parts of each layer, "none" only one
     main_gpu         number of the accelerator that "none" uses, and that "row" computes small tensors on
     tensor_split     share of each accelerator, such as [3, 1]; empty: by their free memory
-    repack           "auto" and "off": weights are used where they are mapped; "on": while hot, in a private copy
-                     reordered for this processor (about 25% faster for some quantisations; made anew on the way up)
-    prefix_cache_mb  MB of key-value states kept of conversations that were put aside or parked; 0 keeps none
-    prefix_cache_disk_mb   MB of them on disk, once memory has no room for them or the engine closes; 0 keeps none
-    prefix_cache_dir       where; empty: the folder "states" beside the model
-    image_max_tokens, image_min_tokens   tokens one picture may take; 0: the model's own
+    repack           "auto" and "off" use the mapped weights. "on" makes a private copy while hot, reordered for this
+                     processor (about 25% faster for some quantisations; made again each time the engine becomes hot)
+    prefix_cache_mb  MB of saved states in memory; 0 keeps none
+    prefix_cache_disk_mb   MB of saved states on disk, from memory without room and closed engines; 0 keeps none
+    prefix_cache_dir       folder of the states on disk; empty: the folder "states" beside the model
+    image_max_tokens, image_min_tokens   tokens of one picture; 0: the model's own numbers
 
-    ``pooled``, which is no key: the context makes vectors of whole texts, as the model was trained to.
+    ``pooled`` is no key: the context makes embeddings of whole texts, by the model's own pooling.
     """
 
     context: int = key(DEFAULT_CONTEXT, low=64, special={0: "as many as memory allows"})
@@ -72,13 +75,13 @@ class LlamaOptions:
 
 
 def context_size(options: LlamaOptions, trained: int) -> int:
-    """Tokens of the context of a model trained on ``trained`` (0: unknown)."""
+    """Tokens of the context of a model with the trained context ``trained`` (0: unknown)."""
     wanted = options.context or trained or DEFAULT_CONTEXT
     return min(wanted, trained) if trained else wanted
 
 
 def read_options(job: str, given: Mapping[str, object]) -> LlamaOptions:
-    """Raises ConfigError naming the key."""
+    """The options of a job's table in models.toml. Raises ConfigError naming the key."""
     options = LlamaOptions(**Reader().read(LlamaOptions, job, given), pooled=job == "embedding")
     if options.tensor_split and not any(options.tensor_split):
         raise ConfigError(f"[{job}] tensor_split = {given['tensor_split']}: expected {SHARES}", param="tensor_split")

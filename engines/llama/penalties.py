@@ -1,7 +1,7 @@
-"""Biases and penalties on the logits of one answer, in the place where llama.cpp keeps them.
+"""Biases and penalties on the logits of one answer, in llama.cpp's own buffer.
 
-llama.cpp's own sampler of penalties looks up every token of the vocabulary, 0.2 ms for 49,152 of them, where at most 64
-are penalised: measured, a fiftieth of a small model's token.
+llama.cpp's sampler of penalties looks up every token of the vocabulary, although at most 64 are penalised. For 49,152
+tokens that takes 0.2 ms, a fiftieth of a small model's token.
 """
 
 from __future__ import annotations
@@ -12,13 +12,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 WINDOW = 64
-"""Tokens of the answer that penalties look back on (llama.cpp's default)."""
+"""Latest tokens of the answer that penalties apply to (llama.cpp's default)."""
 
 
 class Penalties:
-    """``biases`` (token, what is added) come first, then what was said last is penalised, as llama.cpp's samplers do:
-    ``repeat`` divides logits above zero and multiplies the others, ``frequency`` is subtracted for each time, and
-    ``presence`` once."""
+    """Changes logits as llama.cpp's samplers do: biases first, then penalties on the latest tokens of the answer.
+
+    biases     pairs of a token and the number added to its logit
+    repeat     divides a logit above zero, and multiplies any other
+    frequency  subtracted for each time that the token occurs
+    presence   subtracted once
+    """
 
     def __init__(self, biases: Sequence[tuple[int, float]], repeat: float, frequency: float, presence: float) -> None:
         self._biases = biases
@@ -26,8 +30,8 @@ class Penalties:
         self._said: deque[int] = deque()
         self._counts: Counter[int] = Counter()
 
-    def said(self, token: int) -> None:
-        """The next token of the answer."""
+    def accept(self, token: int) -> None:
+        """Count the next token of the answer."""
         self._said.append(token)
         self._counts[token] += 1
         if len(self._said) > WINDOW:
@@ -37,9 +41,9 @@ class Penalties:
                 del self._counts[oldest]
 
     @contextlib.contextmanager
-    def on(self, logits: Any) -> Iterator[None]:
-        """``logits``, floats by token, are changed meanwhile, and then as they were: others read them, too."""
-        # In plain Python: with caches as cold as a step of the model leaves them, each call of NumPy takes 10 µs.
+    def applied(self, logits: Any) -> Iterator[None]:
+        """Change ``logits``, floats by token, in place, and restore them afterwards: others read them, too."""
+        # Plain Python: a step of the model leaves the CPU caches cold, and each call of NumPy then takes 10 µs.
         before = {token: logits[token] for token in (*self._counts, *(token for token, _ in self._biases))}
         try:
             for token, bias in self._biases:

@@ -1,4 +1,4 @@
-"""The embeddings of a picture that ends a prompt, decoded so that the answer can be sampled from the logits after them.
+"""Decodes the embeddings of a picture that ends a prompt, with logits for the answer's first token.
 
 llama.cpp's own helper (mtmd_helper_decode_image_chunk) asks for no logits.
 """
@@ -14,14 +14,17 @@ from engines.llama.runtime import llama, mtmd
 
 
 def decode_at_end(projector: Any, context: Context, chunk: Any, size: int, sequence: int, position: int) -> int:
-    """Decode the ``size`` embeddings that the projector's last call made; returns the code of llama_decode. With 0 the
-    logits after the picture are the only ones of the last call: place -1. ``projector``, ``chunk``: the library's."""
+    """Decode the ``size`` embeddings of the projector's last call; returns the code of llama_decode.
+
+    After code 0, the logits after the picture are the last call's only output: index -1. ``projector`` and ``chunk``
+    are the library's pointers.
+    """
     library, runtime = mtmd(), llama()
     first = ctypes.addressof(library.mtmd_get_output_embd(projector).contents)
     row = int(runtime.llama_model_n_embd_inp(context.model.handle)) * ctypes.sizeof(ctypes.c_float)
     axes = _axes(projector, chunk, size, position)
-    both_ways = library.mtmd_decode_use_non_causal(projector, chunk)
-    if both_ways:
+    non_causal = library.mtmd_decode_use_non_causal(projector, chunk)
+    if non_causal:
         runtime.llama_set_causal_attn(context.handle, False)
     try:
         for start in range(0, size, BATCH):
@@ -31,12 +34,12 @@ def decode_at_end(projector: Any, context: Context, chunk: Any, size: int, seque
                 return code
         return 0
     finally:
-        if both_ways:
+        if non_causal:
             runtime.llama_set_causal_attn(context.handle, True)
 
 
 def _axes(projector: Any, chunk: Any, size: int, position: int) -> Sequence[Sequence[int]]:
-    """Positions of the embeddings; with multimodal rotary positions four of each: time, height, width, and a spare."""
+    """Positions of the embeddings on each axis: one axis, or with M-RoPE four (time, height, width, unused)."""
     library = mtmd()
     if not library.mtmd_decode_use_mrope(projector):
         return [range(position, position + size)]
@@ -47,7 +50,7 @@ def _axes(projector: Any, chunk: Any, size: int, position: int) -> Sequence[Sequ
 
 
 def _decode(context: Context, embeddings: int, places: Sequence[Sequence[int]], sequence: int, *, output: bool) -> int:
-    """One call. ``embeddings``: the address of the first; ``output``: of the last one logits are wanted."""
+    """Decode one batch. ``embeddings``: address of the first; ``output``: the last one needs logits."""
     runtime, count = llama(), len(places[0])
     number = ctypes.c_int32(sequence)
     batch = runtime.llama_batch(

@@ -1,4 +1,4 @@
-"""A request made ready for the batch: its prompt in tokens, its grammar written. No slot, no context; any thread."""
+"""Prepares a request for the batch: its prompt as tokens, its grammar as GBNF. Any thread, without slot or context."""
 
 from __future__ import annotations
 
@@ -16,19 +16,25 @@ from engines.llama.tokenizer import TooLong
 from engines.llama.tools import CallForm
 from engines.thinking import opened_by
 
-EARLY = 4
-"""Times the longest text that a context could hold: a longer one is refused before its template is rendered, which may
-leave some of it out."""
+EARLY_FACTOR = 4
+"""A conversation longer than this times the longest text of the context is refused before its template is rendered. A
+template may leave out some of a shorter one."""
 
 MOST_TOKENS = 300_000
-"""Of all inputs of an embedding together, as at OpenAI: half a second. Without it 16 MB of inputs took 8 s, in which no
-other request of the engine was made ready."""
+"""Tokens of all inputs of an embedding request, as at OpenAI. Tokenising so many takes half a second, in which the
+engine prepares no other request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Of a chat the ``tokens`` or, with pictures, the ``text`` that they stand in; its ``rules`` as GBNF; ``thinks``:
-    the prompt ends in the tag that begins a model's thoughts. Of an embedding the ``inputs``."""
+    """A prepared request.
+
+    tokens  tokens of a chat without pictures
+    text    prompt of a chat with pictures
+    thinks  the prompt ends in the tag that opens a model's thoughts
+    rules   grammar of the answer as GBNF; None for free text
+    inputs  tokens of each input of an embedding
+    """
 
     tokens: Sequence[int] = ()
     text: str = ""
@@ -44,14 +50,16 @@ def prepare_chat(
     render: Callable[[], str],
     limit: int,
 ) -> Prepared:
-    """``limit``: tokens of the context. A raw prompt needs no template. Raises InvalidRequest, ContextOverflow for a
-    prompt that leaves no room for an answer."""
+    """Prepare a chat for a context of ``limit`` tokens. A raw prompt needs no template.
+
+    Raises InvalidRequest, and ContextOverflow for a prompt that leaves no room for an answer.
+    """
     with _fitting(limit):
         if request.prompt is not None:
             tokens = model.read(request.prompt, param="prompt", most=limit - 1)
             prepared = Prepared(tokens, rules=grammar(request, CallForm()))
         else:
-            model.tokenizer.check_size(_length(request), limit - 1, times=EARLY)
+            model.tokenizer.check_size(_length(request), limit - 1, times=EARLY_FACTOR)
             text = render()
             thinks = opened_by(text)
             rules = grammar(request, template().form, thinks=thinks)
@@ -66,7 +74,7 @@ def prepare_chat(
 
 
 def prepare_inputs(model: MappedModel, request: EmbedRequest, limit: int) -> Prepared:
-    """Raises InvalidRequest for an empty input, ContextOverflow for one of more than ``limit`` tokens."""
+    """Tokens of all inputs. Raises InvalidRequest for an empty one, ContextOverflow beyond ``limit`` tokens each."""
     texts, total = [], 0
     for number, one in enumerate(request.inputs):
         try:
@@ -84,7 +92,7 @@ def prepare_inputs(model: MappedModel, request: EmbedRequest, limit: int) -> Pre
 
 
 def check_inputs(inputs: Sequence[Sequence[int]], limit: int) -> None:
-    """Again, as the context may have been made smaller since. Raises ContextOverflow."""
+    """Check prepared inputs again: the context may have become smaller. Raises ContextOverflow."""
     for number, tokens in enumerate(inputs):
         if len(tokens) > limit:
             raise _input_overflow(number, str(len(tokens)), limit)
@@ -97,6 +105,7 @@ def _input_overflow(number: int, count: str, limit: int) -> ContextOverflow:
 
 @contextmanager
 def _fitting(limit: int) -> Iterator[None]:
+    """Raise ContextOverflow instead of TooLong."""
     try:
         yield
     except TooLong as error:
@@ -104,7 +113,7 @@ def _fitting(limit: int) -> Iterator[None]:
 
 
 def overflow(count: str, limit: int) -> ContextOverflow:
-    """For a prompt of ``count`` tokens."""
+    """The error for a prompt of ``count`` tokens."""
     return ContextOverflow(
         f"the prompt is {count} tokens long; the context holds {limit} and needs one for the answer: shorten the "
         "prompt, or raise context in models.toml",

@@ -1,7 +1,7 @@
-"""The exact size of a language model: llama.cpp lays it out without allocating, in a process of its own.
+"""The exact memory of a language model: llama.cpp lays it out without allocating, in a child process.
 
-A layout of a mapped model aborts the process, and a broken file may; hence the child. It takes some 0.3 s. Sizes of
-buffers are read from llama.cpp's log; the vocabulary and the graph are allocated for real and measured.
+llama.cpp may abort the process on a broken file, and does on the layout of a mapped model. The child takes some 0.3 s.
+It reads the sizes of the buffers from llama.cpp's log, and measures the vocabulary and the graph.
 """
 
 from __future__ import annotations
@@ -26,16 +26,21 @@ from engines.llama.options import LlamaOptions, context_size
 log = logging.getLogger("edgeserve.llama")
 
 TIME_LIMIT = 30.0
-"""Seconds; a layout that takes longer is not worth waiting for."""
+"""Seconds. The estimate does without a layout that takes longer."""
 _BUFFER = re.compile(r"(\w+)\s+(?:compute|output) buffer size\s*=\s*([\d.]+) MiB")
 _CACHE = re.compile(r"(?:kv_cache|memory_recurrent)\w*:\s*size\s*=\s*([\d.]+) MiB")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Layout:
-    """Bytes: ``model`` private to the open model (its vocabulary), ``context`` private to one context (cache and
-    buffers), ``device`` on an accelerator with memory of its own; ``token`` and ``device_token``: what one token of
-    context makes of these."""
+    """Memory of a model, in bytes.
+
+    model         private to the open model: its vocabulary
+    context       private to one context: KV cache and buffers
+    device        on an accelerator with memory of its own
+    token         part of ``context`` for each token of the context
+    device_token  part of ``device`` for each token of the context
+    """
 
     model: int
     context: int
@@ -46,23 +51,23 @@ class Layout:
 
 @functools.lru_cache(maxsize=8)
 def measure(path: Path, device: Device, options: LlamaOptions) -> Layout | None:
-    """Blocks for the child, the first time. None, and a line in the log, when it fails."""
+    """The layout by a child process, cached. The first call blocks. When it fails: None, and a line in the log."""
     given = json.dumps({"path": str(path), "device": device, "options": dataclasses.asdict(options)})
     try:
         command = [sys.executable, "-m", "engines.llama.probe", given]
         done = subprocess.run(command, capture_output=True, timeout=TIME_LIMIT, check=True, text=True)  # noqa: S603 - our own module
         return Layout(**json.loads(done.stdout))
     except (subprocess.SubprocessError, OSError, ValueError, TypeError) as error:
-        told = str(getattr(error, "stderr", None) or "").strip().splitlines()
-        log.info("%s cannot be laid out beforehand: %s%s", path, error, f" ({told[-1]})" if told else "")
+        said = str(getattr(error, "stderr", None) or "").strip().splitlines()
+        log.info("%s cannot be laid out beforehand: %s%s", path, error, f" ({said[-1]})" if said else "")
         return None
 
 
 def lay_out(path: Path, device: Device, options: LlamaOptions) -> Layout:
-    """In this process. Raises EngineFailure, or llama.cpp aborts."""
+    """The layout, made in this process. Raises EngineFailure; llama.cpp may also abort the process."""
     from engines.llama.devices import devices
     from engines.llama.model import model_parameters
-    from engines.llama.runtime import llama, why
+    from engines.llama.runtime import error_details, llama
 
     runtime = llama()
     parameters = model_parameters(device, options)
@@ -72,13 +77,13 @@ def lay_out(path: Path, device: Device, options: LlamaOptions) -> Layout:
     before = pages.private_bytes()
     model = runtime.llama_model_load_from_file(str(path).encode(), parameters)
     if not model:
-        raise EngineFailure(f"{path}: llama.cpp cannot load it{why()}")
+        raise EngineFailure(f"{path}: llama.cpp cannot load it{error_details()}")
     opened = pages.private_bytes()
     size = context_size(options, int(runtime.llama_model_n_ctx_train(model)))
     weights, known = path.stat().st_size if offloads else 0, devices()
     host, on_device = placed(*_context(model, options, size, offloads), weights, known)
     graph = max(0, pages.private_bytes() - opened)
-    # Half of it, since what a sliding window bounds does not grow with the context.
+    # Two sizes give the bytes of a token: buffers that a sliding window bounds do not grow with the context.
     half = placed(*_context(model, options, size // 2, offloads), weights, known)
     token, device_token = (
         (full - part) // (size - size // 2) for full, part in zip((host, on_device), half, strict=True)
@@ -87,28 +92,27 @@ def lay_out(path: Path, device: Device, options: LlamaOptions) -> Layout:
 
 
 def _context(model: Any, options: LlamaOptions, size: int, offloads: bool) -> tuple[int, int]:
-    """Bytes of the buffers of a context of ``size`` tokens, as ``buffers``."""
+    """Bytes of the buffers of a context of ``size`` tokens: in the host's memory, and on a device."""
     from engines.llama.context import context_parameters
-    from engines.llama.runtime import llama, telling, why
+    from engines.llama.runtime import error_details, llama, log_lines_to
 
     lines: list[str] = []
-    with telling(lines.append):
+    with log_lines_to(lines.append):
         parameters = context_parameters(model, dataclasses.replace(options, context=size), None)
         if not llama().llama_init_from_model(model, parameters):
-            raise EngineFailure(f"no context of {size} tokens can be laid out{why()}")
+            raise EngineFailure(f"no context of {size} tokens can be laid out{error_details()}")
     return buffers(lines, offloads)
 
 
 def placed(host: int, device: int, weights: int, devices: Sequence[DeviceMemory]) -> tuple[int, int]:
-    """Bytes of the host's memory and of a device's own. Metal's is the host's, and it uses weights where they are
-    mapped."""
+    """Bytes in the host's memory and in a device's own. Metal uses the host's memory and the mapped weights."""
     if any(one.name == "metal" for one in devices):
         return host + device, 0
     return host, device + weights
 
 
 def buffers(lines: list[str], offloads: bool) -> tuple[int, int]:
-    """Bytes of caches and buffers in the host's memory and on a device, from llama.cpp's log."""
+    """Bytes of KV cache and buffers by the lines of llama.cpp's log: in the host's memory, and on a device."""
     host = device = 0.0
     for line in lines:
         if match := _BUFFER.search(line):

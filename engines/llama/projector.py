@@ -1,4 +1,4 @@
-"""llama.cpp's multimodal library: pictures in a prompt become embeddings, decoded into the model's own context."""
+"""llama.cpp's multimodal library encodes pictures as embeddings and decodes them into the model's own context."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from engines.llama.context import BATCH, MOST_THREADS, NO_ROOM, Context
 from engines.llama.model import MappedModel
 from engines.llama.options import LlamaOptions
 from engines.llama.picture import decode_at_end
-from engines.llama.runtime import mtmd, why
+from engines.llama.runtime import error_details, mtmd
 
 TEXT_CHUNK = 0
 """enum mtmd_input_chunk_type."""
 NO_FFMPEG = b"/dev/null"
-"""Folder in which the library looks for ffmpeg and ffprobe. It is none, so that no such program can ever be started."""
+"""Path where the library looks for ffmpeg and ffprobe. It is no folder, so the library can start no program."""
 
 
 class Chunk(NamedTuple):
-    """A piece of a prompt: text as ``tokens``, or a picture of ``size`` tokens. ``handle`` is the library's."""
+    """A piece of a prompt: text as ``tokens``, or a picture of ``size`` tokens. ``handle``: the library's pointer."""
 
     handle: Any
     size: int
@@ -33,7 +33,7 @@ class Chunk(NamedTuple):
 
 
 class Chunks:
-    """A prompt cut into text and pictures. ``free`` it when done; the collector frees a forgotten one."""
+    """A prompt cut into text and pictures. ``free`` it after use; garbage collection frees a forgotten one."""
 
     def __init__(self) -> None:
         self.handle = mtmd().mtmd_input_chunks_init()
@@ -50,12 +50,14 @@ class Chunks:
 
 
 class Projector:
-    """The projector file, read into memory. ``marker`` stands for a picture in a prompt. Raises EngineFailure naming
-    the file."""
+    """The projector file, read into memory. ``marker`` stands for a picture in a prompt.
+
+    Raises EngineFailure naming the file.
+    """
 
     def __init__(self, model: MappedModel, spec: ModelSpec, options: LlamaOptions, marker: str) -> None:
         library, self._path = mtmd(), spec.files["mmproj"]
-        self._cutting = threading.Lock()
+        self._lock = threading.Lock()
         parameters = library.mtmd_context_params_default()
         parameters.use_gpu = spec.device != "cpu" and options.gpu_layers != 0
         parameters.n_threads = spec.threads or cores.default_threads(MOST_THREADS)
@@ -68,23 +70,26 @@ class Projector:
             parameters.image_min_tokens = options.image_min_tokens
         self._handle = library.mtmd_init_from_file(str(self._path).encode(), model.handle, parameters)
         if not self._handle:
-            raise EngineFailure(f"{self._path}: llama.cpp cannot read it as a projector of {model.path.name}{why()}")
+            text = f"{self._path}: llama.cpp cannot read it as a projector of {model.path.name}{error_details()}"
+            raise EngineFailure(text)
         if not library.mtmd_support_vision(self._handle):
             self.free()
             raise EngineFailure(f"{self._path}: this projector takes no pictures")
 
     def free(self) -> None:
-        """Waits for a prompt that is being cut, whose answer may have gone."""
-        with self._cutting:
+        """Free the projector. Blocks while a background thread cuts a prompt."""
+        with self._lock:
             handle, self._handle = self._handle, None
             if handle:
                 mtmd().mtmd_free(handle)
         heap.trim()
 
     def cut(self, prompt: str, images: Sequence[ImagePart]) -> Chunks:
-        """The prompt, each marker in it a picture, in chunks. Any thread, beside ``decode``, too. Raises
-        UnsupportedMedia, and EngineFailure after ``free``."""
-        with self._cutting:
+        """Cut a prompt into chunks; each marker in it becomes a picture. Any thread, also during ``decode``.
+
+        Raises UnsupportedMedia, and EngineFailure after ``free``.
+        """
+        with self._lock:
             if not self._handle:
                 raise EngineFailure(f"{self._path}: the projector is freed")
             return self._cut(prompt, images)
@@ -95,12 +100,12 @@ class Projector:
         chunks = Chunks()
         try:
             for number, image in enumerate(images, start=1):
-                bitmaps.append(self._decoded(number, image))
+                bitmaps.append(self._decode_image(number, image))
             text = library.mtmd_input_text(data, len(data), False, True)
             array = (library.mtmd_bitmap_p_ctypes * len(bitmaps))(*bitmaps)
             code = library.mtmd_tokenize(self._handle, chunks.handle, ctypes.byref(text), array, len(bitmaps))
             if code != 0:
-                text = f"the images cannot be prepared for this model (code {code}){why()}"
+                text = f"the images cannot be prepared for this model (code {code}){error_details()}"
                 raise UnsupportedMedia(text, param=images[0].param)
         except UnsupportedMedia:
             chunks.free()
@@ -110,36 +115,38 @@ class Projector:
                 library.mtmd_bitmap_free(bitmap)
         return chunks
 
-    def _decoded(self, number: int, image: ImagePart) -> Any:
+    def _decode_image(self, number: int, image: ImagePart) -> Any:
         library, data = mtmd(), image.data
         buffer = ctypes.cast(ctypes.c_char_p(data), ctypes.POINTER(ctypes.c_uint8))  # the bytes themselves: no copy
-        # The library takes for a video whatever it cannot decode, and asks ffmpeg about it.
+        # The library tries ffmpeg on any picture that it cannot decode: it might be a video.
         options = library.mtmd_helper_init_opt_default()
         options.video_params.ffmpeg_bin_dir = NO_FFMPEG
         bitmap = library.mtmd_helper_bitmap_init_from_buf(self._handle, buffer, len(data), False, options)
         if not bitmap:
-            why()  # it tells of ffmpeg, not of the picture
+            error_details()  # drop them: they name ffmpeg, not the picture
             text = f"image {number} cannot be decoded: it is damaged, or in a form that the decoder does not know"
             raise UnsupportedMedia(text, param=image.param)
         return bitmap
 
     def decode(self, context: Context, chunk: Chunk, sequence: int, position: int, *, last: bool) -> int:
-        """Encode a picture and decode its embeddings from ``position`` on; returns the next one. With ``last`` the
-        logits after it are the only ones of the last call. Raises Busy without room, and EngineFailure; both cost
-        this sequence only."""
+        """Encode a picture and decode its embeddings from ``position`` on; returns the next position.
+
+        ``last``: the picture ends the prompt. The logits after it are then the last call's only output. Raises Busy for
+        lack of room, and EngineFailure; other sequences are unchanged.
+        """
         library, handle, size = mtmd(), self._handle, chunk.size
         if code := library.mtmd_encode_chunk(handle, chunk.handle):
-            raise EngineFailure(f"{self._path}: llama.cpp ended encoding an image with code {code}{why()}")
+            raise EngineFailure(f"{self._path}: llama.cpp ended encoding an image with code {code}{error_details()}")
         if last:
             code = decode_at_end(handle, context, chunk.handle, size, sequence, position)
         else:
             embeddings, after = library.mtmd_get_output_embd(handle), ctypes.c_int32()
-            told = library.mtmd_helper_post_decode_callback()
+            callback = library.mtmd_helper_post_decode_callback()
             code = library.mtmd_helper_decode_image_chunk(
-                handle, context.handle, chunk.handle, embeddings, position, sequence, BATCH, after, told, None
+                handle, context.handle, chunk.handle, embeddings, position, sequence, BATCH, after, callback, None
             )
         if code == NO_ROOM:
             raise Busy("the context has no room for an image beside the answers under way", retry_after=5)
         if code != 0:
-            raise EngineFailure(f"{self._path}: llama.cpp ended reading an image with code {code}{why()}")
+            raise EngineFailure(f"{self._path}: llama.cpp ended reading an image with code {code}{error_details()}")
         return position + int(library.mtmd_input_chunk_get_n_pos(chunk.handle))

@@ -1,4 +1,4 @@
-"""The shape of a vision projector (mmproj), read from its GGUF header: what one picture takes while it is encoded."""
+"""The shape of a vision projector (mmproj), read from its GGUF header: it gives the memory of encoding one picture."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ MOST_TOKENS = {
     "qwen2vl_merger": 4096,
     "qwen3vl_merger": 4096,
 }
-"""Projectors that take pictures of any size, and the most tokens of one by default (llama.cpp, tools/mtmd/clip.cpp)."""
+"""Most tokens of one picture by projector type, for those that take any size (llama.cpp, tools/mtmd/clip.cpp)."""
 MERGE = {"qwen2.5vl_merger": 2, "qwen2vl_merger": 2, "qwen3vl_merger": 2, "glm4v": 2, "minimax_m3": 2, "gemma4v": 3}
-"""Patches a side that become one token, where the header does not say (the same source)."""
+"""Patches a side that become one token, for headers that do not name the number (the same source)."""
 FEWEST_TOKENS = 256
-"""A picture is not shrunk below this: text in it would be lost."""
+"""Tokens. The governor shrinks no picture below this: text in it would become illegible."""
 LIVE_TENSORS = 8
-"""Activations of a layer alive at once, in hidden states: input, residual, q, k, v, attention, and the projection."""
+"""Activations of a layer alive at once, each as wide as the hidden state: input, residual, q, k, v, attention…"""
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectorShape:
-    """``patches`` of one picture of a fixed size; ``most_tokens`` of one of any size, 0 where it is fixed."""
+    """``patches``: those of a picture of fixed size. ``most_tokens``: most tokens of one of any size; 0 if fixed."""
 
     patches: int
     patch: int
@@ -43,31 +43,31 @@ class ProjectorShape:
     most_tokens: int
 
     def tokens(self, wanted: int) -> int:
-        """Most tokens of one picture when ``wanted`` (0: the default) are asked for."""
+        """Most tokens of one picture; ``wanted`` is the limit of the options (0: the projector's default)."""
         return (wanted or self.most_tokens) if self.most_tokens else self.patches // self.merge**2
 
     def image_bytes(self, wanted: int) -> int:
         """Private bytes while a picture is encoded: the activations of its patches, and its pixels as floats.
 
-        Attention is computed in blocks (flash attention), so that its scores do not count.
+        Flash attention keeps no scores, so they do not count.
         """
         patches = self.tokens(wanted) * self.merge**2
         return 4 * patches * (LIVE_TENSORS * self.width + 2 * self.feed_forward + 3 * self.patch**2)
 
     def savable(self, wanted: int) -> int:
-        """Bytes that the smallest picture would take less."""
+        """Bytes that shrinking pictures to the fewest tokens saves."""
         smallest = min(self.tokens(wanted), FEWEST_TOKENS)
         return self.image_bytes(wanted) - self.image_bytes(smallest) if self.most_tokens else 0
 
     def fewer(self, wanted: int, amount: int) -> int:
-        """Tokens with which a picture takes at least ``amount`` bytes less, down to the fewest."""
+        """Tokens of a picture that takes at least ``amount`` bytes less; at least FEWEST_TOKENS."""
         tokens = self.tokens(wanted)
         each = self.image_bytes(tokens) // tokens
         return min(tokens, max(FEWEST_TOKENS, tokens - math.ceil(amount / each)))
 
 
 def read_projector_shape(path: Path) -> ProjectorShape:
-    """Raises EngineFailure when the file is no vision projector."""
+    """The shape from the header of a projector file. Raises EngineFailure when the file is no vision projector."""
     header = read_header(path)
 
     def number(key: str, default: int) -> int:

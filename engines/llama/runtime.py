@@ -1,4 +1,4 @@
-"""llama.cpp's low-level bindings, loaded once, its log turned into ours."""
+"""llama.cpp's low-level bindings, loaded once; its log goes to the server's log."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ log = logging.getLogger("edgeserve.llama")
 
 WARN, ERROR = 3, 4
 SPINS = "500"
-"""Turns that a thread of GNU's OpenMP waits for the others before it sleeps. Its default, 300,000, holds a core that
-someone else needs: measured beside one busy process on 2 cores, under 7 tokens a second against 35, and 120 alone with
-either."""
+"""Turns that a thread of GNU's OpenMP spins for the others before it sleeps. With the default, 300,000, it takes cores
+from other processes: beside one busy process on 2 cores, 7 tokens a second instead of 35. Alone, both give 120."""
 recent_errors: collections.deque[str] = collections.deque(maxlen=5)
-"""Last lines that llama.cpp logged as errors: its calls only return null."""
+"""The latest lines that llama.cpp logged as errors. Its functions themselves return only null."""
 
 
 @functools.cache
 def llama() -> Any:
     """The module ``llama_cpp.llama_cpp``, its backend initialised."""
     if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", SPINS)  # read once, when the library comes in
+        os.environ.setdefault("GOMP_SPINCOUNT", SPINS)  # the library reads it once, when it is loaded
     import llama_cpp._utils as utilities
     import llama_cpp.llama_cpp as bindings
 
-    # Opened on import for the high-level class, which is not used here, and never closed.
+    # The import opens two files for the high-level class, which is not used here, and never closes them.
     for name in ("outnull_file", "errnull_file"):
         if (file := getattr(utilities, name, None)) is not None:
             file.close()
@@ -40,7 +39,7 @@ def llama() -> Any:
 
 @functools.cache
 def mtmd() -> Any:
-    """The module ``llama_cpp.mtmd_cpp``: pictures into embeddings."""
+    """The module ``llama_cpp.mtmd_cpp``, which encodes pictures as embeddings."""
     import llama_cpp.mtmd_cpp as bindings
 
     callback = _callback(llama())
@@ -51,8 +50,8 @@ def mtmd() -> Any:
 
 @functools.cache
 def _callback(bindings: Any) -> Any:
-    # Cached, since the library keeps a pointer to it for as long as it lives.
-    def tell(level: int, text: bytes, user: object) -> None:
+    # Cached, since the library keeps a pointer to the callback.
+    def log_line(level: int, text: bytes, user: object) -> None:
         line = text.decode(errors="replace").rstrip()
         if level == ERROR and line:
             recent_errors.append(line)
@@ -61,15 +60,15 @@ def _callback(bindings: Any) -> Any:
         if line:
             log.debug("%s", line)
 
-    return bindings.llama_log_callback(tell)
+    return bindings.llama_log_callback(log_line)
 
 
 _listeners: list[Callable[[str], None]] = []
 
 
 @contextlib.contextmanager
-def telling(listener: Callable[[str], None]) -> Iterator[None]:
-    """Every line that llama.cpp logs meanwhile goes to ``listener`` too."""
+def log_lines_to(listener: Callable[[str], None]) -> Iterator[None]:
+    """Pass every line that llama.cpp logs in the block to ``listener`` too."""
     _listeners.append(listener)
     try:
         yield
@@ -77,8 +76,8 @@ def telling(listener: Callable[[str], None]) -> Iterator[None]:
         _listeners.remove(listener)
 
 
-def why() -> str:
-    """What llama.cpp said last of a failure, in brackets; empty when it said nothing."""
+def error_details() -> str:
+    """The recent errors of llama.cpp, in parentheses, and forget them; empty without any."""
     said = "; ".join(recent_errors)
     recent_errors.clear()
     return f" ({said})" if said else ""

@@ -1,4 +1,4 @@
-"""Chooses the tokens of one request's answer."""
+"""Samples the tokens of one answer."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from engines.llama.penalties import Penalties
 from engines.llama.runtime import llama
 
 COLDEST = 1e-6
-"""Temperatures below are greedy: logits divided by them leave the range of a float, and what remains are no numbers."""
+"""Lower temperatures sample greedily: logits divided by them overflow a float and become NaN."""
 
 
 class Sampler:
-    """Biases, penalties, llama.cpp's sampler chain, and a grammar if there is one; free it when done.
+    """Biases, penalties, llama.cpp's sampler chain and an optional grammar. Free it after the answer.
 
     Raises InvalidRequest for a bias on a token that does not exist, and for a grammar that llama.cpp cannot use.
-    docs/decisions/0011-what-llama-cpp-aborts-on.md lists what a request could make llama.cpp abort on, and its guards.
+    See docs/decisions/0011-what-llama-cpp-aborts-on.md for the requests on which llama.cpp would abort, and the guards.
     """
 
     def __init__(
@@ -29,40 +29,40 @@ class Sampler:
     ) -> None:
         runtime = llama()
         self._size = int(runtime.llama_vocab_n_tokens(vocabulary))
-        self._penalties = self._made_penalties(request, options)
-        # The grammar first: where it is refused, nothing of llama.cpp's is left behind.
-        held = request.json_object or request.json_schema is not None
-        field = "response_format" if held and not request.tool_choice.required else "tools"
+        self._penalties = self._make_penalties(request, options)
+        # The grammar comes first: when llama.cpp refuses it, nothing else is left to free.
+        shaped = request.json_object or request.json_schema is not None
+        field = "response_format" if shaped and not request.tool_choice.required else "tools"
         self._constraint = None if grammar is None else Constraint(grammar, vocabulary, field)
         self.chain = runtime.llama_sampler_chain_init(runtime.llama_sampler_chain_default_params())
         for one in _samplers(request, options):
             runtime.llama_sampler_chain_add(self.chain, one)
 
     @property
-    def held(self) -> bool:
-        """Is the answer held to a grammar, which may take long?"""
+    def constrained(self) -> bool:
+        """Whether a grammar constrains the answer, so that a token may take long."""
         return self._constraint is not None
 
     def sample(self, context: Any, output: int) -> int:
-        """The next token of free text after the one at place ``output`` of the last call."""
+        """Sample a token of free text by the logits at index ``output`` of the last call."""
         return self._penalised(
             lambda: llama().llama_get_logits_ith(context, output),
             lambda: int(llama().llama_sampler_sample(self.chain, context, output)),
         )
 
-    def sample_held(self, logits: Any) -> int:
-        """The next token of an answer that is held to a grammar, by a copy of its logits. Any thread."""
+    def sample_constrained(self, logits: Any) -> int:
+        """Sample a token that the grammar allows, by a copy of the logits. Any thread."""
         constraint = self._constraint
         if constraint is None:
-            raise RuntimeError("the answer is held to no grammar")
+            raise RuntimeError("the answer has no grammar")
         return self._penalised(lambda: logits, lambda: constraint.sample(self.chain, logits))
 
     def _penalised(self, logits: Callable[[], Any], choose: Callable[[], int]) -> int:
         if self._penalties is None:
             return choose()
-        with self._penalties.on(logits()):
+        with self._penalties.applied(logits()):
             token = choose()
-        self._penalties.said(token)
+        self._penalties.accept(token)
         return token
 
     def free(self) -> None:
@@ -70,7 +70,7 @@ class Sampler:
         if self._constraint is not None:
             self._constraint.free()
 
-    def _made_penalties(self, request: ChatRequest, options: LlamaOptions) -> Penalties | None:
+    def _make_penalties(self, request: ChatRequest, options: LlamaOptions) -> Penalties | None:
         wanted = request.sampling
         for token, _ in wanted.logit_bias:
             if not 0 <= token < self._size:

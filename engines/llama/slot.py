@@ -1,4 +1,4 @@
-"""One sequence of a context, and what is still to be decoded in it."""
+"""A slot: one sequence of a context, and its tokens still to decode."""
 
 from __future__ import annotations
 
@@ -9,13 +9,22 @@ from engines.llama.cache import shared
 
 
 class Slot:
-    """One sequence. ``tokens`` are in the cache, at the positions from 0; ``pending`` are still to be decoded.
+    """One sequence of a context.
 
-    ``output``: where the logits after the last decoded token lie, None while tokens are pending. ``position``: the next
-    one; ``cells``: what is taken of the context. The two differ from the tokens when a picture is among them; then the
-    slot is ``opaque``, with no prefix to share. ``job``: what the next step does for it first, such as decoding a
-    picture; ``refused``: why that failed. ``full``: the context has no room for more of it. ``held``: it
-    starts over when another conversation has ended. ``salt``: only prompts of the same salt may share a prefix with it.
+    sequence   its number in the context
+    busy       an answer uses it
+    used       count that is higher the later an answer took it
+    salt       only prompts of the same salt may share a prefix with it
+    tokens     tokens in the KV cache, at the positions from 0
+    pending    tokens still to decode
+    output     index of the logits after the last decoded token; None while tokens are pending
+    position   the next position
+    cells      cells of the KV cache that it takes
+    job        work that the next step does first, such as decoding a picture
+    error      error of the job
+    opaque     its cells hold pictures or texts to embed, so it has no prefix to share
+    full       the context has no room for its next token
+    preempted  it starts over when another answer has ended
     """
 
     def __init__(self, sequence: int) -> None:
@@ -26,31 +35,34 @@ class Slot:
         self.forget()
 
     def forget(self) -> None:
+        """Become empty."""
         self.tokens: list[int] = []
         self.pending: list[int] = []
         self.output: int | None = None
         self.position = self.cells = 0
         self.job: Callable[[], None] | None = None
-        self.refused: EdgeserveError | None = None
-        self.opaque = self.full = self.held = False
+        self.error: EdgeserveError | None = None
+        self.opaque = self.full = self.preempted = False
 
     def hold(self, tokens: Sequence[int]) -> None:
-        """These are in the cache now."""
+        """Note that the KV cache holds exactly these tokens."""
         self.tokens, self.position, self.cells = list(tokens), len(tokens), len(tokens)
 
     @property
     def reusable(self) -> Sequence[int]:
+        """Tokens that another prompt may share."""
         return () if self.opaque else self.tokens
 
     @property
     def waiting(self) -> bool:
-        return bool(self.pending) and not self.full and not self.held
+        """Whether the next call can decode tokens of it."""
+        return bool(self.pending) and not self.full and not self.preempted
 
     @property
     def idle(self) -> bool:
-        """Nobody uses it, and it takes room."""
+        """Whether it takes cells, but no answer uses it."""
         return not self.busy and self.cells > 0
 
     def shared(self, tokens: Sequence[int], salt: str) -> int:
-        """Length of the prefix that a prompt of this salt may share with it."""
+        """Length of the prefix that it shares with a prompt of this salt."""
         return shared(self.reusable, tokens) if salt == self.salt else 0

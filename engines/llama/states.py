@@ -1,9 +1,9 @@
-"""Key-value states in files, one each: what memory had no room for, and what was there when the engine closed.
+"""Saved states in files: those that memory has no room for, and those of a closed engine. One state a file.
 
-A file begins with a header of its own, so that the index is read without the states: what made it (``key``), a hash of
-its salt, checksums and the tokens; then what llama.cpp wrote. It appears whole or not at all. What is broken, or was
-made by another model, other settings or another release, is removed. Whoever may read the files can read the
-conversations in them: the folder is its owner's alone.
+A file has a header, the tokens, and the state as llama.cpp wrote it. The index reads the headers and tokens only. A
+file appears whole or not at all. Broken files and those of another model, setting or release are removed.
+
+The files hold conversations, so only the owner of the folder can read it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from engines.llama.cache import SavedState, Shelf
+from engines.llama.cache import SavedState, StateCache
 from engines.llama.options import LlamaOptions
 
 log = logging.getLogger("edgeserve.llama")
 
 HEAD = struct.Struct("<8s32s32sIIIQ")
-"""Magic, key, hash of the salt, checksum of it and the tokens, number of tokens, checksum and bytes of the state."""
+"""Magic, key, hash of the salt, checksum of that hash and the tokens, number of tokens, checksum and bytes of the
+state."""
 MAGIC = b"edgekv02"
 SUFFIX, PART = ".state", ".part"
 MOST_TOKENS = 1 << 24
@@ -35,7 +36,7 @@ MOST_TOKENS = 1 << 24
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredState:
-    """``size``: bytes of the whole file. ``salt``: a hash of the salt, as the file has it."""
+    """A state in a file. ``size``: bytes of the file; ``salt``: the hash of the salt, in hexadecimal."""
 
     path: Path
     tokens: Sequence[int]
@@ -43,8 +44,11 @@ class StoredState:
     salt: str
 
 
-class StateFiles(Shelf[StoredState]):
-    """In ``folder``, which is made when the first is written. Blocks for the disk; never raises for it."""
+class StateFiles(StateCache[StoredState]):
+    """States in ``folder``, at most ``limit`` bytes of files. The first write makes the folder.
+
+    ``key``: see ``states_key``. Methods block for the disk; an error of the disk costs the state, and never raises.
+    """
 
     def __init__(self, folder: Path, limit: int, key: bytes, *, whole: bool = False) -> None:
         super().__init__(limit, whole=whole)
@@ -57,7 +61,7 @@ class StateFiles(Shelf[StoredState]):
         return super().longest(tokens, self._hashed(salt).hex())
 
     def read(self, state: StoredState) -> bytearray | None:
-        """The state's data, used just now; None, and it is forgotten, when the file is gone or broken."""
+        """The data of a state, marked as used. None when the file is gone or broken; the state is dropped then."""
         try:
             with state.path.open("rb") as file:
                 head = HEAD.unpack(file.read(HEAD.size))
@@ -78,11 +82,11 @@ class StateFiles(Shelf[StoredState]):
 
     def touch(self, state: StoredState) -> None:
         super().touch(state)
-        with contextlib.suppress(FileNotFoundError):  # then the next read tells
+        with contextlib.suppress(FileNotFoundError):  # the next read reports it
             os.utime(state.path)
 
     def write(self, state: SavedState) -> bool:
-        """Keep a state that memory has no room for; False when that cannot be done."""
+        """Keep a state. False when there is no room, or the disk refuses."""
         salt = self._hashed(state.salt)
         known, length = self.longest(state.tokens, state.salt)
         if known is not None and length == len(state.tokens):
@@ -97,10 +101,11 @@ class StateFiles(Shelf[StoredState]):
         return self._store(stored, tokens.tobytes(), state) and self.add(stored)
 
     def _hashed(self, salt: str) -> bytes:
-        """What a file has of a salt, which itself may be a hash of a key."""
+        """The hash of a salt, which stands for it in files: the salt itself may be derived from a key of the API."""
         return hashlib.sha256(self._key + salt.encode()).digest()
 
     def _store(self, stored: StoredState, tokens: bytes, state: SavedState) -> bool:
+        """Write the file under another name, then rename it. False when the disk refuses."""
         part = stored.path.with_suffix(f".{os.getpid()}{PART}")
         sums = _checksum(bytes.fromhex(stored.salt), tokens), len(stored.tokens), zlib.crc32(state.data), state.size
         try:
@@ -124,7 +129,7 @@ class StateFiles(Shelf[StoredState]):
     # The index
 
     def _index(self) -> None:
-        """Read the headers of what is there, the first time."""
+        """Read the headers of all files, once."""
         if self._indexed:
             return
         self._indexed = True
@@ -134,7 +139,7 @@ class StateFiles(Shelf[StoredState]):
         self.shrink(self.limit)
 
     def _found(self) -> Iterator[tuple[float, StoredState]]:
-        """With the time of its last use. What is left of a write, foreign or broken is removed."""
+        """States with the time of their last use. Removes unfinished, foreign and broken files."""
         try:
             paths = [path for path in self._folder.iterdir() if path.suffix in (SUFFIX, PART)]
         except FileNotFoundError:
@@ -166,7 +171,7 @@ class StateFiles(Shelf[StoredState]):
 
 
 def states_key(model: Path, options: LlamaOptions) -> bytes:
-    """Of all that a state depends on. Raises OSError when there is no such model."""
+    """A hash of all that a state depends on. Raises OSError when there is no such model."""
     about = model.stat()
     made = (options.kv_type, options.flash_attention, options.window, metadata.version("llama-cpp-python"))
     return hashlib.sha256(json.dumps([model.name, about.st_size, about.st_mtime_ns, *made]).encode()).digest()

@@ -10,8 +10,8 @@ from typing import Any
 
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import ImagePart, Message, TextPart, Tool
-from engines.llama import template_budget
-from engines.llama.template_budget import STEPS, Budget, OverBudget, characters
+from engines.llama.template_budget import STEPS, Budget, OverBudget, characters, check_indent
+from engines.llama.template_environment import environment
 from engines.llama.tools import CallForm, as_functions, described, form_of
 
 log = logging.getLogger("edgeserve.llama")
@@ -20,26 +20,24 @@ CHATML = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-"""For models that carry no template."""
+"""For models without a template."""
 
 
 class ChatTemplate:
-    """Compiled once. ``begin`` and ``end`` are the texts of the model's own tokens for those."""
+    """A compiled template. ``begin`` and ``end``: texts of the model's BOS and EOS tokens."""
 
     def __init__(self, source: str | None, begin: str, end: str) -> None:
         from jinja2 import TemplateError, meta
         from jinja2.ext import loopcontrols
 
-        self._environment = environment = template_budget.environment(
-            trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
-        )
-        environment.filters["tojson"] = _to_json
-        environment.globals["raise_exception"] = _refuse
-        environment.globals["strftime_now"] = lambda form: datetime.datetime.now().astimezone().strftime(form)
+        self._environment = sandbox = environment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
+        sandbox.filters["tojson"] = _to_json
+        sandbox.globals["raise_exception"] = _raise_exception
+        sandbox.globals["strftime_now"] = lambda form: datetime.datetime.now().astimezone().strftime(form)
         source = source or CHATML
         try:
-            self._template = environment.from_string(source)
-            self._knows_tools = "tools" in meta.find_undeclared_variables(environment.parse(source))
+            self._template = sandbox.from_string(source)
+            self._knows_tools = "tools" in meta.find_undeclared_variables(sandbox.parse(source))
         except (TemplateError, RecursionError) as error:
             text = f"the model's chat template cannot be used: {error}; ask /v1/completions, which needs none"
             raise InvalidRequest(text, param="messages") from error
@@ -55,11 +53,12 @@ class ChatTemplate:
         several: bool = True,
         steps: int = STEPS,
     ) -> str:
-        """The prompt that asks for the assistant's next turn; each picture becomes ``marker``. A template that does not
-        know ``tools`` has them described in the system message, ``several`` calls at once or one.
+        """The prompt for the assistant's next turn; each picture becomes ``marker``.
 
-        Raises InvalidRequest when the template refuses the conversation (an order of roles it does not know, say),
-        fails on it, or takes more than its budget.
+        For a template without ``tools``, the system message describes them, and allows ``several`` calls or one.
+
+        Raises InvalidRequest when the template refuses the conversation (such as an order of roles), fails on it, or
+        takes more than its budget.
         """
         from jinja2 import TemplateError
 
@@ -69,7 +68,7 @@ class ChatTemplate:
             raise _refused(f"refuses these messages: {error}") from error
         except OverBudget as error:
             raise _refused(f"cannot render these messages: {error}; send fewer or shorter ones") from error
-        except Exception as error:  # whatever a template does is an error of this request
+        except Exception as error:  # any failure of a template fails this request only
             log.debug("a chat template failed", exc_info=True)
             raise _refused(f"fails on these messages: {type(error).__name__}: {str(error)[:200]}") from error
 
@@ -103,8 +102,8 @@ def _turn(message: Message, marker: str, names: Mapping[str, str]) -> dict[str, 
 
 
 def _to_json(value: Any, ensure_ascii: bool = False, indent: int | None = None, **settings: Any) -> str:
-    """With the settings that templates of Hugging Face may give it."""
-    template_budget.check_indent(indent)
+    """The filter ``tojson``, with the settings that Hugging Face's templates may pass."""
+    check_indent(indent)
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, **settings)
 
 
@@ -118,7 +117,8 @@ def _content(message: Message, marker: str) -> str:
     return "".join(parts)
 
 
-def _refuse(text: str) -> Any:
+def _raise_exception(text: str) -> Any:
+    """The function that templates call to refuse a conversation."""
     from jinja2 import TemplateError
 
     raise TemplateError(text)

@@ -1,13 +1,12 @@
-"""Jinja templates under a budget: so many steps, so much text, so many seconds, then the render ends.
+"""The budget of rendering a Jinja template: steps, text and seconds. Rendering beyond it ends.
 
 A chat template comes with a model, and a request drives its loops. A trace function counts the steps of the rendering
-thread: lines of the template and calls of Python functions. An operation that alone could take any memory or time
-(repeat a text, join texts, raise to a power, pad to a width) is checked before it runs.
+thread: lines of the template and calls of Python functions. Some operations alone could take any memory or
+time: repeat or join texts, raise to a power, pad to a width. Guards check these before they run.
 """
 
 from __future__ import annotations
 
-import functools
 import re
 import sys
 import threading
@@ -17,32 +16,32 @@ from types import FrameType
 from typing import Any
 
 STEPS = 500_000
-"""Of one render; a conversation of 1,000 messages takes 5,000 to 50,000."""
+"""Steps of one render. A conversation of 1,000 messages takes 5,000 to 50,000."""
 SECONDS = 10.0
-"""Of the processor, for one render."""
+"""Processor time of one render."""
 CHECK_EVERY = 256
-"""Steps between two looks at the clock."""
+"""Steps between two readings of the clock."""
 TEXT = 4 << 20
-"""Characters of one text that a render makes, beside four times what it was given."""
+"""Characters of one text that a render makes, in addition to four times its input."""
 TEXTS = 16
-"""Times that, for all texts that a render makes."""
+"""Limit of all texts of a render, as a multiple of the limit of one text."""
 WIDTH, INDENT, BITS = 10_000, 16, 1 << 20
-"""Largest width to pad to, and indent of JSON; bits of the largest number."""
+"""Largest width to pad to, largest indent of JSON, and bits of the largest number."""
 PERCENT = re.compile(r"%[-+ #0-9.]*(?:\*|[0-9]{5})")
 BRACES = re.compile(r"\{[^{}]*\{|:[^{}]*[0-9]{5}")
-"""Formats whose width is another value, or beyond 9,999."""
+"""PERCENT and BRACES match formats (``%`` and ``str.format``) whose width is another value, or above 9,999."""
 PADDING = frozenset(("center", "ljust", "rjust", "zfill", "expandtabs", "to_bytes"))
 PADDING |= frozenset(("indent", "wordwrap", "truncate", "batch", "slice", "round"))
 GUARDED = ("center", "indent", "wordwrap", "truncate", "batch", "slice", "round", "format", "replace", "join")
-"""Filters that make more of a text than they are given."""
+"""Filters whose result may be longer than their input."""
 
 
 class OverBudget(Exception):
-    """A render takes more than it may."""
+    """A render takes more than its budget."""
 
 
 class Budget:
-    """Of one render. ``given``: characters that it works on."""
+    """The budget of one render. ``given``: characters of its input."""
 
     def __init__(
         self, given: int, *, steps: int = STEPS, seconds: float = SECONDS, clock: Callable[[], float] = time.thread_time
@@ -53,13 +52,14 @@ class Budget:
         self._texts = TEXTS * self._most
 
     def step(self, frame: FrameType, event: str, argument: object) -> Any:
-        """The trace function: lines count in templates, calls everywhere."""
+        """The trace function: counts lines of templates, and all calls."""
         self._left -= 1
         if self._left < 0 or not self._left % CHECK_EVERY:
             self.spend(0)
         return self.step if frame.f_code.co_filename == "<template>" else None
 
     def spend(self, steps: int) -> None:
+        """Count steps. Raises OverBudget."""
         self._left -= steps
         if self._left < 0:
             raise OverBudget(f"it takes more than {self._steps} steps")
@@ -67,7 +67,7 @@ class Budget:
             raise OverBudget(f"it takes longer than {self._seconds:g} seconds")
 
     def make(self, length: int) -> None:
-        """A text or a list of this length is about to be made."""
+        """Count a text or a list that is about to be made. Raises OverBudget."""
         self._texts -= length
         if length > self._most:
             raise OverBudget(f"it makes a text of {length} characters; the limit is {self._most}")
@@ -76,18 +76,18 @@ class Budget:
 
 
 class Guards:
-    """The part of the environment that knows the budget of the thread's render."""
+    """The checks of a template's environment against the budget of the thread's render. They raise OverBudget."""
 
     current: threading.local
 
     @property
     def budget(self) -> Budget:
-        """A template that is compiled computes its constants under a budget of their own."""
+        """The budget of this thread's render. Constants are computed at compile time, under a budget of their own."""
         found: Budget | None = getattr(self.current, "budget", None)
         return found if found is not None else Budget(0)
 
     def render(self, template: Any, variables: Mapping[str, Any], budget: Budget) -> str:
-        """Raises OverBudget, and whatever the template raises."""
+        """Render a template under a budget. Raises OverBudget, and any error of the template."""
         before = sys.gettrace()
         self.current.budget = budget
         sys.settrace(budget.step)
@@ -98,7 +98,7 @@ class Guards:
             self.current.budget = None
 
     def joined(self, parts: Iterable[Any]) -> str:
-        """Texts, or what becomes one, one after the other."""
+        """Join the parts as texts."""
         texts = [one if type(one) is str else str(one) for one in parts]
         self.budget.make(sum(map(len, texts)))
         return "".join(texts)
@@ -156,14 +156,14 @@ class Guards:
         return found
 
     def guarded(self, name: str, one: Callable[..., Any]) -> Callable[..., Any]:
-        """A filter that is checked before it runs."""
+        """The filter ``one`` with a check before it runs."""
         first = 1 if hasattr(one, "jinja_pass_arg") else 0
 
         def run(*arguments: Any, **named: Any) -> Any:
             self.check_filter(name, arguments[first:], named)
             return one(*arguments, **named)
 
-        run.__dict__.update(one.__dict__)  # how Jinja calls it
+        run.__dict__.update(one.__dict__)  # attributes by which Jinja decides how to call it
         return run
 
 
@@ -174,66 +174,13 @@ def check_widths(arguments: Iterable[Any]) -> None:
 
 
 def check_indent(indent: Any) -> None:
-    """Of JSON, which may have a line for each of its characters."""
+    """Check the indent of JSON, which may have a line for each character. Raises OverBudget."""
     if _length(indent) > INDENT or (isinstance(indent, int) and indent > INDENT):
         raise OverBudget(f"it indents JSON by more than {INDENT}")
 
 
-def environment(**options: Any) -> Any:
-    """A sandbox whose ``render`` keeps a budget. Any thread, several at a time."""
-    from jinja2 import nodes
-    from jinja2.compiler import CodeGenerator, Frame
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-    class Concatenating(CodeGenerator):
-        """``~`` goes through the environment, as ``+`` does in a sandbox."""
-
-        def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: N802
-            self.write("environment.joined((")
-            for one in node.nodes:
-                self.visit(one, frame)
-                self.write(", ")
-            self.write("))")
-
-    class Environment(Guards, ImmutableSandboxedEnvironment):
-        intercepted_binops = frozenset(("+", "*", "**", "%"))
-        code_generator_class = Concatenating
-
-        def __init__(self) -> None:
-            super().__init__(**options)
-            self.current = threading.local()
-            self.concat = self.joined  # type: ignore[method-assign]
-            self.globals["range"] = self.range
-            del self.globals["lipsum"]
-            self.filters |= {name: self.guarded(name, self.filters[name]) for name in GUARDED}
-
-        def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-            self.check_operator(operator, left, right)
-            return super().call_binop(context, operator, left, right)
-
-        def call(self, context: Any, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
-            owner = getattr(obj, "__self__", None)
-            if isinstance(owner, str | bytes | int):
-                self.check_method(owner if not isinstance(owner, int) else "", obj.__name__, (*args, *kwargs.values()))
-            return super().call(context, obj, *args, **kwargs)
-
-        def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
-            wrapped = super().wrap_str_format(value)
-            if wrapped is None:
-                return None
-
-            @functools.wraps(wrapped)
-            def checked(*args: Any, **kwargs: Any) -> str:
-                self.check_format(BRACES, value.__self__)
-                return wrapped(*args, **kwargs)
-
-            return checked
-
-    return Environment()
-
-
 def characters(value: Any) -> Iterator[int]:
-    """Lengths of all texts in a value of lists and objects."""
+    """Lengths of all texts in nested lists and objects."""
     if isinstance(value, str):
         yield len(value)
     elif isinstance(value, Mapping):

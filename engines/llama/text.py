@@ -1,4 +1,4 @@
-"""From a model's bytes to text that is certain: whole characters, and nothing that may turn out to be a stop string."""
+"""Turns a model's bytes into certain text: whole characters, and no beginning of a stop string."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 class TextStream:
-    """Feed it pieces of UTF-8; it gives out what cannot change any more."""
+    """Decodes pieces of UTF-8, and holds back text that may begin a stop string. ``stopped``: one was found."""
 
     def __init__(self, stops: Sequence[str] = ()) -> None:
         self._stops = tuple(stop for stop in stops if stop)
@@ -16,7 +16,7 @@ class TextStream:
         self.stopped = False
 
     def feed(self, piece: bytes) -> str:
-        """Text that became certain. After ``stopped`` turns true, what came before the stop string was the last."""
+        """The text that is certain now. When a stop string is found, the text before it is the last."""
         text = self._decoder.decode(piece)
         if not self._stops:
             return text
@@ -30,13 +30,13 @@ class TextStream:
         text, self._pending = self._pending[:cut], self._pending[cut:]
         return text
 
-    def rest(self) -> str:
-        """What was held back, when no more comes."""
+    def flush(self) -> str:
+        """The text held back, after the last ``feed``."""
         text, self._pending = self._pending + self._decoder.decode(b"", final=True), ""
         return text
 
     def _held(self) -> int:
-        """Length of the longest end of the pending text that begins a stop string."""
+        """Length of the longest suffix of the pending text that begins a stop string."""
         longest = min(max(map(len, self._stops), default=0) - 1, len(self._pending))
         for length in range(longest, 0, -1):
             end = self._pending[-length:]

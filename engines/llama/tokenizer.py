@@ -1,8 +1,8 @@
-"""A vocabulary's tokens of a text: in pieces, and no further than a context can hold.
+"""Tokenises texts piece by piece, and stops when a text exceeds the context.
 
-llama.cpp takes a text of any length at once, some 100 bytes of memory for each of its bytes, and splits it with regular
-expressions that recurse: a word of 100,000 letters overflows the stack of the process for some vocabularies
-(docs/decisions/0007-what-a-request-reaches-in-llama-cpp.md). A piece is short enough for both.
+llama.cpp tokenises a text of any length at once. That takes some 100 bytes of memory for each byte of the text. Its
+regular expressions recurse, so a word of 100,000 letters overflows the stack for some vocabularies
+(docs/decisions/0007-what-a-request-reaches-in-llama-cpp.md). Short pieces avoid both.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from edgeserve.errors import EngineFailure, InvalidRequest
 from engines.llama.runtime import llama
 
 PIECE = 4096
-"""Characters in a piece at most."""
-BORDER = re.compile(r"(?<=\w)(?= \w)|(?<=[\n。！？])(?=\w)")
-"""Where every splitter begins a new word, so that the tokens are those of the whole text."""
-RUN = re.compile(r"[^\s.,!?…。，、]{8192}|[\W_]{8192}")
-"""More than any splitter may be given at once: a word, or white space and punctuation."""
+"""Characters of a piece at most."""
+WORD_START = re.compile(r"(?<=\w)(?= \w)|(?<=[\n。！？])(?=\w)")
+"""Matches where every vocabulary begins a new word. Cut there, pieces have the tokens of the whole text."""
+LONG_RUN = re.compile(r"[^\s.,!?…。，、]{8192}|[\W_]{8192}")
+"""Matches a word, or white space and punctuation, that is too long to tokenise in one call."""
 SLACK = 8
-"""Tokens that a piece may have more than its part of the whole text has."""
+"""Tokens that a piece may have more than the same part of the whole text."""
 LEAST_LONGEST = 16
-"""Bytes of the longest token that is assumed at least: control characters and white space may take no token at all."""
+"""Least value for the bytes of the longest token: control characters and white space may take no token at all."""
 
 
 class TooLong(Exception):
-    """A text has more tokens than may be. ``count``: how many, or the least if not ``exact``."""
+    """A text has too many tokens. ``count``: their number, or, if not ``exact``, a number that they exceed."""
 
     def __init__(self, count: int, *, exact: bool = False) -> None:
         super().__init__(count)
@@ -39,16 +39,16 @@ class TooLong(Exception):
 
 
 class Vocabulary(Protocol):
-    """What llama.cpp knows of a model's vocabulary. ``joins``: tokens of pieces are those of the whole."""
+    """A model's vocabulary. ``joins``: the tokens of the pieces, joined, are those of the whole text."""
 
     joins: bool
 
     def split(self, data: bytes, room: int, *, add_special: bool) -> list[int] | int:
-        """Tokens of a UTF-8 text, their number instead when there are more than ``room``."""
+        """Tokens of a UTF-8 text; only their number when there are more than ``room``."""
         ...
 
-    def borders(self) -> tuple[list[int], list[int]]:
-        """What ``add_special`` writes before and after a text."""
+    def bos_eos(self) -> tuple[list[int], list[int]]:
+        """Tokens that ``add_special`` adds before and after a text."""
         ...
 
     def longest(self) -> int:
@@ -57,15 +57,17 @@ class Vocabulary(Protocol):
 
 
 class Tokenizer:
-    """Any thread, several at a time."""
+    """Tokenises with one vocabulary. Any thread, several at a time."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
         self._longest = 0
 
     def tokenize(self, text: str, *, add_special: bool, most: int | None = None) -> list[int]:
-        """``add_special``: with what the model begins and ends every text. Raises TooLong for more than ``most``
-        tokens, InvalidRequest for a text that is no Unicode."""
+        """Tokens of a text; ``add_special`` adds the model's own first and last tokens, such as BOS.
+
+        Raises TooLong for more than ``most`` tokens, InvalidRequest for a text that is no Unicode.
+        """
         if most is not None:
             self.check_size(len(text), most)
         if len(text) > PIECE and self._vocabulary.joins:
@@ -75,19 +77,21 @@ class Tokenizer:
         return self._whole(text, add_special, most)
 
     def check_size(self, characters: int, most: int, *, times: int = 1) -> None:
-        """Raises TooLong for a text of so many characters that it cannot but have more than ``most`` tokens. ``times``:
-        as often over that, since some of the text may be left out before it is tokenised."""
+        """Raise TooLong for a text that must have more than ``most`` tokens by its number of characters alone.
+
+        ``times``: allow that many times the characters, because a template may leave out some of the text.
+        """
         if characters > most and characters > times * most * self.longest:
             raise TooLong(most)
 
     def check_runs(self, text: str) -> None:
-        """Of a text that a library tokenises whole. Raises InvalidRequest."""
-        if self._vocabulary.joins and RUN.search(text):
+        """Check a text that the multimodal library tokenises whole. Raises InvalidRequest for a too long word."""
+        if self._vocabulary.joins and LONG_RUN.search(text):
             raise InvalidRequest("beside a picture, a word may have 8,191 characters at most: break it up")
 
     @property
     def longest(self) -> int:
-        """Bytes of the longest token; read once, as it takes a tenth of a second."""
+        """Bytes of the longest token. Read once, which takes 0.1 s."""
         if not self._longest:
             self._longest = max(LEAST_LONGEST, self._vocabulary.longest())
         return self._longest
@@ -101,7 +105,7 @@ class Tokenizer:
         return tokens
 
     def _joined(self, text: str, add_special: bool, most: int | None) -> list[int]:
-        before, after = self._vocabulary.borders() if add_special else ([], [])
+        before, after = self._vocabulary.bos_eos() if add_special else ([], [])
         tokens, done = before, 0
         for piece in pieces(text):
             tokens += self._whole(piece, False, None)
@@ -111,7 +115,7 @@ class Tokenizer:
         return tokens + after
 
     def _check_pieces(self, text: str, most: int) -> None:
-        """Raises TooLong as soon as there are too many, whatever is lost or won between pieces."""
+        """Raise TooLong as soon as the pieces have more tokens than ``most``, allowing for differences at the cuts."""
         count = 0
         for piece in pieces(text):
             count += max(0, len(self._whole(piece, False, None)) - SLACK)
@@ -120,11 +124,11 @@ class Tokenizer:
 
 
 def pieces(text: str) -> Iterator[str]:
-    """At most PIECE characters each, cut where a word begins, if one does in the second half."""
+    """Pieces of at most PIECE characters, cut where a word begins, if a word begins in the second half."""
     at = 0
     while len(text) - at > PIECE:
         end = at + PIECE
-        for border in BORDER.finditer(text, at + PIECE // 2, end):
+        for border in WORD_START.finditer(text, at + PIECE // 2, end):
             end = border.start()
         yield text[at:end]
         at = end
@@ -132,13 +136,13 @@ def pieces(text: str) -> Iterator[str]:
 
 
 class NativeVocabulary:
-    """By llama.cpp's pointer, which must be held meanwhile."""
+    """The vocabulary of a llama.cpp model. ``handle``: llama.cpp's pointer; its model must be held during calls."""
 
     def __init__(self, handle: Any, name: str) -> None:
         runtime = llama()
         self._handle = handle
         self._name = name
-        # The other kinds put a space before each text, or look back further than a word.
+        # The other types add a space before each text, or look back further than a word.
         self.joins = runtime.llama_vocab_type(handle) == runtime.LLAMA_VOCAB_TYPE_BPE
 
     def split(self, data: bytes, room: int, *, add_special: bool) -> list[int] | int:
@@ -148,7 +152,7 @@ class NativeVocabulary:
             raise EngineFailure(f"{self._name}: a text of {len(data)} bytes could not be cut into tokens")
         return -count if count < 0 else list(array[:count])
 
-    def borders(self) -> tuple[list[int], list[int]]:
+    def bos_eos(self) -> tuple[list[int], list[int]]:
         runtime = llama()
         before = [runtime.llama_vocab_bos(self._handle)] if runtime.llama_vocab_get_add_bos(self._handle) else []
         after = [runtime.llama_vocab_eos(self._handle)] if runtime.llama_vocab_get_add_eos(self._handle) else []

@@ -1,4 +1,4 @@
-"""How a model is told of tools, and how it writes calls of them: as its chat template has it, else in plain JSON."""
+"""Descriptions of tools for a model, and the form of its calls: by its chat template, else in plain JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SEVERAL = "\nTo call several, write one such object on each line."
 
 @dataclass(frozen=True, slots=True)
 class CallForm:
-    """What a call looks like: the texts around its JSON object, and the key of its arguments."""
+    """The form of a call: the texts around its JSON object, and the key of its arguments."""
 
     opening: str = ""
     closing: str = ""
@@ -27,7 +27,7 @@ class CallForm:
 
 
 TAGGED = CallForm("<tool_call>\n", "\n</tool_call>")
-"""Hermes and Qwen."""
+"""The form of Hermes and Qwen."""
 
 
 def form_of(template: str) -> CallForm:
@@ -38,7 +38,7 @@ def form_of(template: str) -> CallForm:
 
 
 def as_functions(tools: Sequence[Tool]) -> list[dict[str, Any]]:
-    """As chat templates take them, which is as OpenAI's clients send them."""
+    """Tools as chat templates expect them: in the form of OpenAI's API."""
     return [
         {
             "type": "function",
@@ -53,7 +53,7 @@ def as_functions(tools: Sequence[Tool]) -> list[dict[str, Any]]:
 
 
 def described(messages: Sequence[Message], tools: Sequence[Tool], *, several: bool) -> list[Message]:
-    """The conversation for a template without tools: they stand in the system message, calls and results as text."""
+    """The conversation for a template without tools: the system message describes them, calls and results are text."""
     turns: list[Message] = []
     names = {call.id: call.name for message in messages for call in message.tool_calls}
     for message in messages:
@@ -62,7 +62,9 @@ def described(messages: Sequence[Message], tools: Sequence[Tool], *, several: bo
             turns.append(Message(message.role, (TextPart(text),)))
         elif message.role == "tool":
             result = TextPart(f"Result of {names.get(message.tool_call_id, 'a function')}: {message.text}")
-            if turns[-1].tool_call_id:  # several results are one turn, as templates want roles to alternate
+            if turns[
+                -1
+            ].tool_call_id:  # several results become one turn, since templates may require roles to alternate
                 turns[-1] = dataclasses.replace(turns[-1], parts=(*turns[-1].parts, TextPart("\n"), result))
             else:
                 turns.append(Message("user", (result,), tool_call_id=message.tool_call_id))
@@ -79,5 +81,5 @@ def described(messages: Sequence[Message], tools: Sequence[Tool], *, several: bo
 
 
 def written(call: ToolCall) -> str:
-    """The plain form."""
+    """A call as plain JSON."""
     return f'{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}'

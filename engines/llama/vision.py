@@ -1,4 +1,4 @@
-"""Chat about pictures: llama.cpp's multimodal library turns them into embeddings on the model's own context."""
+"""Chat about pictures: llama.cpp's multimodal library decodes them into the model's own context."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import secrets
 from collections.abc import Generator, Iterator, Mapping
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
-from edgeserve.errors import Busy, ContextOverflow, EngineFailure
+from edgeserve.errors import ContextOverflow, EngineFailure
 from edgeserve.messages import ChatRequest
 from engines.llama.answer import Prompt
+from engines.llama.background import Background
 from engines.llama.batch import Batch
-from engines.llama.beside import Beside
 from engines.llama.chat import LlamaChat
 from engines.llama.context import Context
 from engines.llama.model import MappedModel
@@ -22,22 +22,22 @@ from engines.llama.projector_shape import ProjectorShape, read_projector_shape
 from engines.llama.slot import Slot
 
 LAST = -1
-"""Place of the logits after a picture: the last output of the last call, which has no other (Slot.output)."""
+"""Index of the logits after a picture: the only output of the last call (see Slot.output)."""
 DECODED_BYTES = 64 << 20
-"""One picture as sent, of the most pixels that are accepted, and resized."""
+"""Bytes of one decoded picture of the most accepted pixels, and of its resized copy."""
 
 
 class LlamaVision(LlamaChat):
     """Files: ``model`` and ``mmproj``, its projector. Options: engines/llama/options.py.
 
-    The projector is read into memory, not mapped, so it is there only while the engine is hot. The language model is
-    shared with the chat engine when both name the same file.
+    The projector is read into memory, not mapped, so it is loaded only while the engine is hot. The chat engine shares
+    the language model when both name the same file.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
         self._projector: Projector | None = None
-        self._marker = f"<__media_{secrets.token_hex(16)}__>"  # which no client can write, as it knows it not
+        self._marker = f"<__media_{secrets.token_hex(16)}__>"  # random, so that no client can write it
 
     def estimate(self) -> Footprint:
         text, projector = super().estimate(), self.spec.files["mmproj"].stat().st_size
@@ -45,7 +45,7 @@ class LlamaVision(LlamaChat):
         return dataclasses.replace(text, private=text.private + projector, per_request=text.per_request + picture)
 
     def savings(self) -> Mapping[str, int]:
-        """Also smaller pictures, where the projector takes them of any size."""
+        """The savings of LlamaLadder, and smaller pictures if the projector takes any size."""
         image = 0 if self.rung is Rung.HOT else self._picture.savable(self.options.image_max_tokens)
         return {**super().savings(), "image": image}
 
@@ -64,7 +64,7 @@ class LlamaVision(LlamaChat):
         path = self.spec.files.get("mmproj")
         if path is None or not path.is_file():
             raise EngineFailure(f"{path}: no such projector; name one with mmproj in models.toml")
-        _ = self._picture  # read before it is needed under a lock; raises EngineFailure for what is no projector
+        _ = self._picture  # read now, not later under a lock; raises EngineFailure for a file that is no projector
         super().open()
 
     def _make_context(self, model: MappedModel) -> Context:
@@ -85,12 +85,12 @@ class LlamaVision(LlamaChat):
             self._projector = None
 
     def _take(
-        self, batch: Batch, request: ChatRequest, prepared: Prepared, beside: Beside
+        self, batch: Batch, request: ChatRequest, prepared: Prepared, background: Background
     ) -> Generator[None, None, Prompt]:
         if not request.images or self._projector is None:
-            return (yield from super()._take(batch, request, prepared, beside))
+            return (yield from super()._take(batch, request, prepared, background))
         cut = functools.partial(self._projector.cut, prepared.text, request.images)
-        chunks = yield from beside.run(cut, lambda chunks: chunks.free())
+        chunks = yield from background.run(cut, lambda chunks: chunks.free())
         tokens = sum(chunk.size for chunk in chunks)
         if tokens >= batch.context.size:
             chunks.free()
@@ -102,35 +102,30 @@ class LlamaVision(LlamaChat):
         return Prompt(batch.take_empty(), tokens, chunks=chunks, thinks=prepared.thinks)
 
     def _feed(self, batch: Batch, prompt: Prompt, cancel: Cancel) -> Iterator[None]:
-        """Chunk by chunk, each in a step of the batch; a cancel is heard between them. Only text at the end is left to
-        the answer."""
+        """Decode the prompt chunk by chunk, in steps of the batch. A cancel takes effect between steps.
+
+        Text at the end stays pending, for the steps of the answer.
+        """
         slot, chunks = prompt.slot, list(prompt.chunks or ())
         for number, chunk in enumerate(chunks, start=1):
             last = number == len(chunks)
             if chunk.tokens is not None:
                 batch.push(slot, *chunk.tokens)
             else:
-                slot.job = functools.partial(self._look, batch, slot, chunk, last=last)
+                slot.job = functools.partial(self._decode_picture, batch, slot, chunk, last=last)
             while (slot.job or (slot.waiting and not last)) and not cancel.is_set():
                 yield
-            if slot.refused is not None:
-                raise slot.refused
+            if slot.error is not None:
+                raise slot.error
 
-    def _look(self, batch: Batch, slot: Slot, chunk: Chunk, *, last: bool) -> None:
-        """Decode a picture. What goes wrong is told to its own request alone."""
+    def _decode_picture(self, batch: Batch, slot: Slot, chunk: Chunk, *, last: bool) -> None:
+        """Decode a picture, as a job of the batch. Raises Busy for lack of room, and EngineFailure."""
         if self._projector is None:
             return
-        if not batch.make_room(chunk.size):
-            text = f"the context of {batch.context.size} tokens is taken by answers under way; try again later"
-            slot.refused = Busy(text, retry_after=5)
-            return
-        try:
-            slot.position = self._projector.decode(batch.context, chunk, slot.sequence, slot.position, last=last)
-        except (Busy, EngineFailure) as error:
-            slot.refused = error
-        else:
-            slot.cells += chunk.size
-            slot.output = LAST if last else None
+        batch.make_room(chunk.size)
+        slot.position = self._projector.decode(batch.context, chunk, slot.sequence, slot.position, last=last)
+        slot.cells += chunk.size
+        slot.output = LAST if last else None
 
     def _done(self, batch: Batch, prompt: Prompt) -> None:
         super()._done(batch, prompt)

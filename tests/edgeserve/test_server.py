@@ -87,10 +87,11 @@ def test_no_descriptors_left_is_a_line_and_no_spinning(
         assert Full.attempts <= ACCEPTED_AT_ONCE
         Full.spare.set()
         until(lambda: alive(running))
-    told = [record for record in caplog.records if record.name == server.log.name]
+        records = tuple(caplog.records)  # asyncio fails to resume accepting on a server that has stopped meanwhile
+    told = [record for record in records if record.name == server.log.name]
     assert told
     assert all("a connection cannot be accepted: Too many open files" in record.message for record in told)
-    assert not [record for record in caplog.records if record.exc_info]
+    assert not [record for record in records if record.exc_info]
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.20", "fe80::1", "::ffff:10.0.0.1", "8.8.8.8"])

@@ -69,7 +69,7 @@ async def start(request: Request) -> Response:
     expect(pool)
     sessions: Sessions = request.app.state.sessions
     session = sessions.start(options, client_of(request.scope))
-    return JSONResponse(started(session, sessions))
+    return JSONResponse(started_body(session, sessions))
 
 
 async def push(request: Request) -> Response:
@@ -78,13 +78,13 @@ async def push(request: Request) -> Response:
     expect(request.app.state.pool)
     with _using(request, name) as session:
         await session.push(data)
-        return JSONResponse(told(session, session.step()))
+        return JSONResponse(step_body(session, session.step()))
 
 
 async def flush(request: Request) -> Response:
     sessions: Sessions = request.app.state.sessions
     with _using(request, _named(request)) as session:
-        last = flushed(session, await session.flush())
+        last = flushed_body(session, await session.flush())
         sessions.end(session)
         return JSONResponse(last)
 
@@ -102,16 +102,16 @@ def expect(pool: Pool) -> None:
     pool.expect(("asr",))
 
 
-def started(session: Session, sessions: Sessions) -> dict[str, Any]:
+def started_body(session: Session, sessions: Sessions) -> dict[str, Any]:
     return {"session": session.name, "status": "started", "expires_after": sessions.idle_seconds}
 
 
-def told(session: Session, step: Step) -> dict[str, Any]:
+def step_body(session: Session, step: Step) -> dict[str, Any]:
     return {"session": session.name, **dataclasses.asdict(step)}
 
 
-def flushed(session: Session, step: Step) -> dict[str, Any]:
-    return told(session, step) | {"duration": round(session.duration, 2)}
+def flushed_body(session: Session, step: Step) -> dict[str, Any]:
+    return step_body(session, step) | {"duration": round(session.duration, 2)}
 
 
 def _named(request: Request) -> str:

@@ -104,21 +104,21 @@ class Conversation:
 
     async def run(self) -> None:
         """Serve the connection until either side ends it."""
-        teller = None
+        sender = None
         try:
             await self._socket.accept()
-            await self._tell("started", live.started(self._session, self._sessions))
-            teller = asyncio.create_task(self._tell_news())
+            await self._send("started", live.started_body(self._session, self._sessions))
+            sender = asyncio.create_task(self._send_news())
             while True:
                 await self._take(await self._socket.receive())
         except WebSocketDisconnect:
             log.debug("the client of live transcription %s has gone", self._session.name)
         finally:
             self._sessions.end(self._session)
-            if teller is not None:
-                teller.cancel()
+            if sender is not None:
+                sender.cancel()
                 with contextlib.suppress(asyncio.CancelledError, WebSocketDisconnect):
-                    await teller
+                    await sender
 
     async def _take(self, message: Any) -> None:
         if message["type"] == "websocket.disconnect":
@@ -131,7 +131,7 @@ class Conversation:
         except NotFound:
             self._news.set()  # it has expired; whoever tells the news says so
         except EdgeserveError as error:
-            await self._tell("error", failures.body(error))
+            await self._send("error", failures.body(error))
 
     async def _push(self, data: bytes) -> None:
         """Take sound. The session drops sound without room in time; one error says so until there is room again."""
@@ -139,8 +139,8 @@ class Conversation:
             with self._sessions.using(self._session.name, self._client) as session:
                 await session.push(data, 0.0 if self._behind else PATIENCE_SECONDS)
         except Busy:
-            told, self._behind = self._behind, True
-            if not told:
+            was_behind, self._behind = self._behind, True
+            if not was_behind:
                 raise
         else:
             self._behind = False
@@ -150,12 +150,12 @@ class Conversation:
         match read_variant(fields, COMMANDS, state.limits):
             case Start() as command:
                 self._renew(command.options(state.pool))
-                await self._tell("started", live.started(self._session, self._sessions))
+                await self._send("started", live.started_body(self._session, self._sessions))
             case Flush():
                 with self._sessions.using(self._session.name, self._client) as session:
-                    last = live.flushed(session, await session.flush())
+                    last = live.flushed_body(session, await session.flush())
                 self._renew(session.options)
-                await self._tell("flushed", last)
+                await self._send("flushed", last)
             case Close():
                 await self._socket.close()
 
@@ -165,7 +165,7 @@ class Conversation:
         self._sessions.end(self._session)
         self._session = self._begin(options)
 
-    async def _tell_news(self) -> None:
+    async def _send_news(self) -> None:
         partial = ""
         while True:
             await self._news.wait()
@@ -174,16 +174,16 @@ class Conversation:
             try:
                 step = session.step()
             except NotFound as error:
-                await self._tell("error", failures.body(error))
+                await self._send("error", failures.body(error))
                 await self._socket.close(IDLE, f"nothing came for {self._sessions.idle_seconds:g} s")
                 return
             except EdgeserveError as error:
-                await self._tell("error", failures.body(error))
+                await self._send("error", failures.body(error))
                 continue
             if step.text or step.is_final or step.partial != partial:
-                await self._tell("text", live.told(session, step))
+                await self._send("text", live.step_body(session, step))
             partial = step.partial
 
-    async def _tell(self, kind: str, value: dict[str, Any]) -> None:
+    async def _send(self, kind: str, value: dict[str, Any]) -> None:
         if self._socket.application_state is WebSocketState.CONNECTED:
             await self._socket.send_text(json.dumps({"type": kind, **value}, ensure_ascii=False))

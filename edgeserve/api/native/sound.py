@@ -13,7 +13,7 @@ from edgeserve.api.schema import File, Form
 from edgeserve.api.sound import languages, transcripts
 from edgeserve.api.sound.recording import FORMATS, checked_audio, shortened
 from edgeserve.api.sound.speech import WHOLE_ADVICE, WavBody
-from edgeserve.api.sound.voices import Spoken
+from edgeserve.api.sound.voices import SpeechOptions
 from edgeserve.api.uploads import read_upload
 from edgeserve.api.values import Text
 from edgeserve.messages import TranscribeRequest
@@ -27,7 +27,7 @@ class Recording(Form, Question):
     prompt = Text("earlier text")
 
 
-class Speak(Spoken):
+class Speak(SpeechOptions):
     """The body of POST /v1/tts/synthesize."""
 
     text = Text(

@@ -27,14 +27,14 @@ class Image(Form, Prompt):
 
 
 async def analyze(request: Request) -> Call:
-    return await _seen(request, DESCRIBE)
+    return await _ask(request, DESCRIBE)
 
 
 async def ocr(request: Request) -> Call:
-    return await _seen(request, READ)
+    return await _ask(request, READ)
 
 
-async def _seen(request: Request, default: str) -> Call:
+async def _ask(request: Request, default: str) -> Call:
     asked = await read_upload(request, Image)
     picture = await checked_image(asked.image, limits_of(request))
     message = Message("user", (picture, TextPart(asked.prompt or default)))

@@ -68,14 +68,14 @@ class Transcription(Translation):
 async def transcriptions(request: Request) -> Call:
     asked = await uploads.read_upload(request, Transcription)
     language = languages.choose(request.app.state.pool.languages(), asked.language)
-    return await _written_down(request, asked, language=language, words=asked.words)
+    return await _transcribe(request, asked, language=language, words=asked.words)
 
 
 async def translations(request: Request) -> Call:
-    return await _written_down(request, await uploads.read_upload(request, Translation), translate=True)
+    return await _transcribe(request, await uploads.read_upload(request, Translation), translate=True)
 
 
-async def _written_down(
+async def _transcribe(
     request: Request, asked: Translation, *, language: str | None = None, words: bool = False, translate: bool = False
 ) -> Call:
     pool: Pool = request.app.state.pool

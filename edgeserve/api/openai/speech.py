@@ -10,12 +10,12 @@ from edgeserve.api.json_body import read_json
 from edgeserve.api.limits import limits_of
 from edgeserve.api.line import Call, Renderer
 from edgeserve.api.sound.speech import WHOLE_ADVICE, SpeechEvents, SpeechStream, WavBody
-from edgeserve.api.sound.voices import Spoken
+from edgeserve.api.sound.voices import SpeechOptions
 from edgeserve.api.values import Enum, Ignored, Text
 from edgeserve.audio.encode import FORMS
 
 
-class Speech(Spoken):
+class Speech(SpeechOptions):
     """The body of POST /v1/audio/speech."""
 
     input = Text(

@@ -37,7 +37,7 @@ BLENDS = "+,"
 """Marks between the voices of a blend. Only the engine can read a blend."""
 
 
-class Spoken(Question):
+class SpeechOptions(Question):
     """The fields about how a text is said."""
 
     voice = Text("one of /v1/tts/voices, one of OpenAI's names, or a blend; left out: the default", limit=NAME_CHARS)

@@ -29,7 +29,7 @@ def test_the_last_token_is_always_decoded_anew() -> None:
     assert talk(batch, prompt(1)) == 99
 
 
-def test_a_beginning_is_shared_with_an_answer_under_way_and_both_stay_whole() -> None:
+def test_a_prefix_is_shared_with_an_answer_under_way_and_both_stay_whole() -> None:
     batch, context = batch_of()
     begin = prompt(1, 60)
     slot, _ = batch.take([*begin, 1, 2])
@@ -47,14 +47,14 @@ def test_conversations_beyond_the_slots_come_back_from_the_saved_states() -> Non
     assert [talk(batch, prompt(seed)) for seed in (1, 2, 3)] == [99, 99, 99]
 
 
-def test_short_beginnings_are_not_worth_a_state() -> None:
+def test_short_prefixes_are_not_worth_a_state() -> None:
     batch, _ = batch_of(slots=1)
     talk(batch, prompt(1, WORTH_SAVING - 1))
     talk(batch, prompt(2, WORTH_SAVING - 1))
     assert talk(batch, prompt(1, WORTH_SAVING - 1)) == 0
 
 
-def test_a_model_that_cannot_take_tokens_back_reuses_only_whole_states() -> None:
+def test_a_model_that_cannot_remove_tokens_reuses_only_whole_states() -> None:
     batch, _ = batch_of(slots=1, cuttable=False)
     first = prompt(1)
     talk(batch, first)
@@ -87,14 +87,14 @@ def test_a_prompt_that_cannot_fit_is_refused_with_both_numbers() -> None:
         batch.take(prompt(1, 50))
 
 
-def test_when_the_context_is_full_idle_conversations_go_first() -> None:
+def test_a_full_context_evicts_idle_slots_first() -> None:
     batch, context = batch_of(size=150, slots=2, limit=0)
     talk(batch, prompt(1, 100))
     assert talk(batch, prompt(2, 100)) == 0
     assert list(map(len, context.held.values())) == [100]
 
 
-def test_then_the_youngest_starts_over_and_nothing_of_it_is_lost() -> None:
+def test_a_full_context_preempts_the_youngest_answer_and_loses_nothing_of_it() -> None:
     batch, _ = batch_of(size=130, slots=2, limit=0)
     old, _ = batch.take(prompt(1, 60))
     young, _ = batch.take(prompt(2, 60))
@@ -110,7 +110,7 @@ def test_then_the_youngest_starts_over_and_nothing_of_it_is_lost() -> None:
     assert not young.full
 
 
-def test_alone_in_a_full_context_an_answer_is_told_so() -> None:
+def test_an_answer_alone_in_a_full_context_is_marked_full() -> None:
     batch, _ = batch_of(size=50)
     slot, _ = batch.take(prompt(1, 49))
     decode(batch, slot)
@@ -190,10 +190,10 @@ def test_a_job_that_raises_is_the_error_of_its_own_slot(error: Exception) -> Non
     bad = batch.take_empty()
     bad.job = functools.partial(raises, error)
     decode(batch, stream)
-    assert isinstance(bad.refused, EdgeserveError)
+    assert isinstance(bad.error, EdgeserveError)
     assert stream.tokens == prompt(1)
     batch.give_back(bad)
-    assert bad.refused is None
+    assert bad.error is None
 
 
 def test_a_prompt_of_no_token_is_refused() -> None:
@@ -202,12 +202,12 @@ def test_a_prompt_of_no_token_is_refused() -> None:
         batch.take([])
 
 
-def test_an_answer_that_waits_for_room_says_so_once_nothing_is_decoded() -> None:
+def test_a_preempted_answer_starves_once_nothing_is_decoded() -> None:
     batch, _ = batch_of(size=130, slots=2, limit=0)
     old, _ = batch.take(prompt(1, 60))
     young, _ = batch.take(prompt(2, 60))
     decode(batch, old)
-    while not young.held:
+    while not young.preempted:
         batch.push(old, 1)
         batch.step()
         assert not batch.starved

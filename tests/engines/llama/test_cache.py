@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as some
 
-from engines.llama.cache import CAREFUL, WORTH_SAVING, PrefixCache, SavedState, shared
+from engines.llama.cache import COPY_PAUSE, WORTH_SAVING, PrefixCache, SavedState, shared
 
 
 def state(tokens: tuple[int, ...], size: int = 10) -> SavedState:
@@ -26,14 +26,14 @@ def test_the_longest_prefix_is_found() -> None:
     assert cache.best([7]) == (None, 0)
 
 
-def test_a_state_that_cannot_be_cut_serves_only_what_begins_with_all_of_it() -> None:
+def test_a_state_that_cannot_be_cut_serves_only_prompts_that_begin_with_all_of_it() -> None:
     cache = PrefixCache(100, whole=True)
     cache.put(state((1, 2, 3)))
     assert cache.best([1, 2, 4]) == (None, 0)
     assert cache.best([1, 2, 3, 4])[1] == 3
 
 
-def test_a_longer_state_stands_for_its_beginning_unless_it_cannot_be_cut() -> None:
+def test_a_longer_state_covers_its_prefix_unless_it_cannot_be_cut() -> None:
     for whole, kept in ((False, 1), (True, 2)):
         cache = PrefixCache(100, whole=whole)
         cache.put(state((1, 2)))
@@ -42,7 +42,7 @@ def test_a_longer_state_stands_for_its_beginning_unless_it_cannot_be_cut() -> No
         assert cache.size == 10 * kept
 
 
-def test_the_least_recently_used_goes_first() -> None:
+def test_the_least_recently_used_state_is_evicted_first() -> None:
     cache = PrefixCache(20)
     first, second = state((1,)), state((2,))
     cache.put(first)
@@ -53,7 +53,7 @@ def test_the_least_recently_used_goes_first() -> None:
     assert cache.best([1])[0] is first
 
 
-def test_what_is_larger_than_the_limit_is_not_kept() -> None:
+def test_a_state_larger_than_the_limit_is_not_kept() -> None:
     cache = PrefixCache(9)
     assert not cache.put(state((1,)))
     assert (len(cache), cache.size) == (0, 0)
@@ -81,7 +81,7 @@ def long(number: int) -> tuple[int, ...]:
     return (number,) * WORTH_SAVING
 
 
-def test_a_state_takes_the_room_of_those_that_it_can_stand_for() -> None:
+def test_a_state_replaces_the_states_that_it_covers() -> None:
     cache = PrefixCache(30)
     cache.put(state((1, 2), 20))
     assert cache.fits((1, 2, 3), 30)
@@ -92,34 +92,34 @@ def test_a_state_takes_the_room_of_those_that_it_can_stand_for() -> None:
     assert cache.size == 0
 
 
-def test_a_copy_takes_the_place_of_others_until_one_of_them_is_asked_for() -> None:
+def test_a_copy_evicts_other_states_until_one_of_them_is_asked_for() -> None:
     cache = PrefixCache(20)
     cache.put(state(long(1)))
     cache.put(state(long(2)))
     assert cache.admits_copy(long(3), 10)
     assert not cache.admits_copy(long(4), 21)
     cache.put(state(long(3)))
-    cache.note(long(2), WORTH_SAVING)
+    cache.note_prompt(long(2), WORTH_SAVING)
     assert cache.admits_copy(long(4), 10)
-    cache.note(long(1), 0)  # which went for the third
+    cache.note_prompt(long(1), 0)  # which went for the third
     assert not cache.admits_copy(long(4), 10)
-    for _ in range(CAREFUL):
+    for _ in range(COPY_PAUSE):
         assert not cache.admits_copy(long(4), 10)
-        cache.note(long(9), 0)
+        cache.note_prompt(long(9), 0)
     assert cache.admits_copy(long(4), 10)
 
 
-def test_what_was_needed_elsewhere_is_not_taken_again_at_once() -> None:
+def test_no_copies_are_made_for_a_while_after_the_governor_took_them_back() -> None:
     cache = PrefixCache(20)
     assert cache.admits_copy(long(2), 10)
     cache.stop_copies()
-    for _ in range(CAREFUL):
+    for _ in range(COPY_PAUSE):
         assert not cache.admits_copy(long(2), 10)
-        cache.note(long(9), 0)
+        cache.note_prompt(long(9), 0)
     assert cache.admits_copy(long(2), 10)
 
 
-def test_where_states_go_to_disk_copies_take_only_what_is_free() -> None:
+def test_with_states_on_disk_copies_take_only_free_room() -> None:
     cache = PrefixCache(20, disk=Written())
     cache.put(state(long(1), 15))
     assert cache.admits_copy(long(2), 5)

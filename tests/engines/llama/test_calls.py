@@ -48,7 +48,7 @@ BLOCK = '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>'
 )
 def test_calls_are_found_and_all_else_is_text(said: str, text: str, calls: list[ToolCall], size: int) -> None:
     reader = CallReader({"f", "g"})
-    found = [one for at in range(0, len(said), size) for one in reader.feed(said[at : at + size])] + reader.rest()
+    found = [one for at in range(0, len(said), size) for one in reader.feed(said[at : at + size])] + reader.flush()
     assert [one for one in found if isinstance(one, ToolCall)] == calls
     assert "".join(one for one in found if isinstance(one, str)) == text
 
@@ -89,7 +89,7 @@ def test_whatever_is_called_has_arguments_that_any_reader_takes(value: str, arou
     text = f'{{"a": {value}}}'
     said = around.format(f'{{"name": "f", "arguments": {json.dumps(text) if quoted else text}}}')
     reader = CallReader({"f"})
-    found = [*reader.feed(said), *reader.rest()]
+    found = [*reader.feed(said), *reader.flush()]
     for one in found:
         if isinstance(one, ToolCall):
             strict_json.loads(one.arguments)
@@ -103,5 +103,5 @@ def test_whatever_is_called_has_arguments_that_any_reader_takes(value: str, arou
 def test_what_may_yet_be_a_call_is_decided_in_bounded_time(said: str) -> None:
     """Blanks that could be shared among parts in each way took minutes."""
     reader = CallReader({"f"})
-    found = [one for at in range(0, len(said), 50) for one in reader.feed(said[at : at + 50])] + reader.rest()
+    found = [one for at in range(0, len(said), 50) for one in reader.feed(said[at : at + 50])] + reader.flush()
     assert "".join(str(one) for one in found) == said

@@ -1,4 +1,4 @@
-"""Conversations that are edited, put aside, parked and taken up again are answered as a fresh engine answers them.
+"""An edited, saved or restored conversation gets the answer that a fresh engine gives.
 
 The models are small and of random weights, one for each kind of memory: a wrong rollback shows in the next token.
 

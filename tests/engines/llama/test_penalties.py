@@ -32,8 +32,8 @@ def test_what_llama_cpp_makes_of_them(rule: tuple[Any, ...], said: list[int], se
     ours, logits = Penalties(biases, *penalties), _logits(seed)
     before = logits.copy()
     for token in said:
-        ours.said(token)
-    with ours.on(logits):
+        ours.accept(token)
+    with ours.applied(logits):
         numpy.testing.assert_allclose(logits, _by_llama_cpp(before, biases, penalties, said), rtol=1e-5, atol=1e-5)
     assert logits.tobytes() == before.tobytes()
 
@@ -60,7 +60,7 @@ def _by_llama_cpp(logits: Any, biases: list[tuple[int, float]], penalties: list[
 def test_a_token_may_be_biased_twice_and_penalised() -> None:
     penalties, logits = Penalties([(3, 50.0), (3, 1.0)], 1.0, 0.0, 1.0), _logits(1)
     before = logits.copy()
-    penalties.said(3)
-    with penalties.on(logits):
+    penalties.accept(3)
+    with penalties.applied(logits):
         assert logits[3] == pytest.approx(before[3] + 50)
     assert logits.tobytes() == before.tobytes()

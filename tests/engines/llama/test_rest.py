@@ -1,4 +1,4 @@
-"""Conversations at rest: copied while nothing is asked, out of the context when another begins."""
+"""Idle slots are copied while nothing is asked, and cleared when another conversation begins."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from support.counting import batch_of, decode, prompt, talk
 from engines.llama.cache import SavedState
 
 
-def test_what_rests_is_copied_and_leaves_the_context_when_another_begins() -> None:
+def test_an_idle_slot_is_copied_and_cleared_when_another_conversation_begins() -> None:
     batch, context = batch_of(slots=3)
     talk(batch, prompt(1), said=5)
     talk(batch, prompt(2))
@@ -20,7 +20,7 @@ def test_what_rests_is_copied_and_leaves_the_context_when_another_begins() -> No
     assert talk(batch, [*prompt(1), *range(5), 7]) == 105
 
 
-def test_without_a_copy_it_stays() -> None:
+def test_an_idle_slot_without_a_copy_stays() -> None:
     batch, context = batch_of(slots=2)
     talk(batch, prompt(1))
     talk(batch, prompt(2))
@@ -55,7 +55,7 @@ def test_as_many_conversations_as_slots_lose_hardly_anything_to_copies(limit: in
     assert len(missed) == len(set(missed)) < len(talks)
 
 
-def test_what_a_window_still_holds_stays_in_the_context_where_it_can_be_cut() -> None:
+def test_idle_slots_stay_in_the_context_when_states_serve_whole_prompts_only() -> None:
     batch, _ = batch_of(whole=True)
     first = prompt(1)
     talk(batch, first, said=5)
@@ -88,17 +88,17 @@ def test_what_is_saved_at_the_end_does_not_push_itself_out() -> None:
     batch, _ = batch_of(size=2000, slots=4, limit=350)
     for seed, length in enumerate((100, 100, 100, 60)):
         talk(batch, prompt(seed, length))
-    batch._saved.careful = 5
+    batch._saved.copy_pause = 5
     batch.save()
     assert [batch._saved.best(prompt(seed, 60))[1] for seed in range(4)] == [0, 60, 60, 60]
 
 
-def test_where_copies_must_not_cost_others_they_go_first() -> None:
+def test_copies_that_must_not_evict_states_are_dropped_first() -> None:
     batch, _ = batch_of(size=2000, slots=2, limit=250)
     talk(batch, prompt(1))
     talk(batch, prompt(2))
     list(batch.idle_work())
-    batch._saved.careful = 5
+    batch._saved.copy_pause = 5
     batch._saved.put(SavedState(tuple(prompt(3, 50)), bytes(50)))
     first, _ = batch.take(prompt(4))
     assert batch._saved.best(prompt(3, 50))[1] == 50

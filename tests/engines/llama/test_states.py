@@ -34,7 +34,7 @@ def taken(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.iterdir())
 
 
-def test_what_was_written_is_there_after_a_restart(tmp_path: Path) -> None:
+def test_a_written_state_is_found_after_a_restart(tmp_path: Path) -> None:
     first, saved = files(tmp_path / "states"), state((1, 2, 3), 1000)
     assert first.write(saved)
     again = files(tmp_path / "states")
@@ -45,7 +45,7 @@ def test_what_was_written_is_there_after_a_restart(tmp_path: Path) -> None:
     assert again.size == taken(tmp_path / "states") == HEAD.size + 12 + 1000
 
 
-def test_nobody_else_may_read_them(tmp_path: Path) -> None:
+def test_only_the_owner_may_read_the_files(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         files(tmp_path / "states").write(state((1,)))
@@ -56,7 +56,7 @@ def test_nobody_else_may_read_them(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_nothing_is_made_before_there_is_something_to_keep(tmp_path: Path) -> None:
+def test_the_folder_is_made_by_the_first_write(tmp_path: Path) -> None:
     assert files(tmp_path / "states").longest([1]) == (None, 0)
     assert not (tmp_path / "states").exists()
 
@@ -82,7 +82,7 @@ def damage(path: Path, at: int, to: bytes) -> None:
     ],
     ids=["empty", "short", "long", "magic", "key", "salt", "count", "tokens", "part"],
 )
-def test_a_file_that_is_not_whole_is_removed_unseen(tmp_path: Path, harm: Callable[[Path], object]) -> None:
+def test_an_incomplete_file_is_removed(tmp_path: Path, harm: Callable[[Path], object]) -> None:
     files(tmp_path).write(state((1, 2, 3)))
     [path] = tmp_path.iterdir()
     harm(path)

@@ -15,7 +15,8 @@ from support.examples import examples
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import Message, TextPart
 from engines.llama.template import ChatTemplate
-from engines.llama.template_budget import Budget, OverBudget, environment
+from engines.llama.template_budget import Budget, OverBudget
+from engines.llama.template_environment import environment
 
 TALK = tuple(
     Message("user" if at % 2 == 0 else "assistant", (TextPart("Hello, how are you? " * 9),)) for at in range(8)

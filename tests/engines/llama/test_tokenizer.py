@@ -35,7 +35,7 @@ class Words:
         tokens += [2] if add_special else []
         return tokens if len(tokens) <= room else len(tokens)
 
-    def borders(self) -> tuple[list[int], list[int]]:
+    def bos_eos(self) -> tuple[list[int], list[int]]:
         return [1], [2]
 
     def longest(self) -> int:

@@ -138,7 +138,7 @@ def asked_before(*questions: tuple[str, int]) -> Iterator[Message]:
 def taught(engine: LlamaChat, request: pytest.FixtureRequest) -> Iterator[LlamaChat]:
     assert engine._model is not None
     if request.param == "tagged":
-        engine._template = ChatTemplate(CHATML, *engine._model.borders())
+        engine._template = ChatTemplate(CHATML, *engine._model.bos_eos())
     yield engine
     engine._template = None
 

@@ -24,7 +24,7 @@ from edgeserve.messages import EmbeddingEvent
 
 @pytest.fixture(scope="module")
 def ai() -> Iterator[OpenAI]:
-    """On an engine that answers several at once, as the real one does."""
+    """A client of an engine that answers several requests at once, as the real engine does."""
     with (
         serving(fake_pool(["llm", "vision"], fakes=BATCHING_FAKES, context=4)) as running,
         OpenAI(base_url=f"{running.url}/v1", api_key="none", max_retries=0) as client,
@@ -78,7 +78,7 @@ def test_dimensions_keep_the_beginning_at_length_one(ai: OpenAI) -> None:
         ({"input": "a b c d e"}, "an input is 5 tokens long; the context holds 4"),
     ],
 )
-def test_what_cannot_be_had_is_named(ai: OpenAI, settings: dict[str, object], told: str) -> None:
+def test_wrong_fields_are_named(ai: OpenAI, settings: dict[str, object], told: str) -> None:
     with pytest.raises(openai.BadRequestError, match=told) as caught:
         ai.embeddings.create(model="llm", input="a", extra_body=settings)
     assert caught.value.param is not None
@@ -101,7 +101,7 @@ def test_an_engine_of_its_own_comes_first() -> None:
 
 
 def test_a_long_list_is_written_vector_by_vector(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of it at its end, in one call of C, let nobody else run for a second."""
+    """Writing the whole list in one call of C let nobody else run for a second."""
     dumped: list[Any] = []
     monkeypatch.setattr(
         embeddings, "json", SimpleNamespace(dumps=lambda value: (dumped.append(value), json.dumps(value))[1])

@@ -51,7 +51,7 @@ def built(size: tuple[int, int], codes: bytes, smallest: int = 8, *, colours: bo
 
 
 def longest(rounds: int) -> bytes:
-    """Codes that each stand for one pixel more than the one before: the table full, and begun again."""
+    """Codes that each stand for one pixel more than the code before, until the table is full and begins again."""
     one = [(256, 9), (0, 9)]
     known, width = 258, 9
     while known < 4095:
@@ -64,7 +64,7 @@ def longest(rounds: int) -> bytes:
 
 @examples(30)
 @given(st.tuples(st.integers(1, 150), st.integers(1, 150)), st.integers(1, 3), st.sampled_from([0, 5, 200]))
-def test_what_encoders_write_passes(size: tuple[int, int], frames: int, sigma: float) -> None:
+def test_files_of_encoders_pass(size: tuple[int, int], frames: int, sigma: float) -> None:
     seen(written(size, frames, sigma))
 
 

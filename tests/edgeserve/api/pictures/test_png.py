@@ -1,4 +1,4 @@
-"""PNG files: every form of them passes, and none makes more of itself than its header promises."""
+"""PNG files: every form passes, and none inflates to more than its header promises."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def seen(data: bytes) -> None:
     st.integers(0, 9),
     st.binary(max_size=300),
 )
-def test_what_encoders_write_passes(mode: str, width: int, height: int, level: int, text: bytes) -> None:
+def test_files_of_encoders_pass(mode: str, width: int, height: int, level: int, text: bytes) -> None:
     out = BytesIO()
     picture = Image.linear_gradient("L").resize((width, height))
     picture = Image.new(mode, (width, height)) if mode == "I;16" else picture.convert(mode)
@@ -73,7 +73,7 @@ def test_each_form_is_measured_exactly(colour: int, depth: int) -> None:
 
 
 def measured_exactly(colour: int, depth: int, width: int, height: int, interlaced: int) -> None:
-    """The interlaced sizes are counted pixel by pixel here."""
+    """This test counts the interlaced sizes pixel by pixel."""
     bits = depth * png.CHANNELS[colour]
     steps = png.PASSES if interlaced else ((0, 0, 1, 1),)
     grids = [(len(range(x, width, across)), len(range(y, height, down))) for x, y, across, down in steps]
@@ -107,7 +107,7 @@ def test_a_bomb_is_not_inflated(colour: int, depth: int, interlaced: int, pieces
 
 
 @pytest.mark.parametrize("kind", [b"zTXt", b"iTXt", b"iCCP"])
-def test_what_no_decoder_inflates_costs_nothing(kind: bytes) -> None:
+def test_chunks_that_no_decoder_inflates_cost_nothing(kind: bytes) -> None:
     before = {b"zTXt": b"Comment\0\0", b"iTXt": b"Comment\0\1\0\0\0", b"iCCP": b"name\0\0"}[kind]
     data = built(header(), chunk(kind, before + bomb(256)), chunk(b"IDAT", zeros(4)))
     tracemalloc.start()
@@ -118,7 +118,7 @@ def test_what_no_decoder_inflates_costs_nothing(kind: bytes) -> None:
 
 PIXEL = chunk(b"IDAT", zeros(4))
 APPLE = chunk(b"CgBI", struct.pack(">II", 7, 5))
-"""Dimensions of its own where those of the picture are expected; stb_image skips them."""
+"""A chunk with other dimensions in the place of the header. stb_image skips such a chunk."""
 
 
 @pytest.mark.parametrize(

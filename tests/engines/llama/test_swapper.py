@@ -1,4 +1,4 @@
-"""Conversations that come back to a full context: room is made for them."""
+"""Conversations that return to a full context: idle slots make room for them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_answers_under_way_keep_their_room() -> None:
     assert context.held[again.sequence] == [*prompt(1, 500), 7]
 
 
-def test_what_cannot_fit_beside_answers_under_way_sends_nobody_away() -> None:
+def test_a_state_that_cannot_fit_beside_answers_under_way_evicts_nothing() -> None:
     batch, context = batch_of(size=1000, slots=4, limit=10_000)
     talk(batch, prompt(1, 700))
     slot, _ = batch.take(prompt(3, 400))

@@ -15,8 +15,8 @@ from support.tiny_gguf import write_model
 from edgeserve.engine import ModelSpec
 from edgeserve.errors import Busy
 from edgeserve.messages import ChatRequest, FinishEvent, Sampling
-from engines.llama import beside as llama_beside
-from engines.llama.beside import Beside
+from engines.llama import background as llama_background
+from engines.llama.background import Background
 from engines.llama.chat import LlamaChat
 from engines.llama.constraint import Constraint
 from engines.llama.sampler import Sampler
@@ -27,7 +27,7 @@ LONG = 20.0
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(llama_beside, "ALONE", 0.001)
+    monkeypatch.setattr(llama_background, "POLL_ALONE", 0.001)
 
 
 def drained(steps: Generator[None, None, Any]) -> Any:
@@ -40,33 +40,33 @@ def drained(steps: Generator[None, None, Any]) -> Any:
 
 def test_quick_work_takes_no_step() -> None:
     with pytest.raises(StopIteration) as end:
-        next(Beside(lambda: 0).run(lambda: 7))
+        next(Background(lambda: 0).run(lambda: 7))
     assert end.value.value == 7
 
 
 def test_others_go_on_until_slow_work_is_done() -> None:
     go = threading.Event()
-    steps = Beside(lambda: 2).run(lambda: go.wait(LONG))
+    steps = Background(lambda: 2).run(lambda: go.wait(LONG))
     assert [next(steps) for _ in range(5)] == [None] * 5
     go.set()
     assert drained(steps) is True
 
 
-def test_an_error_is_the_answers_own() -> None:
+def test_an_error_of_the_work_is_raised_in_its_answer() -> None:
     def fail() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        drained(Beside(lambda: 0).run(fail))
+        drained(Background(lambda: 0).run(fail))
 
 
-def test_what_comes_after_its_answer_has_gone_is_undone_before_the_end() -> None:
+def test_a_result_after_the_answer_is_closed_is_undone_before_the_end() -> None:
     go, over, told = threading.Event(), threading.Event(), list[object]()
-    beside = Beside(lambda: 2)
-    steps = beside.run(lambda: go.wait(LONG), told.append)
+    background = Background(lambda: 2)
+    steps = background.run(lambda: go.wait(LONG), told.append)
     next(steps)
     steps.close()
-    beside.then(lambda: (told.append("end"), over.set()))
+    background.when_done(lambda: (told.append("end"), over.set()))
     assert not told
     go.set()
     assert over.wait(LONG)
@@ -84,29 +84,29 @@ def test_work_without_a_thread_is_refused_and_never_done(monkeypatch: pytest.Mon
 
     began = threading.Thread.start
     pool = ThreadPoolExecutor(2)
-    monkeypatch.setattr(llama_beside, "_threads", lambda: pool)
+    monkeypatch.setattr(llama_background, "_threads", lambda: pool)
     monkeypatch.setattr(threading.Thread, "start", start)
     done: list[str] = []
     with pytest.raises(Busy):
-        drained(Beside(lambda: 0).run(lambda: done.append("refused")))
+        drained(Background(lambda: 0).run(lambda: done.append("refused")))
     refusing[0] = False
-    drained(Beside(lambda: 0).run(lambda: done.append("taken")))
+    drained(Background(lambda: 0).run(lambda: done.append("taken")))
     pool.shutdown()
     assert done == ["taken"]
 
 
-def test_what_waits_for_an_answer_that_has_gone_is_never_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queued_work_of_a_closed_answer_is_never_done(monkeypatch: pytest.MonkeyPatch) -> None:
     pool, go = ThreadPoolExecutor(1), threading.Event()
-    monkeypatch.setattr(llama_beside, "_threads", lambda: pool)
+    monkeypatch.setattr(llama_background, "_threads", lambda: pool)
     done: list[str] = []
-    under_way = Beside(lambda: 2).run(lambda: go.wait(LONG))
+    under_way = Background(lambda: 2).run(lambda: go.wait(LONG))
     next(under_way)
     for _ in range(20):
-        beside = Beside(lambda: 2)
-        left = beside.run(lambda: done.append("left"))
+        background = Background(lambda: 2)
+        left = background.run(lambda: done.append("left"))
         next(left)
         left.close()
-        beside.then(lambda: done.append("freed"))
+        background.when_done(lambda: done.append("freed"))
     go.set()
     assert drained(under_way) is True
     pool.shutdown()
@@ -153,7 +153,7 @@ def until(engine: LlamaChat, events: Any, over: Callable[[object], bool]) -> Non
 
 
 @pytest.mark.models
-def test_a_slow_grammar_holds_nobody_else(engine: LlamaChat, slow: threading.Event) -> None:
+def test_a_slow_grammar_delays_no_other_answer(engine: LlamaChat, slow: threading.Event) -> None:
     held, free = engine.run(HELD, threading.Event()), engine.run(FREE, threading.Event())
     for _ in range(10):
         assert next(held) is None
@@ -165,7 +165,7 @@ def test_a_slow_grammar_holds_nobody_else(engine: LlamaChat, slow: threading.Eve
 
 
 @pytest.mark.models
-def test_an_answer_that_leaves_frees_its_grammar_when_that_has_ended(
+def test_a_closed_answer_frees_its_grammar_once_the_work_has_ended(
     engine: LlamaChat, slow: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     freed, free, model = threading.Event(), Sampler.free, engine._model

@@ -1,0 +1,146 @@
+"""Swaps idle slots: it copies their states to the prefix cache, evicts them from the context and restores them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from engines.llama.cache import WORTH_SAVING, PrefixCache, SavedState, State, next_victim
+from engines.llama.context import Context
+from engines.llama.slot import Slot
+
+
+class Swapper:
+    """Moves KV caches between the slots of a context and the prefix cache. One thread at a time."""
+
+    def __init__(self, context: Context, slots: Sequence[Slot], saved: PrefixCache) -> None:
+        self._context = context
+        self._slots = slots
+        self._saved = saved
+
+    def copy_idle(self) -> Iterator[None]:
+        """Copy idle slots to the prefix cache, the latest last. Later, these slots can be cleared at once.
+
+        Yields after each copy.
+        """
+        for slot in self._worth_copying():
+            if self._saved.admits_copy(slot.tokens, self._context.state_size(slot.sequence), slot.salt):
+                self.save_slot(slot)
+                yield
+
+    def save(self) -> None:
+        """Save every slot worth saving, the latest last, so that it stays longest."""
+        for slot in sorted(self._slots, key=lambda one: one.used):
+            self.save_slot(slot)
+
+    def make_room(self, cells: int) -> bool:
+        """Evict idle slots until ``cells`` are free. False when the busy slots leave too few."""
+        while sum(slot.cells for slot in self._slots) + cells > self._context.size:
+            if not self.evict_idle():
+                return False
+        return True
+
+    def evict_idle(self, but: Slot | None = None) -> bool:
+        """Evict the least recently used idle slot of the salt that takes the most cells. False without an idle slot."""
+        idle = sorted((slot for slot in self._slots if slot.idle and slot is not but), key=lambda one: one.used)
+        busy = Counter[str]()
+        for slot in self._slots:
+            busy[slot.salt] += slot.cells if slot.busy else 0
+        leaving = next_victim(idle, _cells, busy) or next_victim(idle, _cells)
+        if leaving is not None:
+            self.evict(leaving)
+        return leaving is not None
+
+    def restore(self, slot: Slot, state: State, data: bytes | bytearray | memoryview) -> bool:
+        """Restore a state in an empty slot, and evict idle slots for it as long as that can help. False on failure."""
+        context, busy = self._context, sum(one.cells for one in self._slots if one.busy)
+        back = context.restore(slot.sequence, data)
+        if not back and self.clear_saved(slot):
+            back = context.restore(slot.sequence, data)
+        while not back and busy + len(state.tokens) <= context.size and self.evict_idle(but=slot):
+            back = context.restore(slot.sequence, data)
+        if back:
+            slot.hold(state.tokens)
+        return back
+
+    def clear_saved(self, but: Slot) -> bool:
+        """Clear the idle slots other than ``but`` whose whole state is saved. False when there is none.
+
+        Attention reads every cell up to the last one taken, those of idle slots too, which makes each token slower
+        (docs/decisions/0005-conversations-at-rest.md).
+        """
+        cleared = False
+        for slot in self._idle_slots():
+            state, known = self._saved.longest(slot.tokens, slot.salt)
+            if slot is not but and state is not None and known == len(slot.tokens):
+                self._saved.touch(state)
+                self.empty(slot)
+                cleared = True
+        return cleared
+
+    def save_slot(self, slot: Slot) -> None:
+        """Save the state of a slot, if it is worth saving and the cache lacks it."""
+        tokens, saved = slot.reusable, self._saved
+        if len(tokens) < max(WORTH_SAVING, saved.best(tokens, slot.salt)[1] + 1):
+            return
+        size = self._context.state_size(slot.sequence)
+        if size > saved.largest:
+            return
+        data = self._context.save(slot.sequence)
+        if data is not None:
+            saved.put(SavedState(tuple(tokens), data, slot.salt))
+
+    def discard_idle_copies(self, slot: Slot) -> None:
+        """While copies must not evict states, drop copies of other idle slots in favour of this slot's state."""
+        saved, size = self._saved, self._context.state_size(slot.sequence)
+        others = [one for one in self._idle_slots() if one is not slot] if saved.copy_pause else []
+        while others and not saved.fits(slot.tokens, size, slot.salt):
+            other = others.pop(0)
+            saved.discard(other.tokens, other.salt)
+
+    def cut(self, slot: Slot, kept: int) -> int:
+        """Remove all tokens after the first ``kept``; returns how many remain.
+
+        When the model cannot remove them, or ``kept`` is 0, the slot is evicted and 0 returned.
+        """
+        if not kept or not self._context.cut(slot.sequence, kept):
+            self.evict(slot)
+            return 0
+        slot.hold(slot.tokens[:kept])
+        return kept
+
+    def evict(self, slot: Slot) -> Slot:
+        """Save the slot if it is worth saving, then clear it; returns the slot."""
+        self.discard_idle_copies(slot)
+        self.save_slot(slot)
+        self.empty(slot)
+        return slot
+
+    def empty(self, slot: Slot) -> None:
+        """Clear a slot without saving it."""
+        self._context.clear(slot.sequence)
+        slot.forget()
+
+    def _worth_copying(self) -> list[Slot]:
+        """The latest idle slots, as many as the cache can hold at once, the latest last."""
+        chosen: list[Slot] = []
+        room = self._saved.limit
+        for slot in reversed(self._idle_slots()):
+            room -= self._context.state_size(slot.sequence)
+            if room < 0:
+                break
+            chosen.insert(0, slot)
+        return chosen
+
+    def _idle_slots(self) -> list[Slot]:
+        """Idle slots worth moving to the cache, the least recently used first.
+
+        None of them when a saved state serves whole prompts only. In the context the model can mostly remove the last
+        tokens of a conversation, so the slot serves more prompts there.
+        """
+        found = (slot for slot in self._slots if not slot.busy and len(slot.reusable) >= WORTH_SAVING)
+        return [] if self._saved.whole else sorted(found, key=lambda one: one.used)
+
+
+def _cells(slot: Slot) -> int:
+    return slot.cells
