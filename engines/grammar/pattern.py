@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from engines.grammar import paths
 from engines.grammar.chars import ALL, ASCII, PLAIN, Ranges, one_of, without
 from engines.grammar.paths import EMPTY, Shape
-from engines.grammar.rules import MAX_REPEATS, Budget, Unsayable, either, literal, repeat
+from engines.grammar.rules import MAX_REPEATS, MAX_SIZE, Budget, Unsayable, either, literal, repeat
 
 CATEGORIES: dict[str, Ranges] = {
     "d": [(0x30, 0x39)],
@@ -37,6 +37,8 @@ The time of a token grows with their square: 1 s for one of 80 characters at 1,0
 """
 PATHS = 100
 """Ways through one token that cost as much as one position."""
+MAX_TEXT = 8 * MAX_SIZE
+"""Characters of its grammar; a part of a grammar counts for eight."""
 STEPS, PAIRS = 4, 8
 """Steps of work for each character of an expression, and pairs of positions that are one step."""
 MAX_NESTING = 40
@@ -93,6 +95,8 @@ def read(source: str) -> Piece:
 def _converted(source: str) -> Piece:
     """Without its shape, which takes more memory than all else."""
     piece = read(source)
+    if len(piece.text) > MAX_TEXT:
+        raise Unsayable(f"makes a grammar of more than {MAX_TEXT} characters; use smaller limits")
     ways, work = paths.most(piece.shape)
     piece = dataclasses.replace(piece, live=max(piece.live, ways // PATHS), shape=EMPTY, work=work)
     if piece.live > MAX_LIVE:
