@@ -16,7 +16,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgeserve.engine import JOBS, Job
+from edgeserve.jobs import JOBS, Job
 from edgeserve.models.folder import default_root
 from edgeserve.models.store import Store, StoredModel
 

@@ -28,7 +28,7 @@ from benchmarks.process import ServerProcess, serving
 from benchmarks.sampling import Record, Sampler
 from benchmarks.streams import percentile
 
-from edgeserve.engine import JOBS
+from edgeserve.jobs import JOBS
 
 WARM_UP = 20.0
 SETTLE = 10.0

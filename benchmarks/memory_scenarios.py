@@ -22,7 +22,7 @@ from benchmarks.scenario import CONSULTATION, SENTENCE, Pace, Scenario, record_s
 from benchmarks.targets import QUICK, asking, climbs, cycles, estimates, steps
 from benchmarks.timeline import play
 
-from edgeserve.engine import JOBS
+from edgeserve.jobs import JOBS
 
 EVERYTHING = ("chat", "see", "transcribe", "speak")
 SCENARIOS = (

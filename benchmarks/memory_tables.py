@@ -13,7 +13,7 @@ from benchmarks.scenario import Pace, Run
 from benchmarks.targets import WARM_UP, Climb, Cycle, Estimate, Step, drift, of, share_returned
 from benchmarks.timeline import Moment
 
-from edgeserve.engine import JOBS, Job
+from edgeserve.jobs import JOBS, Job
 
 IDLE_MB, DRIFT_MB, RETURNED, CLIMB_MS, ESTIMATE, LEARNED = 90.0, 2.0, 0.95, 150.0, 0.15, 0.05
 """The targets."""

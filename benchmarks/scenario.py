@@ -13,7 +13,7 @@ from benchmarks.device import Device
 from benchmarks.process import Memory, ServerProcess, serving
 from benchmarks.sampling import Record, Sampler
 
-from edgeserve.engine import JOBS, Job
+from edgeserve.jobs import JOBS, Job
 
 CONSULTATION = (
     "Good morning. I have had a sore throat and a fever since Monday. Does it hurt to swallow? Yes, and I have a "

@@ -32,7 +32,7 @@ from benchmarks.load import REFUSALS, Ask, Load, Outcome, chat, go_on, look, spe
 from benchmarks.process import Memory, memory_of, serving
 from benchmarks.sampling import Record, Sampler
 
-from edgeserve.engine import JOBS
+from edgeserve.jobs import JOBS
 
 SHARES = (1.0, 0.75, 0.5)
 """Limits as shares of the all-hot footprint."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from edgeserve.engine import Device
+from edgeserve.device import Device
 from edgeserve.errors import ConfigError
 from edgeserve.jobs import ALL_JOBS, INFO, PICTURES, STARTER, Job
 from edgeserve.memory.policy import MemoryPolicy, read_policy

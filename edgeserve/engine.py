@@ -18,11 +18,10 @@ import enum
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-from edgeserve.jobs import ALL_JOBS as ALL_JOBS
-from edgeserve.jobs import JOBS as JOBS
-from edgeserve.jobs import Job as Job
+from edgeserve.device import Device
+from edgeserve.jobs import Job
 from edgeserve.messages import (
     AudioEvent,
     ChatEvent,
@@ -33,8 +32,6 @@ from edgeserve.messages import (
     TranscribeEvent,
     TranscribeRequest,
 )
-
-Device = Literal["auto", "cpu", "cuda", "metal"]
 
 
 class Rung(enum.IntEnum):
@@ -84,43 +81,6 @@ class Footprint:
     @property
     def total(self) -> int:
         return self.mapped + self.private + self.per_request
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceMemory:
-    """One accelerator as a runtime sees it, in bytes. ``name``: "cuda" or "metal". ``unified``: its memory is the
-    machine's own."""
-
-    name: str
-    total: int
-    free: int
-    unified: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class AllocatorMemory:
-    """Memory of a runtime's own allocator, in bytes.
-
-    ``active``: in arrays. ``cached``: free, and kept for the next array. ``peak``: the most that was active since the
-    last load. ``recommended``: the limit that the GPU advises; None on the processor.
-    """
-
-    active: int
-    cached: int
-    peak: int
-    recommended: int | None = None
-
-
-class Allocator(Protocol):
-    """The allocator of a runtime that keeps freed memory. Any thread."""
-
-    def read(self) -> AllocatorMemory | None:
-        """None until an engine has loaded the runtime. Never loads it."""
-        ...
-
-    def clear_cache(self) -> None:
-        """Return the cached memory to the system; does nothing before the runtime is loaded."""
-        ...
 
 
 class Cancel(Protocol):

@@ -31,8 +31,8 @@ from edgeserve.connections import (
     most,
     raise_descriptors,
 )
-from edgeserve.engine import Job
 from edgeserve.errors import ConfigError, EdgeserveError, ShuttingDown
+from edgeserve.jobs import Job
 from edgeserve.live.window import FRAME_BYTES, MAX_PUSH_BYTES
 from edgeserve.models.store import Store
 from edgeserve.protocols.http import HttpConnection

@@ -16,7 +16,7 @@ HTTP = {"starlette", "uvicorn", "httpx", "openai", "websockets"}
 HEAVY = RUNTIMES | {"av", "numpy", "onnx", "huggingface_hub", "jinja2"}
 
 SERVER = (
-    "edgeserve.errors edgeserve.sound edgeserve.strict_json edgeserve.units",
+    "edgeserve.errors edgeserve.sound edgeserve.strict_json edgeserve.units edgeserve.device",
     "edgeserve.jobs edgeserve.messages edgeserve.settings",
     "edgeserve.engine",
     "edgeserve.system edgeserve.logs edgeserve.connections edgeserve.terminal",

@@ -17,7 +17,8 @@ from support.stress import Witness, seeded, settle, storm
 
 from edgeserve import app
 from edgeserve.config import Config, EngineSettings, ResidencySettings
-from edgeserve.engine import JOBS, Job, Rung
+from edgeserve.engine import Rung
+from edgeserve.jobs import JOBS, Job
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.governor import Governor, make_governor
 from edgeserve.memory.policy import MemoryPolicy

@@ -13,8 +13,8 @@ from edgeserve.api.json_body import read_json
 from edgeserve.api.limits import Limits
 from edgeserve.api.schema import Field, Objects, Record
 from edgeserve.api.values import Text
-from edgeserve.engine import ALL_JOBS, Job
 from edgeserve.errors import Busy, NotFound
+from edgeserve.jobs import ALL_JOBS, Job
 from edgeserve.residency.aside import Aside
 from edgeserve.residency.pool import Pool
 

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 import edgeserve
-from edgeserve.engine import JOBS
+from edgeserve.jobs import JOBS
 from edgeserve.residency.pool import Pool
 
 

@@ -19,8 +19,8 @@ from starlette.types import Receive, Scope, Send
 
 from edgeserve import messages
 from edgeserve.connections import client_of
-from edgeserve.engine import Job
 from edgeserve.errors import Cancelled, EdgeserveError, InvalidRequest
+from edgeserve.jobs import Job
 from edgeserve.residency.lease import Lease
 from edgeserve.residency.mailbox import Kept, weigh
 from edgeserve.residency.pool import Pool

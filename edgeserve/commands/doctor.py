@@ -14,8 +14,8 @@ from edgeserve.doctor import findings as judge
 from edgeserve.doctor import machine
 from edgeserve.doctor.findings import Facts, Finding, Model
 from edgeserve.doctor.machine import Machine
-from edgeserve.engine import Job
 from edgeserve.errors import ConfigError, ModelMissing, NotFound, StoreError
+from edgeserve.jobs import Job
 from edgeserve.models import catalog
 from edgeserve.models.entry import Entry
 from edgeserve.models.folder import expanded

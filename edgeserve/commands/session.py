@@ -10,8 +10,8 @@ from typing import Any
 
 from edgeserve import logs
 from edgeserve.commands import Call
-from edgeserve.engine import Job
 from edgeserve.errors import NotConfigured
+from edgeserve.jobs import Job
 from edgeserve.messages import Event, Request
 from edgeserve.residency.pool import Pool
 

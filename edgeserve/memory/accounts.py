@@ -11,9 +11,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Set
 
-from edgeserve.engine import Job, Rung
+from edgeserve.engine import Rung
 from edgeserve.errors import ShuttingDown
-from edgeserve.jobs import INFO
+from edgeserve.jobs import INFO, Job
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget
 from edgeserve.memory.entry import Entry, Resident, need_of

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable
 from types import TracebackType
 
-from edgeserve.engine import Cancel, Footprint, Job, Rung
+from edgeserve.engine import Cancel, Footprint, Rung
 from edgeserve.errors import Busy, Cancelled, DoesNotFit
-from edgeserve.jobs import INFO
+from edgeserve.jobs import INFO, Job
 from edgeserve.memory import refusal
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.amount import NOTHING

@@ -7,8 +7,9 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Literal, Protocol
 
-from edgeserve.engine import Footprint, Job, ModelSpec, Rung
+from edgeserve.engine import Footprint, ModelSpec, Rung
 from edgeserve.errors import EdgeserveError
+from edgeserve.jobs import Job
 from edgeserve.memory.amount import NOTHING, Amount, per_request, without_requests
 from edgeserve.memory.estimate import heuristic
 from edgeserve.memory.occupancy import SAVING_ORDER, Need, Occupancy, Saving

@@ -11,7 +11,8 @@ import platform
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from edgeserve.engine import Allocator, Cancel, Rung
+from edgeserve.device import Allocator
+from edgeserve.engine import Cancel, Rung
 from edgeserve.memory import metal, report
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.admission import Admission, Reservation

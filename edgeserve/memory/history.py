@@ -7,7 +7,8 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from edgeserve.engine import Job, ModelSpec, Rung
+from edgeserve.engine import ModelSpec, Rung
+from edgeserve.jobs import Job
 from edgeserve.units import MB
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from edgeserve.engine import Job, Rung
+from edgeserve.engine import Rung
+from edgeserve.jobs import Job
 from edgeserve.memory.amount import NOTHING, Amount
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.system.readings import Readings

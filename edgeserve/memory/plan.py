@@ -8,7 +8,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from edgeserve.engine import Job, Rung
+from edgeserve.engine import Rung
+from edgeserve.jobs import Job
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget
 from edgeserve.memory.occupancy import SAVING_ORDER, Need, Occupancy, Rungs, Saving, booked, overhead

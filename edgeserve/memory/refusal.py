@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from edgeserve.engine import Job
+from edgeserve.jobs import Job
 from edgeserve.memory.budget import Budget
 from edgeserve.memory.occupancy import Need
 from edgeserve.memory.plan import Decision

@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 
-from edgeserve.engine import Cancel, Footprint, Job, ModelSpec, Rung
+from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import Busy, EdgeserveError, ShuttingDown
+from edgeserve.jobs import Job
 from edgeserve.memory.entry import Moved, Refused, cached, taken
 from edgeserve.memory.governor import Governor, Reservation
 from edgeserve.residency.failure import explain

@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from edgeserve.engine import Job, Rung
-from edgeserve.jobs import INFO
+from edgeserve.engine import Rung
+from edgeserve.jobs import INFO, Job
 from edgeserve.memory.governor import Governor
 from edgeserve.residency.gate import Gate
 

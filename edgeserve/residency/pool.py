@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from edgeserve.engine import Job, ModelSpec, Rung
+from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import NotConfigured, ShuttingDown
-from edgeserve.jobs import INFO
+from edgeserve.jobs import INFO, Job
 from edgeserve.memory.governor import Governor
 from edgeserve.messages import Request
 from edgeserve.residency.aside import Aside

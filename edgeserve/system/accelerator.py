@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from edgeserve.engine import Allocator, AllocatorMemory, DeviceMemory
+from edgeserve.device import Allocator, AllocatorMemory, DeviceMemory
 from edgeserve.system.readings import Accelerator
 
 Devices = Callable[[], Sequence[DeviceMemory]]

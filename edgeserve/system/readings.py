@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from edgeserve.engine import AllocatorMemory
+from edgeserve.device import AllocatorMemory
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from edgeserve.engine import AllocatorMemory
+from edgeserve.device import AllocatorMemory
 
 
 @functools.cache

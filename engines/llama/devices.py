@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from edgeserve.engine import DeviceMemory
+from edgeserve.device import DeviceMemory
 from engines.llama.runtime import llama
 
 GPU, IGPU = 1, 2

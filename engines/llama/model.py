@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from edgeserve.engine import Device
+from edgeserve.device import Device
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.system import heap, pages
 from engines import model_files

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from edgeserve.engine import Device, DeviceMemory
+from edgeserve.device import Device, DeviceMemory
 from edgeserve.errors import EngineFailure
 from edgeserve.system import pages
 from edgeserve.units import MB

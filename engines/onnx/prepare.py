@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgeserve.engine import Device
+from edgeserve.device import Device
 from engines.onnx import session as ort
 from engines.onnx.key import Key, Machine, this_machine
 from engines.onnx.note import NOTE, Form, Note

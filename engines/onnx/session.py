@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from edgeserve.engine import Device
+from edgeserve.device import Device
 from edgeserve.errors import EngineFailure
 from edgeserve.system import cores, heap
 from engines import model_files

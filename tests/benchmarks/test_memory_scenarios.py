@@ -18,7 +18,7 @@ from benchmarks.targets import Climb, Cycle, Estimate, Step, drift, share_return
 from benchmarks.timeline import REFERENCE, Moment
 
 from edgeserve import config
-from edgeserve.engine import JOBS
+from edgeserve.jobs import JOBS
 
 
 def memory(anonymous: float, file: float = 10.0) -> Memory:

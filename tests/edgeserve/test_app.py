@@ -9,7 +9,7 @@ import pytest
 
 from edgeserve import app
 from edgeserve.config import Config, EngineSettings, load
-from edgeserve.engine import AllocatorMemory
+from edgeserve.device import AllocatorMemory
 from edgeserve.errors import ConfigError, ModelMissing
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.models.store import Store, StoredModel

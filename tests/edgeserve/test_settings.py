@@ -16,8 +16,8 @@ from support.examples import examples
 from support.settings import KEYS, KINDS, NAMES, OTHER_TYPES, Key, Written, mistake
 
 from edgeserve import config
-from edgeserve.engine import ALL_JOBS
 from edgeserve.errors import ConfigError
+from edgeserve.jobs import ALL_JOBS
 from edgeserve.settings import ENV_PREFIX, LARGEST, Source
 
 keys = st.sampled_from(KEYS)

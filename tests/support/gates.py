@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from edgeserve.engine import Job, ModelSpec, Rung
+from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import EdgeserveError
+from edgeserve.jobs import Job
 from edgeserve.memory.entry import Moved
 from edgeserve.messages import Request
 from edgeserve.residency.gate import Gate

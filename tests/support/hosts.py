@@ -20,8 +20,9 @@ from support.contract import ask
 from support.gates import Clock, CountingGovernor, Mailbox, run
 from support.server import until
 
-from edgeserve.engine import Job, ModelSpec, Rung
+from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import Cancelled, EngineFailure, InvalidRequest, NotSupported, ShuttingDown, SlowReader
+from edgeserve.jobs import Job
 from edgeserve.messages import ChatRequest, Event, FinishEvent, SpeakRequest, TokenEvent
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import PATIENCE, Host

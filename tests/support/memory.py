@@ -8,7 +8,8 @@ from typing import Any
 
 from support.gates import Clock, fake_spec
 
-from edgeserve.engine import Footprint, Job, Rung
+from edgeserve.engine import Footprint, Rung
+from edgeserve.jobs import Job
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.entry import Moved, Refused, cached, taken
 from edgeserve.memory.governor import Governor

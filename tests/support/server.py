@@ -19,7 +19,7 @@ from support.memory import POLICY, FakeProbe
 from edgeserve import app
 from edgeserve.config import Config, EngineSettings, ResidencySettings, ServerSettings
 from edgeserve.connections import Connections, Patience
-from edgeserve.engine import JOBS, Job
+from edgeserve.jobs import JOBS, Job
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.governor import Governor, make_governor
 from edgeserve.memory.policy import MemoryPolicy

@@ -14,8 +14,9 @@ from support.examples import examples
 from support.gates import engine_of, make_gate, run
 from support.memory import POLICY, FakeResident, World
 
-from edgeserve.engine import JOBS, Footprint, Job, Rung
+from edgeserve.engine import Footprint, Rung
 from edgeserve.errors import Busy, DoesNotFit
+from edgeserve.jobs import JOBS, Job
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.governor import Governor
 from edgeserve.memory.policy import MemoryPolicy

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.memory import readings
 
-from edgeserve.engine import Job, ModelSpec
+from edgeserve.engine import ModelSpec
+from edgeserve.jobs import Job
 from edgeserve.memory.budget import (
     available_margin,
     budget,

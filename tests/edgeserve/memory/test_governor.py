@@ -8,7 +8,8 @@ import pytest
 from support.gates import make_gate
 from support.memory import FakeResident, World, world_at
 
-from edgeserve.engine import JOBS, Rung
+from edgeserve.engine import Rung
+from edgeserve.jobs import JOBS
 from edgeserve.memory.governor import Governor, OpenGovernor, make_governor
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.system.readings import SystemPressure

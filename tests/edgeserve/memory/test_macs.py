@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 from support.memory import FakeResident, World
 
-from edgeserve.engine import Job, ModelSpec
+from edgeserve.engine import ModelSpec
 from edgeserve.errors import DoesNotFit
+from edgeserve.jobs import Job
 from edgeserve.memory.budget import Budget, budget, os_reserve, prefix_cache_threshold
 from edgeserve.memory.metal import MetalLimits, limits
 from edgeserve.memory.policy import MemoryPolicy, read_policy

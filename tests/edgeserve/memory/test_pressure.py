@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.memory import readings
 
-from edgeserve.engine import JOBS, Job, Rung
+from edgeserve.engine import Rung
+from edgeserve.jobs import JOBS, Job
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget, budget
 from edgeserve.memory.occupancy import Occupancy

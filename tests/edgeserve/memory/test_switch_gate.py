@@ -7,8 +7,9 @@ import logging
 import pytest
 from support.memory import FakeResident, World
 
-from edgeserve.engine import Job, Rung
+from edgeserve.engine import Rung
 from edgeserve.errors import DoesNotFit
+from edgeserve.jobs import Job
 from edgeserve.system.readings import Accelerator, AcceleratorReader, NullAccelerator
 from edgeserve.units import GB, MB
 

@@ -11,8 +11,9 @@ from support.contract import ask
 from support.gates import Clock, CountingGovernor, Held, Mailbox, engine_of, run
 from support.server import serving, small_pool, until
 
-from edgeserve.engine import Job, Rung
+from edgeserve.engine import Rung
 from edgeserve.errors import DoesNotFit
+from edgeserve.jobs import Job
 from edgeserve.memory.entry import Moved
 from edgeserve.messages import (
     ChatRequest,

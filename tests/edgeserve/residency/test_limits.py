@@ -8,7 +8,8 @@ import pytest
 from support.gates import gate_of
 from support.memory import FakeResident, World
 
-from edgeserve.engine import AllocatorMemory, Footprint, ModelSpec, Rung
+from edgeserve.device import AllocatorMemory
+from edgeserve.engine import Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure
 from edgeserve.memory.governor import Governor, OpenGovernor
 from edgeserve.residency.gate import Gate

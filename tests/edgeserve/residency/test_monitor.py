@@ -10,7 +10,8 @@ import pytest
 from support.gates import Clock, CountingGovernor, Mailbox, engine_of, make_gate
 from support.server import until
 
-from edgeserve.engine import Job, Rung
+from edgeserve.engine import Rung
+from edgeserve.jobs import Job
 from edgeserve.messages import SpeakRequest
 from edgeserve.residency.monitor import IdlePolicy, Monitor, rung_when_idle
 

@@ -12,8 +12,9 @@ import pytest
 from support.contract import ask
 from support.gates import FAKES, Clock, CountingGovernor, fake_spec
 
-from edgeserve.engine import Job, Rung
+from edgeserve.engine import Rung
 from edgeserve.errors import Busy, ContextOverflow, NotConfigured, ShuttingDown, SlowReader
+from edgeserve.jobs import Job
 from edgeserve.messages import FinishEvent, SpeakRequest, TokenEvent
 from edgeserve.residency.host import PATIENCE
 from edgeserve.residency.mailbox import LARGEST

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from support.memory import FakeResident, World
 
-from edgeserve.engine import JOBS, AllocatorMemory, DeviceMemory, Job, Rung
+from edgeserve.device import AllocatorMemory, DeviceMemory
+from edgeserve.engine import Rung
+from edgeserve.jobs import JOBS, Job
 from edgeserve.memory.governor import make_governor
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.system.accelerator import DeviceReader, joined

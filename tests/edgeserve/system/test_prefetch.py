@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from support.server import Running, fake_pool, serving, until
 
-from edgeserve.engine import Job, ModelSpec, Rung
+from edgeserve.engine import ModelSpec, Rung
+from edgeserve.jobs import Job
 from edgeserve.residency.pool import Pool
 from edgeserve.residency.thread_host import ThreadHost
 from edgeserve.system.prefetch import CHUNK, Prefetch

@@ -15,7 +15,8 @@ from support.gates import gate_of
 from support.memory import World
 from support.mlx import needs_mlx
 
-from edgeserve.engine import AllocatorMemory, Limited, ModelSpec, Rung
+from edgeserve.device import AllocatorMemory
+from edgeserve.engine import Limited, ModelSpec, Rung
 from edgeserve.models.convert import whisper_mlx as conversion
 from edgeserve.system.accelerator import DeviceReader
 from engines.asr import mlx_memory

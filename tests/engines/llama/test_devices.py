@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from edgeserve.engine import DeviceMemory
+from edgeserve.device import DeviceMemory
 from engines.llama import devices as llama_devices
 from engines.llama.runtime import llama
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edgeserve.engine import DeviceMemory
+from edgeserve.device import DeviceMemory
 from engines.llama import probe
 from engines.llama.options import LlamaOptions
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from edgeserve.engine import Device, ModelSpec
+from edgeserve.device import Device
+from edgeserve.engine import ModelSpec
 from edgeserve.errors import ConfigError, EngineFailure
 from engines.asr.whisper import files as whisper_files
 
