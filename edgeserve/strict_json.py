@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from typing import Any
 
 MAX_DEPTH = 64
@@ -29,7 +30,8 @@ def raw_decode(text: str, at: int) -> tuple[Any, int]:
         value, end = DECODER.raw_decode(text, at)
         if depth(value) > MAX_DEPTH:
             raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
-        json.dumps(value, ensure_ascii=False).encode()
+        for one in _texts(value):
+            one.encode()
     except RecursionError:
         raise ValueError(f"nested more than {MAX_DEPTH} levels deep") from None
     return value, end
@@ -45,6 +47,19 @@ def depth(value: Any) -> int:
         level += 1
         nodes = [child for node in nodes for child in (node.values() if isinstance(node, dict) else node)]
     return level
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All strings in a value, names of fields among them."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from value
+        for one in value.values():
+            yield from _texts(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _texts(one)
 
 
 def _constant(name: str) -> Any:

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from edgeserve import strict_json
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import ImagePart, Message, TextPart, Tool
 from engines.llama.template_budget import STEPS, Budget, OverBudget, characters, check_indent
@@ -95,7 +96,11 @@ def _turn(message: Message, marker: str, names: Mapping[str, str]) -> dict[str, 
         turn |= {"tool_call_id": message.tool_call_id, "name": names.get(message.tool_call_id, "")}
     if message.tool_calls:
         turn["tool_calls"] = [
-            {"id": one.id, "type": "function", "function": {"name": one.name, "arguments": json.loads(one.arguments)}}
+            {
+                "id": one.id,
+                "type": "function",
+                "function": {"name": one.name, "arguments": strict_json.loads(one.arguments)},
+            }
             for one in message.tool_calls
         ]
     return turn

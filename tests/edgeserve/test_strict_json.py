@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
+from support.turns import HARD, longest_call
 
 from edgeserve import strict_json
 
@@ -44,3 +45,9 @@ def test_json_that_some_reader_refuses_is_refused(text: str) -> None:
 def test_depth_is_counted_to_the_limit() -> None:
     assert strict_json.loads("[" * 64 + "]" * 64)
     assert [strict_json.depth(value) for value in (1, [], [[]], {"a": [1]})] == [0, 1, 2, 2]
+
+
+@pytest.mark.parametrize("number", [HARD, repr(float(HARD))])
+def test_other_threads_run_while_many_numbers_are_read(number: str) -> None:
+    text = f"[{number}{f', {number}' * 60_000}]"
+    assert longest_call(lambda: strict_json.loads(text)) < 0.05

@@ -98,7 +98,7 @@ async def completions(request: Request) -> Call:
         renderer,
         asked.keep_alive,
         apart=asked.seed is not None,
-        threaded=bool(asked.logprobs) and not asked.stream,
+        threaded=asked.logprobs is not None and not asked.stream,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 import tracemalloc
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 from support.examples import examples
 from support.server import Running, fake_pool, serving
+from support.turns import HARD, longest_call
 
 from edgeserve.api import json_body
 from edgeserve.api.json_body import MAX_DIGITS, MAX_VALUES, SMALL, read_object
@@ -93,6 +95,30 @@ def test_long_numbers_are_refused(digits: int) -> None:
     with pytest.raises(InvalidRequest, match=f"a number that is too long: {digits} digits; the limit is 400"):
         read_object(data)
     assert read_object(b'{"a": -%s}' % (b"9" * 300)).raw("a") < 0
+
+
+@pytest.mark.parametrize("number", ["0." + "9" * MAX_DIGITS, "1e" + "0" * MAX_DIGITS])
+def test_long_floats_are_refused(number: str) -> None:
+    text = f"a number that is too long: {MAX_DIGITS + 2} characters; the limit is 400"
+    with pytest.raises(InvalidRequest, match=text):
+        read_object(f'{{"a": {number}}}'.encode())
+    assert read_object(b'{"a": 0.%s}' % (b"9" * 300)).raw("a") == 1
+
+
+@pytest.mark.parametrize("number", [HARD, repr(float(HARD))])
+def test_other_threads_run_while_many_numbers_are_read(number: str) -> None:
+    """``json`` itself holds the interpreter for a second while it reads 130,000 such numbers, or for 0.2 s to write."""
+    body = f'{{"a": ["\\ud83d\\ude00"{f", {number}" * 60_000}]}}'.encode()
+    assert longest_call(lambda: read_object(body)) < 0.05
+
+
+def test_a_long_name_above_many_values_takes_no_long_time() -> None:
+    """A path was made of each value below the name: one body of 14 MB took minutes."""
+    name, before = "k" * (4 * MB), time.thread_time()
+    with pytest.raises(InvalidRequest, match=r"holds \\ud800 alone") as caught:
+        read_object(f'{{"{name}": [{"0, " * 20_000}{{"b": "\\ud800"}}]}}'.encode())
+    assert time.thread_time() - before < 1
+    assert caught.value.param == f"{name}[20000].b"
 
 
 def test_a_large_body_is_read_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ from support.gates import Clock, Mailbox, engine_of, fake_spec, gate_of
 
 from edgeserve.errors import SlowReader
 from edgeserve.messages import TokenEvent
+from edgeserve.residency import thread_host
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import PATIENCE
 from edgeserve.residency.work import Work
@@ -100,15 +100,14 @@ def test_a_paused_answer_is_cut_only_where_no_place_is_free(make: Callable[..., 
     gate.cancel(endless)
 
 
-def test_beside_a_paused_answer_those_that_wait_follow_each_other_at_once() -> None:
+def test_beside_a_paused_answer_those_that_wait_follow_each_other_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thread_host, "PATIENCE", 1000.0)  # a wait for it would outlast the test
     gate = gate_of(FakeChat(fake_spec("llm")))
     try:
         unread, work = submit(gate, "one two", lambda: False)
         assert unread.items.get(timeout=5) == TokenEvent("one")
-        started = time.monotonic()
         boxes = [submit(gate, "three four")[0] for _ in range(4)]
         assert [box.rest(5)[1] for box in boxes] == [None] * 4
-        assert time.monotonic() - started < PATIENCE / 10
         gate.cancel(work)
     finally:
         gate.stop()

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 from support.examples import examples
+from support.turns import HARD, longest_call
 
 from edgeserve.errors import InvalidRequest
-from edgeserve.messages import Message, TextPart
+from edgeserve.messages import Message, TextPart, ToolCall
 from engines.llama.template import ChatTemplate
 from engines.llama.template_budget import Budget, OverBudget
 from engines.llama.template_environment import environment
@@ -94,6 +95,12 @@ def test_a_template_that_does_too_much_is_refused_with_numbers(source: str) -> N
 @pytest.mark.parametrize("source", BROKEN)
 def test_a_template_that_fails_is_the_error_of_the_request(source: str) -> None:
     assert "chat template" in refused(source)
+
+
+def test_other_threads_run_while_the_arguments_of_calls_are_read() -> None:
+    call = ToolCall("look", f'{{"a": [{HARD}{f", {HARD}" * 60_000}]}}', "1")
+    template = ChatTemplate("{{ messages|length }}", "", "")
+    assert longest_call(lambda: template.render([Message("assistant", (), (call,))])) < 0.05
 
 
 def test_what_templates_do_is_allowed() -> None:

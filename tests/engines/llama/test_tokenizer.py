@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -120,12 +119,11 @@ def test_what_a_library_tokenises_whole_has_no_endless_words(unit: str) -> None:
 
 
 @pytest.mark.parametrize(("unit", "gap"), [("a", " "), ("é", "."), ("a_", " "), ("東", "。"), ("\n", "a"), (" ", "1")])
+@pytest.mark.timeout(30)
 def test_words_just_short_enough_are_passed_over_once(unit: str, gap: str) -> None:
-    """A search that began again at each of their characters took 10 s for 100 KB, and no other thread ran meanwhile."""
-    text = (unit * (LONGEST_RUN // len(unit)) + gap) * 20
-    began = time.thread_time()
+    """A search that begins again at each of their characters takes minutes, and no other thread runs meanwhile."""
+    text = (unit * (LONGEST_RUN // len(unit)) + gap) * 150
     Tokenizer(Words()).check_runs(text)
-    assert time.thread_time() - began < 2
 
 
 LONG = """

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import io
 import json
-import time
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -57,12 +57,18 @@ def test_chat_streams_with_usage(ai: OpenAI) -> None:
 
 
 def test_streams_are_flushed_token_by_token() -> None:
-    with serving(fake_pool(["llm"], delay=0.05)) as running, OpenAI(base_url=f"{running.url}/v1", api_key="x") as ai:
-        times = []
+    with serving(fake_pool(["llm"])) as running, OpenAI(base_url=f"{running.url}/v1", api_key="x") as ai:
+        go = threading.Semaphore(0)
+        engine: Any = engine_of(running.pool.gates["llm"])
+        running.client.post("/v1/chat", json={"prompt": "be hot"})
+        engine.on_work = lambda: go.acquire(timeout=10)  # one token for each release
+        told = []
+        go.release()
         for chunk in ai.chat.completions.create(model="llm", messages=HELLO, stream=True):
-            if chunk.choices[0].delta.content:
-                times.append(time.monotonic())
-        assert times[-1] - times[0] > 0.06
+            told += [chunk.choices[0].delta.content] if chunk.choices[0].delta.content else []
+            go.release()
+        assert "".join(told) == "hello there friend"
+        assert len(told) == 3
 
 
 def test_stop_max_tokens_and_several_answers(ai: OpenAI) -> None:
