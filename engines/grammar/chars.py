@@ -6,14 +6,28 @@ Ranges = list[tuple[int, int]]
 
 
 def without(ranges: Ranges, removed: Ranges) -> Ranges:
-    for low, high in removed:
-        ranges = [
-            part
-            for start, end in ranges
-            for part in ((start, min(end, low - 1)), (max(start, high + 1), end))
-            if part[0] <= part[1]
-        ]
-    return ranges
+    gaps = _joined(removed)
+    left: Ranges = []
+    for low, high in ranges:
+        for first, last in gaps:
+            if low < first <= high:
+                left.append((low, first - 1))
+            if first <= high:
+                low = max(low, last + 1)
+        if low <= high:
+            left.append((low, high))
+    return left
+
+
+def _joined(ranges: Ranges) -> Ranges:
+    """The same characters in rising ranges apart from one another."""
+    joined: Ranges = []
+    for low, high in sorted(ranges):
+        if joined and low <= joined[-1][1] + 1:
+            joined[-1] = joined[-1][0], max(high, joined[-1][1])
+        else:
+            joined.append((low, high))
+    return joined
 
 
 ALL: Ranges = [(0x20, 0x7E), (0xA0, 0xD7FF), (0xE000, 0xFFFD), (0x10000, 0x10FFFF)]

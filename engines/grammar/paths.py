@@ -41,15 +41,15 @@ Ends = tuple[list[int], list[int], bool]
 """Positions that may come first, positions that may come last, and whether the part may be empty."""
 
 
-def most(shape: Shape) -> int:
-    """The most ways to read a text of LENGTH characters from any position, or a little more.
+def most(shape: Shape) -> tuple[int, int]:
+    """The most ways to read a text of LENGTH characters from any position, or a little more; and the pairs visited.
 
     Raises Unsayable when there are too many positions to count.
     """
     places = _Places()
     start = places.add(())
     places.join([start], places.ends(shape)[0])
-    return places.most()
+    return places.most(), places.work
 
 
 @dataclass(slots=True)

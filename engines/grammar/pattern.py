@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from engines.grammar import paths
 from engines.grammar.chars import ALL, ASCII, PLAIN, Ranges, one_of, without
 from engines.grammar.paths import EMPTY, Shape
-from engines.grammar.rules import MAX_REPEATS, Unsayable, either, literal, repeat
+from engines.grammar.rules import MAX_REPEATS, MAX_SIZE, Budget, Unsayable, either, literal, repeat
 
 CATEGORIES: dict[str, Ranges] = {
     "d": [(0x30, 0x39)],
@@ -37,6 +37,10 @@ The time of a token grows with their square: 1 s for one of 80 characters at 1,0
 """
 PATHS = 100
 """Ways through one token that cost as much as one position."""
+MAX_TEXT = 8 * MAX_SIZE
+"""Characters of its grammar; a part of a grammar counts for eight."""
+STEPS, PAIRS = 4, 8
+"""Steps of work for each character of an expression, and pairs of positions that are one step."""
 MAX_NESTING = 40
 """Groups in groups: llama.cpp reads them on its stack, and this reader on Python's."""
 
@@ -54,6 +58,7 @@ class Piece:
     places  positions: characters and repeats of them
     live    positions that a text may be at together
     shape   the same part for counting its ways
+    work    pairs of positions that were visited to count them
     """
 
     text: str
@@ -62,6 +67,7 @@ class Piece:
     places: int = 1
     live: int = 1
     shape: Shape = EMPTY
+    work: int = 0
 
     @property
     def spread(self) -> int | None:
@@ -69,11 +75,30 @@ class Piece:
         return None if self.high is None else self.high - self.low
 
 
+def convert(source: str, budget: Budget) -> Piece:
+    """Convert an expression, on ``budget`` the first time. Raises Unsayable for constructs that a grammar cannot
+    express."""
+    piece = budget.made.get(source)
+    if not isinstance(piece, Piece):
+        budget.spend(STEPS * len(source))
+        piece = budget.made[source] = _converted(source)
+        budget.spend(piece.work // PAIRS)
+    return piece
+
+
+def read(source: str) -> Piece:
+    """An expression whose ways are not counted. Raises Unsayable."""
+    return _Reader(source).whole()
+
+
 @functools.lru_cache(maxsize=64)
-def convert(source: str) -> Piece:
-    """Convert an expression. Raises Unsayable for constructs that a grammar cannot express."""
-    piece = _Reader(source).whole()
-    piece = dataclasses.replace(piece, live=max(piece.live, paths.most(piece.shape) // PATHS))
+def _converted(source: str) -> Piece:
+    """Without its shape, which takes more memory than all else."""
+    piece = read(source)
+    if len(piece.text) > MAX_TEXT:
+        raise Unsayable(f"makes a grammar of more than {MAX_TEXT} characters; use smaller limits")
+    ways, work = paths.most(piece.shape)
+    piece = dataclasses.replace(piece, live=max(piece.live, ways // PATHS), shape=EMPTY, work=work)
     if piece.live > MAX_LIVE:
         raise Unsayable(
             f"can be read in {piece.live} ways at once; up to {MAX_LIVE} are possible; make fewer parts optional"

@@ -96,6 +96,8 @@ class Budget:
 
     def __init__(self) -> None:
         self.spent = 0
+        self.made: dict[str, object] = {}
+        """Results of work that is done once, by the text that it was done on."""
 
     def spend(self, steps: int) -> None:
         """Count steps. Raises Unsayable beyond the budget."""

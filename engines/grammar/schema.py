@@ -50,7 +50,7 @@ class SchemaGrammar:
         try:
             self._rules.spend(check_values(self._root) // 16)
             text = self._visit(self._root, frozenset())
-            schema_ways.check(self._root, self._plain, self._rules.spend)
+            schema_ways.check(self._root, self._plain, self._rules.budget)
             return text
         except Unsayable as error:
             place = told("/".join(self._path)) if self._path else ""
@@ -237,7 +237,7 @@ class SchemaGrammar:
         if pattern is not None and form is not None:
             raise Unsayable("has both a pattern and a format; leave one out")
         try:
-            piece = gbnf_pattern.convert(pattern if pattern is not None else str(form))
+            piece = gbnf_pattern.convert(pattern if pattern is not None else str(form), self._rules.budget)
         except Unsayable as error:
             raise Unsayable(f"has the pattern {told(pattern)}, which {error}") from None
         if piece.low < low or (high is not None and (piece.high is None or piece.high > high)):

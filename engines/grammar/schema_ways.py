@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engines.grammar import pattern
-from engines.grammar.rules import Unsayable
+from engines.grammar.rules import Budget, Unsayable
 from engines.grammar.schema_oneof import apart
-from engines.grammar.schema_parts import Schema, Spend, merge, types, values
+from engines.grammar.schema_parts import Schema, merge, types, values
 
 MAX_WAYS = 300
 """Ways allowed at once. Measured with 49,152 tokens:
@@ -41,9 +41,9 @@ class Branch:
     ways: int = 1
 
 
-def check(schema: Any, plain: Plain, spend: Spend) -> None:
+def check(schema: Any, plain: Plain, budget: Budget) -> None:
     """Raise Unsayable beyond MAX_WAYS. ``plain`` returns a part without $ref and allOf."""
-    parts = _Parts(plain, spend)
+    parts = _Parts(plain, budget)
     root = parts.named(schema)
     rings, order = _rings(parts.branches, root)
     ways: dict[int, int] = {}
@@ -66,8 +66,8 @@ def check(schema: Any, plain: Plain, spend: Spend) -> None:
 class _Parts:
     """The parts of a schema by name, each with its branches."""
 
-    def __init__(self, plain: Plain, spend: Spend) -> None:
-        self._plain, self._spend = plain, spend
+    def __init__(self, plain: Plain, budget: Budget) -> None:
+        self._plain, self._budget, self._spend = plain, budget, budget.spend
         self._schemas: dict[str, dict[str, Any]] = {}
         self.branches: dict[str, list[Branch]] = {}
 
@@ -121,7 +121,7 @@ class _Parts:
             inside = [*schema.get("prefixItems", []), *(items if isinstance(items, list) else [items])]
             inside.append(schema.get("additionalItems"))
         elif kind == "string" and "pattern" in schema:
-            branch.ways += pattern.convert(schema["pattern"]).live // FLAT
+            branch.ways += pattern.convert(schema["pattern"], self._budget).live // FLAT
         branch.inside = [self._name(one) for one in inside if isinstance(one, dict)]
         return branch
 

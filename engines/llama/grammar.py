@@ -18,6 +18,8 @@ from engines.thinking import CLOSE, OPEN
 MAX_CALLS = 8
 """Calls in one answer at most."""
 NAME = literal('"name"')
+KEPT = 100_000
+"""Characters of schemas whose grammar is kept for the next requests. Larger ones would stay with it: 32 times 16 MB."""
 
 
 def grammar(request: ChatRequest, form: CallForm, *, thinks: bool = False) -> str | None:
@@ -27,11 +29,14 @@ def grammar(request: ChatRequest, form: CallForm, *, thinks: bool = False) -> st
     """
     schema = '{"type":"object"}' if request.json_object else request.json_schema
     choice = request.tool_choice
-    if request.tools and (choice.required or schema is not None):
-        return _grammar(None if choice.required else schema, request.tools, choice, form)
-    if request.tools:
-        return _optional(request.tools, choice.parallel, form, thinks)
-    return None if schema is None else _grammar(schema, (), choice, form)
+    tools = tuple(Tool(one.name, parameters=one.parameters) for one in request.tools)
+    kept = len(schema or "") + sum(len(one.parameters) for one in tools) <= KEPT
+    make = _grammar if kept else _grammar.__wrapped__
+    if tools and (choice.required or schema is not None):
+        return make(None if choice.required else schema, tools, choice, form)
+    if tools:
+        return (_optional if kept else _optional.__wrapped__)(tools, choice.parallel, form, thinks)
+    return None if schema is None else make(schema, (), choice, form)
 
 
 @functools.lru_cache(maxsize=16)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
+import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,19 +56,14 @@ def described(messages: Sequence[Message], tools: Sequence[Tool], *, several: bo
     """The conversation for a template without tools: the system message describes them, calls and results are text."""
     turns: list[Message] = []
     names = {call.id: call.name for message in messages for call in message.tool_calls}
-    for message in messages:
-        if message.tool_calls:
-            text = "\n".join([*([message.text] if message.text else []), *map(written, message.tool_calls)])
-            turns.append(Message(message.role, (TextPart(text),)))
-        elif message.role == "tool":
-            result = TextPart(f"Result of {names.get(message.tool_call_id, 'a function')}: {message.text}")
-            if turns[
-                -1
-            ].tool_call_id:  # several results become one turn, since templates may require roles to alternate
-                turns[-1] = dataclasses.replace(turns[-1], parts=(*turns[-1].parts, TextPart("\n"), result))
-            else:
-                turns.append(Message("user", (result,), tool_call_id=message.tool_call_id))
-        else:
+    for results, group in itertools.groupby(messages, lambda one: one.role == "tool" and not one.tool_calls):
+        if results:
+            turns.append(_results_turn(list(group), names))
+            continue
+        for message in group:
+            if message.tool_calls:
+                text = "\n".join([*([message.text] if message.text else []), *map(written, message.tool_calls)])
+                message = Message(message.role, (TextPart(text),))
             turns.append(message)
     if tools:
         listed = "\n".join(json.dumps(one["function"], ensure_ascii=False) for one in as_functions(tools))
@@ -78,6 +73,12 @@ def described(messages: Sequence[Message], tools: Sequence[Tool], *, several: bo
         else:
             turns.insert(0, Message("system", (TextPart(text),)))
     return turns
+
+
+def _results_turn(results: Sequence[Message], names: Mapping[str, str]) -> Message:
+    """One turn of results that follow each other, since templates may require roles to alternate."""
+    texts = (f"Result of {names.get(one.tool_call_id, 'a function')}: {one.text}" for one in results)
+    return Message("user", (TextPart("\n".join(texts)),), tool_call_id=results[0].tool_call_id)
 
 
 def written(call: ToolCall) -> str:

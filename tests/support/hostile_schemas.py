@@ -55,6 +55,16 @@ def spread(depth: int) -> str:
 REFUSED_HOSTILE: dict[str, Any] = {
     "reference that is an object": {"$ref": {}},
     "reference that is a list": {"anyOf": [{"$ref": [1]}]},
+    "a pattern of a megabyte": {"type": "string", "pattern": "a" * 1_000_000},
+    "a long pattern of an item that never comes": {
+        "type": "array",
+        "prefixItems": [{"type": "integer"}, {"type": "string", "pattern": "a" * 1_000_000}],
+        "maxItems": 1,
+    },
+    "many long patterns": {
+        "type": "object",
+        "properties": {f"p{index}": {"type": "string", "pattern": f"[^{'a' * 3000}]{index}"} for index in range(300)},
+    },
     "infinite length": {"type": "string", "minLength": 1e999},
     "infinite const": {"const": 1e999},
     "no list of names in oneOf": {"oneOf": [{"required": None}, {"required": ["a"], "type": "object"}]},

@@ -90,3 +90,7 @@ def test_settings_are_read_by_the_reader(docs_check: ModuleType, page: Path, tmp
     assert list(docs_check.Session(tmp_path).run(good)) == []
     (fault,) = docs_check.Session(tmp_path).run(bad)
     assert "did you mean" in fault or "port" in fault
+
+
+def test_every_link_of_the_docs_leads_somewhere(docs_check: ModuleType) -> None:
+    assert [fault for page in docs_check.pages() for fault in docs_check.dead_links(page)] == []

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from engines.grammar import paths
 from engines.grammar import pattern as reader
-from engines.grammar.rules import Unsayable
+from engines.grammar.rules import Budget, Unsayable
 from engines.grammar.schema_formats import FORMATS
 
 
 def ways(pattern: str) -> int:
-    return paths.most(reader.convert(pattern).shape)
+    return paths.most(reader.read(pattern).shape)[0]
 
 
 @pytest.mark.parametrize(
@@ -36,15 +38,34 @@ def test_two_lists_part_a_text_anywhere() -> None:
 def test_too_many_ways_are_refused(pattern: str) -> None:
     """A token of two characters took half a minute, and llama.cpp cannot be stopped in it."""
     with pytest.raises(Unsayable, match=r"at once|follow one another"):
-        reader.convert(pattern)
+        reader.convert(pattern, Budget())
 
 
 def test_counting_is_bounded() -> None:
     sets = "".join(f"[{chr(0x4E00 + 3 * one)}-{chr(0x4E01 + 3 * one)}]?" for one in range(1900))
     with pytest.raises(Unsayable):
-        reader.convert(sets)
+        reader.convert(sets, Budget())
 
 
 @pytest.mark.parametrize("pattern", FORMATS.values(), ids=FORMATS)
 def test_formats_are_taken(pattern: str) -> None:
-    assert reader.convert(pattern).live <= reader.MAX_LIVE
+    assert reader.convert(pattern, Budget()).live <= reader.MAX_LIVE
+
+
+@pytest.mark.parametrize("pattern", ["a" * 300_000, "[^" + "".join(map(chr, range(0x4E00, 0x9000, 2))) + "]"])
+def test_long_expressions_are_refused_unread_or_read_fast(pattern: str) -> None:
+    """A megabyte took 17 s and 430 MB; 20,000 characters that may not be took minutes. No other request of the engine
+    was made ready meanwhile."""
+    began = time.thread_time()
+    with pytest.raises(Unsayable):
+        reader.convert(pattern, Budget())
+    assert time.thread_time() - began < 2
+
+
+def test_an_expression_counts_once_however_often_it_stands_in_a_schema() -> None:
+    budget = Budget()
+    first = reader.convert(FORMATS["uri"], budget)
+    spent = budget.spent
+    assert reader.convert(FORMATS["uri"], budget) is first
+    assert budget.spent == spent > paths.LENGTH
+    assert first.shape is paths.EMPTY  # kept for the next requests without what takes most of its memory

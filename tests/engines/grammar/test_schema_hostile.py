@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -88,3 +89,19 @@ def test_many_threads_make_grammars_at_once() -> None:
     for thread in threads:
         thread.join()
     assert made == [alone] * 4
+
+
+@pytest.mark.parametrize("required", [True, False])
+def test_grammars_that_are_kept_keep_no_large_request(required: bool) -> None:
+    """32 of them held up to 16 MB each, whether the prompt was answered or refused."""
+    wide = json.dumps({"type": "object", "description": "x" * 400_000})
+    choice = ToolChoice(required=required)
+    tracemalloc.start()
+    try:
+        for index in range(20):
+            described = Tool(f"t{index}", "x" * 400_000)
+            grammar(ask("Hi", tools=(described,), tool_choice=choice), CallForm())
+            grammar(ask("Hi", tools=(Tool(f"t{index}", "", wide),), tool_choice=choice), CallForm())
+        assert tracemalloc.get_traced_memory()[0] < 3_000_000
+    finally:
+        tracemalloc.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as some
 from support.examples import examples
 
 from edgeserve.errors import InvalidRequest
-from engines.llama.tokenizer import LEAST_LONGEST, PIECE, SLACK, Tokenizer, TooLong, pieces
+from engines.llama.tokenizer import LEAST_LONGEST, LONGEST_RUN, PIECE, SLACK, Tokenizer, TooLong, pieces
 
 WORD = 5
 """Characters in a token of these vocabularies."""
@@ -116,6 +117,15 @@ def test_what_a_library_tokenises_whole_has_no_endless_words(unit: str) -> None:
     with pytest.raises(InvalidRequest, match="8,191 characters"):
         tokenizer.check_runs("see: " + unit * 9000)
     Tokenizer(Words(joins=False)).check_runs(unit * 9000)
+
+
+@pytest.mark.parametrize(("unit", "gap"), [("a", " "), ("é", "."), ("a_", " "), ("東", "。"), ("\n", "a"), (" ", "1")])
+def test_words_just_short_enough_are_passed_over_once(unit: str, gap: str) -> None:
+    """A search that began again at each of their characters took 10 s for 100 KB, and no other thread ran meanwhile."""
+    text = (unit * (LONGEST_RUN // len(unit)) + gap) * 20
+    began = time.thread_time()
+    Tokenizer(Words()).check_runs(text)
+    assert time.thread_time() - began < 2
 
 
 LONG = """
