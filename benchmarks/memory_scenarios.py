@@ -2,8 +2,8 @@
 
     python -m benchmarks.memory_scenarios [--minute 4] [--cycles 20] [--llm MODEL] [--vision MODEL] …
 
-The reference (hybrid-mmap-lazy-loading.md) lets minutes pass; here ``--minute`` real seconds stand for each, set by
-[residency] alone. Larger models want a longer minute: all engines should be used within it.
+The reference is a design with expected figures. It lets minutes pass; here ``--minute`` real seconds stand for each,
+set by [residency] alone. Larger models want a longer minute: all engines should be used within it.
 """
 
 from __future__ import annotations

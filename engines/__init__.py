@@ -1,4 +1,4 @@
-"""One file per runtime and job; reached only through the import strings in ``edgeserve.jobs``.
+"""Engines: a folder for each runtime or job. The server reaches them through import strings only (``edgeserve.jobs``).
 
-Modules here import ``edgeserve.{engine,messages,errors}`` and their own runtime, the latter inside ``open()``.
+They import the server's contract and ``edgeserve.system``. An engine imports its runtime inside ``open()``.
 """

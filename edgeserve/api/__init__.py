@@ -1,1 +1,1 @@
-"""HTTP: two dialects over one straight line (``line.py``), one renderer of failures, the limits on everything."""
+"""HTTP: native and OpenAI routes on one straight line (``line.py``), live and memory routes, limits, and errors."""

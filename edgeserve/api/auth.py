@@ -39,7 +39,7 @@ class KeyRequired:
 
 
 class SameSite:
-    """The check without a key: the server answers only to its own names, and obeys no foreign page."""
+    """The check without a key: ``Host`` names this server, and no foreign page asks for a change (``Rules``)."""
 
     def __init__(self, app: ASGIApp, rules: Rules) -> None:
         self._app = app

@@ -11,11 +11,9 @@ from edgeserve.system.readings import Readings
 from edgeserve.units import GB
 
 OS_RESERVE_TIERS = ((16, 4), (64, 6), (128, 8))
-"""Machines up to the first GB leave the second GB to the system; larger ones 12
-(reference/unified-memory-budget.md)."""
+"""Machines up to the first GB leave the second GB to the system; larger ones 12."""
 PREFIX_CACHE_TIERS = ((128, 0.85), (64, 0.80), (32, 0.75))
-"""Machines from so many GB on drop prefix caches at this share of used memory; smaller ones at 0.70
-(reference/eviction-versus-limits.md)."""
+"""Machines from so many GB on drop prefix caches at this share of used memory; smaller ones at 0.70."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +77,7 @@ def os_reserve(total: int, policy: MemoryPolicy) -> int:
 
 
 def available_margin(total: int, policy: MemoryPolicy) -> int:
-    """Available bytes that no plan uses: 3 GB, the reference's safety margin, but at most 5% of the machine."""
+    """Available bytes that no plan uses: 3 GB, but at most 5% of the machine."""
     if policy.available_margin_gb >= 0:
         return int(policy.available_margin_gb * GB)
     return min(3 * GB, total // 20)
@@ -98,9 +96,7 @@ def too_large(spec: ModelSpec, total: int, policy: MemoryPolicy) -> bool:
 
 
 def vision_refusal(spec: ModelSpec, total: int, policy: MemoryPolicy) -> str:
-    """The text of reference/vision-threshold-and-switch-gate.md, in its decimal GB.
-
-    The command line puts "[ERROR] " before it."""
+    """The refusal of a vision model, in decimal GB. The command line puts "[ERROR] " before it."""
     return (
         f"Model size ({spec.size_bytes / 1e9:.1f} GB) exceeds {policy.vision_threshold:.0%} of system memory "
         f"({total / 1e9:.1f} GB). Vision models crash with Metal OOM due to Vision Encoder overhead. Aborting."

@@ -10,8 +10,7 @@ from edgeserve.engine import Footprint, ModelSpec
 from edgeserve.jobs import INFO
 
 PEAK_PER_FILE_BYTE = 1.3
-"""Peak memory for each byte of the model's files when no better figure is known
-(reference/eviction-versus-limits.md)."""
+"""Peak memory for each byte of the model's files when no better figure is known."""
 LIVE_TENSORS = 8
 """Activations of one transformer layer alive at once, in units of the hidden state: q, k, v, and the MLP's four."""
 FLOAT = 4

@@ -128,9 +128,10 @@ class Governor:
 
     @contextlib.contextmanager
     def optional_memory(self) -> Iterator[bool]:
-        """Lasts while an engine takes memory that it could do without, so that no other engine measures itself by it.
+        """A bracket around idle work that takes memory which its engine can do without, such as a saved conversation.
 
-        Yields False when the engine must not take it: from HIGH pressure on, and while other engines change or answer.
+        Meanwhile no other engine learns its memory. Yields False when the work must not begin: from HIGH pressure
+        on, and while other engines change or answer.
         """
         with self.accounts.moving() as mark:
             yield mark is not None and self._gauge.latest().level < Level.HIGH
@@ -161,7 +162,7 @@ class Governor:
         self.probe.read()
         return {"status": "defragmentation_triggered"}
 
-    # Reports (shapes: reference/gpu-memory-governor.md)
+    # Reports (shapes: docs/api/memory.md)
 
     def stats(self) -> Json:
         self.accounts.observe()

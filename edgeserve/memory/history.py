@@ -34,7 +34,7 @@ class StepRecord:
         return "offloaded" if self.after is Rung.WARM else "unloaded"
 
     def as_json(self) -> dict[str, object]:
-        """The shape of GET /memory/evictions (reference/gpu-memory-governor.md)."""
+        """The shape of GET /memory/evictions (docs/api/memory.md)."""
         return {
             "model_name": self.model,
             "model_type": self.job,

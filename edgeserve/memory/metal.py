@@ -1,7 +1,7 @@
 """Limits for MLX: bytes to allocate, cache and pin. A pure function; the engine sets them (``engine.Limited``).
 
-The governor computes them anew before each load, since other programs' memory changes
-(reference/eviction-versus-limits.md, the four candidates).
+The governor computes them anew before each load, since other programs' memory changes.
+The four candidates: docs/apple.md.
 """
 
 from __future__ import annotations

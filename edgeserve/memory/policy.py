@@ -9,7 +9,7 @@ from edgeserve.errors import ConfigError
 from edgeserve.settings import NOTHING, Reader, Source, key
 
 MAX_NEW_TOKENS = 4096
-"""Default limit of the tokens of one answer (reference/eviction-versus-limits.md)."""
+"""Default limit of the tokens of one answer."""
 
 BY_SIZE = {-1.0: "by the size of the machine"}
 

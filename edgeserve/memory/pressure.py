@@ -17,7 +17,7 @@ STALLED_PERCENT = 10.0
 
 
 class Level(enum.IntEnum):
-    """LOW < 60 ≤ MODERATE < 80 ≤ HIGH < 90 ≤ CRITICAL percent of the budget (reference/gpu-memory-governor.md)."""
+    """LOW < 60 ≤ MODERATE < 80 ≤ HIGH < 90 ≤ CRITICAL percent of the budget."""
 
     LOW = 0
     MODERATE = 1

@@ -1,4 +1,4 @@
-"""Bodies of the memory routes, in the shapes of reference/gpu-memory-governor.md; sizes in MB. Pure functions.
+"""Bodies of the memory routes, in the shapes of docs/api/memory.md; sizes in MB. Pure functions.
 
 With an accelerator that has memory of its own, ``total_mb`` … ``allocated_mb`` are its figures and ``cpu_*`` the
 host's. Otherwise all figures are the host's.

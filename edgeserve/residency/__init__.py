@@ -1,1 +1,1 @@
-"""Gate, host, loop, lease, pool, monitor: the work that runs, the work that waits, and the engines in memory."""
+"""Engines in memory: each has a gate with a queue, and a host that moves it up and down and makes its answers."""

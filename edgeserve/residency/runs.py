@@ -16,7 +16,7 @@ from edgeserve.residency.work import Admitted, Work
 log = logging.getLogger("edgeserve.gate")
 
 CHECK_EVERY = 16
-"""Events between two checks of the memory pressure (reference/eviction-versus-limits.md: every 16 tokens)."""
+"""Events between two checks of the memory pressure."""
 
 Answer = Generator[Event | None, None, None]
 """Events; None each time that the answer needs a step, or lets others have their turn."""
@@ -24,7 +24,7 @@ Answer = Generator[Event | None, None, None]
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """One answer under way. ``paused`` is the time since when its reader has had no room, None while it has."""
+    """One answer under way. ``paused``: the time at which its reader ran out of room; None while it has room."""
 
     admitted: Admitted
     answer: Answer

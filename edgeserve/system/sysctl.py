@@ -20,8 +20,7 @@ MEMORY = command(SIZE, LEVEL, WIRED_LIMIT)
 """The command whose output ``parse`` reads. Intel Macs do not know the last name."""
 
 SHARES = ((36, 2 / 3), (float("inf"), 3 / 4))
-"""Machines up to so many GB, and the share that their GPU's working set has by default
-(reference/unified-memory-budget.md, "RAM cap").
+"""Machines up to so many GB, and the share that their GPU's working set has by default.
 Recorded: 67% of 16 GB (macOS 13), 78% of 48, 81% of 64 and 84% of 128 GB (macOS 26). Apple publishes no rule."""
 
 

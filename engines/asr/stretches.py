@@ -22,7 +22,7 @@ class Stretch:
     """Samples to transcribe.
 
     ``start``: place of the first sample in the file. ``samples``: float32 [n]. ``voiced``: for each FRAME of samples
-    whether the frame is speech; empty where nobody knows.
+    whether the frame is speech; empty without a detector.
     """
 
     start: int

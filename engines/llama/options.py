@@ -24,7 +24,7 @@ class LlamaOptions:
     context          tokens of the context, at most the trained context of the model. 0: the trained context, less the
                      memory that the governor takes (``shed``) before the context is made
     parallel         answers under way at once; they share the context, and more requests wait
-    max_new_tokens   hard cap of one answer (reference/eviction-versus-limits.md: 4,096)
+    max_new_tokens   most tokens of one answer
     temperature, top_p, top_k, min_p, repeat_penalty   defaults for requests that give none
     system           system message of conversations without one; empty: the template's own
     kv_type          type of the KV cache: "f16", "q8_0" (half the memory) or "q4_0" (a quarter; worse answers). The

@@ -49,7 +49,7 @@ async def embeddings(request: Request) -> Call:
 class EmbeddingList:
     """The renderer of embeddings. With ``dimensions``, vectors are cut and brought to length 1 again, as OpenAI does.
 
-    It writes each vector as it comes: writing 2,048 of them in one call lets nobody else run for a second.
+    It writes each vector as it comes: writing 2,048 of them in one call would stop all other requests for a second.
     """
 
     stream = False

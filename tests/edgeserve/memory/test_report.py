@@ -1,4 +1,4 @@
-"""Bodies of the memory routes: the fields of reference/gpu-memory-governor.md, and the additions of API.md."""
+"""Bodies of the memory routes: the fields that docs/api/memory.md lists."""
 
 from __future__ import annotations
 
