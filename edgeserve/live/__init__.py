@@ -1,0 +1,1 @@
+"""Live transcription: sessions, the sound that they keep, and confirmed words."""

@@ -1,0 +1,1 @@
+"""Decisions on memory: budget, admission, eviction, pressure, and learned peaks."""
