@@ -27,7 +27,7 @@ from engines.llama.chat import LlamaChat
 from engines.llama.context import BATCH
 
 pytestmark = pytest.mark.models
-CONVERSATIONS, ANSWER = 200, 4
+CONVERSATIONS, ANSWER = 100, 4
 DOUBT = 0.15
 """Two tokens whose log-probabilities differ by less are as good as equal. A wrong state is off by about 1."""
 Turns = list[tuple[int, ...]]
@@ -111,7 +111,7 @@ def differs(told: list[TokenLogprob], fresh: list[TokenLogprob]) -> bool:
         ("mamba", {}, BATCH, 30),
     ],
 )
-def test_200_edited_conversations(
+def test_edited_conversations(
     make: Callable[..., LlamaChat],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

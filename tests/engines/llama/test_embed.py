@@ -12,7 +12,7 @@ import pytest
 from edgeserve.engine import ModelSpec
 from edgeserve.errors import Busy, ContextOverflow, InvalidRequest
 from edgeserve.messages import ChatRequest, EmbeddingEvent, EmbedRequest, Sampling, TokenEvent
-from edgeserve.system import pages
+from edgeserve.system import heap, pages
 from engines.llama.chat import LlamaChat
 
 pytestmark = pytest.mark.models
@@ -91,10 +91,12 @@ def test_an_answer_beside_it_is_the_same_and_keeps_its_cache(engine: LlamaChat) 
 
 
 def test_it_takes_no_memory_of_its_own(engine: LlamaChat) -> None:
-    embed(engine, "word " * 40)
+    embed(engine, "word " * 80)
+    heap.collect()
     before = pages.private_bytes()
     for _ in range(3):
         embed(engine, "word " * 80)
+    heap.collect()
     assert pages.private_bytes() - before < 2 << 20
     assert all(not slot.cells or not slot.opaque for slot in engine._batch._slots)  # type: ignore[union-attr]
 

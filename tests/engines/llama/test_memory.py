@@ -15,7 +15,7 @@ from support.memory import World
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import ContextOverflow, DoesNotFit
 from edgeserve.messages import ChatRequest, FinishEvent, Sampling, TokenEvent
-from edgeserve.system import pages
+from edgeserve.system import heap, pages
 from engines.llama import probe
 from engines.llama.chat import LlamaChat
 
@@ -39,6 +39,7 @@ def spec(pulled: Pulled) -> ModelSpec:
 @pytest.fixture
 def engine(spec: ModelSpec) -> Iterator[LlamaChat]:
     engine = LlamaChat(spec)
+    heap.collect()  # else the heap's free pages serve the engine, and it seems to take less
     engine.open()
     engine.heat()
     yield engine
