@@ -79,8 +79,14 @@ class Sessions:
 
     def _full(self, own: int) -> Busy:
         whose, most = ("of yours ", "the limit for one client") if own >= self._share else ("", "the limit")
-        text = f"{own if whose else len(self._open)} live transcriptions {whose}are open, which is {most}: flush or"
-        text += f" delete one, wait for one to end after {self.idle_seconds:g} s without use, or raise live_sessions in"
+        count = own if whose else len(self._open)
+        open_ = (
+            f"{count} live transcriptions {whose}are open" if count != 1 else f"one live transcription {whose}is open"
+        )
+        text = (
+            f"{open_}, which is {most}: flush or delete one, wait for one to end after {self.idle_seconds:g} s without"
+        )
+        text += " use, or raise live_sessions in"
         return Busy(f"{text} models.toml", retry_after=max(1.0, self._next_end()))
 
     @contextlib.contextmanager

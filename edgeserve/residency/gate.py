@@ -57,8 +57,7 @@ class Gate:
         self._turns = Turns(host, self._state, self._make_hot, self._went_idle, clock)
         self._leases = 0
         self._closing = self._warming = False
-        self._reserving: int | None = None
-        """The thread that reserves memory for this engine now, and holds it."""
+        self._reserving: int | None = None  # the thread that reserves memory for this engine now, and holds it
 
     # The resident that the governor knows
 

@@ -68,7 +68,7 @@ def test_one_client_leaves_half_of_the_places_to_others(addresses: list[str], li
         greedy = [Client("k" * key, address) for key in keys for address in addresses]
         for number in range(limit // 2):
             taken = sessions.start(Options(), greedy[number % len(greedy)])
-        with pytest.raises(Busy, match=rf"{limit // 2} live transcriptions of yours are open.*one client"):
+        with pytest.raises(Busy, match=r"live transcriptions? of yours (is|are) open.*one client"):
             sessions.start(Options(), greedy[-1])
         with pytest.raises(Busy), sessions.using(DEFAULT, greedy[0]):
             pass
