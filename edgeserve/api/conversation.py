@@ -11,7 +11,7 @@ from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.pictures.request import Pictures
 from edgeserve.api.schema import Field, Object, Objects, Record, read_variant
-from edgeserve.api.tools import Called, check_results
+from edgeserve.api.tools import Called, check_arguments, check_results
 from edgeserve.api.values import Enum, Ignored, Text
 from edgeserve.messages import Message, Role, TextPart
 
@@ -156,6 +156,7 @@ class Messages(Field[Conversation]):
         count = sum(map(_images, given))  # before any is read
         if count > limits.max_images:
             raise fields.error(self.name, f"hold {count} images; the limit is {limits.max_images}")
+        check_arguments(given)
         messages: list[Message] = []
         pending: list[PendingPicture] = []
         for at, one in enumerate(given):

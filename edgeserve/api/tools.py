@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from edgeserve.errors import NotSupported
 from edgeserve.messages import Message, Tool, ToolCall, ToolChoice
 
 MAX_TOOLS = 128
+ALL_ARGUMENTS = "messages: the text of all arguments"
 NAME = r"[a-zA-Z0-9_.-]{1,64}"
 
 
@@ -214,6 +215,26 @@ class Called(Record):
 
     def call(self) -> ToolCall:
         return ToolCall(self.function.name, self.function.arguments, self.id)
+
+
+def check_arguments(messages: Iterable[Fields]) -> None:
+    """Raises InvalidRequest where the arguments of all calls hold too many values, before any is read.
+
+    A chat template gets all of them as values at once.
+    """
+    texts = [text for one in messages for text in _arguments(one)]
+    if len(texts) > 1:  # a single one is checked by itself
+        check_size(",".join(texts).encode(errors="replace"), ALL_ARGUMENTS, "messages")
+
+
+def _arguments(message: Fields) -> Iterator[str]:
+    """The texts of the arguments in a message that is not checked yet."""
+    calls = message.raw("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
+        function = call.get("function") if isinstance(call, dict) else None
+        arguments = function.get("arguments") if isinstance(function, dict) else None
+        if isinstance(arguments, str):
+            yield arguments
 
 
 def check_results(fields: Fields, messages: Sequence[Message]) -> None:

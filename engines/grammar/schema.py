@@ -23,7 +23,7 @@ from engines.grammar.rules import Rules, Unsayable, either, literal, one_of_text
 from engines.grammar.schema_formats import FORMATS
 from engines.grammar.schema_keywords import check_values, told
 from engines.grammar.schema_oneof import apart
-from engines.grammar.schema_parts import OWN, assertions, merge, types, values
+from engines.grammar.schema_parts import OWN, assertions, merge, types, values, width
 
 MAX_DEPTH = 100
 """Parts within parts; each reference and each union counts as a level. Python's stack must hold them."""
@@ -81,7 +81,7 @@ class SchemaGrammar:
             raise Unsayable("allows nothing" if schema is False else "is neither an object nor true")
         if "$id" in schema and self._path:
             raise Unsayable("has an $id of its own, which is supported at the top only")
-        self._rules.spend(len(schema))
+        self._rules.spend(width(schema))
         schema = assertions(schema)
         if list(schema) == ["$ref"]:
             return self._reference(schema["$ref"], opened)
@@ -142,7 +142,7 @@ class SchemaGrammar:
             if schema is True:
                 return {}
             raise Unsayable("joins parts of which one allows nothing")
-        self._rules.spend(len(schema))
+        self._rules.spend(width(schema))
         rest = assertions(schema)
         parts = []
         if "$ref" in rest:

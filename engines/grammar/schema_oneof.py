@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from engines.grammar.schema_parts import TYPES, Schema, Spend, essence, is_a, size, types, values
+from engines.grammar.schema_parts import TYPES, Schema, Spend, essence, is_a, size, types, values, width
 
 MAX_DEPTH = 4
 
@@ -22,7 +22,7 @@ def apart(one: Schema, other: Schema, plain: Callable[[Any], Schema], spend: Spe
 
     Raises Unsayable.
     """
-    spend(len(one) + len(other))
+    spend(width(one) + width(other))
     listed = values(one), values(other)
     if listed[0] is not None and listed[1] is not None:
         spend(size(listed[0]) + size(listed[1]))

@@ -13,6 +13,7 @@ Spend = Callable[[int], None]
 """Counts steps of work; raises Unsayable beyond a budget (``rules.Rules.spend``)."""
 
 TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
+KINDS = {dict: "object", list: "array", str: "string", int: "number", float: "number", type(None): "null"}
 OWN = {
     "object": ("properties", "required", "additionalProperties", "minProperties", "maxProperties"),
     "array": ("items", "prefixItems", "additionalItems", "minItems", "maxItems", "uniqueItems"),
@@ -85,8 +86,7 @@ def is_a(value: Any, kind: str) -> bool:
         return kind == "boolean"
     if kind == "integer":
         return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    kinds = {dict: "object", list: "array", str: "string", int: "number", float: "number", type(None): "null"}
-    return kinds[type(value)] == kind
+    return KINDS[type(value)] == kind
 
 
 def same(one: Any, other: Any) -> bool:
@@ -101,6 +101,11 @@ def essence(value: Any) -> Hashable:
     if isinstance(value, dict):
         return ("object", frozenset((name, essence(part)) for name, part in value.items()))
     return (isinstance(value, bool), value)
+
+
+def width(schema: Schema) -> int:
+    """Steps to look at one part: its keywords, and the values that they list."""
+    return len(schema) + sum(len(value) for value in schema.values() if isinstance(value, list | dict))
 
 
 def size(value: Any) -> int:

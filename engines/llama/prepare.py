@@ -20,6 +20,9 @@ EARLY_FACTOR = 4
 """A conversation longer than this times the longest text of the context is refused before its template is rendered. A
 template may leave out some of a shorter one."""
 
+MARKER_TOKENS = 64
+"""Tokens of a picture's marker at most. They do not count: the picture takes its place."""
+
 MOST_TOKENS = 300_000
 """Tokens of all inputs of an embedding request, as at OpenAI. Tokenising so many takes half a second, in which the
 engine prepares no other request."""
@@ -65,6 +68,7 @@ def prepare_chat(
             rules = grammar(request, template().form, thinks=thinks)
             if request.images:
                 model.tokenizer.check_size(len(text), limit - 1)
+                model.tokenizer.check_pieces(text, limit - 1 + MARKER_TOKENS * len(request.images))
                 model.tokenizer.check_runs(text)
                 return Prepared(text=text, thinks=thinks, rules=rules)
             prepared = Prepared(model.tokenize(text, add_special=False, most=limit - 1), "", thinks, rules)

@@ -75,7 +75,7 @@ class Tokenizer:
         if len(text) > PIECE and self._vocabulary.joins:
             return self._joined(text, add_special, most)
         if len(text) > PIECE and most is not None and len(text) > most:
-            self._check_pieces(text, most)
+            self.check_pieces(text, most)
         return self._whole(text, add_special, most)
 
     def check_size(self, characters: int, most: int, *, times: int = 1) -> None:
@@ -118,7 +118,7 @@ class Tokenizer:
                 raise TooLong(len(tokens) + len(after) if done == len(text) else most, exact=done == len(text))
         return tokens + after
 
-    def _check_pieces(self, text: str, most: int) -> None:
+    def check_pieces(self, text: str, most: int) -> None:
         """Raise TooLong as soon as the pieces have more tokens than ``most``, allowing for differences at the cuts."""
         count = 0
         for piece in pieces(text):

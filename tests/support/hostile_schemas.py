@@ -91,6 +91,14 @@ REFUSED_HOSTILE: dict[str, Any] = {
     "a type in a list in a list": {"type": [["string"]]},
     "many meanings": {"allOf": [{"properties": {"x": {"maximum": most}}} for most in range(1500)]},
     "700 branches": {"oneOf": [thing(**{f"p{index}": {"enum": [index]}}) for index in range(700)]},
+    "a long enum beside many branches": {
+        "type": ["object", "null", "number"],
+        "enum": [0] * 28_000,
+        "anyOf": [{}] * 20,
+    },
+    "a long enum apart from many branches": {
+        "oneOf": [{"enum": [0] * 26_000}, *(thing(k={"const": index}) for index in range(20))]
+    },
     "nested 300 levels": {"const": None},
     "a format that is a list": {"type": "string", "format": []},
     "items that are a number": {"type": "array", "items": 3},

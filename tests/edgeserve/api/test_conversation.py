@@ -13,7 +13,7 @@ from support.turns import longest_turn
 
 from edgeserve.api.conversation import Messages
 from edgeserve.api.fields import Fields
-from edgeserve.api.json_body import read_record
+from edgeserve.api.json_body import MAX_VALUES, read_record
 from edgeserve.api.limits import HOLD, Limits
 from edgeserve.api.pictures.request import Pictures
 from edgeserve.api.schema import Record
@@ -47,6 +47,16 @@ def test_an_answer_may_be_sent_back_as_it_came(pictures: Pictures) -> None:
     result = {"role": "tool", "tool_call_id": "c", "name": "f", "content": [{"type": "text", "text": "x"}]}
     asked = {"role": "user", "name": "Ann", "content": "Hi"}
     assert [one.text for one in read(pictures, asked, said, streamed, result)] == ["Hi", "Hi", "", "x"]
+
+
+def test_arguments_of_many_calls_hold_no_more_values_together_than_a_body(pictures: Pictures) -> None:
+    many = '{"a": [' + "[]," * (MAX_VALUES // 2 - 9) + "[]]}"
+    calls = [{**CALL, "function": {"name": "f", "arguments": many}}] * 3
+    for messages in ([{"tool_calls": calls}], [{"tool_calls": [one]} for one in calls]):
+        with pytest.raises(InvalidRequest, match="the text of all arguments holds more than") as caught:
+            read(pictures, *({"role": "assistant", **one} for one in messages))
+        assert caught.value.param == "messages"
+    assert read(pictures, called(calls[0]))[0].tool_calls[0].arguments == many
 
 
 def part(**fields: Any) -> dict[str, Any]:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 from support.examples import examples
 
-from edgeserve.errors import InvalidRequest
+from edgeserve.errors import ContextOverflow, InvalidRequest
+from edgeserve.messages import ChatRequest, ImagePart, Message, TextPart
+from engines.llama.prepare import Prepared, prepare_chat
+from engines.llama.template import ChatTemplate
 from engines.llama.tokenizer import LEAST_LONGEST, LONGEST_RUN, PIECE, SLACK, Tokenizer, TooLong, pieces
 
 WORD = 5
@@ -148,3 +153,17 @@ def test_long_words_do_not_end_the_process(tmp_path: Path, splitter: str) -> Non
     told = subprocess.run([sys.executable, "-c", LONG, str(path)], capture_output=True, text=True, check=False)
     assert told.returncode == 0, told.stderr[-2000:]
     assert len(told.stdout.split()) == 7
+
+
+def test_a_text_beside_a_picture_is_counted_before_the_library_reads_all_of_it() -> None:
+    words, limit = Words(longest=160), 512
+    model: Any = SimpleNamespace(tokenizer=Tokenizer(words))
+    request = ChatRequest((Message("user", (TextPart("what?"), ImagePart(b""))),))
+
+    def prepared(text: str) -> Prepared:
+        return prepare_chat(model, lambda: ChatTemplate(None, "", ""), request, lambda: text, limit)
+
+    with pytest.raises(ContextOverflow):
+        prepared("a word " * 10_000)
+    assert words.seen <= 2 * PIECE
+    assert prepared("a word " * (limit // 3)).text

@@ -236,8 +236,11 @@ def test_markers_differ_between_engines_and_must_match_the_pictures(engine: Llam
 
 
 def test_too_much_text_beside_a_picture(engine: LlamaVision) -> None:
-    with pytest.raises(ContextOverflow, match="text and images make"):
-        answer(engine, look(picture("red"), text="word " * 3000))
+    size = engine.context_tokens
+    assert size is not None
+    for words, told in ((size, "text and images make"), (3 * size, "the prompt is more than")):
+        with pytest.raises(ContextOverflow, match=told):
+            answer(engine, look(picture("red"), text="word " * words))
 
 
 def test_a_cancelled_picture_yields_nothing(engine: LlamaVision) -> None:
