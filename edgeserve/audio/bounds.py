@@ -73,7 +73,7 @@ class Opening(BytesIO):
 
 
 def tags(data: bytes) -> int:
-    """Number of tags that the comments of FLAC or Ogg state, or of ID3 in MP3 and AAC. Beyond MAX_TAGS at least that."""
+    """Number of tags that comments of FLAC or Ogg state, or of ID3 in MP3 and AAC. Counting may end beyond MAX_TAGS."""
     if data.startswith(b"fLaC"):
         return _count(_flac_blocks(data))
     if data.startswith(b"OggS"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 import pytest
 
@@ -54,7 +55,7 @@ def test_many_tags_are_refused_before_they_are_read(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(("make", "others"), [(flac, 1), (ogg, 0), (id3, 0)], ids=["flac", "ogg", "id3"])
-def test_tags_are_counted(make, others) -> None:
+def test_tags_are_counted(make: Callable[[int], bytes], others: int) -> None:
     assert bounds.tags(make(100)) == 100 + others
 
 
@@ -75,7 +76,7 @@ def test_a_vendor_without_an_end_counts_as_too_many_tags() -> None:
     assert bounds.tags(data) > bounds.MAX_TAGS
 
 
-def test_a_file_that_takes_too_long_to_open_is_refused(monkeypatch) -> None:
+def test_a_file_that_takes_too_long_to_open_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert decode.check(wav(100), 60, "audio") > 0
     monkeypatch.setattr(bounds.Opening.__init__, "__defaults__", (-1.0,))
     with pytest.raises(UnsupportedMedia, match="too long to open"):
