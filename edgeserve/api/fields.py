@@ -13,8 +13,6 @@ INTEGER = re.compile(r"[-+]?[0-9]+")
 FLAGS = {"true": True, "1": True, "false": False, "0": False}
 NAME_CHARS = 1024
 """Characters of a text that names a model, a voice or a format. Searching megabytes holds the event loop."""
-NAME_CHARS = 1024
-"""Characters of a text that names a model, a voice or a format. Searching megabytes holds the event loop."""
 LONGEST_NUMBER = 64
 """Characters of a number that is written as text."""
 SMALLEST = 2.0**-126

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from io import BytesIO
 from typing import TYPE_CHECKING, cast
 
-from edgeserve.audio.bounds import MAX_EDITS, MAX_STREAMS, edits, limit_memory
+from edgeserve.audio.bounds import MAX_EDITS, MAX_STREAMS, MAX_TAGS, Opening, edits, limit_memory, tags
 from edgeserve.audio.gaps import Gaps, silence
 from edgeserve.audio.mono import mono
 from edgeserve.audio.passed import Passed
@@ -94,14 +93,22 @@ def _opened(data: bytes, param: str) -> Iterator[tuple[InputContainer, AudioStre
     limit_memory()
     if (count := edits(data)) > MAX_EDITS:
         raise UnsupportedMedia(f"{param} is cut in {count} places; the limit is {MAX_EDITS}: {SEND}", param=param)
+    if tags(data) > MAX_TAGS:
+        raise UnsupportedMedia(f"{param} has more than {MAX_TAGS} tags; send it without", param=param)
     options = {"format_whitelist": ",".join(CONTAINERS), "codec_whitelist": ",".join(CODECS), "protocol_whitelist": ""}
     options |= {"max_streams": str(MAX_STREAMS)}
+    file = Opening(data)
     try:
         # Tags may be in any encoding, and are not used.
-        container = av.open(BytesIO(data), "r", options=options, metadata_errors="replace")
+        container = av.open(file, "r", options=options, metadata_errors="replace")
+        file.opened()
     except av.error.FFmpegError as error:
+        if file.slow:
+            raise _slow(param) from error
         raise _unreadable(data, param) from error
     with container:
+        if file.slow:
+            raise _slow(param)
         stream = container.streams.best("audio")
         if not isinstance(stream, av.AudioStream):
             if container.streams.audio or not len(container.streams):
@@ -229,6 +236,10 @@ def _too_long(declared: float | None, limit: float, param: str) -> TooLarge:
 def _unreadable(data: bytes, param: str) -> UnsupportedMedia:
     text = f"{param} is no audio, or broken or cut off: {len(data)} bytes that begin with {data[:8]!r}"
     return UnsupportedMedia(f"{text}; {SEND}", param=param)
+
+
+def _slow(param: str) -> UnsupportedMedia:
+    return UnsupportedMedia(f"{param} takes too long to open; send it without tags", param=param)
 
 
 def _described(container: InputContainer, stream: AudioStream) -> str:
