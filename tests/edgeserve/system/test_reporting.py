@@ -28,7 +28,11 @@ class Home:
     def __init__(self, path: Path) -> None:
         self.path = path
         hidden = {*reporting.SWITCHES, "CI", "PYTHONPATH"}
-        kept = {name: value for name, value in os.environ.items() if name not in hidden and "CACHE" not in name}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in hidden and "CACHE" not in name and not name.startswith("EDGESERVE_")
+        }
         folders = {"HOME": "home", "XDG_CACHE_HOME": "cache", "XDG_DATA_HOME": "data", "XDG_CONFIG_HOME": "config"}
         self.environ = {**kept, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
         for variable, folder in {**folders, "XDG_STATE_HOME": "state", "TMPDIR": "tmp"}.items():

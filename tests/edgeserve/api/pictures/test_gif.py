@@ -135,10 +135,15 @@ def test_codes_that_only_clear_the_table_cost_no_more_than_others(smallest: int)
 @pytest.mark.slow
 def test_blocks_of_two_bytes_take_no_more_memory_than_the_file() -> None:
     data = built((40, 30), b"")[:-2] + b"\2\0\0" * 300_000 + b"\0\x3b"
+    assert min(peak(data) for _ in range(3)) < 2 * len(data)
+
+
+def peak(data: bytes) -> int:
+    """Bytes at most while a damaged picture is checked; other threads of the tests may add theirs."""
     tracemalloc.start()
     try:
         with pytest.raises(Damaged):
             gif.check(data, gif.read_head(data))
-        assert tracemalloc.get_traced_memory()[1] < 2 * len(data)
+        return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
