@@ -1,1 +1,1 @@
-"""Processes beside the serving process: their start and end, and the messages that cross the border."""
+"""Child processes of the server: their start, their end, and what they share with it."""
