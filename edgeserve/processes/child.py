@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -107,11 +108,15 @@ class Child:
 
 
 class Forked:
-    """A child of the fork server, known by its status socket (``forkserver``)."""
+    """A child of the fork server, known by its status socket (``forkserver``).
 
-    def __init__(self, pid: int, status: socket.socket) -> None:
+    ``orphaned`` hears the pid when the fork server died before the child.
+    """
+
+    def __init__(self, pid: int, status: socket.socket, orphaned: Callable[[int], None]) -> None:
         self.pid = pid
         self._status = status
+        self._orphaned = orphaned
         self._exit: int | None = None
         self._lock = threading.Lock()
         self._waiters = 0
@@ -145,7 +150,10 @@ class Forked:
             data = self._status.recv(4096)
         except ConnectionError:
             data = b""
-        return int(json.loads(data)["exit"]) if data else -signal.SIGKILL
+        if data:
+            return int(json.loads(data)["exit"])
+        self._orphaned(self.pid)
+        return -signal.SIGKILL
 
     def send(self, number: int) -> None:
         with self._lock:

@@ -10,11 +10,12 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from edgeserve.errors import EngineFailure, ShuttingDown
 from edgeserve.processes import interpreter
 from edgeserve.processes.child import Child, Forked
+from edgeserve.processes.orphans import Orphans
 from edgeserve.processes.start import Task
 
 log = logging.getLogger("edgeserve.processes")
@@ -36,6 +37,7 @@ class Forker:
         self._seconds = seconds
         self._lock = threading.Lock()
         self._server: ForkServerProcess | None = None
+        self._orphans = Orphans()
         self._stopped = False
 
     @property
@@ -52,7 +54,7 @@ class Forker:
         for _ in range(2):  # the fork server may have died since the last launch
             with self._lock:
                 server = self._alive(name)
-            if child := server.fork(message, name):
+            if child := server.fork(message, name, self._orphans.add):
                 return child
         raise EngineFailure(f"no process for {name}: the fork server died twice at its launch; see the log")
 
@@ -64,6 +66,7 @@ class Forker:
             log.error("the fork server (pid %d) died with code %d, and its children with it", self._server.pid, code)
             self._server.stop()
             self._server = None
+        self._orphans.reap()
         if self._server is None:
             try:
                 self._server = ForkServerProcess(self._preload, self._seconds)
@@ -77,6 +80,7 @@ class Forker:
             server, self._server = self._server, None
         if server:
             server.stop()
+        self._orphans.reap()
 
 
 class ForkServerProcess:
@@ -105,7 +109,7 @@ class ForkServerProcess:
     def exit(self) -> int | None:
         return self._process.poll()
 
-    def fork(self, message: bytes, name: str) -> Child | None:
+    def fork(self, message: bytes, name: str, orphaned: Callable[[int], None]) -> Child | None:
         """Ask for a child. None when the fork server is dead. Raises Busy or EngineFailure."""
         with contextlib.ExitStack() as unless_done:
             ours, work = socket.socketpair()
@@ -124,7 +128,7 @@ class ForkServerProcess:
                 raise interpreter.refusal(name, OSError(number, os.strerror(number)))
             status.settimeout(None)
             unless_done.pop_all()
-            return Child(Forked(answer["pid"], status), ours, name)
+            return Child(Forked(answer["pid"], status, orphaned), ours, name)
 
     def _send(self, message: bytes, descriptors: Sequence[int], name: str) -> bool:
         """False when the fork server is dead, or ends."""
