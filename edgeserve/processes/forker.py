@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from edgeserve.errors import EngineFailure, ShuttingDown
 from edgeserve.processes import interpreter
@@ -54,7 +54,7 @@ class Forker:
         for _ in range(2):  # the fork server may have died since the last launch
             with self._lock:
                 server = self._alive(name)
-            if child := server.fork(message, name, self._orphans.add):
+            if child := server.fork(message, name):
                 return child
         raise EngineFailure(f"no process for {name}: the fork server died twice at its launch; see the log")
 
@@ -69,7 +69,7 @@ class Forker:
         self._orphans.reap()
         if self._server is None:
             try:
-                self._server = ForkServerProcess(self._preload, self._seconds)
+                self._server = ForkServerProcess(self._preload, self._seconds, self._orphans)
             except OSError as error:
                 raise interpreter.refusal(name, error) from error
         return self._server
@@ -86,15 +86,16 @@ class Forker:
 class ForkServerProcess:
     """One fork server and its control socket. Raises OSError when the system starts no process."""
 
-    def __init__(self, preload: Sequence[str], seconds: float) -> None:
+    def __init__(self, preload: Sequence[str], seconds: float, orphans: Orphans) -> None:
         self._seconds = seconds
+        self._orphans = orphans
         self._lock = threading.Lock()
         self._ready = self._closed = False
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             try:
                 self._process = interpreter.begin("edgeserve.processes.forkserver", [theirs.fileno()])
-            except OSError:
+            except BaseException:
                 self._control.close()
                 raise
         self._control.settimeout(seconds)
@@ -109,7 +110,13 @@ class ForkServerProcess:
     def exit(self) -> int | None:
         return self._process.poll()
 
-    def fork(self, message: bytes, name: str, orphaned: Callable[[int], None]) -> Child | None:
+    def wake(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
+    def leave(self, pid: int) -> None:
+        self._orphans.add(pid)
+
+    def fork(self, message: bytes, name: str) -> Child | None:
         """Ask for a child. None when the fork server is dead. Raises Busy or EngineFailure."""
         with contextlib.ExitStack() as unless_done:
             ours, work = socket.socketpair()
@@ -128,7 +135,7 @@ class ForkServerProcess:
                 raise interpreter.refusal(name, OSError(number, os.strerror(number)))
             status.settimeout(None)
             unless_done.pop_all()
-            return Child(Forked(answer["pid"], status, orphaned), ours, name)
+            return Child(Forked(answer["pid"], status, self), ours, name)
 
     def _send(self, message: bytes, descriptors: Sequence[int], name: str) -> bool:
         """False when the fork server is dead, or ends."""
@@ -166,7 +173,7 @@ class ForkServerProcess:
             raise self._silence(name) from None
 
     def _silence(self, name: str) -> EngineFailure:
-        self._process.send_signal(signal.SIGCONT)  # somebody may have stopped it; the next launch finds it awake
+        self.wake()  # for the next launch
         text = f"the fork server (pid {self.pid}) gave no answer in {self._seconds:g} s"
         return EngineFailure(f"no process for {name}: {text}; try again")
 

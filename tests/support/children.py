@@ -10,10 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 import psutil
+import pytest
 from support import fake_server
 
 from edgeserve.processes.child import Child
 
+linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: /proc, or a fork server")
 SECONDS = 20.0
 """Longest wait for anything; never reached unless something is wrong."""
 

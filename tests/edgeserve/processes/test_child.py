@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from support.children import linux
 
 from edgeserve.processes.child import KILL_SECONDS, Child, Forked
 
@@ -37,6 +38,20 @@ class Script:
 
     def close(self) -> None:
         self.steps.append(("close", None))
+
+
+class Parent:
+    """A fork server that keeps what it hears."""
+
+    def __init__(self) -> None:
+        self.woken = 0
+        self.left: list[int] = []
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def leave(self, pid: int) -> None:
+        self.left.append(pid)
 
 
 @pytest.fixture
@@ -102,38 +117,41 @@ def test_a_close_kills_a_running_child_and_spares_an_ended_one() -> None:
     assert one.socket.fileno() == other.socket.fileno() == -1
 
 
+@linux
 def test_a_forked_child_is_read_from_its_status_socket(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = pair
-    orphans: list[int] = []
-    child = Forked(PID, ours, orphans.append)
+    parent = Parent()
+    child = Forked(PID, ours, parent)
     assert child.wait(0) is None
     child.send(signal.SIGTERM)
     child.send(signal.SIGCONT)
     assert theirs.recv(9) + theirs.recv(9) == bytes([signal.SIGTERM, signal.SIGCONT])
     theirs.send(json.dumps({"exit": 5}).encode())
     theirs.close()
-    assert child.wait(None) == 5
+    assert child.wait(1e12) == 5
     child.send(signal.SIGKILL)
     assert child.wait(0) == 5
-    assert orphans == []
+    assert (parent.woken, parent.left) == (2, [])
     child.close()
     assert ours.fileno() == -1
 
 
+@linux
 def test_the_end_of_the_status_without_a_code_is_a_kill(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = pair
-    orphans: list[int] = []
-    child = Forked(PID, ours, orphans.append)
+    parent = Parent()
+    child = Forked(PID, ours, parent)
     theirs.close()
     child.send(signal.SIGTERM)
     assert child.wait(None) == -signal.SIGKILL
     assert child.wait(0) == -signal.SIGKILL
-    assert orphans == [PID]
+    assert (parent.woken, parent.left) == (0, [PID])
 
 
+@linux
 def test_the_last_waiter_closes_the_status(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = pair
-    child, codes = Forked(PID, ours, lambda pid: None), list[int | None]()
+    child, codes = Forked(PID, ours, Parent()), list[int | None]()
     begun = threading.Event()
 
     def wait() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import signal
@@ -9,14 +10,16 @@ from collections.abc import Iterator
 
 import psutil
 import pytest
-from support.children import SECONDS, first, gone, read
+from support.children import SECONDS, first, gone, linux, read
 from support.server import until
 
 from edgeserve.errors import Busy, EngineFailure, ShuttingDown
 from edgeserve.processes import forker as module
+from edgeserve.processes import interpreter
 from edgeserve.processes.forker import Forker
 
 ECHO, WAIT, REPORT = "support.entries:echo", "support.entries:wait", "support.entries:report"
+pytestmark = linux
 
 
 @pytest.fixture
@@ -87,12 +90,33 @@ def test_a_fork_server_that_gives_no_answer_is_a_failure_and_wakes(
         until(lambda: [one.pid for one in stopped.children()] == [child.pid])
 
 
+def test_a_stopped_fork_server_still_ends_its_children(forker: Forker) -> None:
+    with forker.launch(WAIT, {}, "test") as child:
+        server = psutil.Process(pid_of(forker))
+        server.suspend()
+        until(lambda: server.status() == psutil.STATUS_STOPPED)
+        assert child.kill() == -signal.SIGKILL
+
+
 def test_a_system_without_processes_is_busy() -> None:
     forker = Forker(["support.no_forks"])
     with pytest.raises(Busy, match=r"no process for test: Resource temporarily unavailable \(errno 11\)") as refused:
         forker.launch(ECHO, {}, "test")
     assert refused.value.retry_after
     forker.stop()
+
+
+def test_a_refused_fork_server_is_busy_and_leaves_no_descriptor(
+    forker: Forker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(module: str, descriptors: list[int]) -> None:
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(interpreter, "begin", refuse)
+    before = psutil.Process().num_fds()
+    with pytest.raises(Busy, match="no process for workers: Resource temporarily unavailable"):
+        forker.start()
+    assert psutil.Process().num_fds() == before
 
 
 def test_a_fork_server_without_descriptors_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from typing import ClassVar
 import psutil
 import pytest
 from support import entries
-from support.children import SECONDS, gone, read, started_server
+from support.children import SECONDS, gone, linux, read, started_server
 from support.server import until
 
 from edgeserve.errors import ShuttingDown
@@ -115,6 +115,7 @@ class Suite:
         child.signal(signal.SIGTERM)
         child.close()
 
+    @linux
     def test_nothing_is_inherited(self) -> None:
         """A launcher that starts while this process has handlers, blocked signals and descriptors to inherit."""
         launcher, (one, other) = self.make(), os.pipe()
@@ -140,6 +141,7 @@ class Suite:
         quiet = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ}
         assert set(found["ignored"]) == quiet
 
+    @linux
     def test_a_child_lives_where_the_server_lives(self, launch: Callable[..., Child]) -> None:
         found, here = read(launch("report")), entries.facts()
         for fact in ("path", "folder"):
@@ -150,11 +152,13 @@ class Suite:
         del here["environment"]["PYTEST_CURRENT_TEST"]
         assert here["environment"].items() <= found["environment"].items()
 
+    @linux
     def test_a_child_has_a_name_and_dies_before_the_server(self, launch: Callable[..., Child]) -> None:
         found, here = read(launch("report")), entries.facts()
         assert (found["name"], found["command"]) == ("edgeserve: test", "edgeserve: test")
         assert found["oom_score"] == min(1000, here["oom_score"] + 500)
 
+    @linux
     def test_children_have_random_numbers_of_their_own(self, launch: Callable[..., Child]) -> None:
         first, second = (read(launch("report"))["random"] for _ in range(2))
         assert first[0] != second[0]
@@ -228,6 +232,7 @@ class Suite:
         return [(one.num_fds(), one.num_threads()) for one in [ours, *ours.children(recursive=True)]]
 
 
+@linux
 class TestForker(Suite):
     make = Forker
     cycles = 100

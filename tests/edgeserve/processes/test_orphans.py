@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 import psutil
 import pytest
-from support.children import started_server
+from support.children import linux, started_server
 
 from edgeserve.processes import orphans
 from edgeserve.processes.forker import Forker
 from edgeserve.processes.orphans import Orphans
+
+pytestmark = linux
 
 
 def test_this_process_adopts_nobody() -> None:
@@ -17,17 +21,18 @@ def test_this_process_adopts_nobody() -> None:
 
 def test_a_pid_that_is_no_child_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
+
+    def wait(pid: int, flags: int) -> tuple[int, int]:
+        asked.append(pid)
+        raise ChildProcessError
+
     monkeypatch.setattr(orphans, "adopts", lambda: True)
-    monkeypatch.setattr(orphans.os, "waitpid", lambda pid, flags: asked.append(pid) or _no_child())
+    monkeypatch.setattr(os, "waitpid", wait)
     waiting = Orphans()
     waiting.add(1234)
     waiting.reap()
     waiting.reap()
     assert asked == [1234]
-
-
-def _no_child() -> tuple[int, int]:
-    raise ChildProcessError
 
 
 @pytest.mark.slow

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import errno
 
+import psutil
 import pytest
 
 from edgeserve.errors import Busy
 from edgeserve.processes import interpreter
-from edgeserve.processes.forker import Forker
 from edgeserve.processes.spawner import Spawner
 
 
-@pytest.mark.parametrize("make", [Spawner, Forker])
-def test_a_refused_process_is_busy_and_leaves_no_descriptor(
-    make: type[Spawner | Forker], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refused_process_is_busy_and_leaves_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(module: str, descriptors: list[int]) -> None:
         raise OSError(errno.ENOMEM, "Cannot allocate memory")
 
     monkeypatch.setattr(interpreter, "begin", refuse)
+    before = psutil.Process().num_fds()
     with pytest.raises(Busy, match="no process for llm: Cannot allocate memory"):
-        make().launch("m:f", {}, "llm")
+        Spawner().launch("m:f", {}, "llm")
+    assert psutil.Process().num_fds() == before
