@@ -94,7 +94,7 @@ def test_an_engine_that_the_system_killed_is_expected_to_be_larger() -> None:
     governor = world_at(10, chat).governor
     for expected in (125, 156, 195, 200, 200):
         governor.outgrew(chat.spec)
-        assert found = governor.accounts["llm"].hot
+        found = governor.accounts["llm"].hot
         assert found is not None
         assert found.private // MB == expected
     learned = governor.accounts.peaks.find(chat.spec)
