@@ -195,6 +195,20 @@ class Suite:
             child.signal(signal.SIGKILL)
             assert {code.result() for code in codes} == {-signal.SIGKILL}
 
+    def test_pids_are_those_of_processes_that_run(self) -> None:
+        def below() -> set[int]:
+            return {each.pid for each in psutil.Process().children(recursive=True)}
+
+        launcher, others = self.make(), below()
+        assert launcher.pids() == []
+        with launcher.launch("support.entries:wait", {}, "a") as one, launcher.launch("support.entries:wait", {}, "b"):
+            pids = launcher.pids()
+            assert set(pids) == below() - others
+            one.kill()
+            assert set(launcher.pids()) == set(pids) - {one.pid}
+        launcher.stop()
+        assert launcher.pids() == []
+
     def test_a_stopped_launcher_starts_nothing(self) -> None:
         launcher = self.make()
         launcher.stop()
