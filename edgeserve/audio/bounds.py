@@ -21,7 +21,7 @@ MAX_EDITS = 256
 """Most edits of an MP4 file: FFmpeg searches a track once for each."""
 EDIT_BYTES = 12
 FREE_PACKETS, PACKETS_A_SECOND = 50_000, 1000
-"""Most packets of a file: so many, and so many more for each second of its sound. The shortest one, of Opus, has 2.5 ms.
+"""Most packets of a file: so many, and so many more for each second of its sound. Opus has up to 400.
 
 A megabyte may hold a million packets without a length; FFmpeg took 17 s for them.
 """
