@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import importlib
 import logging
 import socket
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from starlette.applications import Starlette
 
@@ -30,14 +28,21 @@ from edgeserve.models import catalog
 from edgeserve.models.folder import expanded
 from edgeserve.models.needs import command, packages
 from edgeserve.models.store import Store, StoredModel
+from edgeserve.named import find, make_engine
+from edgeserve.processes.launcher import make_launcher
+from edgeserve.residency.host import Host
 from edgeserve.residency.mailbox import Deliveries
 from edgeserve.residency.monitor import IdlePolicy, Monitor
 from edgeserve.residency.pool import Pool
+from edgeserve.residency.process_host import ProcessHost
 from edgeserve.residency.thread_host import ThreadHost
 from edgeserve.system import heap
 from edgeserve.units import MB
 
 log = logging.getLogger("edgeserve.app")
+
+WORKERS_SHARE = ("edgeserve.residency.guest",)
+"""Modules that every worker needs: imported once, and shared by all of them."""
 
 
 def specs(config: Config, store: Store) -> Iterator[ModelSpec]:
@@ -93,23 +98,12 @@ def _capped(spec: ModelSpec, max_new_tokens: int) -> ModelSpec:
     return dataclasses.replace(spec, options={"max_new_tokens": max_new_tokens, **spec.options})
 
 
-def make_engine(spec: ModelSpec) -> Engine:
-    """Make the engine that the spec names. Nothing is loaded."""
-    engine: Engine = _named(spec.engine)(spec)
-    return engine
-
-
 def _configured(config: Config, spec: ModelSpec) -> Engine:
     """Make a configured engine. Its ConfigError gets the line of the key in models.toml."""
     try:
         return make_engine(_capped(spec, config.memory.max_new_tokens))
     except ConfigError as error:
         raise config.written.located(spec.job, error) if config.written.name else error from None
-
-
-def _named(import_string: str) -> Any:
-    module, _, name = import_string.partition(":")
-    return getattr(importlib.import_module(module), name)
 
 
 def build_pool(config: Config, store: Store) -> Pool:
@@ -119,17 +113,24 @@ def build_pool(config: Config, store: Store) -> Pool:
     governor = make_governor(
         config.memory,
         peaks=store.root.parent / "memory.json",
-        devices=_named(catalog.DEVICES),
-        allocator=_named(catalog.ALLOCATOR)(),
+        devices=find(catalog.DEVICES),
+        allocator=find(catalog.ALLOCATOR)(),
         undelivered=lambda: deliveries.held,
     )
+    launcher = make_launcher(WORKERS_SHARE)
+
+    def host(spec: ModelSpec) -> Host:
+        engine = _configured(config, spec)
+        return ProcessHost(engine, launcher, governor) if config.isolated(spec.job) else ThreadHost(engine, governor)
+
     return Pool(
-        [ThreadHost(_configured(config, spec), governor) for spec in specs(config, store)],
+        [host(spec) for spec in specs(config, store)],
         governor,
         queue_limit=config.server.queue_limit,
         pinned={job for job, settings in config.engines.items() if settings.pinned},
         chains=chains(config.engines),
         deliveries=deliveries,
+        on_stop=launcher.stop,
     )
 
 

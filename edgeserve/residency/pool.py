@@ -27,8 +27,8 @@ class Pool:
     """Every engine that the device is configured for, behind its gate.
 
     ``queue_limit`` and ``pinned`` as in ``Gate``. ``chains``: engines to heat ahead, where they fit, when a request of
-    a kind begins. ``deliveries``: the answers on their way to their readers, which the governor counts. ``clock`` in
-    seconds.
+    a kind begins. ``deliveries``: the answers on their way to their readers, which the governor counts. ``on_stop`` is
+    called, on a thread, when all hosts have ended. ``clock`` in seconds.
     """
 
     def __init__(
@@ -40,6 +40,7 @@ class Pool:
         pinned: Collection[Job] = (),
         chains: Mapping[str, Sequence[Job]] = MappingProxyType({}),
         deliveries: Deliveries | None = None,
+        on_stop: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.idle = threading.Event()
@@ -54,6 +55,7 @@ class Pool:
         self.chains = chains
         self._moves = Aside("moves of engines", threads=2)
         self.deliveries = deliveries or Deliveries()
+        self._on_stop = on_stop
         self.configured: Mapping[Job, ModelSpec] = MappingProxyType(
             {job: gate.spec for job, gate in self.gates.items()}
         )
@@ -139,6 +141,7 @@ class Pool:
             await asyncio.to_thread(prefetch.stop)
         for gate in self.gates.values():
             await asyncio.to_thread(gate.stop)
+        await asyncio.to_thread(self._on_stop)
 
     def _heat_ahead(self, request: Request) -> None:
         for job in self.chains.get(kind_of(request), ()):

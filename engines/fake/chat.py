@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
 import struct
 import zlib
 from collections.abc import Generator, Iterator, Mapping
@@ -85,8 +87,7 @@ class FakeChat(FakeEngine):
             if word in request.stop:
                 break
             yield None
-            if word == self.spec.options.get("fail_word"):
-                raise EngineFailure(f"{self.spec.name} failed at the word {word!r}, as configured")
+            self._misbehave(word)
             token = word if told == 0 else f" {word}"
             if request.logprobs is not None:
                 teller.note(_logprob(token, request.logprobs))
@@ -98,6 +99,16 @@ class FakeChat(FakeEngine):
         yield FinishEvent(
             "length" if length else "stop", len(prompt.split()), told, reasoning_tokens=teller.reasoning_tokens
         )
+
+    def _misbehave(self, word: str) -> None:
+        """Do what the options ask for at this word. Raises EngineFailure."""
+        options = self.spec.options
+        if word == options.get("fail_word"):
+            raise EngineFailure(f"{self.spec.name} failed at the word {word!r}, as configured")
+        if word == options.get("abort_word"):
+            os.abort()
+        if word == options.get("stop_word"):
+            os.kill(os.getpid(), signal.SIGSTOP)
 
     def _embeddings(self, request: EmbedRequest, cancel: Cancel) -> Generator[EmbeddingEvent | None, None, None]:
         """Vectors; None before each vector, which takes work."""

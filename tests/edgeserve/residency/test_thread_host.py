@@ -9,7 +9,7 @@ import pytest
 from support.hosts import BATCH, HostContract
 from support.server import until
 
-from edgeserve.app import make_engine
+from edgeserve.named import make_engine
 from edgeserve.engine import ModelSpec
 from edgeserve.errors import Busy
 from edgeserve.residency.host import Pressure

@@ -1,0 +1,48 @@
+"""A launcher whose every child is a fresh interpreter, for systems where a fork is unsafe."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+
+from edgeserve.errors import ShuttingDown
+from edgeserve.processes import interpreter
+from edgeserve.processes.child import Child, Spawned
+from edgeserve.processes.start import Task
+
+
+class Spawner:
+    """A ``Launcher`` without state beside "stopped"."""
+
+    def __init__(self) -> None:
+        self._stopped = threading.Event()
+
+    def start(self) -> None:
+        """Nothing to prepare."""
+
+    def launch(self, entry: str, arguments: dict[str, object], name: str) -> Child:
+        if self._stopped.is_set():
+            raise ShuttingDown(f"the server ends and starts no process for {name}")
+        line = Task(entry, arguments, name).encode()
+        with contextlib.ExitStack() as unless_done, contextlib.ExitStack() as theirs:
+            ours, work = socket.socketpair()
+            lifeline, rope = socket.socketpair()
+            for one in (ours, lifeline):
+                unless_done.enter_context(one)
+            for one in (work, rope):
+                theirs.enter_context(one)
+            try:
+                process = interpreter.begin("edgeserve.processes.start", [work.fileno(), rope.fileno()])
+            except OSError as error:
+                raise interpreter.refusal(name, error) from error
+            theirs.close()
+            # A child that is gone already shows by its exit code.
+            with contextlib.suppress(ConnectionError):
+                lifeline.sendall(line)
+            unless_done.pop_all()
+            return Child(Spawned(process, lifeline), ours, name)
+
+    def stop(self) -> None:
+        """Refuse further launches. Each child ends when whoever launched it closes it."""
+        self._stopped.set()
