@@ -34,6 +34,10 @@ class Encoder(Protocol):
         """The last bytes of the file."""
         ...
 
+    def close(self) -> None:
+        """End an encoder that ``end`` was not called on. Idempotent."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Form:
@@ -61,7 +65,14 @@ class Codec:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
-class Wav:
+class _Here:
+    """An encoder in this process, which holds nothing that must be ended."""
+
+    def close(self) -> None:
+        """Nothing remains."""
+
+
+class Wav(_Here):
     """WAV: a header of unknown length, then the samples."""
 
     def __init__(self, rate: int) -> None:
@@ -75,7 +86,7 @@ class Wav:
         return self._header
 
 
-class Bare:
+class Bare(_Here):
     """Bare samples at ``PCM_RATE``."""
 
     def __init__(self, rate: int) -> None:
@@ -99,7 +110,7 @@ class Bare:
             return b"".join(bytes(one.planes[0])[: 2 * one.samples] for one in frames)
 
 
-class Encoded:
+class Encoded(_Here):
     """A file in a format of FFmpeg, written frame by frame."""
 
     def __init__(self, codec: Codec, rate: int) -> None:
