@@ -43,7 +43,8 @@ class Encoder(Protocol):
 class Form:
     """A format: its media type (RFC 7845 for Opus in Ogg), and a function that makes an encoder for a rate in Hz.
 
-    ``computes``: encoding takes some milliseconds for a second of sound, instead of next to nothing.
+    ``computes``: encoding takes some milliseconds for a second of sound, instead of next to nothing. Bare samples may
+    need another rate.
     """
 
     media_type: str
@@ -195,7 +196,7 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "aac": Form("audio/aac", partial(Encoded, Codec("adts", "aac", 64_000))),
         "flac": Form("audio/flac", partial(Encoded, Codec("flac", "flac"))),
         "wav": Form("audio/wav", Wav, computes=False),
-        "pcm": Form("audio/pcm", Bare, computes=False),
+        "pcm": Form("audio/pcm", Bare),
     }
 )
 """Formats by the names of OpenAI's ``response_format``."""

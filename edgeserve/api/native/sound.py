@@ -6,7 +6,6 @@ from starlette.requests import Request
 
 from edgeserve.api.fields import NAME_CHARS
 from edgeserve.api.json_body import read_json
-from edgeserve.api.limits import limits_of
 from edgeserve.api.line import Call
 from edgeserve.api.question import Question
 from edgeserve.api.schema import File, Form
@@ -41,7 +40,7 @@ class Speak(SpeechOptions):
 async def transcribe(request: Request) -> Call:
     asked = await read_upload(request, Recording)
     language = languages.choose(request.app.state.pool.languages(), asked.language)
-    audio = await checked_audio(asked.audio, limits_of(request))
+    audio = await checked_audio(request, asked.audio)
     wanted = TranscribeRequest(audio, language, shortened(asked.prompt))
     return Call("asr", [wanted], transcripts.Native(), asked.keep_alive)
 

@@ -6,7 +6,6 @@ from starlette.requests import Request
 
 from edgeserve.api import models, uploads
 from edgeserve.api.fields import NAME_CHARS
-from edgeserve.api.limits import limits_of
 from edgeserve.api.line import Call
 from edgeserve.api.question import Question
 from edgeserve.api.schema import File, Form
@@ -82,7 +81,7 @@ async def _transcribe(
     models.choose(pool, asked.model, ("asr",))
     renderer = asked.renderer()
     wanted = TranscribeRequest(
-        audio=await checked_audio(asked.file, limits_of(request), "file"),
+        audio=await checked_audio(request, asked.file, "file"),
         language=language,
         prompt=shortened(asked.prompt),
         temperature=asked.temperature,
