@@ -13,7 +13,7 @@ LONG = {"context": 1_000_000}
 
 def serve(port: int, slots: int, delay: float) -> None:
     """In this process, until SIGTERM. Its chat repeats the last message, a word of each answer in ``delay`` seconds."""
-    from edgeserve import named
+    from edgeserve import app, named
     from edgeserve.config import Config, EngineSettings, ServerSettings
     from edgeserve.engine import ModelSpec
     from edgeserve.memory.governor import make_governor

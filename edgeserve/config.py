@@ -28,7 +28,7 @@ KINDS: tuple[str, ...] = tuple(one.kind for one in INFO.values())
 
 
 Isolation = Literal["auto", "process", "thread"]
-"""Where an engine lives: in a process of its own, or on threads of the server."""
+"""Home of an engine: a process of its own, or threads of the server."""
 ISOLATED = False
 """Whether "auto" means a process of its own on this system."""
 
@@ -81,7 +81,7 @@ class EngineSettings:
     preload: bool = key(False)
     pinned: bool = key(False)
     isolation: Isolation = key("auto")
-    """Where the engine lives; "auto": as [server] says."""
+    """Home of the engine; "auto": as [server] says."""
     when: tuple[str, ...] = key((), choices=KINDS)
     """Kinds of request that load this engine ahead, where it fits."""
     options: Mapping[str, object] = field(default_factory=dict)

@@ -29,9 +29,7 @@ _CLASSES: dict[str, type] = {
     name: one for name, one in vars(messages).items() if isinstance(one, type) and dataclasses.is_dataclass(one)
 } | {one.__name__: one for one in (Footprint, ModelSpec, EngineState)}
 _FIELDS = {name: tuple(field.name for field in dataclasses.fields(one)) for name, one in _CLASSES.items()}
-_ERRORS = {
-    name: one for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, EdgeserveError)
-}
+_ERRORS = {name: one for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, EdgeserveError)}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ SHARED = 1 << 7
 
 
 class Kind(enum.IntEnum):
-    """What a frame says. The upper ones go to the worker, the lower ones come from it."""
+    """The meaning of a frame. The upper ones go to the worker, the lower ones come from it."""
 
     CALL = 1
     """Do one step or tell one figure of the engine, after the answers under way."""

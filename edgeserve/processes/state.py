@@ -1,4 +1,4 @@
-"""What the serving process must know of an engine in a worker at any moment."""
+"""Rung and figures of an engine in a worker, for the serving process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class EngineState:
     """Figures as of the engine's last change; fields as in ``edgeserve.engine``. ``rung``: the number of a Rung."""
 
     rung: int = 0
-    footprint: Footprint = Footprint()
+    footprint: Footprint = field(default_factory=Footprint)
     savings: Mapping[str, int] = field(default_factory=dict)
     context_tokens: int | None = None
     slots: int = 1

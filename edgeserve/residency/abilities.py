@@ -1,4 +1,4 @@
-"""What an engine can do beyond the steps that every engine has."""
+"""The abilities of an engine beyond the steps that every engine has."""
 
 from __future__ import annotations
 

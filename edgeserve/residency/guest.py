@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from edgeserve import logs
-from edgeserve.engine import Engine, ModelSpec
+from edgeserve.engine import Engine, ModelSpec, Preparing
 from edgeserve.errors import Cancelled
 from edgeserve.messages import Event, Request, TokenEvent
 from edgeserve.named import make_engine
@@ -129,8 +129,8 @@ class Guest:
         engine = threading.Thread(target=self._drive, name="engine")
         engine.start()
         threading.Thread(target=self._pulse, name="pulse", daemon=True).start()
-        if self._able.preparing:
-            threading.Thread(target=self._prepare_all, name="prepare", daemon=True).start()
+        if preparing := self._able.preparing:
+            threading.Thread(target=self._prepare_all, args=[preparing], name="prepare", daemon=True).start()
         while (frame := self._channel.receive()) is not None:
             self._take(frame)
             if frame.kind is Kind.STOP:
@@ -174,15 +174,14 @@ class Guest:
 
     # On the preparing thread
 
-    def _prepare_all(self) -> None:
+    def _prepare_all(self, engine: Preparing) -> None:
         while True:
-            self._prepare(self._preparing.get())
+            self._prepare(engine, self._preparing.get())
 
-    def _prepare(self, frame: Frame) -> None:
+    def _prepare(self, engine: Preparing, frame: Frame) -> None:
         try:
             request = codec.read(frame.head, frame.body, frame.descriptors)
-            assert self._able.preparing is not None
-            self._prepared[frame.number] = (request, self._able.preparing.prepare(request))
+            self._prepared[frame.number] = (request, engine.prepare(request))
         except Exception as error:
             self._end(frame.number, error)
         else:
@@ -200,9 +199,9 @@ class Guest:
 
     def _drive(self) -> None:
         try:
-            while not self._stop or self._loop.runs or self._waiting or self._calls:
+            while not (stop := self._stop) or self._loop.runs or self._waiting or self._calls:
                 self._go_round()
-            self._close(self._stop)
+            self._close(stop)
         except OSError:  # the line is cut: the serving process has gone
             os._exit(1)
         except BaseException:
@@ -303,8 +302,7 @@ class Guest:
         self._idle = None
         return False
 
-    def _close(self, frame: Frame | None) -> None:
-        assert frame is not None
+    def _close(self, frame: Frame) -> None:
         try:
             self._engine.close()
         except Exception as error:

@@ -68,6 +68,7 @@ class Link:
         self._results: dict[int, Any] = {}
         self._dropped: deque[int] = deque()
         self._stirred = self._stopping = False
+        self._killed = ""
         self._ended: EdgeserveError | None = None
         self._reader = threading.Thread(target=self._read, name=f"edgeserve-{name}", daemon=True)
         self._reader.start()
@@ -162,6 +163,9 @@ class Link:
         try:
             if self.alive:
                 self._wait_for(self._send(Kind.STOP, None))
+        except EdgeserveError as error:
+            if error is not self._ended:  # else the process ended before its engine: nothing is left open
+                raise
         finally:
             self._child.stop()
             self._channel.close()
@@ -169,6 +173,7 @@ class Link:
             self._child.close()
 
     def kill(self, why: str) -> None:
+        self._killed = why
         log.error("%s: %s; its process %d is killed", self._name, why, self._child.pid)
         self._child.kill()
 
@@ -185,8 +190,11 @@ class Link:
         except TimeoutError as error:
             self.kill(f"it has read nothing for {HANG:g} s")
             raise EngineFailure(f"{self._name} did not take a request for {HANG:g} s and was ended") from error
-        except OSError as error:
-            raise self._ended or EngineFailure(f"the process of {self._name} has gone: {error.strerror}") from error
+        except OSError:  # the process has gone, or goes: the link's thread finds out how
+            with self._changed:
+                while self._ended is None:
+                    self._changed.wait()
+                raise self._ended from None
         return number
 
     def _tell(self, kind: Kind, value: object, number: int) -> None:
@@ -282,7 +290,11 @@ class Link:
     def _end(self) -> None:
         """The connection has ended; so has the process, or it will."""
         code = self._child.stop(1.0) if not self._stopping else None
-        text = f"{self._name} was closed" if self._stopping else f"the process of {self._name} {_described(code)}"
+        text = f"the process of {self._name} {_described(code)}"
+        if self._killed:
+            text = f"the process of {self._name} was ended, because {self._killed}"
+        elif self._stopping:
+            text = f"{self._name} was closed"
         if not self._stopping:
             log.error("%s", text)
             self._died(code)

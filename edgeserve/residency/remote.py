@@ -7,7 +7,6 @@ engine in this process, which is never opened: it estimates, names voices, and s
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -69,7 +68,7 @@ class RemoteEngine:
         self._limits: tuple[int, int, int | None] | None = None
 
     def abilities(self) -> Abilities:
-        """Those of the engine, done by its worker where it takes one."""
+        """The abilities of the engine; its worker does what takes one."""
         found = self._able
         return replace(
             found,
@@ -149,8 +148,11 @@ class RemoteEngine:
                 raise
 
     def _launch(self) -> Child:
-        arguments = {"spec": codec.Writer().write(self.spec), "level": logging.getLogger("edgeserve").getEffectiveLevel()}
-        return self._launcher.launch(ENTRY, arguments, f"edgeserve: {self.spec.job}")
+        arguments = {
+            "spec": codec.Writer().write(self.spec),
+            "level": logging.getLogger("edgeserve").getEffectiveLevel(),
+        }
+        return self._launcher.launch(ENTRY, arguments, self.spec.job)
 
     def heat(self) -> None:
         self._ask("heat")

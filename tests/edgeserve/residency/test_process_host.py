@@ -35,9 +35,7 @@ class TestProcessHost(HostContract):
         cls.launcher.stop()
 
     @classmethod
-    def make(
-        cls, spec: ModelSpec, pressure: Pressure, clock: Callable[[], float], idle_after: float
-    ) -> ProcessHost:
+    def make(cls, spec: ModelSpec, pressure: Pressure, clock: Callable[[], float], idle_after: float) -> ProcessHost:
         return ProcessHost(make_engine(spec), cls.launcher, pressure, clock=clock, idle_after=idle_after)
 
     # Deaths
@@ -77,7 +75,7 @@ class TestProcessHost(HostContract):
         asked = Asked(gate, "one bad two")
         assert asked.first() == TokenEvent("one")
         self.clock.now += link.HANG + 1
-        with pytest.raises(EngineFailure, match="SIGKILL"):
+        with pytest.raises(EngineFailure, match="was ended, because it has given no sign of life for 30 s"):
             asked.rest()
         assert Asked(gate, "next").text() == "next"
 
