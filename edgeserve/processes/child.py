@@ -16,6 +16,8 @@ log = logging.getLogger("edgeserve.processes")
 
 STOP_SECONDS, TERM_SECONDS, KILL_SECONDS = 5.0, 2.0, 10.0
 """Time that a child has to end after it was asked, after SIGTERM, and after SIGKILL."""
+LONGEST_SECONDS = 1e6
+"""Longest wait of one poll; its milliseconds are an int in C."""
 
 
 class Process(Protocol):
@@ -106,12 +108,25 @@ class Child:
         self.close()
 
 
+class Parent(Protocol):
+    """The fork server of a child. Any thread may call it."""
+
+    def wake(self) -> None:
+        """Let the fork server go on, if somebody has stopped it."""
+        ...
+
+    def leave(self, pid: int) -> None:
+        """Note that the fork server died before this child."""
+        ...
+
+
 class Forked:
     """A child of the fork server, known by its status socket (``forkserver``)."""
 
-    def __init__(self, pid: int, status: socket.socket) -> None:
+    def __init__(self, pid: int, status: socket.socket, parent: Parent) -> None:
         self.pid = pid
         self._status = status
+        self._parent = parent
         self._exit: int | None = None
         self._lock = threading.Lock()
         self._waiters = 0
@@ -126,7 +141,7 @@ class Forked:
             poll.register(self._status, select.POLLIN)
         readable: object = False
         try:
-            readable = poll.poll(None if seconds is None else max(0, seconds) * 1000)
+            readable = poll.poll(None if seconds is None else max(0, min(seconds, LONGEST_SECONDS)) * 1000)
         finally:
             with self._lock:
                 self._leave(bool(readable))
@@ -145,7 +160,10 @@ class Forked:
             data = self._status.recv(4096)
         except ConnectionError:
             data = b""
-        return int(json.loads(data)["exit"]) if data else -signal.SIGKILL
+        if data:
+            return int(json.loads(data)["exit"])
+        self._parent.leave(self.pid)
+        return -signal.SIGKILL
 
     def send(self, number: int) -> None:
         with self._lock:
@@ -155,6 +173,7 @@ class Forked:
                 self._status.send(bytes([number]))
             except ConnectionError:  # the child has ended; ``wait`` reads how
                 return
+        self._parent.wake()
 
     def close(self) -> None:
         with self._lock:

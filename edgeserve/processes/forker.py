@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from edgeserve.errors import EngineFailure, ShuttingDown
 from edgeserve.processes import interpreter
 from edgeserve.processes.child import Child, Forked
+from edgeserve.processes.orphans import Orphans
 from edgeserve.processes.start import Task
 
 log = logging.getLogger("edgeserve.processes")
@@ -36,6 +37,7 @@ class Forker:
         self._seconds = seconds
         self._lock = threading.Lock()
         self._server: ForkServerProcess | None = None
+        self._orphans = Orphans()
         self._stopped = False
 
     @property
@@ -64,9 +66,10 @@ class Forker:
             log.error("the fork server (pid %d) died with code %d, and its children with it", self._server.pid, code)
             self._server.stop()
             self._server = None
+        self._orphans.reap()
         if self._server is None:
             try:
-                self._server = ForkServerProcess(self._preload, self._seconds)
+                self._server = ForkServerProcess(self._preload, self._seconds, self._orphans)
             except OSError as error:
                 raise interpreter.refusal(name, error) from error
         return self._server
@@ -77,20 +80,22 @@ class Forker:
             server, self._server = self._server, None
         if server:
             server.stop()
+        self._orphans.reap()
 
 
 class ForkServerProcess:
     """One fork server and its control socket. Raises OSError when the system starts no process."""
 
-    def __init__(self, preload: Sequence[str], seconds: float) -> None:
+    def __init__(self, preload: Sequence[str], seconds: float, orphans: Orphans) -> None:
         self._seconds = seconds
+        self._orphans = orphans
         self._lock = threading.Lock()
         self._ready = self._closed = False
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             try:
                 self._process = interpreter.begin("edgeserve.processes.forkserver", [theirs.fileno()])
-            except OSError:
+            except BaseException:
                 self._control.close()
                 raise
         self._control.settimeout(seconds)
@@ -104,6 +109,12 @@ class ForkServerProcess:
     @property
     def exit(self) -> int | None:
         return self._process.poll()
+
+    def wake(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
+    def leave(self, pid: int) -> None:
+        self._orphans.add(pid)
 
     def fork(self, message: bytes, name: str) -> Child | None:
         """Ask for a child. None when the fork server is dead. Raises Busy or EngineFailure."""
@@ -124,7 +135,7 @@ class ForkServerProcess:
                 raise interpreter.refusal(name, OSError(number, os.strerror(number)))
             status.settimeout(None)
             unless_done.pop_all()
-            return Child(Forked(answer["pid"], status), ours, name)
+            return Child(Forked(answer["pid"], status, self), ours, name)
 
     def _send(self, message: bytes, descriptors: Sequence[int], name: str) -> bool:
         """False when the fork server is dead, or ends."""
@@ -162,7 +173,7 @@ class ForkServerProcess:
             raise self._silence(name) from None
 
     def _silence(self, name: str) -> EngineFailure:
-        self._process.send_signal(signal.SIGCONT)  # somebody may have stopped it; the next launch finds it awake
+        self.wake()  # for the next launch
         text = f"the fork server (pid {self.pid}) gave no answer in {self._seconds:g} s"
         return EngineFailure(f"no process for {name}: {text}; try again")
 
