@@ -36,9 +36,9 @@ ENCODERS = 16
 class SoundFilesApart:
     """A child for each check, each reading and each encoded answer. WAV and bare samples are written here."""
 
-    def __init__(self, children: Children) -> None:
+    def __init__(self, children: Children, encoders: int = ENCODERS) -> None:
         self._children = children
-        self._encoders = threading.BoundedSemaphore(ENCODERS)
+        self._most, self._encoders = encoders, threading.BoundedSemaphore(encoders)
 
     def check(self, data: bytes, max_seconds: float, param: str, leash: Leash) -> SharedClip:
         if not data:
@@ -58,9 +58,8 @@ class SoundFilesApart:
         if form == "wav" or (form == "pcm" and rate == PCM_RATE):
             return FORMS[form].encoder(rate)
         if not self._encoders.acquire(blocking=False):
-            raise Busy(
-                f"{ENCODERS} answers are encoded now, which is the limit; ask for wav, or try again", retry_after=5
-            )
+            text = f"{self._most} answers are encoded now, which is the limit; ask for wav, or try again"
+            raise Busy(text, retry_after=5)
         task = Task(f"{CHILD}:encode", f"{form} encoder", f"encoding {form}", Bounds(memory=ENCODER_MEMORY))
         try:
             helper = self._children.start(task)

@@ -100,14 +100,14 @@ class Helper:
         if code is None:
             self._child.kill()
             log.warning("%s (pid %d) closed its socket and went on; killed", task.name, self.pid)
-            return task.failed("makes its decoder fail")
+            return task.failed("no answer")
         if code == -signal.SIGXCPU:
             log.warning("%s (pid %d) took more than %s s of processor time", task.name, self.pid, bounds.cpu)
             return task.too_large(f"takes more than {bounds.cpu} s of processor time")
         if code == -signal.SIGKILL:
             return self._out_of_memory("SIGKILL, most likely from the kernel, which had none left")
         log.warning("%s (pid %d) ended early: %s", task.name, self.pid, _described(code))
-        return task.failed(f"makes its decoder fail ({_described(code)})")
+        return task.failed(_described(code))
 
     def _out_of_memory(self, why: str) -> EdgeserveError:
         most = self.task.bounds.memory // MB

@@ -31,7 +31,7 @@ class Task:
 
     - ``entry``: "module:function", as in ``Launcher.launch``
     - ``name``: shows in ps and in the log
-    - ``subject``: begins the text of an error: the field of the request, or the format of an answer
+    - ``subject``: begins the text of an error: the field of the request, or the work on an answer
     - ``param``: the field of the request that errors name; None: the input is the server's own, so that no error of
       the child is the client's
     - ``advice``: ends the text of an error
@@ -45,15 +45,17 @@ class Task:
     advice: str = ""
 
     def too_large(self, why: str) -> EdgeserveError:
-        """The error for input that takes more than the bounds allow."""
+        """The error for input that takes more than the bounds allow; ``why`` begins with a verb."""
         return self._error(TooLarge, why)
 
-    def failed(self, why: str) -> EdgeserveError:
-        """The error for input at which the child failed."""
-        return self._error(UnsupportedMedia, why)
+    def failed(self, how: str) -> EdgeserveError:
+        """The error for input at which the child failed; ``how`` it ended."""
+        if self.param is None:
+            return self._error(EngineFailure, f"failed: its process ended early ({how})")
+        return self._error(UnsupportedMedia, f"makes its decoder fail ({how})")
 
     def _error(self, kind: type[EdgeserveError], why: str) -> EdgeserveError:
         if self.param is None:
-            return EngineFailure(f"{self.subject} failed: it {why}")
+            return EngineFailure(f"{self.subject} {why}")
         text = f"{self.subject} {why}"
         return kind(f"{text}; {self.advice}" if self.advice else text, param=self.param)

@@ -8,11 +8,19 @@ import socket
 import sys
 from typing import Any
 
+import psutil
+from support.children import gone
+
 from edgeserve.errors import InvalidRequest
 from edgeserve.media import bounded
 from edgeserve.processes.frames import Channel, Frame
 
 HERE = __name__
+
+
+def living() -> set[int]:
+    """Pids of all processes below this one, except those that wait to be reaped."""
+    return {one.pid for one in psutil.Process().children(recursive=True) if not gone(one.pid)}
 
 
 def work(sock: socket.socket, arguments: dict[str, Any]) -> None:
