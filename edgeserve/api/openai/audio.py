@@ -10,7 +10,7 @@ from edgeserve.api.line import Call
 from edgeserve.api.question import Question
 from edgeserve.api.schema import File, Form
 from edgeserve.api.sound import languages, transcripts
-from edgeserve.api.sound.recording import FORMATS, checked_audio, shortened
+from edgeserve.api.sound.recording import FORMATS, checked_audio, expect_sound, shortened
 from edgeserve.api.values import Enum, Flag, Ignored, Number, Text, Texts
 from edgeserve.messages import TranscribeRequest
 from edgeserve.residency.pool import Pool
@@ -65,12 +65,14 @@ class Transcription(Translation):
 
 
 async def transcriptions(request: Request) -> Call:
+    expect_sound(request)
     asked = await uploads.read_upload(request, Transcription)
     language = languages.choose(request.app.state.pool.languages(), asked.language)
     return await _transcribe(request, asked, language=language, words=asked.words)
 
 
 async def translations(request: Request) -> Call:
+    expect_sound(request)
     return await _transcribe(request, await uploads.read_upload(request, Translation), translate=True)
 
 

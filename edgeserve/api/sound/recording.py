@@ -26,6 +26,11 @@ def sound_files(request: Request) -> SoundFiles:
     return files
 
 
+def expect_sound(request: Request) -> None:
+    """Prepare the check of a file while the body arrives. Raises Busy and EngineFailure."""
+    sound_files(request).prepare()
+
+
 async def checked_audio(request: Request, data: bytes, param: str = "audio") -> Audio:
     """The recording in a body that was read. Raises as ``SoundFiles.check`` does.
 
