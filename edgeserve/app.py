@@ -112,15 +112,15 @@ def _configured(config: Config, spec: ModelSpec) -> Engine:
 def build_pool(config: Config, store: Store) -> Pool:
     """All configured engines behind their gates, under one governor. Raises ModelMissing and ConfigError."""
     heap.tune()
-    deliveries = Deliveries()
+    deliveries, launcher = Deliveries(), make_launcher(WORKERS_SHARE)
     governor = make_governor(
         config.memory,
         peaks=store.root.parent / "memory.json",
         devices=find(catalog.DEVICES),
         allocator=find(catalog.ALLOCATOR)(),
         undelivered=lambda: deliveries.held,
+        workers=launcher.pids,
     )
-    launcher = make_launcher(WORKERS_SHARE)
 
     def host(spec: ModelSpec) -> Host:
         engine = _configured(config, spec)

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import threading
+import weakref
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -106,6 +107,25 @@ class Child:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class Children:
+    """The children that somebody holds. Any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: weakref.WeakSet[Child] = weakref.WeakSet()
+
+    def add(self, child: Child) -> Child:
+        with self._lock:
+            self._held.add(child)
+        return child
+
+    def pids(self) -> list[int]:
+        """Pids of those that run."""
+        with self._lock:
+            held = list(self._held)
+        return [child.pid for child in held if child.exit is None]
 
 
 class Parent(Protocol):

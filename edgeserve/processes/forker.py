@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from edgeserve.errors import EngineFailure, ShuttingDown
 from edgeserve.processes import interpreter
-from edgeserve.processes.child import Child, Forked
+from edgeserve.processes.child import Child, Children, Forked
 from edgeserve.processes.orphans import Orphans
 from edgeserve.processes.start import Task
 
@@ -37,8 +37,13 @@ class Forker:
         self._seconds = seconds
         self._lock = threading.Lock()
         self._server: ForkServerProcess | None = None
+        self._children = Children()
         self._orphans = Orphans()
         self._stopped = False
+
+    def pids(self) -> list[int]:
+        server = self._server
+        return [server.pid, *self._children.pids()] if server else []
 
     @property
     def pid(self) -> int | None:
@@ -55,7 +60,7 @@ class Forker:
             with self._lock:
                 server = self._alive(name)
             if child := server.fork(message, name):
-                return child
+                return self._children.add(child)
         raise EngineFailure(f"no process for {name}: the fork server died twice at its launch; see the log")
 
     def _alive(self, name: str) -> ForkServerProcess:

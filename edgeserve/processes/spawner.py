@@ -8,15 +8,16 @@ import threading
 
 from edgeserve.errors import ShuttingDown
 from edgeserve.processes import interpreter
-from edgeserve.processes.child import Child, Spawned
+from edgeserve.processes.child import Child, Children, Spawned
 from edgeserve.processes.start import Task
 
 
 class Spawner:
-    """A ``Launcher`` without state beside "stopped"."""
+    """A ``Launcher`` that starts a fresh interpreter for each child."""
 
     def __init__(self) -> None:
         self._stopped = threading.Event()
+        self._children = Children()
 
     def start(self) -> None:
         """Nothing to prepare."""
@@ -41,7 +42,10 @@ class Spawner:
             with contextlib.suppress(ConnectionError):
                 lifeline.sendall(line)
             unless_done.pop_all()
-            return Child(Spawned(process, lifeline), ours, name)
+            return self._children.add(Child(Spawned(process, lifeline), ours, name))
+
+    def pids(self) -> list[int]:
+        return self._children.pids()
 
     def stop(self) -> None:
         """Refuse further launches. Each child ends when whoever launched it closes it."""

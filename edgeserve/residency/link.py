@@ -297,7 +297,7 @@ class Link:
             text = f"{self._name} was closed"
         if not self._stopping:
             log.error("%s", text)
-            self._died(code)
+            self._died(None if self._killed else code)
         with self._changed:
             self.state = EngineState()
             self._ended = EngineFailure(f"{text}; the next request starts it again")
