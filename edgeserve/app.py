@@ -16,12 +16,15 @@ from edgeserve import exposure
 from edgeserve.api.limits import Limits
 from edgeserve.api.origin import Rules, read_host
 from edgeserve.api.routes import exception_handlers, middleware, routes
+from edgeserve.audio.apart import SHARED, SoundFilesApart
+from edgeserve.audio.files import SoundFiles, SoundFilesHere
 from edgeserve.config import Config, ServerSettings, chains, tables
 from edgeserve.engine import Engine, ModelSpec
 from edgeserve.errors import ConfigError
 from edgeserve.jobs import INFO, PICTURES, Job
 from edgeserve.live.ear import Ear
 from edgeserve.live.sessions import Sessions
+from edgeserve.media.children import Children
 from edgeserve.memory.governor import make_governor
 from edgeserve.missing import find_all
 from edgeserve.models import catalog
@@ -164,6 +167,13 @@ def own_names(host: str) -> set[str]:
     return {site.name, site.name.partition(".")[0]} if site and not site.is_address else set()
 
 
+def _sound_files(server: ServerSettings) -> SoundFiles:
+    """Children read and write sound files, unless all is to stay in this process."""
+    if server.isolation == "thread":
+        return SoundFilesHere()
+    return SoundFilesApart(Children(lambda: make_launcher(SHARED)))
+
+
 def build(config: Config, pool: Pool) -> Starlette:
     """The application. Its lifespan starts the governor and the monitor, and closes all engines at the end.
 
@@ -171,6 +181,7 @@ def build(config: Config, pool: Pool) -> Starlette:
     """
     limits, residency = _limits(config.server), config.residency
     idle = IdlePolicy(residency.warm_after, residency.idle_timeout, residency.check_interval)
+    sound_files = _sound_files(config.server)
     sessions = Sessions(
         Ear(pool),
         limit=config.server.live_sessions,
@@ -190,6 +201,7 @@ def build(config: Config, pool: Pool) -> Starlette:
             await asyncio.to_thread(monitor.stop)
             await asyncio.to_thread(pool.governor.stop)
             await pool.stop()
+            await asyncio.to_thread(sound_files.close)
 
     application = Starlette(
         routes=routes(),
@@ -200,5 +212,6 @@ def build(config: Config, pool: Pool) -> Starlette:
     application.state.pool = pool
     application.state.limits = limits
     application.state.sessions = sessions
+    application.state.sound_files = sound_files
     application.state.memory_total = lambda: pool.governor.probe.latest().total
     return application
