@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import http
 import json
 from typing import Any
@@ -22,12 +23,18 @@ FREE_FRAMING, MOST_FRAMING = 32 << 10, 1.25
 
 
 class HttpConnection(Bounded, H11Protocol):
-    """One HTTP connection. ``_since`` is the time at which the wait for the client's next bytes began."""
+    """One HTTP connection. ``_since`` is the time at which the wait for the client's next bytes began.
+
+    A lost connection keeps its place until its last request has ended: a request holds memory, and a client that always
+    leaves at once would have any number of them.
+    """
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
+        self.app = functools.partial(self._serve, self.app)
+        self._requests = 0
         self._since = self.admitted.clock()
-        self._proven = self._closed = False
+        self._proven = self._closed = self._lost = False
         self._lingering: float | None = None
         self._framing = 0.0
 
@@ -50,6 +57,8 @@ class HttpConnection(Bounded, H11Protocol):
         2. bodies that pause
         3. clients that do not read
         """
+        if self._lost:
+            return None
         if self._lingering is not None or self._closed:
             return 0, self._since
         if self._awaits_head:
@@ -84,7 +93,8 @@ class HttpConnection(Bounded, H11Protocol):
             self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.admitted.remove(self)
+        self._lost, self.app = True, self.config.loaded_app  # nothing keeps itself in memory
+        self._give_place()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -123,7 +133,9 @@ class HttpConnection(Bounded, H11Protocol):
         if self.conn.their_state is h11.IDLE and (found := head.fault(self.conn.trailing_data[0])):
             self._refuse(found[0], InvalidRequest(found[1]))
             return
+        before = self.cycle
         super().handle_events()
+        self._requests += self.cycle is not before
         self.wide = self.conn.their_state is h11.SEND_BODY and any(n == b"content-length" for n, _ in self.headers)
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
@@ -144,6 +156,17 @@ class HttpConnection(Bounded, H11Protocol):
             super().on_response_complete()
 
     # Endings
+
+    async def _serve(self, app: Any, *request: Any) -> None:
+        try:
+            await app(*request)
+        finally:
+            self._requests -= 1
+            self._give_place()
+
+    def _give_place(self) -> None:
+        if self._lost and not self._requests:
+            self.admitted.remove(self)
 
     def _discard(self) -> None:
         """Read to the end of a body without use."""
