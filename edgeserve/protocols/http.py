@@ -34,7 +34,7 @@ class HttpConnection(Bounded, H11Protocol):
         self.app = functools.partial(self._serve, self.app)
         self._requests = 0
         self._since = self.admitted.clock()
-        self._proven = self._closed = self._lost = False
+        self._proven = self._closed = self._lost = self._completing = False
         self._lingering: float | None = None
         self._framing = 0.0
 
@@ -48,6 +48,10 @@ class HttpConnection(Bounded, H11Protocol):
     def _has_part(self) -> bool:
         """Whether part of a head has come."""
         return bool(self.conn.trailing_data[0])
+
+    @property
+    def may_read(self) -> bool:
+        return not self.flow.read_paused
 
     def idle(self, now: float) -> tuple[int, float] | None:
         """The order in which connections give way, and since when; None for a busy connection.
@@ -92,6 +96,10 @@ class HttpConnection(Bounded, H11Protocol):
             self._refuse(503, Busy(f"{text}; close some, or raise max_connections in models.toml", retry_after=2))
             self.transport.close()
 
+    def stop_reading(self) -> None:
+        self._unset_keepalive_if_required()  # the next request has come
+        super().stop_reading()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost, self.app = True, self.config.loaded_app  # nothing keeps itself in memory
         self._give_place()
@@ -99,6 +107,9 @@ class HttpConnection(Bounded, H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._closed:
+            return
+        if not data:  # a pipelined request, which came before
+            self.handle_events()
             return
         if not (self._awaits_head and self._has_part):  # a head's deadline counts from its first byte
             self._since = self.admitted.clock()
@@ -130,6 +141,8 @@ class HttpConnection(Bounded, H11Protocol):
     # Uvicorn calls these
 
     def handle_events(self) -> None:
+        if self._completing:
+            return
         if self.conn.their_state is h11.IDLE and (found := head.fault(self.conn.trailing_data[0])):
             self._refuse(found[0], InvalidRequest(found[1]))
             return
@@ -153,7 +166,15 @@ class HttpConnection(Bounded, H11Protocol):
             self.flow.resume_reading()
             self._discard()
         else:
-            super().on_response_complete()
+            self._complete()
+
+    def _complete(self) -> None:
+        """Be ready for the next request. One that has come takes its turn, as if it came now."""
+        self._completing = True
+        super().on_response_complete()
+        self._completing = False
+        if self._has_part and not self.transport.is_closing():
+            self._reading.take(self, b"")
 
     # Endings
 
@@ -174,7 +195,7 @@ class HttpConnection(Bounded, H11Protocol):
             while (event := self.conn.next_event()) is not h11.NEED_DATA:
                 if isinstance(event, h11.EndOfMessage):
                     self._lingering = None
-                    super().on_response_complete()
+                    self._complete()
                     return
         except h11.RemoteProtocolError:
             self.transport.abort()
