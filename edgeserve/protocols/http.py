@@ -25,8 +25,8 @@ FREE_FRAMING, MOST_FRAMING = 32 << 10, 1.25
 class HttpConnection(Bounded, H11Protocol):
     """One HTTP connection. ``_since`` is the time at which the wait for the client's next bytes began.
 
-    A lost connection keeps its place until its last request has ended: a request holds memory, and a client that always
-    leaves at once would have any number of them.
+    A lost connection keeps its place until its last request has ended. A request holds memory, and a client that asks
+    and leaves would have any number of them.
     """
 
     def __init__(self, *args: Any, **settings: Any) -> None:

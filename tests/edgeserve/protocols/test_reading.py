@@ -103,7 +103,7 @@ def test_a_client_with_many_connections_delays_another_by_one_read() -> None:
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.booleans()), max_size=60))
 @examples(100)
 def test_each_connection_gets_its_bytes_in_order(events: list[tuple[int, int, bool]]) -> None:
-    """Whatever comes when: none is lost, but those of a lost connection; none comes twice."""
+    """Only bytes of a lost connection are dropped, and none comes twice."""
 
     async def main() -> None:
         loop, told = Loop(), Told()
