@@ -19,7 +19,7 @@ from edgeserve.jobs import Job
 from edgeserve.memory.entry import Moved, Refused, cached, taken
 from edgeserve.memory.governor import Governor, Reservation
 from edgeserve.residency.failure import explain
-from edgeserve.residency.host import Host
+from edgeserve.residency.host import LONG_PATIENCE, Host
 from edgeserve.residency.turns import Turns
 from edgeserve.residency.work import Admitted, Work
 
@@ -186,6 +186,15 @@ class Gate:
     def wake(self) -> None:
         """The reader of an answer has room again. Any thread."""
         self.host.wake()
+
+    @property
+    def unread(self) -> bool:
+        """Whether the engine is at work only for readers that do not read."""
+        return bool(self.host.unread(LONG_PATIENCE))
+
+    def cut_unread(self) -> None:
+        """Cut all answers, if each has waited for its reader for too long. Any thread."""
+        self._turns.cut_unread()
 
     def abort(self, reason: EdgeserveError) -> None:
         """End all work, running and waiting, with ``reason``."""
