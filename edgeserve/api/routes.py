@@ -120,7 +120,7 @@ ENTRIES = (
     Entry("GET", "/memory/health", "Pressure in one word", admin.reading("health")),
     Entry("POST", "/memory/evict/{engine}", "Close an engine", admin.evict),
     Entry("POST", "/memory/preload", "Load engines", admin.preload, admin.Preload),
-    Entry("POST", "/memory/defragment", "Return free heap pages", admin.reading("defragment")),
+    Entry("POST", "/memory/defragment", "Return free heap pages", admin.reading("defragment_by_hand")),
     Entry("GET", "/openapi.json", "This document", describe),
 )
 """All routes with an OpenAPI description."""
