@@ -62,7 +62,8 @@ class Deliveries:
     """Bytes of answers that the server has made and not yet sent. Any thread.
 
     ``limit``: bytes of all answers that are kept until they are whole. One client may have half of them, and always
-    has ``OWN``. Mailboxes share half as much on top, so that a client that does not read its mailbox takes no room from whole answers.
+    has ``OWN``. Mailboxes share half as much on top, so that a client that does not read its mailbox takes no room from
+    whole answers.
     """
 
     def __init__(self, limit: int = 128 * MB) -> None:
