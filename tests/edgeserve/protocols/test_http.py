@@ -337,3 +337,22 @@ def test_a_client_with_all_its_places_at_work_is_told_so() -> None:
         held.go.set()
         assert (status, told["code"]) == (503, "queue_full")
         assert "max_connections" in told["message"]
+
+
+def test_a_request_whose_client_has_gone_keeps_its_place() -> None:
+    """It holds memory. A client that asks and leaves would have any number of them."""
+    connections = Connections(4)
+    load = b"POST /memory/preload HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 18\r\n\r\n" + b'{"engines": "llm"}'
+    with serving(fake_pool(["llm"]), connections=connections) as running:
+        held = Held(engine_of(running.pool.gates["llm"]))
+        for count in (1, 2):
+            with dialled(running) as link:
+                link.sendall(load)
+                until(lambda: len(running.server.server_state.tasks) == count)  # noqa: B023 - ends with the loop
+        until(lambda: not running.server.server_state.connections)
+        assert len(connections) == 2
+        assert refusal(ask(running, load))[0] == 503
+        assert len(running.server.server_state.tasks) == 2
+        held.go.set()
+        until(lambda: not len(connections))
+        assert alive(running)
