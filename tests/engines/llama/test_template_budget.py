@@ -17,7 +17,7 @@ from support.turns import calls_in_json
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import Message, TextPart, ToolCall
 from engines.llama.template import ChatTemplate
-from engines.llama.template_budget import Budget, OverBudget
+from engines.llama.template_budget import STEPS, Budget, OverBudget
 from engines.llama.template_environment import environment
 
 TALK = tuple(
@@ -75,14 +75,23 @@ BROKEN = [
 ]
 
 
-def refused(source: str) -> str:
+def refused(source: str, steps: int = STEPS) -> str:
     with pytest.raises(InvalidRequest) as caught:
-        ChatTemplate(source, "", "").render(TALK)
+        ChatTemplate(source, "", "").render(TALK, steps=steps)
     assert caught.value.param == "messages"
     return caught.value.message
 
 
-@pytest.mark.parametrize("source", [*ENDLESS, *HUGE])
+@pytest.mark.parametrize("source", ENDLESS)
+def test_a_template_without_end_is_refused_with_the_number_of_its_steps(source: str) -> None:
+    assert "it takes more than 20000 steps" in refused(source, 20_000)
+
+
+def test_the_usual_budget_ends_a_template_without_end() -> None:
+    assert f"it takes more than {STEPS} steps" in refused(ENDLESS[0])
+
+
+@pytest.mark.parametrize("source", HUGE)
 def test_a_template_that_does_too_much_is_refused_with_numbers(source: str) -> None:
     tracemalloc.start()
     try:
