@@ -25,17 +25,22 @@ def test_a_connection_that_says_nothing_is_closed(short: Running) -> None:
         assert read_all(link) == b""
 
 
-@pytest.mark.parametrize("before", [b"", HEALTH])
-@pytest.mark.parametrize("part", [b"G", b"GET / HTTP/1.1\r\n", HEALTH[:-1]])
-def test_a_head_that_is_not_finished_is_answered_408(short: Running, before: bytes, part: bytes) -> None:
-    with dialled(short) as link:
-        if before:
-            link.sendall(before)
-            assert read_answer(link)[0] == 200
-        link.sendall(part)
-        status, told = refusal(read_all(link))
-    assert (status, told["code"]) == (408, "request_timeout")
-    assert told["message"].startswith("the request's head is not complete 0.4 s after its first byte")
+def test_a_head_that_is_not_finished_is_answered_408(short: Running) -> None:
+    """Also after a whole request. All wait at once."""
+    with contextlib.ExitStack() as links:
+        waiting = []
+        for before in (b"", HEALTH):
+            for part in (b"G", b"GET / HTTP/1.1\r\n", HEALTH[:-1]):
+                link = links.enter_context(dialled(short))
+                if before:
+                    link.sendall(before)
+                    assert read_answer(link)[0] == 200
+                link.sendall(part)
+                waiting.append((before, part, link))
+        for before, part, link in waiting:
+            status, told = refusal(read_all(link))
+            assert (status, told["code"]) == (408, "request_timeout"), (before, part)
+            assert told["message"].startswith("the request's head is not complete 0.4 s after its first byte")
 
 
 def test_a_head_that_trickles_gains_no_time(short: Running) -> None:
@@ -48,13 +53,19 @@ def test_a_head_that_trickles_gains_no_time(short: Running) -> None:
     assert sent < len(HEALTH + HEALTH), "the server cuts the connection"
 
 
-@pytest.mark.parametrize("framing", [b"Content-Length: 100", b"Transfer-Encoding: chunked"])
-@pytest.mark.parametrize("sent", [b"", b"1\r\n{\r\n"])
-def test_a_body_that_does_not_come_is_answered_408(short: Running, framing: bytes, sent: bytes) -> None:
-    status, told = refusal(ask(short, CHAT + framing + b"\r\n\r\n" + sent))
-    assert (status, told["code"]) == (408, "request_timeout")
-    assert told["message"].startswith("the request's body did not come in time: ")
-    assert "body_timeout" in told["message"]
+def test_a_body_that_does_not_come_is_answered_408(short: Running) -> None:
+    with contextlib.ExitStack() as links:
+        waiting = []
+        for framing in (b"Content-Length: 100", b"Transfer-Encoding: chunked"):
+            for sent in (b"", b"1\r\n{\r\n"):
+                link = links.enter_context(dialled(short))
+                link.sendall(CHAT + framing + b"\r\n\r\n" + sent)
+                waiting.append((framing, sent, link))
+        for framing, sent, link in waiting:
+            status, told = refusal(read_all(link))
+            assert (status, told["code"]) == (408, "request_timeout"), (framing, sent)
+            assert told["message"].startswith("the request's body did not come in time: ")
+            assert "body_timeout" in told["message"]
 
 
 SMUGGLED = b"0\r\n\r\nGET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
