@@ -172,6 +172,23 @@ class Prefetchable(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Folders of an engine, with all below. ``write``: also to read; a missing one is made before the engine opens."""
+
+    read: tuple[Path, ...] = ()
+    write: tuple[Path, ...] = ()
+
+
+@runtime_checkable
+class Foldered(Protocol):
+    """An engine that reads other files than its spec names, or writes files. Optional."""
+
+    def folders(self) -> Folders:
+        """The only folders that a worker process opens for the engine. Any thread, any rung; reads no file."""
+        ...
+
+
 @runtime_checkable
 class Contextual(Protocol):
     """An engine with a context. Optional."""

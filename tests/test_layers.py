@@ -19,6 +19,7 @@ SERVER = (
     "edgeserve.jobs edgeserve.messages edgeserve.settings",
     "edgeserve.engine",
     "edgeserve.system edgeserve.logs edgeserve.connections edgeserve.terminal",
+    "edgeserve.processes",
     "edgeserve.memory edgeserve.audio edgeserve.models.sources edgeserve.models.convert",
     "edgeserve.models edgeserve.residency edgeserve.config edgeserve.doctor",
     "edgeserve.live edgeserve.exposure edgeserve.missing",

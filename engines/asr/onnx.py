@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
+from edgeserve.engine import Cancel, Folders, Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure
 from edgeserve.messages import TranscribeEvent, TranscribeRequest
 from edgeserve.system import heap, pages
@@ -67,6 +67,9 @@ class OnnxSpeechToText:
 
     def prefetch_files(self) -> Iterable[Path]:
         return self._files.prefetch_files()
+
+    def folders(self) -> Folders:
+        return Folders(read=tuple(self._files.folders()))
 
     def open(self) -> None:
         if self._model is not None:
