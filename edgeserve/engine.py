@@ -173,19 +173,26 @@ class Prefetchable(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Folders:
-    """Folders of an engine, with all below. ``write``: also to read; a missing one is made before the engine opens."""
+class Access:
+    """Rights that an engine needs in a confined process, beside reading the files of its spec.
+
+    Fields:
+        read   folders to read, with all below
+        write  folders to read and write, with all below; a missing one is made before the engine opens
+        gpu    the engine may use a GPU, where there is one
+    """
 
     read: tuple[Path, ...] = ()
     write: tuple[Path, ...] = ()
+    gpu: bool = False
 
 
 @runtime_checkable
-class Foldered(Protocol):
-    """An engine that reads other files than its spec names, or writes files. Optional."""
+class Declaring(Protocol):
+    """An engine that needs more rights in a confined process than to read its files. Optional."""
 
-    def folders(self) -> Folders:
-        """The only folders that a worker process opens for the engine. Any thread, any rung; reads no file."""
+    def access(self) -> Access:
+        """Any thread, any rung; reads no file."""
         ...
 
 

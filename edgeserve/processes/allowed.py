@@ -9,7 +9,7 @@ import sysconfig
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from edgeserve.engine import Engine, Foldered, Folders
+from edgeserve.engine import Access, Declaring, Engine
 from edgeserve.system.confinement import Confinement
 
 OURS = ("edgeserve", "engines")
@@ -45,10 +45,10 @@ OPEN_FILES, GPU_OPEN_FILES = 1024, 8192
 def engine_confinement(engine: Engine, devices: Path = Path("/dev")) -> Confinement:
     """The rights of a worker that runs this engine, opened or not. ``devices``: the folder of device nodes.
 
-    The engine reads the files of its spec and its ``folders()``. It may use a GPU unless its device is "cpu".
+    The engine reads the files of its spec, and has the rights that its ``access()`` declares.
     """
-    own = engine.folders() if isinstance(engine, Foldered) else Folders()
-    nodes = tuple(_nodes(devices)) if engine.spec.device != "cpu" else ()
+    own = engine.access() if isinstance(engine, Declaring) else Access()
+    nodes = tuple(_nodes(devices)) if own.gpu else ()
     return Confinement(
         read=_paths((*engine.spec.files.values(), *own.read, *runtime_paths(), *(DRIVERS if nodes else ()))),
         write=_paths(own.write),
@@ -84,7 +84,7 @@ def runtime_paths() -> Iterator[str | Path]:
 def _narrow(entries: Iterable[str]) -> Iterator[Path]:
     """Entries of a search path that hold only libraries. A checkout beside models.toml, the working directory and the
     home are no such entries."""
-    home, here = Path.home(), Path.cwd()
+    home, here = Path(os.path.expanduser("~")), Path.cwd()  # a user without a home has the home "~"
     beside = {
         Path(found.origin).parents[1] for name in OURS if (found := importlib.util.find_spec(name)) and found.origin
     }

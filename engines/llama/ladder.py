@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from edgeserve.engine import Folders, Footprint, ModelSpec, Rung
+from edgeserve.engine import Access, Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure
 from edgeserve.system import heap, pages
 from engines.llama import estimate as llama_estimate
@@ -126,9 +126,10 @@ class LlamaLadder:
         beside = self.spec.files["model"].parent / "states"
         return Path(self.options.prefix_cache_dir or beside) / self.spec.job
 
-    def folders(self) -> Folders:
-        """The folder of states on disk, where there is one."""
-        return Folders(write=(self._states_folder,) if self.options.prefix_cache_disk_mb else ())
+    def access(self) -> Access:
+        """The folder of states on disk, where there is one. llama.cpp takes a GPU that it finds, unless told not to."""
+        write = (self._states_folder,) if self.options.prefix_cache_disk_mb else ()
+        return Access(write=write, gpu=self.spec.device != "cpu")
 
     def _read_shape(self) -> Shape:
         """The shape of the model, read from the file once. Raises EngineFailure."""

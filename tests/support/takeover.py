@@ -2,13 +2,14 @@
 
     python -m support.takeover '{"kind": "engine", "home": …, "model": …, "states": …, "port": …}'
 
-``kind``: "engine", "decoder", or "free" for a process that is not confined. Prints a JSON object: the layers, and by
-attempt the errno, or 0 where the attempt succeeded.
+``kind``: "engine", "decoder", or "free" for a process that is not confined. ``without``: a layer that is lacking.
+Prints a JSON object: the layers, and by attempt the errno, or 0 where the attempt succeeded.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import mmap
 import os
@@ -25,7 +26,7 @@ from typing import Any
 
 from edgeserve.engine import ModelSpec
 from edgeserve.processes.allowed import decoder_confinement, engine_confinement
-from edgeserve.system import libc, syscalls
+from edgeserve.system import landlock, libc, seccomp, syscalls
 from edgeserve.system.confinement import confine
 from engines.llama.chat import LlamaChat
 
@@ -107,7 +108,6 @@ def harmless(given: Mapping[str, Any]) -> dict[str, Callable[[], object]]:
         "list the root": lambda: os.listdir("/"),
         "list the model's folder": lambda: os.listdir(Path(given["model"]).parent),
         "read the parent's environment": lambda: Path(f"/proc/{parent}/environ").read_bytes(),
-        "read the parent's memory": lambda: Path(f"/proc/{parent}/mem").open("rb"),
         "read the parent's map": lambda: Path(f"/proc/{parent}/maps").read_text(),
         "list all processes": lambda: os.listdir("/proc"),
         "write into the home": lambda: (home / "new").write_text("x"),
@@ -167,9 +167,16 @@ def grave(given: Mapping[str, Any]) -> dict[str, Callable[[], object]]:
         "another personality": lambda: call("personality", 0x0040000),
         "truncate a file": lambda: os.truncate(Path(given["home"]) / ".ssh" / "id", 0),
         "truncate the model": lambda: os.open(given["model"], os.O_RDONLY | os.O_TRUNC),
+        "a call of tomorrow": lambda: libc.system_call(syscalls.NEWEST + 1, 0, 0, 0),
+    }
+
+
+def destructive(given: Mapping[str, Any]) -> dict[str, Callable[[], object]]:
+    """Attempts that harm, or that Yama refuses to everybody; of our layers, Landlock alone refuses them."""
+    return {
+        "read the parent's memory": lambda: Path(f"/proc/{os.getppid()}/mem").open("rb"),
         "remove the key": lambda: (Path(given["home"]) / ".ssh" / "id").unlink(),
         "remove the model": lambda: Path(given["model"]).unlink(),
-        "a call of tomorrow": lambda: libc.system_call(syscalls.NEWEST + 1, 0, 0, 0),
     }
 
 
@@ -183,12 +190,22 @@ def ended(attempt: Callable[[], object]) -> int | str:
     return 0
 
 
+def lack(*_: object, **__: object) -> int:
+    raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+
 def main(given: Mapping[str, Any]) -> None:
     layers: Mapping[str, str] = {}
+    without = given.get("without", "")
+    for module, name, layer in ((landlock, "restrict", "landlock"), (seccomp, "install", "seccomp")):
+        if layer == without:
+            setattr(module, name, lack)
     if given["kind"] != "free":
         wanted = engine_confinement(engine(given)) if given["kind"] == "engine" else decoder_confinement(1 << 31, 30)
         layers = confine(wanted).words
-    kinds = [useful, of_an_engine, harmless, *([grave] if layers else [])]
+    kinds = [useful, of_an_engine, harmless]
+    kinds += [grave] if "seccomp" not in without and layers else []
+    kinds += [destructive] if "landlock" not in without and layers else []
     told = {kind.__name__: {name: ended(attempt) for name, attempt in kind(given).items()} for kind in kinds}
     print(json.dumps({"layers": layers, **told}))
 

@@ -17,7 +17,7 @@ from benchmarks.mmproj import build_mmproj, picture
 from support.speech import spoken
 
 from edgeserve.device import Device
-from edgeserve.engine import ModelSpec
+from edgeserve.engine import Engine, ModelSpec
 from edgeserve.processes.allowed import decoder_confinement, engine_confinement
 from edgeserve.system import confinement
 from engines.asr.onnx import OnnxSpeechToText
@@ -27,6 +27,7 @@ from engines.tts.onnx import OnnxTextToSpeech
 
 ROOT = Path(__file__).parents[3]
 NOTHING: Mapping[str, object] = {}
+Takeover = Callable[..., dict[str, Any]]
 REFUSED = {errno.EPERM, errno.EACCES, errno.ENOSYS}
 
 lacking = [f"{name} is {words}" for name, words in confinement.available().items() if words.startswith("off")]
@@ -48,7 +49,7 @@ def child(module: str, given: Mapping[str, object], home: Path, *descriptors: in
 
 
 @pytest.fixture
-def takeover(tmp_path: Path) -> Iterator[Callable[[str], dict[str, Any]]]:
+def takeover(tmp_path: Path) -> Iterator[Takeover]:
     """Runs support/takeover.py beside a home with a key, a model, and a listening port."""
     (tmp_path / "home" / ".ssh").mkdir(parents=True)
     (tmp_path / "home" / ".ssh" / "id").write_text("secret")
@@ -62,34 +63,61 @@ def takeover(tmp_path: Path) -> Iterator[Callable[[str], dict[str, Any]]]:
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as unused, ours, own:
         numbers = {"socket": unused.fileno(), "own": own.fileno()}
         given |= {"port": listener.getsockname()[1], **numbers}
-        yield lambda kind: child("support.takeover", {**given, "kind": kind}, tmp_path / "home", *numbers.values())
+        yield lambda kind, without="": child(
+            "support.takeover", {**given, "kind": kind, "without": without}, tmp_path / "home", *numbers.values()
+        )
         assert ours.recv(2, socket.MSG_WAITALL) == b"xx"
     assert (tmp_path / "home" / ".ssh" / "id").read_text() == "secret"
     assert model.read_bytes() == b"GGUF"
 
 
-def test_the_attempts_succeed_in_a_process_that_is_free(takeover: Callable[[str], dict[str, Any]]) -> None:
+@needs_all_layers
+def test_the_attempts_succeed_in_a_process_that_is_free(takeover: Takeover) -> None:
     told = takeover("free")
     assert {name for kind in ("useful", "of_an_engine", "harmless") for name, end in told[kind].items() if end} == set()
 
 
 @needs_all_layers
-def test_a_worker_that_was_taken_over_reads_its_model_and_writes_its_states(
-    takeover: Callable[[str], dict[str, Any]], tmp_path: Path
-) -> None:
+def test_a_worker_that_was_taken_over_reads_its_model_and_writes_its_states(takeover: Takeover, tmp_path: Path) -> None:
     told = takeover("engine")
     assert {name for name, words in told["layers"].items() if not words.startswith("on")} == set()
     assert {name: end for kind in ("useful", "of_an_engine") for name, end in told[kind].items() if end} == {}
     assert (tmp_path / "states" / "llm" / "two.state").exists()
-    attempts = {**told["harmless"], **told["grave"]}
+    attempts = {**told["harmless"], **told["grave"], **told["destructive"]}
     assert {name: end for name, end in attempts.items() if not refused(end)} == {}
 
 
 @needs_all_layers
-def test_a_decoder_that_was_taken_over_reads_not_even_a_model(takeover: Callable[[str], dict[str, Any]]) -> None:
+def test_a_decoder_that_was_taken_over_reads_not_even_a_model(takeover: Takeover) -> None:
     told = takeover("decoder")
     assert {name: end for name, end in told["useful"].items() if end} == {}
-    attempts = {**told["of_an_engine"], **told["harmless"], **told["grave"]}
+    attempts = {**told["of_an_engine"], **told["harmless"], **told["grave"], **told["destructive"]}
+    assert {name: end for name, end in attempts.items() if not refused(end)} == {}
+
+
+FILES = {
+    *("read a file of the system", "read through its own root", "read a key", "read a file beside the code"),
+    *("list the home", "list the root", "list the model's folder", "list all processes"),
+    *("write into the home", "write to the key", "write beside the model", "open the model to write"),
+    *("make a link", "make a pipe", "make a folder"),
+    *("read the parent's environment", "read the parent's map"),
+}
+
+
+@needs_all_layers
+def test_without_landlock_only_files_are_open(takeover: Takeover) -> None:
+    told = takeover("engine", "landlock")
+    assert [name for name, words in told["layers"].items() if words.startswith("off")] == ["landlock"]
+    attempts = {**told["harmless"], **told["grave"]}
+    assert {name for name, end in attempts.items() if not refused(end)} == FILES
+
+
+@needs_all_layers
+def test_without_a_filter_files_and_ports_are_shut(takeover: Takeover) -> None:
+    told = takeover("engine", "seccomp")
+    assert [name for name, words in told["layers"].items() if words.startswith("off")] == ["seccomp"]
+    ports = {"connect to a port", "use an open socket"}
+    attempts = {name: told["harmless"][name] for name in FILES | ports} | told["destructive"]
     assert {name: end for name, end in attempts.items() if not refused(end)} == {}
 
 
@@ -107,12 +135,26 @@ def test_an_engine_gets_its_files_and_folders_and_no_gpu_where_there_is_none(tmp
     assert (wanted.write, wanted.devices, wanted.accelerator) == ((), (Path("/dev/null"),), False)
 
 
-@pytest.mark.parametrize(("device", "allows"), [("cpu", False), ("auto", True), ("cuda", True)])
-def test_a_gpu_is_allowed_where_the_engine_may_use_it(device: Device, allows: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("make", "device", "allows"),
+    [
+        (LlamaChat, "cpu", False),
+        (LlamaChat, "auto", True),
+        (LlamaChat, "cuda", True),
+        (OnnxTextToSpeech, "auto", False),
+        (OnnxTextToSpeech, "cuda", True),
+        (OnnxSpeechToText, "auto", False),
+        (OnnxSpeechToText, "cuda", True),
+        (FakeEngine, "auto", False),
+    ],
+)
+def test_a_gpu_is_allowed_where_the_engine_may_use_it(
+    make: Callable[[ModelSpec], Engine], device: Device, allows: bool, tmp_path: Path
+) -> None:
     for name in ("nvidia0", "nvidiactl", "sda", "tty"):
         (tmp_path / name).touch()
     (tmp_path / "dri").mkdir()
-    wanted = engine_confinement(FakeEngine(ModelSpec("llm", "x", "x:X", device=device)), devices=tmp_path)
+    wanted = engine_confinement(make(ModelSpec("llm", "x", "x:X", {"model": tmp_path / "m"}, device)), tmp_path)
     nodes = {tmp_path / name for name in ("nvidia0", "nvidiactl", "dri")} if allows else set()
     assert set(wanted.devices) == {Path("/dev/null"), *nodes}
     assert wanted.accelerator is allows
@@ -136,9 +178,9 @@ def test_prepared_files_and_folders_that_are_searched_can_be_read(tmp_path: Path
     whisper = OnnxSpeechToText(ModelSpec("asr", "x", "x:X", files))
     family = OnnxSpeechToText(ModelSpec("asr", "x", "x:X", files, options={"family": "gigaam-v2-ctc"}))
     voice = OnnxTextToSpeech(ModelSpec("tts", "x", "x:X", {"model": files["model"]}))
-    assert set(whisper.folders().read) == {tmp_path / "m" / "prepared", tmp_path / "v" / "prepared"}
-    assert set(family.folders().read) == {tmp_path / "m"}
-    assert set(voice.folders().read) == {tmp_path / "m" / "prepared"}
+    assert set(whisper.access().read) == {tmp_path / "m" / "prepared", tmp_path / "v" / "prepared"}
+    assert set(family.access().read) == {tmp_path / "m"}
+    assert set(voice.access().read) == {tmp_path / "m" / "prepared"}
 
 
 def test_a_search_path_opens_no_home_no_checkout_and_no_working_directory(

@@ -16,6 +16,8 @@ import pytest
 from edgeserve.system import confinement, landlock, libc, rlimits, seccomp
 from edgeserve.system.confinement import Confined, Confinement, available, confine
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux confines processes")
+
 BEGIN = """
 import os, sys
 from pathlib import Path

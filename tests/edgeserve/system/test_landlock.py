@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 from edgeserve.system import landlock, libc
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux confines processes")
 
 ALL_OF_ABI_1 = 0x1FFF
 
