@@ -1,4 +1,4 @@
-"""The C library of this process, and the advice that the kernel takes about pages."""
+"""The C library of this process: advice to the kernel about pages, and calls that Python has no function for."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from benchmarks.mmproj import build_mmproj, picture
+from support import tone_asr
 from support.speech import spoken
 
 from edgeserve.device import Device
@@ -217,6 +218,17 @@ def test_a_decoder_has_limits_and_nothing_to_write() -> None:
 def test_the_reference_engine_works_and_no_layer_is_off(tmp_path: Path) -> None:
     told = run_engine(tmp_path, "llm", "engines.fake.chat:FakeChat", {}, b"one two")
     assert told == {"answers": ["one two"] * 2, "off": [], "lines": []}
+
+
+@needs_all_layers
+@pytest.mark.slow
+def test_a_family_of_onnx_asr_finds_its_files(tmp_path: Path) -> None:
+    sound = tone_asr.tones(300.0, 4000.0).tobytes()
+    folder = tmp_path / "model"
+    folder.mkdir()
+    files, options = tone_asr.build(folder), {"family": "nemo-conformer-ctc"}
+    told = run_engine(tmp_path, "asr", "engines.asr.onnx:OnnxSpeechToText", files, sound, options)
+    assert told == {"answers": [" low high"] * 2, "off": [], "lines": []}
 
 
 Pulled = Callable[[str], Mapping[str, Path]]
