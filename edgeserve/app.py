@@ -48,7 +48,8 @@ from edgeserve.units import MB
 log = logging.getLogger("edgeserve.app")
 
 WORKERS_SHARE = ("edgeserve.residency.guest",)
-"""Modules that every worker needs: imported once, and shared by all of them."""
+"""Modules that every worker needs. Together with those of the engines they are imported once, and all workers share
+them."""
 
 
 def specs(config: Config, store: Store) -> Iterator[ModelSpec]:
@@ -115,7 +116,9 @@ def _configured(config: Config, spec: ModelSpec) -> Engine:
 def build_pool(config: Config, store: Store) -> Pool:
     """All configured engines behind their gates, under one governor. Raises ModelMissing and ConfigError."""
     heap.tune()
-    deliveries, launcher = Deliveries(), make_launcher(WORKERS_SHARE)
+    found = list(specs(config, store))
+    isolated = [spec.engine.partition(":")[0] for spec in found if config.isolated(spec.job)]
+    deliveries, launcher = Deliveries(), make_launcher((*WORKERS_SHARE, *sorted(set(isolated))))
     governor = make_governor(
         config.memory,
         peaks=store.root.parent / "memory.json",
@@ -130,7 +133,7 @@ def build_pool(config: Config, store: Store) -> Pool:
         return ProcessHost(engine, launcher, governor) if config.isolated(spec.job) else ThreadHost(engine, governor)
 
     return Pool(
-        [host(spec) for spec in specs(config, store)],
+        [host(spec) for spec in found],
         governor,
         queue_limit=config.server.queue_limit,
         pinned={job for job, settings in config.engines.items() if settings.pinned},

@@ -23,8 +23,9 @@ from edgeserve.connections import client_of
 from edgeserve.errors import Cancelled, EdgeserveError, InvalidRequest
 from edgeserve.jobs import Job
 from edgeserve.residency.lease import Lease
-from edgeserve.residency.mailbox import Kept, weigh
+from edgeserve.residency.mailbox import Kept
 from edgeserve.residency.pool import Pool
+from edgeserve.residency.weight import weigh
 
 log = logging.getLogger("edgeserve.api")
 

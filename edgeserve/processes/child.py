@@ -10,6 +10,7 @@ import socket
 import subprocess
 import threading
 import weakref
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -19,6 +20,12 @@ STOP_SECONDS, TERM_SECONDS, KILL_SECONDS = 5.0, 2.0, 10.0
 """Time that a child has to end after it was asked, after SIGTERM, and after SIGKILL."""
 LONGEST_SECONDS = 1e6
 """Longest wait of one poll; its milliseconds are an int in C."""
+
+
+def pair(ours: ExitStack, theirs: ExitStack, kind: int = socket.SOCK_STREAM) -> tuple[socket.socket, socket.socket]:
+    """A socket for this process and one for a child; each stack closes its own. Raises OSError."""
+    one, other = socket.socketpair(socket.AF_UNIX, kind)
+    return ours.enter_context(one), theirs.enter_context(other)
 
 
 class Process(Protocol):

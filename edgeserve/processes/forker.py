@@ -11,10 +11,11 @@ import socket
 import subprocess
 import threading
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from edgeserve.errors import EngineFailure, ShuttingDown
 from edgeserve.processes import interpreter
-from edgeserve.processes.child import Child, Children, Forked
+from edgeserve.processes.child import Child, Children, Forked, pair
 from edgeserve.processes.orphans import Orphans
 from edgeserve.processes.start import Task
 
@@ -43,7 +44,7 @@ class Forker:
 
     def pids(self) -> list[int]:
         server = self._server
-        return [server.pid, *self._children.pids()] if server else []
+        return [server.pid, *self._children.pids()] if server and server.exit is None else []
 
     @property
     def pid(self) -> int | None:
@@ -123,13 +124,14 @@ class ForkServerProcess:
 
     def fork(self, message: bytes, name: str) -> Child | None:
         """Ask for a child. None when the fork server is dead. Raises Busy or EngineFailure."""
-        with contextlib.ExitStack() as unless_done:
-            ours, work = socket.socketpair()
-            status, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            for one in (ours, status):
-                unless_done.enter_context(one)
-            with work, far:
-                sent = self._send(message, [work.fileno(), far.fileno()], name)
+        with ExitStack() as kept, ExitStack() as given:
+            try:
+                ours, work = pair(kept, given)
+                status, far = pair(kept, given, socket.SOCK_SEQPACKET)
+            except OSError as error:
+                raise interpreter.refusal(name, error) from error
+            sent = self._send(message, [work.fileno(), far.fileno()], name)
+            given.close()  # the end of the status shows only when nobody holds its other end
             status.settimeout(self._seconds)
             data = self._answer(status, name) if sent else b""
             if not data:
@@ -139,7 +141,7 @@ class ForkServerProcess:
             if (number := answer.get("errno")) is not None:
                 raise interpreter.refusal(name, OSError(number, os.strerror(number)))
             status.settimeout(None)
-            unless_done.pop_all()
+            kept.pop_all()
             return Child(Forked(answer["pid"], status, self), ours, name)
 
     def _send(self, message: bytes, descriptors: Sequence[int], name: str) -> bool:

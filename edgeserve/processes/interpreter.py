@@ -33,7 +33,7 @@ def begin(module: str, descriptors: Sequence[int]) -> subprocess.Popen[bytes]:
     options = [option for flag, option in _FLAGS.items() if getattr(sys.flags, flag)] + ["-O"] * sys.flags.optimize
     numbers = ", ".join(map(str, descriptors))
     # The path comes first: the module must be the one of this process, whatever lies in the working directory.
-    code = f"import sys; sys.path[:] = {sys.path!a}; from {module} import main; main({numbers})"
+    code = f"import sys; sys.path[:] = {[*map(str, sys.path)]!a}; from {module} import main; main({numbers})"
     before = signal.pthread_sigmask(signal.SIG_BLOCK, QUIET)
     try:
         return subprocess.Popen(  # noqa: S603 - our own interpreter and module

@@ -17,7 +17,7 @@ from edgeserve.processes import codec
 from edgeserve.processes.child import Child
 from edgeserve.processes.frames import Broken, Channel, Frame, Kind
 from edgeserve.processes.state import EngineState
-from edgeserve.residency.mailbox import weigh
+from edgeserve.residency.weight import weigh
 from edgeserve.units import KB
 
 log = logging.getLogger("edgeserve.process")

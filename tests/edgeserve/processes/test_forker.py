@@ -145,6 +145,15 @@ def test_an_import_that_fails_is_logged_and_hinders_nobody(caplog: pytest.LogCap
     assert "cannot import no_such_module (ModuleNotFoundError" in caplog.text
 
 
+def test_a_child_that_an_import_left_behind_is_reaped() -> None:
+    forker = Forker(["support.strays"])
+    with forker.launch(ECHO, {}, "test") as one, forker.launch(ECHO, {}, "test") as other:
+        one.kill()
+        until(lambda: [child.pid for child in psutil.Process(pid_of(forker)).children()] == [other.pid])
+        assert other.exit is None
+    forker.stop()
+
+
 @pytest.mark.slow
 def test_numpy_is_reseeded_in_each_child_and_starts_no_thread(caplog: pytest.LogCaptureFixture) -> None:
     forker, found = Forker(["numpy", "numpy.random"]), []

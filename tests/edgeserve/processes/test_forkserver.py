@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from pathlib import Path
 
 import pytest
+from support.children import SECONDS, linux
 
-from edgeserve.processes import forkserver
+from edgeserve.processes import forkserver, interpreter
 
 
 def test_imports_run_with_one_thread_for_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,3 +33,12 @@ def test_imports_that_fail_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "broken_here": "OSError: libgomp.so.1: cannot open",
         "not_here": "ModuleNotFoundError: No module named 'not_here'",
     }
+
+
+@linux
+def test_a_fork_server_whose_server_ended_first_ends_too() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        ours.close()
+        with interpreter.begin("edgeserve.processes.forkserver", [theirs.fileno()]) as process:
+            assert process.wait(SECONDS) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -18,7 +19,7 @@ from support import entries
 from support.children import SECONDS, gone, linux, read, started_server
 from support.server import until
 
-from edgeserve.errors import ShuttingDown
+from edgeserve.errors import EngineFailure, ShuttingDown
 from edgeserve.processes.child import Child
 from edgeserve.processes.forker import Forker
 from edgeserve.processes.launcher import Launcher, make_launcher
@@ -32,6 +33,7 @@ def test_linux_forks_and_others_spawn() -> None:
 
 class Suite:
     make: ClassVar[Callable[[], Launcher]]
+    crowd: ClassVar[int]
     cycles: ClassVar[int]
 
     @pytest.fixture(scope="class")
@@ -165,13 +167,13 @@ class Suite:
 
     def test_many_threads_launch_at_once(self, launch: Callable[..., Child]) -> None:
         with ThreadPoolExecutor(8) as threads:
-            children = list(threads.map(lambda number: launch("echo", number=number), range(16)))
+            children = list(threads.map(lambda number: launch("echo", number=number), range(self.crowd)))
         for number, child in enumerate(children):
             child.socket.settimeout(SECONDS)
             assert json.loads(child.socket.recv(100)) == {"number": number}
             child.socket.shutdown(socket.SHUT_WR)
-        assert [child.wait(SECONDS) for child in children] == [0] * 16
-        assert len({child.pid for child in children}) == 16
+        assert [child.wait(SECONDS) for child in children] == [0] * self.crowd
+        assert len({child.pid for child in children}) == self.crowd
 
     def test_the_end_of_the_thread_that_launched_ends_no_child(self) -> None:
         launcher, children = self.make(), list[Child]()
@@ -193,6 +195,20 @@ class Suite:
             child.signal(signal.SIGKILL)
             assert {code.result() for code in codes} == {-signal.SIGKILL}
 
+    def test_pids_are_those_of_processes_that_run(self) -> None:
+        def below() -> set[int]:
+            return {each.pid for each in psutil.Process().children(recursive=True)}
+
+        launcher, others = self.make(), below()
+        assert launcher.pids() == []
+        with launcher.launch("support.entries:wait", {}, "a") as one, launcher.launch("support.entries:wait", {}, "b"):
+            pids = launcher.pids()
+            assert set(pids) == below() - others
+            one.kill()
+            assert set(launcher.pids()) == set(pids) - {one.pid}
+        launcher.stop()
+        assert launcher.pids() == []
+
     def test_a_stopped_launcher_starts_nothing(self) -> None:
         launcher = self.make()
         launcher.stop()
@@ -204,6 +220,20 @@ class Suite:
             launch("echo", value=object())
         with pytest.raises(ValueError, match=r"take 200,\d+ bytes; at most 131,072"):
             launch("echo", value="x" * 200_000)
+
+    def test_a_server_without_descriptors_is_told(self, launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
+        before, left = self.left(), [1, 0]
+        make = socket.socketpair
+
+        def pairs(*how: int) -> tuple[socket.socket, socket.socket]:
+            if not left.pop(0):
+                raise OSError(errno.EMFILE, "Too many open files")
+            return make(*how)
+
+        monkeypatch.setattr(socket, "socketpair", pairs)
+        with pytest.raises(EngineFailure, match=r"no process for test: Too many open files \(errno 24\)"):
+            launcher.launch("support.entries:echo", {}, "test")
+        assert self.left() == before
 
     @pytest.mark.slow
     def test_a_killed_server_takes_all_its_processes_along(self) -> None:
@@ -221,12 +251,12 @@ class Suite:
                 assert child.wait(SECONDS) == 0
 
         cycle()
-        before = self.left(launcher)
+        before = self.left()
         for _ in range(self.cycles):
             cycle()
-        assert self.left(launcher) == before
+        until(lambda: self.left() == before)  # the fork server closes its end after it has told the exit code
 
-    def left(self, launcher: Launcher) -> list[tuple[int, int]]:
+    def left(self) -> list[tuple[int, int]]:
         """Descriptors and threads of this process and of each process below it."""
         ours = psutil.Process()
         return [(one.num_fds(), one.num_threads()) for one in [ours, *ours.children(recursive=True)]]
@@ -235,9 +265,9 @@ class Suite:
 @linux
 class TestForker(Suite):
     make = Forker
-    cycles = 100
+    crowd, cycles = 16, 100
 
 
 class TestSpawner(Suite):
     make = Spawner
-    cycles = 25
+    crowd, cycles = 4, 25

@@ -15,8 +15,10 @@ from edgeserve.processes.orphans import Orphans
 pytestmark = linux
 
 
-def test_this_process_adopts_nobody() -> None:
-    assert not orphans.adopts()
+@pytest.mark.parametrize(("pid", "adopts"), [(1, True), (2, False)])
+def test_the_first_process_adopts_orphans(pid: int, adopts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getpid", lambda: pid)
+    assert orphans.adopts() == adopts
 
 
 def test_a_pid_that_is_no_child_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

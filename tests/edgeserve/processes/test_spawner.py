@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import socket
 
 import psutil
 import pytest
+from support.children import SECONDS
 
 from edgeserve.errors import Busy
 from edgeserve.processes import interpreter
@@ -21,3 +23,11 @@ def test_a_refused_process_is_busy_and_leaves_no_descriptor(monkeypatch: pytest.
     with pytest.raises(Busy, match="no process for llm: Cannot allocate memory"):
         Spawner().launch("m:f", {}, "llm")
     assert psutil.Process().num_fds() == before
+
+
+def test_a_child_whose_server_ended_before_the_task_ends_too() -> None:
+    (ours, work), (lifeline, rope) = socket.socketpair(), socket.socketpair()
+    with ours, work, rope:
+        lifeline.close()
+        with interpreter.begin("edgeserve.processes.start", [work.fileno(), rope.fileno()]) as process:
+            assert process.wait(SECONDS) == 1
