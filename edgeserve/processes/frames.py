@@ -220,7 +220,8 @@ def _mapped(descriptor: int, size: int) -> Any:
         if os.fstat(descriptor).st_size < size:
             raise Broken(f"shared memory of less than {size} bytes")
         if SEALS and fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & SEALS == SEALS:
-            return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
+            # Native code takes the address of writable memory only. Nobody writes; a page would be copied first.
+            return mmap.mmap(descriptor, size, access=mmap.ACCESS_COPY)
         return os.pread(descriptor, size, 0)  # the other process could cut it: a mapping would end this one
     finally:
         os.close(descriptor)

@@ -5,17 +5,21 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import importlib.util
-import sys
 from collections.abc import Iterator
-from types import ModuleType
 from typing import Any
 
 from edgeserve.errors import EngineFailure
+from engines.llama import bindings
 
 NO_FFMPEG = b"/dev/null"
 """Path where the library looks for ffmpeg and ffprobe. It is no folder, so the library can start no program."""
-PACKAGE = "llama_cpp"
+
+
+def bitmap(library: Any, size: tuple[int, int], pixels: bytes | memoryview) -> Any:
+    """The library's copy of a picture. ``size``: width and height; ``pixels``: RGB, three bytes a pixel."""
+    view = memoryview(pixels)
+    array = ctypes.c_uint8 * view.nbytes
+    return library.mtmd_bitmap_init(*size, array.from_buffer_copy(view) if view.readonly else array.from_buffer(view))
 
 
 @contextlib.contextmanager
@@ -25,17 +29,17 @@ def rgb(data: bytes) -> Iterator[tuple[int, int, memoryview] | None]:
     The bytes are the library's, and end with the block. Raises EngineFailure where llama-cpp-python is missing.
     """
     library = load()
-    bitmap = decoded(library, None, data)
-    if not bitmap:
+    picture = decoded(library, None, data)
+    if not picture:
         yield None
         return
     try:
-        size = int(library.mtmd_bitmap_get_n_bytes(bitmap))
-        start = ctypes.addressof(library.mtmd_bitmap_get_data(bitmap).contents)
+        size = int(library.mtmd_bitmap_get_n_bytes(picture))
+        start = ctypes.addressof(library.mtmd_bitmap_get_data(picture).contents)
         pixels = memoryview((ctypes.c_uint8 * size).from_address(start)).cast("B")
-        yield int(library.mtmd_bitmap_get_nx(bitmap)), int(library.mtmd_bitmap_get_ny(bitmap)), pixels
+        yield int(library.mtmd_bitmap_get_nx(picture)), int(library.mtmd_bitmap_get_ny(picture)), pixels
     finally:
-        library.mtmd_bitmap_free(bitmap)
+        library.mtmd_bitmap_free(picture)
 
 
 def decoded(library: Any, projector: Any, data: bytes) -> Any:
@@ -52,27 +56,18 @@ def decoded(library: Any, projector: Any, data: bytes) -> Any:
 
 @functools.cache
 def load() -> Any:
-    """The module ``llama_cpp.mtmd_cpp`` without its package, whose own imports take ten times as long.
-
-    Only for a process that uses nothing else of llama.cpp. Raises EngineFailure where the package is missing.
-    """
-    if PACKAGE not in sys.modules:
-        spec = importlib.util.find_spec(PACKAGE)
-        if spec is None:
-            raise EngineFailure("pictures need llama-cpp-python: pip install llama-cpp-python")
-        package = ModuleType(PACKAGE)
-        package.__spec__, package.__path__ = spec, list(spec.submodule_search_locations or ())
-        sys.modules[PACKAGE] = package
-    import llama_cpp.llama_cpp as runtime
-    import llama_cpp.mtmd_cpp as bindings
-
-    quiet = _quiet(runtime)
-    bindings.mtmd_log_set(quiet, None)
-    bindings.mtmd_helper_log_set(quiet, None)
-    return bindings
+    """The library, without a model or a backend. Raises EngineFailure where llama-cpp-python is missing."""
+    try:
+        library = bindings.load("mtmd_cpp")
+    except ModuleNotFoundError as error:
+        raise EngineFailure(f"pictures cannot be decoded: {error}; pip install llama-cpp-python") from error
+    quiet = _quiet()
+    library.mtmd_log_set(quiet, None)
+    library.mtmd_helper_log_set(quiet, None)
+    return library
 
 
 @functools.cache
-def _quiet(runtime: Any) -> Any:
+def _quiet() -> Any:
     # Cached, since the library keeps a pointer to the callback. The lines name ffmpeg, not the picture.
-    return runtime.llama_log_callback(lambda level, text, user: None)
+    return bindings.load("llama_cpp").llama_log_callback(lambda level, text, user: None)

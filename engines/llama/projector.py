@@ -16,7 +16,7 @@ from engines.llama.context import BATCH, MOST_THREADS, NO_ROOM, Context
 from engines.llama.model import MappedModel
 from engines.llama.options import LlamaOptions
 from engines.llama.picture import decode_at_end
-from engines.llama.pixels import decoded
+from engines.llama.pixels import bitmap, decoded
 from engines.llama.runtime import error_details, mtmd
 
 TEXT_CHUNK = 0
@@ -117,16 +117,13 @@ class Projector:
     def _bitmap(self, number: int, image: ImagePart) -> Any:
         """The library's copy of the pixels. Raises UnsupportedMedia for a file that cannot be decoded."""
         if image.size is not None:
-            import numpy
-
-            pixels = numpy.frombuffer(image.data, numpy.uint8).ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
-            return mtmd().mtmd_bitmap_init(*image.size, pixels)
-        bitmap = decoded(mtmd(), self._handle, bytes(image.data))
-        if not bitmap:
+            return bitmap(mtmd(), image.size, image.data)
+        found = decoded(mtmd(), self._handle, bytes(image.data))
+        if not found:
             error_details()  # drop them: they name ffmpeg, not the picture
             text = f"image {number} cannot be decoded: it is damaged, or in a form that the decoder does not know"
             raise UnsupportedMedia(text, param=image.param)
-        return bitmap
+        return found
 
     def decode(self, context: Context, chunk: Chunk, sequence: int, position: int, *, last: bool) -> int:
         """Encode a picture and decode its embeddings from ``position`` on; returns the next position.

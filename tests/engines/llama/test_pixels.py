@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from io import BytesIO
 
 import pytest
@@ -53,6 +55,17 @@ def test_a_jpeg_is_near() -> None:
         assert found is not None
         expected = Image.open(BytesIO(file("JPEG"))).convert("RGB").tobytes()
         assert max(abs(one - other) for one, other in zip(bytes(found[2]), expected, strict=True)) < 24
+
+
+@pytest.mark.parametrize("make", [bytes, bytearray])
+def test_pixels_become_a_picture_of_the_library(make: Callable[[bytes], bytes]) -> None:
+    library, rows = pixels.load(), picture().tobytes()
+    made = pixels.bitmap(library, (9, 6), memoryview(make(rows)))
+    try:
+        assert (library.mtmd_bitmap_get_nx(made), library.mtmd_bitmap_get_ny(made)) == (9, 6)
+        assert ctypes.string_at(library.mtmd_bitmap_get_data(made), len(rows)) == rows
+    finally:
+        library.mtmd_bitmap_free(made)
 
 
 @pytest.mark.parametrize("data", [b"", b"no picture", b"\x89PNG\r\n\x1a\n" + bytes(64), b"RIFF" + bytes(64)])
