@@ -50,10 +50,21 @@ PULSE = 1.0
 
 
 class Answer:
-    """One answer that the serving process has asked for; its window is what it may send ahead of the reader."""
+    """One answer that the serving process has asked for; its window is what it may send ahead of the reader.
 
-    def __init__(self, number: int, request: Request | None, log_id: str, send: Callable[[int, Event], None]) -> None:
+    ``close`` closes the descriptors that came with its request.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        request: Request | None,
+        log_id: str,
+        send: Callable[[int, Event], None],
+        close: Callable[[], None],
+    ) -> None:
         self.number = number
+        self.close = close
         self._ahead = 0
         self._send = send
         self.work = Work(request, self._emit, self._room)  # type: ignore[arg-type]  # prepared before it is run
@@ -176,7 +187,7 @@ class Guest:
         prepared = None
         if frame.number in self._prepared:
             request, prepared = self._prepared.pop(frame.number)
-        answer = Answer(frame.number, request, log_id, self._out.add)
+        answer = Answer(frame.number, request, log_id, self._out.add, frame.close)
         answer.work.prepared = prepared
         self._answers[frame.number] = answer
 
@@ -282,6 +293,7 @@ class Guest:
 
     def _forget(self, answer: Answer, error: Exception | None) -> None:
         del self._answers[answer.number]
+        answer.close()
         if not self._loop.runs:
             self._tell_state()
         self._end(answer.number, error, failed=self._loop.failed)
