@@ -120,7 +120,7 @@ class Piper:
 
     def pieces(self, text: str, voice: str, limit: int) -> Iterator[str]:
         english = _english(self._settings.language)
-        for part in cut.parts(normal.unmarked(text), _words if english else str):
+        for part in cut.parts(text, _words if english else normal.unmarked):
             yield from cut.sounding(self._phonemes(part) if part else "", limit)
 
     def say(self, piece: str, voice: str, speed: float) -> Iterator[Any]:
@@ -159,7 +159,8 @@ class Piper:
 
 def _words(text: str) -> str:
     """English text in words; abbreviations with full stops as single letters."""
-    return _DOTTED.sub(lambda match: _letters(match[1]) + "." * (match[2] is not None), normal.spoken(text))
+    said = normal.spoken(normal.unmarked(text))
+    return _DOTTED.sub(lambda match: _letters(match[1]) + "." * (match[2] is not None), said)
 
 
 def _letters(dotted: str) -> str:
