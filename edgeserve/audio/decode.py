@@ -88,9 +88,7 @@ def pieces(data: bytes, max_seconds: float, param: str) -> Iterator[bytes]:
 
 
 @contextlib.contextmanager
-def _opened(
-    data: bytes, param: str, seconds: float | None = None
-) -> Iterator[tuple[InputContainer, AudioStream]]:
+def _opened(data: bytes, param: str, seconds: float | None = None) -> Iterator[tuple[InputContainer, AudioStream]]:
     """The container and its best stream of sound. The codec is one of the list.
 
     ``seconds``: computing time after which reading ends with UnsupportedMedia.
