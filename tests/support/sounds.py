@@ -49,7 +49,7 @@ FORMS = {
 
 @functools.cache
 def melody(seconds: float, rate: int = RATE) -> Any:
-    """float32 in ±0.5, not to be written to: a tone that rises from 200 to 2,000 Hz, louder and softer three times a second."""
+    """float32 in ±0.5, read-only: a tone that rises from 200 to 2,000 Hz, louder and softer three times a second."""
     times = numpy.arange(int(seconds * rate)) / rate
     pitch = 200 * times + 900 * times**2 / max(seconds, 1e-9)
     loud = 0.3 + 0.2 * numpy.sin(2 * numpy.pi * 3 * times)
