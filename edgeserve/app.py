@@ -16,12 +16,15 @@ from edgeserve import exposure
 from edgeserve.api.limits import Limits
 from edgeserve.api.origin import Rules, read_host
 from edgeserve.api.routes import exception_handlers, middleware, routes
+from edgeserve.audio.apart import SHARED, SoundFilesApart
+from edgeserve.audio.files import SoundFiles, SoundFilesHere
 from edgeserve.config import Config, ServerSettings, chains, tables
 from edgeserve.engine import Engine, ModelSpec
 from edgeserve.errors import ConfigError
 from edgeserve.jobs import INFO, PICTURES, Job
 from edgeserve.live.ear import Ear
 from edgeserve.live.sessions import Sessions
+from edgeserve.media.children import Children
 from edgeserve.memory.governor import make_governor
 from edgeserve.missing import find_all
 from edgeserve.models import catalog
@@ -42,7 +45,8 @@ from edgeserve.units import MB
 log = logging.getLogger("edgeserve.app")
 
 WORKERS_SHARE = ("edgeserve.residency.guest",)
-"""Modules that every worker needs: imported once, and shared by all of them."""
+"""Modules that every worker needs. Together with those of the engines they are imported once, and all workers share
+them."""
 
 
 def specs(config: Config, store: Store) -> Iterator[ModelSpec]:
@@ -109,22 +113,24 @@ def _configured(config: Config, spec: ModelSpec) -> Engine:
 def build_pool(config: Config, store: Store) -> Pool:
     """All configured engines behind their gates, under one governor. Raises ModelMissing and ConfigError."""
     heap.tune()
-    deliveries = Deliveries()
+    found = list(specs(config, store))
+    isolated = [spec.engine.partition(":")[0] for spec in found if config.isolated(spec.job)]
+    deliveries, launcher = Deliveries(), make_launcher((*WORKERS_SHARE, *sorted(set(isolated))))
     governor = make_governor(
         config.memory,
         peaks=store.root.parent / "memory.json",
         devices=find(catalog.DEVICES),
         allocator=find(catalog.ALLOCATOR)(),
         undelivered=lambda: deliveries.held,
+        workers=launcher.pids,
     )
-    launcher = make_launcher(WORKERS_SHARE)
 
     def host(spec: ModelSpec) -> Host:
         engine = _configured(config, spec)
         return ProcessHost(engine, launcher, governor) if config.isolated(spec.job) else ThreadHost(engine, governor)
 
     return Pool(
-        [host(spec) for spec in specs(config, store)],
+        [host(spec) for spec in found],
         governor,
         queue_limit=config.server.queue_limit,
         pinned={job for job, settings in config.engines.items() if settings.pinned},
@@ -161,6 +167,13 @@ def own_names(host: str) -> set[str]:
     return {site.name, site.name.partition(".")[0]} if site and not site.is_address else set()
 
 
+def _sound_files(server: ServerSettings) -> SoundFiles:
+    """Children read and write sound files, unless all is to stay in this process."""
+    if server.isolation == "thread":
+        return SoundFilesHere()
+    return SoundFilesApart(Children(lambda: make_launcher(SHARED)))
+
+
 def build(config: Config, pool: Pool) -> Starlette:
     """The application. Its lifespan starts the governor and the monitor, and closes all engines at the end.
 
@@ -168,6 +181,7 @@ def build(config: Config, pool: Pool) -> Starlette:
     """
     limits, residency = _limits(config.server), config.residency
     idle = IdlePolicy(residency.warm_after, residency.idle_timeout, residency.check_interval)
+    sound_files = _sound_files(config.server)
     sessions = Sessions(
         Ear(pool),
         limit=config.server.live_sessions,
@@ -187,6 +201,7 @@ def build(config: Config, pool: Pool) -> Starlette:
             await asyncio.to_thread(monitor.stop)
             await asyncio.to_thread(pool.governor.stop)
             await pool.stop()
+            await asyncio.to_thread(sound_files.close)
 
     application = Starlette(
         routes=routes(),
@@ -197,5 +212,6 @@ def build(config: Config, pool: Pool) -> Starlette:
     application.state.pool = pool
     application.state.limits = limits
     application.state.sessions = sessions
+    application.state.sound_files = sound_files
     application.state.memory_total = lambda: pool.governor.probe.latest().total
     return application

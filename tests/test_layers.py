@@ -20,6 +20,7 @@ SERVER = (
     "edgeserve.engine",
     "edgeserve.system edgeserve.logs edgeserve.connections edgeserve.terminal",
     "edgeserve.named edgeserve.processes",
+    "edgeserve.media",
     "edgeserve.memory edgeserve.audio edgeserve.models.sources edgeserve.models.convert",
     "edgeserve.models edgeserve.residency edgeserve.config edgeserve.doctor",
     "edgeserve.live edgeserve.exposure edgeserve.missing",

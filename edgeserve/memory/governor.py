@@ -8,11 +8,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from edgeserve.device import Allocator
-from edgeserve.engine import Cancel, Rung
+from edgeserve.engine import Cancel, ModelSpec, Rung
 from edgeserve.memory import metal, report
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.admission import Admission, Reservation
@@ -136,6 +136,15 @@ class Governor:
         with self.accounts.moving() as mark:
             yield mark is not None and self._gauge.latest().level < Level.HIGH
 
+    def outgrew(self, spec: ModelSpec) -> None:
+        """The system killed an engine's process: expect more memory for the next way up, and learn it."""
+        entry = self.accounts[spec.job]
+        entry.expect(self.accounts.peaks)
+        with self.accounts.changed:
+            peak = entry.raise_peak()
+        self.accounts.peaks.learn(spec, peak)
+        log.warning("%s was killed by the system; %d MB are expected from now on", spec.name, peak.total // MB)
+
     # Pressure
 
     def check(self) -> None:
@@ -226,14 +235,16 @@ def make_governor(
     devices: Devices = tuple,
     allocator: Allocator | None = None,
     undelivered: Callable[[], int] = lambda: 0,
+    workers: Callable[[], Iterable[int]] = tuple,
 ) -> Governor:
     """A governor for this machine.
 
     ``peaks``: the file of learned peaks; None forgets them at the end. ``devices``: returns the accelerators of a
     runtime. ``allocator``: MLX's. ``undelivered``: bytes of answers that their readers have not taken yet.
+    ``workers``: pids of the server's other processes.
     """
     accounts = Accounts(policy, Peaks(peaks), undelivered=undelivered)
     accelerator = DeviceReader(devices, accounts.device_held, accounts.device_mapped, allocator)
-    probe = Probe(override_mb=policy.override_memory_mb, accelerator=accelerator)
+    probe = Probe(override_mb=policy.override_memory_mb, accelerator=accelerator, workers=workers)
     macos = tuple(int(part) for part in platform.mac_ver()[0].split(".") if part)
     return (Governor if policy.enabled else OpenGovernor)(accounts, probe, macos=macos)

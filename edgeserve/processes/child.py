@@ -9,6 +9,8 @@ import signal
 import socket
 import subprocess
 import threading
+import weakref
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -16,6 +18,14 @@ log = logging.getLogger("edgeserve.processes")
 
 STOP_SECONDS, TERM_SECONDS, KILL_SECONDS = 5.0, 2.0, 10.0
 """Time that a child has to end after it was asked, after SIGTERM, and after SIGKILL."""
+LONGEST_SECONDS = 1e6
+"""Longest wait of one poll; its milliseconds are an int in C."""
+
+
+def pair(ours: ExitStack, theirs: ExitStack, kind: int = socket.SOCK_STREAM) -> tuple[socket.socket, socket.socket]:
+    """A socket for this process and one for a child; each stack closes its own. Raises OSError."""
+    one, other = socket.socketpair(socket.AF_UNIX, kind)
+    return ours.enter_context(one), theirs.enter_context(other)
 
 
 class Process(Protocol):
@@ -106,12 +116,44 @@ class Child:
         self.close()
 
 
+class Children:
+    """The children that somebody holds. Any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: weakref.WeakSet[Child] = weakref.WeakSet()
+
+    def add(self, child: Child) -> Child:
+        with self._lock:
+            self._held.add(child)
+        return child
+
+    def pids(self) -> list[int]:
+        """Pids of those that run."""
+        with self._lock:
+            held = list(self._held)
+        return [child.pid for child in held if child.exit is None]
+
+
+class Parent(Protocol):
+    """The fork server of a child. Any thread may call it."""
+
+    def wake(self) -> None:
+        """Let the fork server go on, if somebody has stopped it."""
+        ...
+
+    def leave(self, pid: int) -> None:
+        """Note that the fork server died before this child."""
+        ...
+
+
 class Forked:
     """A child of the fork server, known by its status socket (``forkserver``)."""
 
-    def __init__(self, pid: int, status: socket.socket) -> None:
+    def __init__(self, pid: int, status: socket.socket, parent: Parent) -> None:
         self.pid = pid
         self._status = status
+        self._parent = parent
         self._exit: int | None = None
         self._lock = threading.Lock()
         self._waiters = 0
@@ -126,7 +168,7 @@ class Forked:
             poll.register(self._status, select.POLLIN)
         readable: object = False
         try:
-            readable = poll.poll(None if seconds is None else max(0, seconds) * 1000)
+            readable = poll.poll(None if seconds is None else max(0, min(seconds, LONGEST_SECONDS)) * 1000)
         finally:
             with self._lock:
                 self._leave(bool(readable))
@@ -145,7 +187,10 @@ class Forked:
             data = self._status.recv(4096)
         except ConnectionError:
             data = b""
-        return int(json.loads(data)["exit"]) if data else -signal.SIGKILL
+        if data:
+            return int(json.loads(data)["exit"])
+        self._parent.leave(self.pid)
+        return -signal.SIGKILL
 
     def send(self, number: int) -> None:
         with self._lock:
@@ -155,6 +200,7 @@ class Forked:
                 self._status.send(bytes([number]))
             except ConnectionError:  # the child has ended; ``wait`` reads how
                 return
+        self._parent.wake()
 
     def close(self) -> None:
         with self._lock:

@@ -11,10 +11,12 @@ import socket
 import subprocess
 import threading
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from edgeserve.errors import EngineFailure, ShuttingDown
 from edgeserve.processes import interpreter
-from edgeserve.processes.child import Child, Forked
+from edgeserve.processes.child import Child, Children, Forked, pair
+from edgeserve.processes.orphans import Orphans
 from edgeserve.processes.start import Task
 
 log = logging.getLogger("edgeserve.processes")
@@ -36,7 +38,13 @@ class Forker:
         self._seconds = seconds
         self._lock = threading.Lock()
         self._server: ForkServerProcess | None = None
+        self._children = Children()
+        self._orphans = Orphans()
         self._stopped = False
+
+    def pids(self) -> list[int]:
+        server = self._server
+        return [server.pid, *self._children.pids()] if server and server.exit is None else []
 
     @property
     def pid(self) -> int | None:
@@ -53,7 +61,7 @@ class Forker:
             with self._lock:
                 server = self._alive(name)
             if child := server.fork(message, name):
-                return child
+                return self._children.add(child)
         raise EngineFailure(f"no process for {name}: the fork server died twice at its launch; see the log")
 
     def _alive(self, name: str) -> ForkServerProcess:
@@ -64,9 +72,10 @@ class Forker:
             log.error("the fork server (pid %d) died with code %d, and its children with it", self._server.pid, code)
             self._server.stop()
             self._server = None
+        self._orphans.reap()
         if self._server is None:
             try:
-                self._server = ForkServerProcess(self._preload, self._seconds)
+                self._server = ForkServerProcess(self._preload, self._seconds, self._orphans)
             except OSError as error:
                 raise interpreter.refusal(name, error) from error
         return self._server
@@ -77,20 +86,22 @@ class Forker:
             server, self._server = self._server, None
         if server:
             server.stop()
+        self._orphans.reap()
 
 
 class ForkServerProcess:
     """One fork server and its control socket. Raises OSError when the system starts no process."""
 
-    def __init__(self, preload: Sequence[str], seconds: float) -> None:
+    def __init__(self, preload: Sequence[str], seconds: float, orphans: Orphans) -> None:
         self._seconds = seconds
+        self._orphans = orphans
         self._lock = threading.Lock()
         self._ready = self._closed = False
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             try:
                 self._process = interpreter.begin("edgeserve.processes.forkserver", [theirs.fileno()])
-            except OSError:
+            except BaseException:
                 self._control.close()
                 raise
         self._control.settimeout(seconds)
@@ -105,15 +116,22 @@ class ForkServerProcess:
     def exit(self) -> int | None:
         return self._process.poll()
 
+    def wake(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
+    def leave(self, pid: int) -> None:
+        self._orphans.add(pid)
+
     def fork(self, message: bytes, name: str) -> Child | None:
         """Ask for a child. None when the fork server is dead. Raises Busy or EngineFailure."""
-        with contextlib.ExitStack() as unless_done:
-            ours, work = socket.socketpair()
-            status, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            for one in (ours, status):
-                unless_done.enter_context(one)
-            with work, far:
-                sent = self._send(message, [work.fileno(), far.fileno()], name)
+        with ExitStack() as kept, ExitStack() as given:
+            try:
+                ours, work = pair(kept, given)
+                status, far = pair(kept, given, socket.SOCK_SEQPACKET)
+            except OSError as error:
+                raise interpreter.refusal(name, error) from error
+            sent = self._send(message, [work.fileno(), far.fileno()], name)
+            given.close()  # the end of the status shows only when nobody holds its other end
             status.settimeout(self._seconds)
             data = self._answer(status, name) if sent else b""
             if not data:
@@ -123,8 +141,8 @@ class ForkServerProcess:
             if (number := answer.get("errno")) is not None:
                 raise interpreter.refusal(name, OSError(number, os.strerror(number)))
             status.settimeout(None)
-            unless_done.pop_all()
-            return Child(Forked(answer["pid"], status), ours, name)
+            kept.pop_all()
+            return Child(Forked(answer["pid"], status, self), ours, name)
 
     def _send(self, message: bytes, descriptors: Sequence[int], name: str) -> bool:
         """False when the fork server is dead, or ends."""
@@ -162,7 +180,7 @@ class ForkServerProcess:
             raise self._silence(name) from None
 
     def _silence(self, name: str) -> EngineFailure:
-        self._process.send_signal(signal.SIGCONT)  # somebody may have stopped it; the next launch finds it awake
+        self.wake()  # for the next launch
         text = f"the fork server (pid {self.pid}) gave no answer in {self._seconds:g} s"
         return EngineFailure(f"no process for {name}: {text}; try again")
 

@@ -177,7 +177,9 @@ class ForkServer:
             self._bury(pid, status)
 
     def _bury(self, pid: int, status: int) -> None:
-        sock = self._running.pop(pid)
+        sock = self._running.pop(pid, None)
+        if sock is None:  # an import started it
+            return
         if self._pids.pop(sock.fileno(), None):
             self._poll.unregister(sock)
         _tell(sock, {"exit": os.waitstatus_to_exitcode(status)})

@@ -19,7 +19,6 @@ _FLAGS = {
     "ignore_environment": "-E",
     "no_user_site": "-s",
     "dont_write_bytecode": "-B",
-    "optimize": "-O",
     "utf8_mode": "-Xutf8",
     "dev_mode": "-Xdev",
 }
@@ -31,10 +30,10 @@ def begin(module: str, descriptors: Sequence[int]) -> subprocess.Popen[bytes]:
 
     Its stdin is the null device, stdout and stderr are those of this process. Raises OSError.
     """
-    options = [option * int(getattr(sys.flags, flag)) for flag, option in _FLAGS.items() if getattr(sys.flags, flag)]
+    options = [option for flag, option in _FLAGS.items() if getattr(sys.flags, flag)] + ["-O"] * sys.flags.optimize
     numbers = ", ".join(map(str, descriptors))
     # The path comes first: the module must be the one of this process, whatever lies in the working directory.
-    code = f"import sys; sys.path[:] = {sys.path!a}; from {module} import main; main({numbers})"
+    code = f"import sys; sys.path[:] = {[*map(str, sys.path)]!a}; from {module} import main; main({numbers})"
     before = signal.pthread_sigmask(signal.SIG_BLOCK, QUIET)
     try:
         return subprocess.Popen(  # noqa: S603 - our own interpreter and module

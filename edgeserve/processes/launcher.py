@@ -26,6 +26,10 @@ class Launcher(Protocol):
         """
         ...
 
+    def pids(self) -> list[int]:
+        """The processes that run: the children, and the fork server where there is one."""
+        ...
+
     def stop(self) -> None:
         """Kill the children that a fork server holds, and end it. Blocks for seconds at most."""
         ...

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from edgeserve import logs
-from edgeserve.engine import Engine, ModelSpec, Preparing
+from edgeserve.engine import Engine, ModelSpec, Preparing, Rung
 from edgeserve.errors import Cancelled
 from edgeserve.messages import Event, Request, TokenEvent
 from edgeserve.named import make_engine
@@ -33,7 +33,7 @@ from edgeserve.residency.abilities import Abilities
 from edgeserve.residency.engine_host import STARVED
 from edgeserve.residency.link import WINDOW
 from edgeserve.residency.loop import Loop, loop_of
-from edgeserve.residency.mailbox import weigh
+from edgeserve.residency.weight import weigh
 from edgeserve.residency.runs import Ended, Runs
 from edgeserve.residency.work import Admitted, Done, Work
 from edgeserve.system import heap, libraries
@@ -122,6 +122,7 @@ class Guest:
         self._preparing: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self._idle: Iterator[None] | None = None
         self._told = EngineState()
+        self._changed = False
         self._busy = threading.Event()
 
     def serve(self) -> None:
@@ -224,10 +225,19 @@ class Guest:
             if not self._loop.runs:
                 self._busy.clear()
                 self._tell_state()
+                self._give_back()
             self._sort(self._next(STARVED if self._loop.starved else None))
         self._busy.set()
         while not self._news.empty():
             self._sort(self._news.get())
+
+    def _give_back(self) -> None:
+        """Return the heap's free pages after a change of rung, and below hot the pages of code too."""
+        if self._changed and self._news.empty():
+            self._changed = False
+            heap.collect()
+            if self._engine.rung is not Rung.HOT:
+                libraries.drop_pages()
 
     def _next(self, seconds: float | None) -> Frame | None:
         try:
@@ -287,10 +297,9 @@ class Guest:
             raise ValueError(f"an engine has no step {method!r}")
         self._idle = None
         getattr(self._engine, method)(*arguments)
-        if method in ("park", "shed"):
+        if method == "park":
             self._prepared.clear()
-            heap.collect()
-            libraries.drop_pages()
+        self._changed = True
         return None
 
     def _idle_step(self) -> bool:

@@ -41,6 +41,10 @@ class Pressure(Protocol):
         """Brackets idle work that takes memory; False when the host must leave it off."""
         ...
 
+    def outgrew(self, spec: ModelSpec) -> None:
+        """The system killed the process of an engine: most likely it took more memory than anybody expected."""
+        ...
+
 
 class Scheduler(Protocol):
     """The turns of a gate, as its host sees them."""

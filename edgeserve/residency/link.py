@@ -17,7 +17,7 @@ from edgeserve.processes import codec
 from edgeserve.processes.child import Child
 from edgeserve.processes.frames import Broken, Channel, Frame, Kind
 from edgeserve.processes.state import EngineState
-from edgeserve.residency.mailbox import weigh
+from edgeserve.residency.weight import weigh
 from edgeserve.units import KB
 
 log = logging.getLogger("edgeserve.process")
@@ -297,7 +297,7 @@ class Link:
             text = f"{self._name} was closed"
         if not self._stopping:
             log.error("%s", text)
-            self._died(code)
+            self._died(None if self._killed else code)
         with self._changed:
             self.state = EngineState()
             self._ended = EngineFailure(f"{text}; the next request starts it again")

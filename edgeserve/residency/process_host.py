@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Iterator
 
@@ -79,9 +80,7 @@ class ProcessHost(EngineHost):
         idle_after: float = IDLE_AFTER,
     ) -> None:
         self.restarts = Restarts(local.spec.name, clock)
-        self.remote = RemoteEngine(
-            local, launcher, may_start=self.restarts.check, died=lambda code: self.restarts.note(), clock=clock
-        )
+        self.remote = RemoteEngine(local, launcher, may_start=self.restarts.check, died=self._note_death, clock=clock)
         batches = isinstance(local, Batching)
         super().__init__(
             self.remote,
@@ -98,3 +97,8 @@ class ProcessHost(EngineHost):
         """The worker's; None while there is none."""
         link = self.remote.link
         return link.pid if link else None
+
+    def _note_death(self, code: int | None) -> None:
+        self.restarts.note()
+        if code == -signal.SIGKILL:
+            self._pressure.outgrew(self.spec)

@@ -43,6 +43,7 @@ class CountingGovernor:
     steps: list[tuple[str, Rung, str]] = field(default_factory=list)
     heap_returns: int = 0
     dropped: list[str] = field(default_factory=list)
+    outgrown: list[str] = field(default_factory=list)
 
     def adopt(self, resident: Any) -> None: ...
 
@@ -74,6 +75,9 @@ class CountingGovernor:
 
     def drop_prefix_cache(self, resident: Any) -> None:
         self.dropped.append(resident.job)
+
+    def outgrew(self, spec: ModelSpec) -> None:
+        self.outgrown.append(spec.name)
 
     def settle(self, reservation: object) -> None:
         self.settled += 1

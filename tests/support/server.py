@@ -62,6 +62,7 @@ def build(
     **server: Any,
 ) -> Starlette:
     engines = {job: EngineSettings(model=spec.name) for job, spec in pool.configured.items()}
+    server.setdefault("isolation", "thread")
     settings = ServerSettings(drain_seconds=drain_seconds, **server)
     return app.build(Config(server=settings, residency=residency or ResidencySettings(), engines=engines), pool)
 

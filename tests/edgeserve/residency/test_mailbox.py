@@ -24,7 +24,8 @@ from edgeserve.messages import (
     ToolCallEvent,
     Word,
 )
-from edgeserve.residency.mailbox import EVENT_BYTES, LARGEST, SHARE, SMALLEST, Deliveries, Kept, Mailbox, weigh
+from edgeserve.residency.mailbox import LARGEST, SHARE, SMALLEST, Deliveries, Kept, Mailbox
+from edgeserve.residency.weight import EVENT_BYTES, weigh
 from edgeserve.residency.work import Done
 from edgeserve.units import MB
 

@@ -60,6 +60,7 @@ class TestProcessHost(HostContract):
             assert one.text() == "one two three"
         assert Asked(gate, "next").text() == "next"
         assert gate.host.healthy
+        assert self.governor.outgrown == (["fake-llm"] if number == signal.SIGKILL else [])
 
     @every
     def test_a_worker_that_aborts_ends_its_answers(self, kind: str) -> None:
@@ -78,6 +79,7 @@ class TestProcessHost(HostContract):
         with pytest.raises(EngineFailure, match="was ended, because it has given no sign of life for 30 s"):
             asked.rest()
         assert Asked(gate, "next").text() == "next"
+        assert self.governor.outgrown == []  # the host has killed it itself
 
     def test_a_worker_that_dies_idle_is_cold(self) -> None:
         gate = self.gate()

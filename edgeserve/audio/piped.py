@@ -1,0 +1,52 @@
+"""Sound that a child decodes and another process reads."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from edgeserve.audio.decode import SEND
+from edgeserve.errors import UnsupportedMedia
+from edgeserve.processes import codec
+from edgeserve.processes.frames import Broken, Channel, Frame, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Piped:
+    """Samples from a decoder's socket, a descriptor of this process (``clip.Decoding.descriptor`` of another one).
+
+    They come once: the second ``pieces`` has none. ``param`` names the field of the request in errors, and ``seconds``
+    is the length of the sound, 0 when it is unknown.
+    """
+
+    descriptor: int
+    seconds: float = 0.0
+    param: str = "audio"
+
+    def pieces(self) -> Iterator[bytes]:
+        """As ``Audio.pieces``. Closes the descriptor, which ends a decoder that has more."""
+        channel = Channel(socket.socket(fileno=os.dup(self.descriptor)))
+        os.close(self.descriptor)
+        with contextlib.closing(channel):
+            yield from pieces(lambda: self._next(channel))
+
+    def _next(self, channel: Channel) -> Frame:
+        try:
+            frame = channel.receive()
+        except (Broken, OSError):
+            frame = None
+        if frame is None:  # the server knows how the decoder ended, and logs it
+            text = f"{self.param} makes its decoder fail, or takes more memory or processor time than it may"
+            raise UnsupportedMedia(f"{text}; {SEND}", param=self.param)
+        if frame.kind is Kind.DONE and "error" in frame.head:
+            raise codec.read_error(frame.head["error"])
+        return frame
+
+
+def pieces(receive: Callable[[], Frame]) -> Iterator[bytes]:
+    """The samples in the frames up to the last one."""
+    while (frame := receive()).kind is not Kind.DONE:
+        yield bytes(frame.body)

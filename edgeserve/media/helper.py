@@ -1,0 +1,151 @@
+"""The server's side of one short-lived child: frames, its end, and the error that its end means to the client."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+import struct
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from edgeserve.errors import EdgeserveError
+from edgeserve.media.bounded import LACKING
+from edgeserve.media.leash import Leash
+from edgeserve.media.task import Task
+from edgeserve.processes import codec
+from edgeserve.processes.child import Child
+from edgeserve.processes.frames import Broken, Channel, Frame, Kind
+from edgeserve.units import MB
+
+log = logging.getLogger("edgeserve.media")
+
+END_SECONDS = 2.0
+"""Time between the end of a child's socket and its exit code."""
+
+
+class Helper:
+    """A child at work. One thread at a time uses it; ``leash`` may kill the child from any other.
+
+    ``ended`` is called once, by ``close``.
+    """
+
+    def __init__(self, child: Child, task: Task, leash: Leash, ended: Callable[[], None] = lambda: None) -> None:
+        self.task = task
+        self._child, self._leash, self._ended = child, leash, ended
+        self._channel = Channel(child.socket)
+        self._limit_waiting(task.bounds.patience)
+        self._closed = False
+        try:
+            leash.hold(lambda: child.signal(signal.SIGKILL))
+        except BaseException:
+            self.close()
+            raise
+
+    def _limit_waiting(self, seconds: float) -> None:
+        pause = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
+        self._child.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, pause)
+        self._channel.limit_sending(seconds)
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def descriptor(self) -> int:
+        """The socket from which another process may read the frames instead. It stays the helper's own."""
+        return self._channel.fileno()
+
+    def send(self, head: object, body: bytes = b"", descriptors: Sequence[int] = (), kind: Kind = Kind.RUN) -> None:
+        """Send a frame. Raises the error that the child's end means to the client."""
+        try:
+            self._channel.send(kind, 0, head, body, descriptors)
+        except TimeoutError:
+            raise self._silent() from None
+        except OSError:
+            raise self.verdict() from None
+
+    def receive(self) -> Frame:
+        """The next frame: EVENTS, or DONE at the end. Raises the child's error, or the one that its end means."""
+        try:
+            frame = self._channel.receive()
+        except BlockingIOError:  # SO_RCVTIMEO
+            raise self._silent() from None
+        except (Broken, OSError) as error:
+            log.warning("%s (pid %d) sent no frame: %s", self.task.name, self.pid, error)
+            frame = None
+        if frame is None:
+            raise self.verdict()
+        if frame.kind is Kind.DONE:
+            self._check(frame.head)
+        return frame
+
+    def result(self) -> Any:
+        """The result of work that sends nothing else. Raises as ``receive`` does."""
+        return self.receive().head["result"]
+
+    def _check(self, head: Any) -> None:
+        self._leash.check()
+        if LACKING in head:
+            raise self._out_of_memory("its own limit")
+        if "error" in head:
+            raise codec.read_error(head["error"])
+
+    def verdict(self) -> EdgeserveError:
+        """The error that the end of the child means. The log tells the cause."""
+        code = self._child.wait(END_SECONDS)
+        self._leash.check()
+        task, bounds = self.task, self.task.bounds
+        if code is None:
+            self._child.kill()
+            log.warning("%s (pid %d) closed its socket and went on; killed", task.name, self.pid)
+            return task.failed("no answer")
+        if code == -signal.SIGXCPU:
+            log.warning("%s (pid %d) took more than %s s of processor time", task.name, self.pid, bounds.cpu)
+            return task.too_large(f"takes more than {bounds.cpu} s of processor time")
+        if code == -signal.SIGKILL:
+            return self._out_of_memory("SIGKILL, most likely from the kernel, which had none left")
+        log.warning("%s (pid %d) ended early: %s", task.name, self.pid, _described(code))
+        return task.failed(_described(code))
+
+    def _out_of_memory(self, why: str) -> EdgeserveError:
+        most = self.task.bounds.memory // MB
+        log.warning("%s (pid %d) ran out of memory: %s", self.task.name, self.pid, why)
+        return self.task.too_large(f"takes more than {most} MB of memory")
+
+    def _silent(self) -> EdgeserveError:
+        self._child.kill()
+        self._leash.check()
+        patience = self.task.bounds.patience
+        log.warning("%s (pid %d) said nothing for %g s; killed", self.task.name, self.pid, patience)
+        return self.task.too_large(f"takes longer than {patience:g} s")
+
+    def close(self) -> None:
+        """Kill the child unless it has ended, and reap it. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        self._leash.let_go()
+        try:
+            self._child.close()
+            self._channel.close()
+        finally:
+            self._ended()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _described(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:  # a real-time signal
+        return f"signal {-code}"
