@@ -36,6 +36,7 @@ from edgeserve.jobs import Job
 from edgeserve.live.window import FRAME_BYTES, MAX_PUSH_BYTES
 from edgeserve.models.store import Store
 from edgeserve.protocols.http import HttpConnection
+from edgeserve.protocols.reading import Reading
 from edgeserve.residency.pool import Pool
 from edgeserve.system.hangup import has_terminal
 
@@ -136,7 +137,7 @@ class Server(uvicorn.Server):
     ) -> None:
         self.connections = Connections(ServerSettings().max_connections) if connections is None else connections
         patience = patience or Patience()
-        shared = {"connections": self.connections, "patience": patience}
+        shared = {"connections": self.connections, "patience": patience, "reading": Reading()}
         self._look_seconds = min(LOOK_SECONDS, *(seconds / 4 for seconds in astuple(patience)))
         super().__init__(
             uvicorn.Config(

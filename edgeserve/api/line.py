@@ -24,8 +24,8 @@ from edgeserve.errors import Cancelled, EdgeserveError, InvalidRequest
 from edgeserve.jobs import Job
 from edgeserve.residency.lease import Lease
 from edgeserve.residency.mailbox import Kept
-from edgeserve.residency.weight import weigh
 from edgeserve.residency.pool import Pool
+from edgeserve.residency.weight import weigh
 
 log = logging.getLogger("edgeserve.api")
 

@@ -36,7 +36,7 @@ __all__ = ["Governor", "OpenGovernor", "Reservation", "Resident", "make_governor
 log = logging.getLogger("edgeserve.memory")
 
 QUIET_SECONDS = 1.0
-"""A reservation under pressure wakes the pressure loop at most this often."""
+"""A reservation under pressure wakes the pressure loop at most this often, and a client collects garbage."""
 
 
 class Governor:
@@ -65,6 +65,7 @@ class Governor:
         self._drop_code = drop_code
         self._macos = macos
         self._limits: metal.MetalLimits | None = None
+        self._defragmented_at = float("-inf")
 
     def adopt(self, resident: Resident) -> None:
         """Open an account for an engine: from now on it lives inside the budget."""
@@ -169,6 +170,14 @@ class Governor:
         self.probe.accelerator.clear_cache()
         self._trim()
         self.probe.read()
+        return {"status": "defragmentation_triggered"}
+
+    def defragment_by_hand(self) -> Json:
+        """As ``defragment``, at most once in ``QUIET_SECONDS``: no other Python code runs during a collection."""
+        now = self.accounts.clock()
+        if now - self._defragmented_at >= QUIET_SECONDS:
+            self._defragmented_at = now
+            return self.defragment()
         return {"status": "defragmentation_triggered"}
 
     # Reports (shapes: docs/api/memory.md)

@@ -30,6 +30,10 @@ class SocketConnection(Bounded, WebSocketsSansIOProtocol):
         self.admitted.remove(self)
         super().connection_lost(exc)
 
+    @property
+    def may_read(self) -> bool:
+        return not (self.read_paused or self._full)
+
     def idle(self, now: float) -> tuple[int, float] | None:
         return self.stalled(now)
 

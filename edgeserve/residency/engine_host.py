@@ -157,6 +157,9 @@ class EngineHost:
     def slowest(self, seconds: float) -> Work | None:
         return self._loop.runs.slowest(seconds)
 
+    def unread(self, seconds: float) -> tuple[Work, ...]:
+        return self._loop.runs.unread(seconds)
+
     def stop(self) -> None:
         self._preparer.stop()
         self._worker.stop()

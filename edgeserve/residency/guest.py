@@ -33,8 +33,8 @@ from edgeserve.residency.abilities import Abilities
 from edgeserve.residency.engine_host import STARVED
 from edgeserve.residency.link import WINDOW
 from edgeserve.residency.loop import Loop, loop_of
-from edgeserve.residency.weight import weigh
 from edgeserve.residency.runs import Ended, Runs
+from edgeserve.residency.weight import weigh
 from edgeserve.residency.work import Admitted, Done, Work
 from edgeserve.system import heap, libraries
 

@@ -24,6 +24,11 @@ FOREVER = -1.0
 """Seconds to wait without a limit."""
 PATIENCE = 10.0
 """Seconds that a paused answer keeps its place from others."""
+LONG_PATIENCE = 15.0
+"""Seconds that paused answers keep the memory of their engine from other engines.
+
+A listener who plays speech as it comes reads half of a mailbox, which is 11 s, before the answer goes on.
+"""
 
 
 class Pressure(Protocol):
@@ -201,6 +206,10 @@ class Host(Protocol):
 
     def slowest(self, seconds: float) -> Work | None:
         """The answer that has waited longest for its reader, if it has waited for so many seconds."""
+        ...
+
+    def unread(self, seconds: float) -> tuple[Work, ...]:
+        """All answers under way, if each has waited for its reader for so many seconds; else ()."""
         ...
 
     def stop(self) -> None:

@@ -25,13 +25,16 @@ SMALLEST = 64 * KB
 """Bytes that each mailbox may hold however many others are full."""
 SHARE = 8
 """One mailbox takes at most one such part of the bytes that all deliveries leave free."""
+OWN = 256 * KB
+"""Bytes of whole answers that each client may have however much others have: some 1,000 tokens."""
 
 
 class Deliveries:
     """Bytes of answers that the server has made and not yet sent. Any thread.
 
-    ``limit``: bytes of all answers that are kept until they are whole; one client may have half of them. Mailboxes
-    share half as much on top, so that a client that does not read its mailbox takes no room from whole answers.
+    ``limit``: bytes of all answers that are kept until they are whole. One client may have half of them, and always
+    has ``OWN``. Mailboxes share half as much on top, so that a client that does not read its mailbox takes no room from
+    whole answers.
     """
 
     def __init__(self, limit: int = 128 * MB) -> None:
@@ -58,7 +61,7 @@ class Deliveries:
         """Count bytes of an answer that is kept until it is whole. Raises Busy beyond a limit, and counts nothing."""
         with self._lock:
             held, own = self._kept.total(), self._kept[client]
-            if held + size > self.limit or own + size > self.limit // 2:
+            if own + size > self.limit // 2 or (held + size > self.limit and own + size > OWN):
                 raise self._full(held, own)
             self._kept[client] += size
 

@@ -102,7 +102,7 @@ class Pool:
         """Bring engines up to hot; True for each that is hot now. Raises the first error of a load."""
         gates = [self._gate(job) for job in jobs]
         for gate in gates:
-            await asyncio.wrap_future(gate.preload_in_turn())
+            await _loaded(gate)
         return {gate.job: gate.rung is Rung.HOT for gate in gates}
 
     async def evict(self, job: Job, to: Rung = Rung.COLD) -> bool:
@@ -119,7 +119,7 @@ class Pool:
         wanted = set(preload)
         for job, gate in self.gates.items():
             if job in wanted:
-                await asyncio.wrap_future(gate.preload_in_turn())
+                await _loaded(gate)
             elif job in MAPPED_AT_STARTUP:
                 await asyncio.to_thread(gate.map)
         if not wanted:
@@ -162,3 +162,8 @@ class Pool:
             raise NotConfigured(
                 f"no {job} engine is configured on this device; add to models.toml:\n{INFO[job].how_to_add}"
             ) from None
+
+
+async def _loaded(gate: Gate) -> None:
+    """Wait until the engine is hot. Raises the error of the load, which others may wait for too."""
+    await asyncio.shield(asyncio.wrap_future(gate.preload_in_turn()))

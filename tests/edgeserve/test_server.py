@@ -79,11 +79,12 @@ def test_no_descriptors_left_is_a_line_and_no_spinning(
             return Full(fileno=bound.detach())
 
     monkeypatch.setattr("support.server.listen", full)
+    monkeypatch.setattr("asyncio.constants.ACCEPT_RETRY_DELAY", 0.4)  # usually a second
     waiting = threading.Event()
     Full.spare.clear()
     with caplog.at_level(logging.WARNING), serving(fake_pool(["llm"])) as running, dialled(running):
         until(lambda: Full.attempts > 0)
-        waiting.wait(0.5)  # asyncio tries again after a second; spinning would be thousands of attempts by now
+        waiting.wait(0.2)  # asyncio tries again after 0.4 s; spinning would be thousands of attempts by now
         assert Full.attempts <= ACCEPTED_AT_ONCE
         Full.spare.set()
         until(lambda: alive(running))
@@ -131,7 +132,7 @@ def test_the_command_refuses_in_one_line(host: str, tmp_path: Path) -> None:
 def test_clients_that_neither_read_nor_send_on_end_a_drain_without_a_traceback(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(server, "LAST_WORDS_SECONDS", 2.0)
+    monkeypatch.setattr(server, "LAST_WORDS_SECONDS", 1.2)
     line = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
     body = b"POST /v1/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999\r\n\r\n{"
     with contextlib.ExitStack() as held:
@@ -172,12 +173,12 @@ def test_a_broken_connection_at_shutdown_costs_no_other_its_answer(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A WebSocket that was closed by its client, which does not read: it can be told nothing any more."""
-    monkeypatch.setattr(server, "LAST_WORDS_SECONDS", 2.0)
+    monkeypatch.setattr(server, "LAST_WORDS_SECONDS", 1.5)
     key = base64.b64encode(bytes(16))
     handshake = b"GET /v1/transcribe/live HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
     handshake += b"Sec-WebSocket-Key: %s\r\nSec-WebSocket-Version: 13\r\n\r\n" % key
     with contextlib.ExitStack() as held:
-        with serving(fake_pool(["llm", "asr"], delay=0.05), drain_seconds=1.0) as running:
+        with serving(fake_pool(["llm", "asr"], delay=0.05), drain_seconds=0.5) as running:
             deaf = held.enter_context(dialled(running, receive_bytes=4096))
             state = running.server.server_state
             until(lambda: len(state.connections) == 1)

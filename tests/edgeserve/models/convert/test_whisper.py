@@ -118,9 +118,14 @@ def test_memory_stays_that_of_a_few_matrices(tmp_path: Path) -> None:
     assert peak < 2.2 * 4 * tiny_whisper.VOCABULARY * tiny_whisper.WIDTH
 
 
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    folder = tmp_path_factory.mktemp("whisper")
+    return whisper.convert(tiny_whisper.build(folder / "a"), folder / "b")
+
+
 @pytest.mark.parametrize("part", whisper.PARTS)
-def test_every_matrix_of_the_small_form_is_in_eight_bits(tmp_path: Path, part: str) -> None:
-    files = whisper.convert(tiny_whisper.build(tmp_path / "a"), tmp_path / "b")
+def test_every_matrix_of_the_small_form_is_in_eight_bits(files: Mapping[str, Path], part: str) -> None:
     onnx = graph.load_onnx()
     exact, small = (onnx.load(str(files[part + end])).graph for end in ("", whisper.INT8))
     weights = {one.name: onnx.numpy_helper.to_array(one) for one in (*exact.initializer, *small.initializer)}
