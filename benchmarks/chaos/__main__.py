@@ -1,6 +1,6 @@
 """Clients of all kinds while workers die, hang and starve: every answer is right, or has a cause.
 
-    python -m benchmarks.chaos --seed N [--minutes 10] [--fakes] [--page NAME]
+python -m benchmarks.chaos --seed N [--minutes 10] [--fakes] [--page NAME]
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from benchmarks import device
-from benchmarks.chaos import fakes, run
+from benchmarks import device, report
+from benchmarks.chaos import fakes, page, real, run
 
 
 def main() -> int:
@@ -25,16 +25,21 @@ def main() -> int:
     options = parser.parse_args()
     plan = run.Plan(options.seed, 60 * options.minutes, 15.0, options.gap)
     with tempfile.TemporaryDirectory() as folder:
-        form = fakes.prepare(Path(folder))
+        form = fakes.prepare(Path(folder)) if options.fakes else real.prepare(Path(folder), device.chosen(options))
         seen = run.live(Path(folder), form, plan)
-    print(Counter((one.kind, one.verdict) for one in seen.replies))
-    print(Counter((one.verdict, one.status, one.code) for one in seen.replies))
-    print(Counter(one.kind for one in seen.happened), seen.passed_over, seen.lacking)
-    print(*seen.rests, sep="\n")
-    print(max(one.seconds for one in seen.looks), len(seen.looks))
-    print(*seen.faults[:60], len(seen.faults), sep="\n")
-    Path("/tmp/chaos_log.txt").write_text(seen.log)
+    if options.page:
+        page.draw(options.page, seen)
+        title = "Chaos: workers die, hang and starve while sixteen clients ask"
+        print(report.write(options.page, title, page.text(options.page, seen, form.name)))
+    print(summary(seen), *seen.faults, sep="\n")
     return 1 if seen.faults else 0
+
+
+def summary(seen: run.Seen) -> str:
+    """Answers by verdict and code, and the number of events."""
+    answers = Counter(f"{one.verdict} {one.code}".strip() for one in seen.replies)
+    told = ", ".join(f"{count} {what}" for what, count in answers.most_common())
+    return f"{len(seen.happened)} events; {told}; {len(seen.faults)} violations"
 
 
 if __name__ == "__main__":

@@ -51,7 +51,9 @@ def tone(seconds: float) -> bytes:
 
 def native(prompt: str, tokens: int, *, stream: bool = False) -> Ask:
     path, read = ("/v1/chat/stream", _streamed_text) if stream else ("/v1/chat", _text)
-    return Ask("llm", f"{prompt} ({'stream' if stream else 'whole'})", path, read, {"prompt": prompt, "max_length": tokens})
+    return Ask(
+        "llm", f"{prompt} ({'stream' if stream else 'whole'})", path, read, {"prompt": prompt, "max_length": tokens}
+    )
 
 
 def embed(texts: Sequence[str], job: str = "llm") -> Ask:
@@ -162,5 +164,3 @@ def of_fakes(picture: bytes) -> Asks:
         "speech mp3": [say(told + "six. ", "mp3"), load.speak(told + "seven. ", stream=True)],
         "speech pcm": [say("all of this is said slowly. " * 40, "pcm")],
     }
-
-

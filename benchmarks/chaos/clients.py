@@ -24,15 +24,15 @@ STREAMED = {"native stream", "chat stream", "completions", "speech mp3", "speech
 """Kinds whose client reads slowly at times."""
 VANISHING, SLOW = 0.12, 0.12
 """Shares of the requests that are left before their end, and that are read slowly."""
-SIPS, SIP_BYTES, SIP_SECONDS, BUFFER = 8, 16 << 10, 0.25, 4096
+SIPS, SIP_BYTES, SIP_SECONDS, BUFFER = 8, 16 << 10, 0.25, 64 << 10
 MOST_PATIENCE = 2.0
 """Longest wait in seconds after a refusal, whatever its Retry-After says."""
 
 
 @dataclass(slots=True)
 class Crowd:
-    """``limit``: seconds within which every request must end. ``clock``: seconds of the run. ``pause``: longest pause of
-    a client between two requests. ``bar``: what must be the same as alone, by request."""
+    """``limit``: seconds within which every request must end. ``clock``: seconds of the run. ``pause``: longest pause
+    of a client between two requests. ``bar``: the right answers, by request."""
 
     url: str
     asks: Asks

@@ -25,7 +25,14 @@ move           the engine is evicted and loaded by hand
 """
 OF_ALL = {FORKS, NEIGHBOUR, LIMIT, DISK}
 """Kinds that hit every engine."""
-LASTS = {STOP: (1.0, 4.0), CUT: (1.0, 4.0), REPLACE: (1.0, 4.0), NEIGHBOUR: (2.0, 5.0), LIMIT: (2.0, 5.0), DISK: (2.0, 6.0)}
+LASTS = {
+    STOP: (1.0, 4.0),
+    CUT: (1.0, 4.0),
+    REPLACE: (1.0, 4.0),
+    NEIGHBOUR: (2.0, 5.0),
+    LIMIT: (2.0, 5.0),
+    DISK: (2.0, 6.0),
+}
 """Shortest and longest time in seconds; what is not here happens at once."""
 OFTEN = {KILL: 4, SEGV: 2, ABORT: 2, STOP: 2, CUT: 2, REPLACE: 2, MOVE: 3, NEIGHBOUR: 2, LIMIT: 2, FORKS: 1, DISK: 1}
 """Weights of the events after each kind has come once."""

@@ -29,6 +29,8 @@ FILE_BYTES = 1 << 20
 LIVE_SECONDS = 4
 LIMIT = 90.0
 """A request may wait for a worker that hangs, and for another that is started anew."""
+BRIEF = 1.0
+"""Seconds without a sound file after which the fork server of decoders ends."""
 RESTLESS = {"warm_after": 1.0, "idle_timeout": 2.0, "check_interval": 0.25}
 
 
@@ -51,9 +53,11 @@ def prepare(folder: Path) -> Form:
 def serve(folder: Path, port: int) -> None:
     """In this process, until SIGTERM."""
     from edgeserve import app, logs, named
+    from edgeserve.audio.apart import SHARED, SoundFilesApart
     from edgeserve.config import Config, EngineSettings, ResidencySettings, ServerSettings
     from edgeserve.engine import ModelSpec
     from edgeserve.memory.governor import make_governor
+    from edgeserve.media.children import Children
     from edgeserve.memory.policy import MemoryPolicy
     from edgeserve.processes.launcher import make_launcher
     from edgeserve.residency.pool import Pool
@@ -63,8 +67,9 @@ def serve(folder: Path, port: int) -> None:
 
     heap.tune()
     logs.configure("info")
-    governor = make_governor(MemoryPolicy(grace_seconds=0.5, queue_seconds=5.0))
-    launcher = make_launcher(app.WORKERS_SHARE)
+    policy = MemoryPolicy(grace_seconds=0.5, queue_seconds=5.0)
+    launcher = make_launcher((*app.WORKERS_SHARE, "engines.fake.chat"))
+    governor = make_governor(policy, workers=launcher.pids)
     specs = [
         ModelSpec(job, f"fake-{job}", engine, {"model": folder / f"{job}.model"}, options=OPTIONS)  # type: ignore[arg-type]
         for job, engine in ENGINES.items()
@@ -73,8 +78,13 @@ def serve(folder: Path, port: int) -> None:
     pool = Pool(hosts, governor, on_stop=launcher.stop)
     engines = {spec.job: EngineSettings(model=spec.name) for spec in specs}
     config = Config(server=ServerSettings(), residency=ResidencySettings(**RESTLESS), engines=engines)
-    with contextlib.closing(listen("127.0.0.1", port)) as listener:
-        Server(app.build(config, pool), pool, config.server.drain_seconds).run([listener])
+    with (
+        contextlib.closing(listen("127.0.0.1", port)) as listener,
+        contextlib.closing(SoundFilesApart(Children(lambda: make_launcher(SHARED), idle_seconds=BRIEF))) as files,
+    ):
+        application = app.build(config, pool)
+        application.state.sound_files = files  # whose fork server ends soon
+        Server(application, pool, config.server.drain_seconds).run([listener])
 
 
 if __name__ == "__main__":

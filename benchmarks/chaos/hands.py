@@ -28,6 +28,8 @@ SIGNALS = {
 }
 ROOM = 16 * MB
 """Bytes that a control group may take beside what it has, while it is squeezed."""
+WORKER_SECONDS = 5.0
+"""Longest wait for a process to hit."""
 NEIGHBOUR = 64
 """MB that the neighbour takes: more than the server, so that the kernel takes the neighbour first."""
 TAKE = (
@@ -50,7 +52,7 @@ class Happening:
 
 @dataclass(slots=True)
 class Hands:
-    """``clock``: seconds of the run. ``happened`` in the order of the ends. An error of a hand is raised by ``join``."""
+    """``clock``: seconds of the run. ``happened`` in the order of the ends. ``passed_over``: events that found nobody."""
 
     house: House
     schedule: Sequence[Event]
@@ -58,6 +60,8 @@ class Hands:
     happened: list[Happening] = field(default_factory=list)
     passed_over: list[str] = field(default_factory=list)
     failures: list[BaseException] = field(default_factory=list)
+    kills: int = 0
+    """Processes that the kernel killed for want of memory."""
     _over: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -73,8 +77,6 @@ class Hands:
             threads[-1].start()
         for one in threads:
             one.join()
-        if self.failures:
-            raise self.failures[0]
 
     @staticmethod
     def _name(event: Event) -> str:
@@ -122,8 +124,15 @@ class Hands:
         answer = httpx.post(f"{self.house.server.url}/v1/chat", json=body, timeout=self.house.form.limit)
         return f"the chat engine was asked to abort: {answer.status_code}"
 
+    def _await_worker(self, job: str) -> int | None:
+        """The worker of a job, as soon as there is one."""
+        until = self.clock() + WORKER_SECONDS
+        while not (pids := self.house.named().get(job)) and self.clock() < until:
+            self._over.wait(0.1)
+        return pids[0] if pids else None
+
     def _signal(self, event: Event) -> str:
-        pid = self.house.named().get(event.job)
+        pid = self._await_worker(event.job)
         if pid is None:
             return ""
         number = SIGNALS[event.kind]
@@ -140,17 +149,16 @@ class Hands:
     def _await_death(self, pid: int, event: Event) -> None:
         """Only work shows that a worker hangs: somebody asks until it is gone. Then it goes on if nobody noticed."""
         until = self.clock() + event.seconds
-        while self.clock() < until and self.house.named().get(event.job) == pid:
+        while self.clock() < until and pid in self.house.named().get(event.job, []):
             self._over.wait(0.5)
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
 
     def _kill_forks(self) -> str:
-        pid = self.house.named().get(house.FORKS)
-        if pid is None:
-            return ""
-        os.kill(pid, signal.SIGKILL)
-        return f"SIGKILL to the fork server, pid {pid}"
+        pids = self.house.named().get(house.FORKS, [])
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        return f"SIGKILL to {len(pids)} fork servers" if pids else ""
 
     def _move(self, job: str) -> str:
         url = self.house.server.url
@@ -212,8 +220,7 @@ class Hands:
             if neighbour:
                 stack.enter_context(self._neighbour())
             yield f"the control group was held to {size // MB} MB{' beside a neighbour' if neighbour else ''}"
-        if more := group.kills() - kills:
-            self.passed_over.append(f"{more} killed by the kernel for want of memory")
+        self.kills += group.kills() - kills
 
     @contextlib.contextmanager
     def _neighbour(self) -> Iterator[None]:

@@ -73,14 +73,14 @@ class House:
         """The processes below the server: the fork server and the workers."""
         return psutil.Process(self.server.pid).children(recursive=True)
 
-    def named(self) -> dict[str, int]:
-        """Pids of the living ones by their names: jobs, and FORKS."""
-        found = {}
+    def named(self) -> dict[str, list[int]]:
+        """Pids of the living ones by their names: jobs, FORKS, and those of short-lived children."""
+        found: dict[str, list[int]] = {}
         for one in self.family():
             with contextlib.suppress(psutil.NoSuchProcess):
                 title = " ".join(one.cmdline()).strip("\0 ")
                 if title.startswith(TITLE) and one.status() != psutil.STATUS_ZOMBIE:
-                    found[title.removeprefix(TITLE)] = one.pid
+                    found.setdefault(title.removeprefix(TITLE), []).append(one.pid)
         return found
 
     def marked(self) -> list[int]:
@@ -145,4 +145,3 @@ def fill(place: Path) -> int:
             while True:
                 size += file.write(b"\1" * (MB >> 6))
     return size
-

@@ -28,9 +28,7 @@ class Sound:
         return sum(map(len, self.pieces)) / 64_000
 
 
-async def session(
-    kind: str, url: str, sound: Sound, dice: random.Random, client: httpx.AsyncClient
-) -> dict[str, Any]:
+async def session(kind: str, url: str, sound: Sound, dice: random.Random, client: httpx.AsyncClient) -> dict[str, Any]:
     """Fields of the reply."""
     steps = dice.randrange(1, len(sound.pieces)) if dice.random() < VANISHING else None
     try:

@@ -39,7 +39,8 @@ class Reply:
     def line(self) -> str:
         """For people."""
         what = f"{self.status} {self.code}".strip()
-        return f"{self.ended:6.1f} s  {self.kind}: {self.verdict}, {what} after {self.ended - self.began:.1f} s: {self.told}"
+        seconds = self.ended - self.began
+        return f"{self.ended:6.1f} s  {self.kind}: {self.verdict}, {what} after {seconds:.1f} s: {self.told}"
 
 
 def told_in(body: bytes) -> tuple[str, str] | None:

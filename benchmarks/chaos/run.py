@@ -22,7 +22,6 @@ from benchmarks.sampling import Record, Sampler
 
 BELOW = 0
 """Stands for all processes below the server where the sampler wants a pid."""
-SETTLE = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +49,7 @@ class Seen:
     looks: list[Look] = field(default_factory=list)
     rests: list[Rest] = field(default_factory=list)
     record: Record = field(default_factory=Record)
+    kills: int = 0
     lacking: dict[str, str] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     log: str = ""
@@ -90,7 +90,7 @@ def _before(crowd: Crowd, plan: Plan, seen: Seen, one: House) -> None:
     last: list[Rest] = []
 
     def still(found: Rest) -> bool:
-        same = bool(last) and not found.more_than(last[-1], 0.5) and not last[-1].more_than(found, 0.5)
+        same = found.alone and bool(last) and not found.more_than(last[-1], 0.5) and not last[-1].more_than(found, 0.5)
         last.append(found)
         return same
 
@@ -108,6 +108,7 @@ def _chaos(crowd: Crowd, plan: Plan, seen: Seen, one: House, sampler: Sampler) -
         asyncio.run(crowd.stay(lambda: sampler.now < until or acting.is_alive()))
         acting.join()
     seen.end, seen.looks, seen.replies = sampler.now, pulse.looks, crowd.replies
+    seen.kills = hands.kills
     if hands.failures:
         raise hands.failures[0]
 

@@ -20,7 +20,10 @@ from benchmarks.sampling import NONE
 LOOK = 0.25
 PATIENCE = 20.0
 """Longest wait for an answer about the health, which is a fault long before."""
-REST_SECONDS = 60.0
+POOLS = 6
+"""Threads that the server's pools may still start: the pools grow to their bounds, and never shrink."""
+REST_SECONDS = 100.0
+"""Longest wait for a server to rest: the fork server of decoders stays for a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +94,18 @@ class Rest:
     strangers: int
     files: tuple[str, ...]
 
+    @property
+    def alone(self) -> bool:
+        """Whether the server has no child beside the fork server of its workers."""
+        return self.processes in ((house.FORKS, "server"), ("server",))
+
     def more_than(self, before: Rest, allowed_mb: float) -> list[str]:
         """What it holds beyond ``before``, each in one line."""
         found = []
         for what in ("descriptors", "threads"):
             mine, theirs = getattr(self, what), getattr(before, what)
             found += [f"{count - theirs.get(name, 0)} more {what} of {name} ({count})" for name, count in mine.items()
-                      if count > theirs.get(name, 0)]  # fmt: skip
+                      if count > theirs.get(name, 0) + spare]  # fmt: skip
         found += [f"{getattr(self, what)} {what}" for what in ("memfds", "zombies", "strangers") if getattr(self, what)]
         if self.processes != before.processes:
             found.append(f"processes {self.processes} instead of {before.processes}")
@@ -109,7 +117,7 @@ class Rest:
 
 
 def rest(one: House, enough: Callable[[Rest], bool], seconds: float = REST_SECONDS) -> Rest:
-    """Let every engine go cold, and wait until what is left is ``enough``, or the time is over; returns what is left."""
+    """Let every engine go cold, and wait until what is left is ``enough`` or the time is over; returns what is left."""
     until = time.monotonic() + seconds
     while True:
         cool(one, until)
@@ -141,11 +149,11 @@ def _post(port: int, path: str) -> int:
 
 
 def _holding(one: House) -> Rest:
-    named = {"server": one.server.pid} | one.named()
+    named = {"server": [one.server.pid]} | one.named()
     family = [psutil.Process(one.server.pid), *one.family()]
     descriptors, memfds = {}, 0
-    for name, pid in named.items():
-        links = [_link(path) for path in Path(f"/proc/{pid}/fd").iterdir()]
+    for name, pids in named.items():
+        links = [_link(path) for pid in pids for path in _listed(Path(f"/proc/{pid}/fd"))]
         descriptors[name] = len(links)
         memfds += sum("memfd:" in link for link in links)
     zombies = sum(process.status() == psutil.STATUS_ZOMBIE for process in family)
@@ -153,13 +161,20 @@ def _holding(one: House) -> Rest:
     return Rest(
         memory=memory_of(one.server.pid).pss + memory(one).pss,
         descriptors=descriptors,
-        threads={name: len(os.listdir(f"/proc/{pid}/task")) for name, pid in named.items()},
+        threads={name: sum(len(_listed(Path(f"/proc/{pid}/task"))) for pid in pids) for name, pids in named.items()},
         memfds=memfds,
-        processes=tuple(sorted(named)),
+        processes=tuple(sorted(name for name, pids in named.items() for _ in pids)),
         zombies=zombies,
         strangers=len(set(one.marked()) - known),
         files=_files(one),
     )
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except FileNotFoundError:  # the process has just ended
+        return []
 
 
 def _link(path: Path) -> str:
@@ -171,6 +186,9 @@ def _link(path: Path) -> str:
 
 def _files(one: House) -> tuple[str, ...]:
     """Temporary files: those on the server's disk, beside the models, and in shared memory."""
-    places = [house.inside(one) if one.disk else one.folder / "disk", *{path.parent for path in one.form.files.values()}]
+    places = [
+        house.inside(one) if one.disk else one.folder / "disk",
+        *{path.parent for path in one.form.files.values()},
+    ]
     found = [path for place in places for path in place.rglob("*") if path.is_file()]
     return tuple(sorted(str(path) for path in [*found, *Path("/dev/shm").iterdir()]))

@@ -24,8 +24,8 @@ Their answers are deterministic:
     prefix_cache_mb    size of a chat engine's prefix cache after an answer (0)
     idle_mb    MB that the idle work of a batching chat engine adds to its prefix cache, one in each step (0)
 
-A file of the role "model" begins and ends with ``MARK``. An open engine maps it, and reads its end before each event. So
-a file that is cut meanwhile ends the process with SIGBUS, as the weights of a runtime do.
+A file of the role "model" begins and ends with ``MARK``. An open engine maps it, and reads its end before each event.
+So a file that is cut meanwhile ends the process with SIGBUS, as the weights of a runtime do.
 """
 
 from __future__ import annotations
