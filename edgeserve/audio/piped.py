@@ -16,20 +16,20 @@ from edgeserve.processes.frames import Broken, Channel, Frame, Kind
 
 @dataclass(frozen=True, slots=True)
 class Piped:
-    """Samples from a decoder's socket, a descriptor of this process (``clip.Decoding.descriptor`` of another one).
+    """Samples from a decoder's socket, which another process has passed on (``apart.Decoding.descriptor`` there).
 
     They come once: the second ``pieces`` has none. ``param`` names the field of the request in errors, and ``seconds``
     is the length of the sound, 0 when it is unknown.
     """
 
-    descriptor: int
+    socket: codec.Passed
     seconds: float = 0.0
     param: str = "audio"
 
     def pieces(self) -> Iterator[bytes]:
         """As ``Audio.pieces``. Closes the descriptor, which ends a decoder that has more."""
-        channel = Channel(socket.socket(fileno=os.dup(self.descriptor)))
-        os.close(self.descriptor)
+        channel = Channel(socket.socket(fileno=os.dup(self.socket.descriptor)))
+        os.close(self.socket.descriptor)
         with contextlib.closing(channel):
             yield from pieces(lambda: self._next(channel))
 
@@ -50,3 +50,6 @@ def pieces(receive: Callable[[], Frame]) -> Iterator[bytes]:
     """The samples in the frames up to the last one."""
     while (frame := receive()).kind is not Kind.DONE:
         yield bytes(frame.body)
+
+
+codec.allow(Piped)

@@ -21,6 +21,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import edgeserve.audio.clip
+import edgeserve.audio.piped  # noqa: F401 - both may come with a request
 from edgeserve import logs
 from edgeserve.engine import Engine, ModelSpec, Preparing, Rung
 from edgeserve.errors import Cancelled

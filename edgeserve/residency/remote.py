@@ -6,6 +6,7 @@ engine in this process, which is never opened: it estimates, names voices, and s
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -14,9 +15,11 @@ from pathlib import Path
 from typing import cast
 
 from edgeserve import logs
+from edgeserve.audio.apart import SharedClip
+from edgeserve.audio.piped import Piped
 from edgeserve.engine import Cancel, Engine, Footprint, Rung, SpeechToText, TextToSpeech
 from edgeserve.errors import EngineFailure
-from edgeserve.messages import Event, Request
+from edgeserve.messages import Event, Request, TranscribeRequest
 from edgeserve.processes import codec
 from edgeserve.processes.child import Child
 from edgeserve.processes.launcher import Launcher
@@ -212,14 +215,15 @@ class RemoteEngine:
         number = None
         if isinstance(prepared, Prepared) and prepared.link is link:
             prepared.run, number = True, prepared.number
-        inbox = link.begin(request, number, logs.request_id.get())
-        try:
-            while not cancel.is_set():
-                yield link.next(inbox)
-        except Over:
-            return
-        finally:
-            link.end(inbox)
+        with _sendable(request) as sendable:
+            inbox = link.begin(sendable, number, logs.request_id.get())
+            try:
+                while not cancel.is_set():
+                    yield link.next(inbox)
+            except Over:
+                return
+            finally:
+                link.end(inbox)
 
     def wait(self) -> None:
         """Wait for news from the worker, or for ``wake``."""
@@ -234,3 +238,14 @@ class RemoteEngine:
     def idle_work(self) -> Iterator[None]:
         while self.rung is Rung.HOT and self._ask("idle"):
             yield
+
+
+@contextlib.contextmanager
+def _sendable(request: Request) -> Iterator[Request]:
+    """The request as it crosses the border. A child decodes a sound file meanwhile, and the worker reads it."""
+    if not (isinstance(request, TranscribeRequest) and isinstance(request.audio, SharedClip)):
+        yield request
+        return
+    clip = request.audio
+    with clip.decode() as decoding:
+        yield replace(request, audio=Piped(codec.Passed(decoding.descriptor), clip.seconds, clip.param))

@@ -131,7 +131,8 @@ def test_a_client_that_left_gets_no_check(files: SoundFilesApart) -> None:
 OTHER = """
 import sys
 from edgeserve.audio.piped import Piped
-sound = Piped(int(sys.argv[1]), 25.0, "file")
+from edgeserve.processes.codec import Passed
+sound = Piped(Passed(int(sys.argv[1])), 25.0, "file")
 count = 0
 try:
     for piece in sound.pieces():
