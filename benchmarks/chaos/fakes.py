@@ -46,8 +46,18 @@ def prepare(folder: Path) -> Form:
         files[job].write_bytes(MARK + bytes(FILE_BYTES) + MARK)
     pieces = [struct.pack("<f", 0.25) * 16_000] * LIVE_SECONDS
     command = (sys.executable, "-m", "benchmarks.chaos.fakes", str(folder))
-    live = Sound(pieces, ("1",))
-    return Form("fakes", command, {}, tuple(ENGINES), files, asks.of_fakes(picture("red")), live, ABORT, LIMIT)
+    return Form(
+        name="engines without models",
+        command=command,
+        models=None,
+        jobs=tuple(ENGINES),
+        files=files,
+        sharing={},
+        asks=asks.of_fakes(picture("red")),
+        live=Sound(pieces, ("1",)),
+        abort=ABORT,
+        limit=LIMIT,
+    )
 
 
 def serve(folder: Path, port: int) -> None:
@@ -56,8 +66,8 @@ def serve(folder: Path, port: int) -> None:
     from edgeserve.audio.apart import SHARED, SoundFilesApart
     from edgeserve.config import Config, EngineSettings, ResidencySettings, ServerSettings
     from edgeserve.engine import ModelSpec
-    from edgeserve.memory.governor import make_governor
     from edgeserve.media.children import Children
+    from edgeserve.memory.governor import make_governor
     from edgeserve.memory.policy import MemoryPolicy
     from edgeserve.processes.launcher import make_launcher
     from edgeserve.residency.pool import Pool

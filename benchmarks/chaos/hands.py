@@ -41,10 +41,10 @@ TAKE = (
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """An event that took place from ``at`` to ``until``. ``job``: whom it hit, "" for all. ``told``: the details."""
+    """An event that took place from ``at`` to ``until``. ``jobs``: whom it hit. ``told``: the details."""
 
     kind: str
-    job: str
+    jobs: Sequence[str]
     at: float
     until: float
     told: str
@@ -52,7 +52,7 @@ class Happening:
 
 @dataclass(slots=True)
 class Hands:
-    """``clock``: seconds of the run. ``happened`` in the order of the ends. ``passed_over``: events that found nobody."""
+    """``clock``: seconds of the run. ``happened`` in the order of the ends. ``passed_over``: those not done."""
 
     house: House
     schedule: Sequence[Event]
@@ -95,11 +95,17 @@ class Hands:
             self.failures.append(error)
             raise
         if told:
-            job = event.job if event.kind not in events.OF_ALL else ""
             with self._lock:
-                self.happened.append(Happening(event.kind, job, at, self.clock(), told))
+                self.happened.append(Happening(event.kind, self._hit(event), at, self.clock(), told))
         else:
             self.passed_over.append(f"{event.kind} at {event.at:g} s: {event.job or 'nobody'} had no process")
+
+    def _hit(self, event: Event) -> Sequence[str]:
+        form = self.house.form
+        if event.kind in events.OF_ALL:
+            return form.jobs
+        shared = form.sharing.get(event.job) if event.kind in (events.CUT, events.REPLACE) else None
+        return shared or (event.job,)
 
     def _do(self, event: Event) -> str:
         """What was done, in words; "" when there was nobody to do it to."""
@@ -182,13 +188,14 @@ class Hands:
     def _cut(self, job: str) -> Iterator[str]:
         """The rest is appended again: no reader ever sees a byte that is not the model's."""
         path = self.house.form.files[job]
-        data = path.read_bytes()
-        half = len(data) // 2
-        os.truncate(path, half)
-        try:
-            yield f"{path.name} was cut to {half:,} bytes"
-        finally:
-            with path.open("ab") as file:
+        with path.open("r+b") as file:  # stays the same file, if somebody writes another one meanwhile
+            data = file.read()
+            half = len(data) // 2
+            file.truncate(half)
+            try:
+                yield f"{path.name} was cut to {half:,} bytes"
+            finally:
+                file.seek(half)
                 file.write(data[half:])
 
     @contextlib.contextmanager

@@ -23,6 +23,8 @@ MARK = "EDGESERVE_CHAOS"
 """A variable whose value only the processes of one run have, wherever they went."""
 DISK_MB = 8
 TITLE = "edgeserve: "
+DISK = "disk"
+"""Folder of temporary files, saved states and learned peaks, on a file system of its own."""
 FORKS = "forks"
 
 
@@ -33,9 +35,10 @@ class Form:
     Fields:
         name     in words
         command  of the server, without its port, which comes last
-        environ  variables of the server
+        models   folder of its models; None where its command knows it
         jobs     engines that it serves
         files    a model file of each job that may be cut and replaced
+        sharing  all jobs that use a job's file, where it is not that job alone
         asks     requests of the clients
         abort    a word at which the chat engine aborts; "" where none does
         live     sound of a live transcription
@@ -44,9 +47,10 @@ class Form:
 
     name: str
     command: Sequence[str]
-    environ: Mapping[str, str]
+    models: Path | None
     jobs: Sequence[str]
     files: Mapping[str, Path]
+    sharing: Mapping[str, Sequence[str]]
     asks: Asks
     live: Sound
     abort: str
@@ -99,7 +103,7 @@ def house(folder: Path, form: Form) -> Iterator[House]:
     """Start the server of this form, in a control group and on a disk of its own where the machine permits."""
     lacking: dict[str, str] = {}
     token = f"{os.getpid()}-{folder.name}"
-    disk = folder / "disk"
+    disk = folder / DISK
     (disk / "tmp").mkdir(parents=True)
     with contextlib.ExitStack() as stack:
         group = None
@@ -107,23 +111,26 @@ def house(folder: Path, form: Form) -> Iterator[House]:
             group = stack.enter_context(control_group.group("edgeserve-chaos"))
         except NotPermittedHere as error:
             lacking["limit"] = lacking["neighbour"] = str(error)
-        mounting, why = _mounting(disk)
+        models = form.models or folder
+        (disk / "models").symlink_to(models)
+        mounting, why = _mounting(disk, models)
         if why:
             lacking["full disk"] = why
         launcher = [*(group.launcher if group else ()), *mounting, *_logging(folder / "server.log")]
-        environ = {**form.environ, MARK: token, "TMPDIR": str(disk / "tmp")}
+        environ = {MARK: token, "TMPDIR": str(disk / "tmp"), "EDGESERVE_MODELS_DIR": str(disk / "models")}
         port = free_port()
         server = stack.enter_context(running([*launcher, *form.command, str(port)], port, environ))
         yield House(folder, form, server, token, group, None if why else disk, lacking)
 
 
-def _mounting(disk: Path) -> tuple[Sequence[str], str]:
+def _mounting(disk: Path, models: Path) -> tuple[Sequence[str], str]:
     """A launcher that gives its command a small disk of its own at ``disk``, which ends with the command's processes.
     Empty with the reason where that is not permitted."""
-    script = f'mount -t tmpfs -o size={DISK_MB}m chaos "$0" && mkdir "$0/tmp" && exec "$@"'
+    made = 'mkdir "$0/tmp" && ln -s "$1" "$0/models" && shift'
+    script = f'mount -t tmpfs -o size={DISK_MB}m chaos "$0" && {made} && exec "$@"'
     if shutil.which("unshare") is None:
         return (), "there is no unshare(1) here"
-    launcher = ("unshare", "--mount", "--propagation", "private", "sh", "-c", script, str(disk))
+    launcher = ("unshare", "--mount", "--propagation", "private", "sh", "-c", script, str(disk), str(models))
     tried = subprocess.run([*launcher, "true"], capture_output=True, text=True)
     return ((), tried.stderr.strip()) if tried.returncode else (launcher, "")
 
@@ -140,8 +147,7 @@ def inside(house: House) -> Path:
 def fill(place: Path) -> int:
     """Write a file until the disk is full; returns its bytes."""
     size = 0
-    with place.open("wb", buffering=0) as file:
-        with contextlib.suppress(OSError):
-            while True:
-                size += file.write(b"\1" * (MB >> 6))
+    with place.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            size += file.write(b"\1" * (MB >> 6))
     return size

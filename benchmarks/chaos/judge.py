@@ -86,7 +86,7 @@ def explained(one: Reply, code: str, happened: Sequence[Happening]) -> bool:
     grace = LONGEST_PAUSE if code == "engine_restarting" else GRACE
     return any(
         event.kind in CAUSES.get(code, ())
-        and event.job in ("", one.job)
+        and one.job in event.jobs
         and event.at <= one.ended
         and one.began <= event.until + grace
         for event in happened

@@ -25,7 +25,7 @@ def text(name: str, seen: Seen, form: str) -> str:
     command = f"python -m benchmarks.chaos --seed {plan.seed} --minutes {plan.seconds / 60:g}"
     return "\n\n".join(
         [
-            f"Sixteen clients, each of its own kind, ask one server ({form}; `isolation = \"process\"`) for "
+            f'Sixteen clients, each of its own kind, ask one server ({form}; `isolation = "process"`) for '
             f"{plan.seconds / 60:g} minutes, while the events of seed {plan.seed} hit its workers, files, memory and "
             f"disk: `{command}`. An eighth of the requests is left before its end; an eighth of the streams is read "
             f"slowly.{lacking}",

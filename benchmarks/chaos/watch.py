@@ -7,7 +7,7 @@ import http.client
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -101,11 +101,8 @@ class Rest:
 
     def more_than(self, before: Rest, allowed_mb: float) -> list[str]:
         """What it holds beyond ``before``, each in one line."""
-        found = []
-        for what in ("descriptors", "threads"):
-            mine, theirs = getattr(self, what), getattr(before, what)
-            found += [f"{count - theirs.get(name, 0)} more {what} of {name} ({count})" for name, count in mine.items()
-                      if count > theirs.get(name, 0) + spare]  # fmt: skip
+        found = [*_grown("descriptors", self.descriptors, before.descriptors)]
+        found += _grown("threads", self.threads, before.threads, POOLS)
         found += [f"{getattr(self, what)} {what}" for what in ("memfds", "zombies", "strangers") if getattr(self, what)]
         if self.processes != before.processes:
             found.append(f"processes {self.processes} instead of {before.processes}")
@@ -114,6 +111,12 @@ class Rest:
         if self.memory > before.memory + allowed_mb:
             found.append(f"{self.memory - before.memory:.1f} MB more ({self.memory:.1f}; allowed {allowed_mb:.1f})")
         return found
+
+
+def _grown(what: str, now: Mapping[str, int], before: Mapping[str, int], spare: int = 0) -> Iterator[str]:
+    for name, count in now.items():
+        if (more := count - before.get(name, 0)) > spare:
+            yield f"{more} more {what} of {name} ({count})"
 
 
 def rest(one: House, enough: Callable[[Rest], bool], seconds: float = REST_SECONDS) -> Rest:
