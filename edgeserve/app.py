@@ -15,6 +15,9 @@ from starlette.applications import Starlette
 from edgeserve import exposure
 from edgeserve.api.limits import Limits
 from edgeserve.api.origin import Rules, read_host
+from edgeserve.api.pictures import apart
+from edgeserve.api.pictures.apart import PictureFilesApart
+from edgeserve.api.pictures.reader import PictureFiles, PictureFilesHere
 from edgeserve.api.routes import exception_handlers, middleware, routes
 from edgeserve.audio.apart import SHARED, SoundFilesApart
 from edgeserve.audio.files import SoundFiles, SoundFilesHere
@@ -174,6 +177,14 @@ def _sound_files(server: ServerSettings) -> SoundFiles:
     return SoundFilesApart(Children(lambda: make_launcher(SHARED)))
 
 
+def _picture_files(server: ServerSettings) -> PictureFiles:
+    """As ``_sound_files``."""
+    if server.isolation == "thread":
+        return PictureFilesHere()
+    shared = (apart.CHILD, catalog.PICTURES_LOADED)
+    return PictureFilesApart(Children(lambda: make_launcher(shared)), catalog.PICTURES)
+
+
 def build(config: Config, pool: Pool) -> Starlette:
     """The application. Its lifespan starts the governor and the monitor, and closes all engines at the end.
 
@@ -181,7 +192,7 @@ def build(config: Config, pool: Pool) -> Starlette:
     """
     limits, residency = _limits(config.server), config.residency
     idle = IdlePolicy(residency.warm_after, residency.idle_timeout, residency.check_interval)
-    sound_files = _sound_files(config.server)
+    sound_files, picture_files = _sound_files(config.server), _picture_files(config.server)
     sessions = Sessions(
         Ear(pool),
         limit=config.server.live_sessions,
@@ -202,6 +213,7 @@ def build(config: Config, pool: Pool) -> Starlette:
             await asyncio.to_thread(pool.governor.stop)
             await pool.stop()
             await asyncio.to_thread(sound_files.close)
+            await asyncio.to_thread(picture_files.close)
 
     application = Starlette(
         routes=routes(),
@@ -213,5 +225,6 @@ def build(config: Config, pool: Pool) -> Starlette:
     application.state.limits = limits
     application.state.sessions = sessions
     application.state.sound_files = sound_files
+    application.state.picture_files = picture_files
     application.state.memory_total = lambda: pool.governor.probe.latest().total
     return application

@@ -5,8 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeVar
 
 from starlette.types import Receive
+
+from edgeserve.media.leash import Leash
+from edgeserve.residency.aside import Aside
+
+T = TypeVar("T")
 
 
 @contextlib.asynccontextmanager
@@ -25,3 +31,20 @@ async def watching(receive: Receive, gone: Callable[[], Awaitable[None]]) -> Asy
         watcher.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await watcher
+
+
+async def leashed(receive: Receive, aside: Aside, work: Callable[[Leash], T]) -> T:
+    """The result of ``work`` on a thread of ``aside``. Its leash is cut as soon as the client has gone.
+
+    The body must have been read. Raises the errors of ``work``, and Busy.
+    """
+    leash = Leash()
+
+    async def gone() -> None:
+        leash.cut()
+
+    try:
+        async with watching(receive, gone):
+            return await aside.run(work, leash)
+    finally:
+        leash.cut()  # the request may be cancelled for another reason, too

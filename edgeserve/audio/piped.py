@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from edgeserve.audio.decode import SEND
 from edgeserve.errors import UnsupportedMedia
+from edgeserve.media.bounded import LACKING
 from edgeserve.processes import codec
 from edgeserve.processes.frames import Broken, Channel, Frame, Kind
 
@@ -18,8 +19,8 @@ from edgeserve.processes.frames import Broken, Channel, Frame, Kind
 class Piped:
     """Samples from a decoder's socket, which another process has passed on (``apart.Decoding.descriptor`` there).
 
-    They come once: the second ``pieces`` has none. ``param`` names the field of the request in errors, and ``seconds``
-    is the length of the sound, 0 when it is unknown.
+    They come once: a second ``pieces`` has the rest, or none. Whoever got the socket closes it. ``param`` names the
+    field of the request in errors, and ``seconds`` is the length of the sound, 0 when it is unknown.
     """
 
     socket: codec.Passed
@@ -27,9 +28,8 @@ class Piped:
     param: str = "audio"
 
     def pieces(self) -> Iterator[bytes]:
-        """As ``Audio.pieces``. Closes the descriptor, which ends a decoder that has more."""
+        """As ``Audio.pieces``."""
         channel = Channel(socket.socket(fileno=os.dup(self.socket.descriptor)))
-        os.close(self.socket.descriptor)
         with contextlib.closing(channel):
             yield from pieces(lambda: self._next(channel))
 
@@ -38,7 +38,7 @@ class Piped:
             frame = channel.receive()
         except (Broken, OSError):
             frame = None
-        if frame is None:  # the server knows how the decoder ended, and logs it
+        if frame is None or (frame.kind is Kind.DONE and LACKING in frame.head):
             text = f"{self.param} makes its decoder fail, or takes more memory or processor time than it may"
             raise UnsupportedMedia(f"{text}; {SEND}", param=self.param)
         if frame.kind is Kind.DONE and "error" in frame.head:

@@ -36,7 +36,7 @@ class Helper:
         self._child, self._leash, self._ended = child, leash, ended
         self._channel = Channel(child.socket)
         self._limit_waiting(task.bounds.patience)
-        self._closed = False
+        self._closed = self._told = False
         try:
             leash.hold(lambda: child.signal(signal.SIGKILL))
         except BaseException:
@@ -73,7 +73,7 @@ class Helper:
         except BlockingIOError:  # SO_RCVTIMEO
             raise self._silent() from None
         except (Broken, OSError) as error:
-            log.warning("%s (pid %d) sent no frame: %s", self.task.name, self.pid, error)
+            self._tell(f"it sent no frame ({error})")
             frame = None
         if frame is None:
             raise self.verdict()
@@ -99,33 +99,40 @@ class Helper:
         task, bounds = self.task, self.task.bounds
         if code is None:
             self._child.kill()
-            log.warning("%s (pid %d) closed its socket and went on; killed", task.name, self.pid)
+            self._tell("it closed its socket and went on; killed")
             return task.failed("no answer")
         if code == -signal.SIGXCPU:
-            log.warning("%s (pid %d) took more than %s s of processor time", task.name, self.pid, bounds.cpu)
+            self._tell(f"it took more than {bounds.cpu} s of processor time")
             return task.too_large(f"takes more than {bounds.cpu} s of processor time")
         if code == -signal.SIGKILL:
             return self._out_of_memory("SIGKILL, most likely from the kernel, which had none left")
-        log.warning("%s (pid %d) ended early: %s", task.name, self.pid, _described(code))
+        self._tell(_described(code))
         return task.failed(_described(code))
 
     def _out_of_memory(self, why: str) -> EdgeserveError:
-        most = self.task.bounds.memory // MB
-        log.warning("%s (pid %d) ran out of memory: %s", self.task.name, self.pid, why)
-        return self.task.too_large(f"takes more than {most} MB of memory")
+        self._tell(f"out of memory: {why}")
+        return self.task.too_large(f"takes more than {self.task.bounds.memory // MB} MB of memory")
 
     def _silent(self) -> EdgeserveError:
         self._child.kill()
         self._leash.check()
         patience = self.task.bounds.patience
-        log.warning("%s (pid %d) said nothing for %g s; killed", self.task.name, self.pid, patience)
+        self._tell(f"it said nothing for {patience:g} s; killed")
         return self.task.too_large(f"takes longer than {patience:g} s")
+
+    def _tell(self, why: str) -> None:
+        """Log the end of the child, once."""
+        if not self._told:
+            self._told = True
+            log.warning("%s (pid %d) ended early: %s", self.task.name, self.pid, why)
 
     def close(self) -> None:
         """Kill the child unless it has ended, and reap it. Idempotent."""
         if self._closed:
             return
         self._closed = True
+        if not self._leash.is_cut and (code := self._child.exit):  # another process read it, and cannot know why
+            self._tell(_described(code))
         self._leash.let_go()
         try:
             self._child.close()

@@ -14,19 +14,19 @@ class Leash:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kill: Callable[[], None] | None = None
-        self._is_cut = False
+        self.is_cut = False
 
     def cut(self) -> None:
         """Kill the child, if there is one. Work that begins later is refused. Never waits."""
         with self._lock:
-            self._is_cut = True
+            self.is_cut = True
             if self._kill is not None:
                 self._kill()
 
     def hold(self, kill: Callable[[], None]) -> None:
         """Let ``cut`` call ``kill``. Raises Cancelled once the leash is cut."""
         with self._lock:
-            if self._is_cut:
+            if self.is_cut:
                 raise self._cancelled()
             self._kill = kill
 
@@ -37,7 +37,7 @@ class Leash:
 
     def check(self) -> None:
         """Raises Cancelled once the leash is cut."""
-        if self._is_cut:
+        if self.is_cut:
             raise self._cancelled()
 
     def _cancelled(self) -> Cancelled:

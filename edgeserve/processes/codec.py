@@ -4,6 +4,7 @@
     tuple, list                   a list, which comes back as a tuple
     dict                          {"d": {…}}
     bytes                         {"b": [start, end]}: a stretch of the body
+    memoryview                    {"m": [start, end]}: the same, which the receiver reads where it lies
     Path                          {"p": "…"}
     Passed                        {"f": n}: the n-th descriptor of the frame
     a dataclass of ``edgeserve.messages`` and a few more   {"c": "Name", "v": [fields in order]}
@@ -49,12 +50,12 @@ class Writer:
     """Encodes the values of one frame, and collects their bytes and descriptors."""
 
     def __init__(self) -> None:
-        self._parts: list[bytes] = []
+        self._parts: list[bytes | memoryview] = []
         self._size = 0
         self.descriptors: list[int] = []
 
     @property
-    def body(self) -> bytes:
+    def body(self) -> bytes | memoryview:
         return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
 
     def write(self, value: object) -> Json:
@@ -64,7 +65,7 @@ class Writer:
         if isinstance(value, tuple | list):
             return [self.write(one) for one in value]
         if isinstance(value, bytes | memoryview):
-            return {"b": self._add(value)}
+            return {"b" if isinstance(value, bytes) else "m": self._add(value)}
         if isinstance(value, Mapping):
             return {"d": {str(name): self.write(one) for name, one in value.items()}}
         if isinstance(value, Path):
@@ -79,7 +80,7 @@ class Writer:
 
     def _add(self, data: bytes | memoryview) -> list[int]:
         start = self._size
-        self._parts.append(data if isinstance(data, bytes) else bytes(data))
+        self._parts.append(data)
         self._size += len(data)
         return [start, self._size]
 
@@ -95,10 +96,9 @@ def read(value: Json, body: memoryview, descriptors: Sequence[int] = ()) -> Any:
             fields = [read(one, body, descriptors) for one in value["v"]]
             return _CLASSES[value["c"]](**dict(zip(_FIELDS[value["c"]], fields, strict=True)))
         if "b" in value:
-            start, end = value["b"]
-            if not 0 <= start <= end <= len(body):
-                raise ValueError(f"bytes {start} to {end} of {len(body)}")
-            return bytes(body[start:end])
+            return bytes(_stretch(body, *value["b"]))
+        if "m" in value:
+            return _stretch(body, *value["m"])
         if "p" in value:
             return Path(value["p"])
         if "f" in value:
@@ -106,6 +106,12 @@ def read(value: Json, body: memoryview, descriptors: Sequence[int] = ()) -> Any:
         return {name: read(one, body, descriptors) for name, one in value["d"].items()}
     except (KeyError, IndexError, TypeError) as error:
         raise ValueError(f"no value of an edgeserve process: {type(error).__name__}: {error}") from error
+
+
+def _stretch(body: memoryview, start: int, end: int) -> memoryview:
+    if not 0 <= start <= end <= len(body):
+        raise ValueError(f"bytes {start} to {end} of {len(body)}")
+    return body[start:end]
 
 
 def write_error(error: Exception, model: str, trace: str = "") -> Json:

@@ -97,7 +97,14 @@ class Channel:
         pause = struct.pack("ll", whole, int((seconds - whole) * 1e6))
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, pause)
 
-    def send(self, kind: Kind, number: int, head: object, body: bytes = b"", descriptors: Sequence[int] = ()) -> None:
+    def send(
+        self,
+        kind: Kind,
+        number: int,
+        head: object,
+        body: bytes | memoryview = b"",
+        descriptors: Sequence[int] = (),
+    ) -> None:
         """Send one frame; blocks while the socket is full. Raises OSError when the other process has gone.
 
         The caller keeps its descriptors. ``head`` is anything that JSON can hold; lone surrogates survive.
@@ -115,7 +122,7 @@ class Channel:
             if shared is not None:
                 os.close(shared)
 
-    def _send(self, parts: Sequence[bytes], passed: Sequence[int]) -> None:
+    def _send(self, parts: Sequence[bytes | memoryview], passed: Sequence[int]) -> None:
         try:
             sent = socket.send_fds(self._socket, parts, list(passed)) if passed else self._socket.sendmsg(parts)
             rest = memoryview(b"".join(parts))[sent:] if sent < sum(map(len, parts)) else None
@@ -213,7 +220,8 @@ def _mapped(descriptor: int, size: int) -> Any:
         if os.fstat(descriptor).st_size < size:
             raise Broken(f"shared memory of less than {size} bytes")
         if SEALS and fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & SEALS == SEALS:
-            return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
+            # Native code takes the address of writable memory only. Nobody writes; a page would be copied first.
+            return mmap.mmap(descriptor, size, access=mmap.ACCESS_COPY)
         return os.pread(descriptor, size, 0)  # the other process could cut it: a mapping would end this one
     finally:
         os.close(descriptor)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from starlette.requests import Request
 
 from edgeserve.api.limits import limits_of
-from edgeserve.api.presence import watching
+from edgeserve.api.presence import leashed
 from edgeserve.audio.files import SoundFiles
-from edgeserve.media.leash import Leash
 from edgeserve.residency.aside import Aside
 from edgeserve.sound import Audio
 
@@ -36,17 +35,8 @@ async def checked_audio(request: Request, data: bytes, param: str = "audio") -> 
 
     A client that leaves ends the check.
     """
-    leash = Leash()
-
-    async def gone() -> None:
-        leash.cut()
-
-    try:
-        async with watching(request.receive, gone):
-            check = sound_files(request).check
-            return await CHECKS.run(check, data, limits_of(request).max_audio_seconds, param, leash)
-    finally:
-        leash.cut()  # the request may be cancelled for another reason, too
+    most, check = limits_of(request).max_audio_seconds, sound_files(request).check
+    return await leashed(request.receive, CHECKS, lambda leash: check(data, most, param, leash))
 
 
 def shortened(prompt: str) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,9 +22,13 @@ from support.speech import decoded
 from edgeserve.audio import encode
 from edgeserve.audio.apart import SHARED, SharedClip, SoundFilesApart
 from edgeserve.audio.files import SoundFiles, SoundFilesHere
+from edgeserve.audio.piped import Piped
 from edgeserve.errors import Busy, Cancelled, EngineFailure, InvalidRequest, TooLarge, UnsupportedMedia
+from edgeserve.media.bounded import LACKING
 from edgeserve.media.children import Children
 from edgeserve.media.leash import Leash
+from edgeserve.processes.codec import Passed
+from edgeserve.processes.frames import Channel, Kind
 from edgeserve.processes.launcher import make_launcher
 from edgeserve.system import pages
 from edgeserve.units import MB
@@ -171,6 +176,18 @@ def test_another_process_tells_of_a_decoder_that_died(files: SoundFilesApart) ->
         os.kill(decoding.pid, signal.SIGKILL)
         told = reader.communicate("\n" * 6, timeout=30)[0]
     assert "UnsupportedMedia file makes its decoder fail, or takes more memory" in told
+
+
+def test_another_process_tells_of_a_decoder_without_memory() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        decoder = Channel(theirs)
+        decoder.send(Kind.EVENTS, 0, None, bytes(4000))
+        decoder.send(Kind.DONE, 0, {LACKING: True})
+        pieces = Piped(Passed(ours.fileno()), 25.0, "file").pieces()
+        assert len(next(pieces)) == 4000
+        with pytest.raises(UnsupportedMedia, match="or takes more memory"):
+            next(pieces)
 
 
 @pytest.mark.parametrize("name", encode.FORMS)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import select
+import signal
 import threading
 from collections.abc import Iterator
 
@@ -11,6 +13,7 @@ from support.children import gone
 from support.decoders import HERE
 
 from edgeserve.errors import Cancelled, EdgeserveError, EngineFailure, InvalidRequest, TooLarge, UnsupportedMedia
+from edgeserve.media import helper as helper_module
 from edgeserve.media.children import Children
 from edgeserve.media.leash import Leash
 from edgeserve.media.task import Bounds, Task
@@ -41,23 +44,34 @@ DEATHS = [
     ("abort", UnsupportedMedia, "file makes its decoder fail (SIGABRT); send WAV", "ended early: SIGABRT"),
     ("raise", UnsupportedMedia, "file makes its decoder fail (exit code 1); send WAV", "ended early: exit code 1"),
     ("exit", UnsupportedMedia, "file makes its decoder fail (exit code 3); send WAV", "ended early: exit code 3"),
-    ("nonsense", UnsupportedMedia, "file makes its decoder fail (no answer); send WAV", "sent no frame"),
+    (
+        "nonsense",
+        UnsupportedMedia,
+        "file makes its decoder fail (no answer); send WAV",
+        "it sent no frame",
+    ),
     ("let go", UnsupportedMedia, "file makes its decoder fail (no answer); send WAV", "closed its socket and went on"),
     ("kill", TooLarge, "file takes more than 256 MB of memory; send WAV", "SIGKILL, most likely from the kernel"),
-    ("fill", TooLarge, "file takes more than 256 MB of memory; send WAV", "ran out of memory: its own limit"),
-    ("spin", TooLarge, "file takes more than 1 s of processor time; send WAV", "more than 1 s of processor time"),
+    ("fill", TooLarge, "file takes more than 256 MB of memory; send WAV", "out of memory: its own limit"),
+    pytest.param(
+        *("spin", TooLarge, "file takes more than 1 s of processor time; send WAV", "more than 1 s of processor time"),
+        marks=pytest.mark.slow,
+    ),
 ]
 
 
-@pytest.mark.parametrize(("way", "kind", "told", "logged"), DEATHS, ids=[one[0] for one in DEATHS])
+@pytest.mark.parametrize(("way", "kind", "told", "logged"), DEATHS)
 def test_each_death_has_its_error(
     children: Children,
     caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
     way: str,
     kind: type[EdgeserveError],
     told: str,
     logged: str,
 ) -> None:
+    if way in ("let go", "nonsense"):
+        monkeypatch.setattr(helper_module, "END_SECONDS", 0.05)
     caplog.set_level(logging.WARNING, "edgeserve.media")
     with children.start(task(bounds=Bounds(256 * MB, cpu=1))) as helper:
         helper.send(way)
@@ -68,6 +82,15 @@ def test_each_death_has_its_error(
     assert raised.value.param == "file"
     assert logged in caplog.text
     assert gone(helper.pid)
+
+
+def test_a_death_that_another_process_meets_is_logged(children: Children, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "edgeserve.media")
+    with children.start(task()) as helper:
+        helper.send("crash")
+        assert select.select([helper.descriptor], [], [], 20)[0]
+        assert helper._child.wait(20) == -signal.SIGSEGV
+    assert caplog.text.count("ended early: SIGSEGV") == 1
 
 
 def test_an_error_of_the_product_comes_as_it_was_raised(children: Children) -> None:

@@ -1,0 +1,65 @@
+"""Sound files for an engine in a process of its own: a child decodes, and the engine reads."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import numpy
+import pytest
+from support.gates import fake_spec
+from support.server import Running, serving, until
+from support.sounds import FORMS, encoded, melody
+
+from edgeserve.memory.governor import make_governor
+from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.named import make_engine
+from edgeserve.processes.launcher import make_launcher
+from edgeserve.residency.pool import Pool
+from edgeserve.residency.process_host import ProcessHost
+
+MP3 = encoded(melody(12, 44_100), FORMS["mp3"])
+DAMAGED = MP3[:40_000] + numpy.random.default_rng(1).bytes(3000) + MP3[43_000:]
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Running]:
+    launcher, governor = make_launcher(["edgeserve.residency.guest"]), make_governor(MemoryPolicy())
+    host = ProcessHost(make_engine(fake_spec("asr")), launcher, governor)
+    with serving(Pool([host], governor, on_stop=launcher.stop), isolation="process") as running:
+        yield running
+
+
+def hear(running: Running, data: bytes) -> tuple[int, Any]:
+    answer = running.client.post("/v1/transcribe/file", files={"audio": ("said", data)})
+    return answer.status_code, answer.json()
+
+
+def descriptors(running: Running) -> int:
+    """Open descriptors of the worker."""
+    pid = cast(ProcessHost, running.pool.gates["asr"].host).pid
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def test_a_worker_reads_what_a_child_decodes(running: Running) -> None:
+    status, heard = hear(running, MP3)
+    assert status == 200
+    assert heard["text"].split() == [str(second) for second in range(1, 13)]
+
+
+def test_a_worker_tells_the_decoders_error(running: Running) -> None:
+    status, heard = hear(running, DAMAGED)
+    assert status == 400
+    assert heard["error"]["message"].startswith("audio is damaged at")
+    assert heard["error"]["param"] == "audio"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts descriptors in /proc")
+def test_a_worker_keeps_no_descriptor(running: Running) -> None:
+    hear(running, MP3)
+    before = descriptors(running)
+    for data in (MP3, DAMAGED, MP3, DAMAGED):
+        hear(running, data)
+    until(lambda: descriptors(running) == before)
