@@ -38,6 +38,7 @@ from edgeserve.models.store import Store
 from edgeserve.protocols.http import HttpConnection
 from edgeserve.protocols.reading import Reading
 from edgeserve.residency.pool import Pool
+from edgeserve.system import heap
 from edgeserve.system.hangup import has_terminal
 
 log = logging.getLogger("edgeserve.server")
@@ -70,6 +71,7 @@ def serve(
         log.warning("%s", line)
     sys.setswitchinterval(SWITCH_SECONDS)
     pool = app.build_pool(config, store)
+    heap.exempt()
     connections = Connections(most(config.server.max_connections, raise_descriptors()))
     patience = Patience(write=config.server.write_timeout)
     with contextlib.closing(listen(config.server.host, config.server.port)) as listener:

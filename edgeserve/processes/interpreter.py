@@ -1,8 +1,9 @@
-"""Fresh interpreters that are like this one: same modules, flags, folder and environment."""
+"""Fresh interpreters that are like this one: same modules, flags, folder and environment but its secrets."""
 
 from __future__ import annotations
 
 import errno
+import os
 import signal
 import subprocess
 import sys
@@ -14,6 +15,8 @@ QUIET = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that are blocked until the new interpreter ignores them: Ctrl-C reaches every process of the server."""
 SCARCE = {errno.EAGAIN, errno.ENOMEM}
 RETRY_SECONDS = 5.0
+SECRETS = ("EDGESERVE_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+"""Variables that no child gets: one that a crafted file has taken over could tell them."""
 _FLAGS = {
     "isolated": "-I",
     "ignore_environment": "-E",
@@ -37,7 +40,10 @@ def begin(module: str, descriptors: Sequence[int]) -> subprocess.Popen[bytes]:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, QUIET)
     try:
         return subprocess.Popen(  # noqa: S603 - our own interpreter and module
-            [sys.executable, *options, "-c", code], stdin=subprocess.DEVNULL, pass_fds=descriptors
+            [sys.executable, *options, "-c", code],
+            stdin=subprocess.DEVNULL,
+            pass_fds=descriptors,
+            env={name: value for name, value in os.environ.items() if name not in SECRETS},
         )
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

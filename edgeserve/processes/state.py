@@ -18,3 +18,5 @@ class EngineState:
     context_tokens: int | None = None
     slots: int = 1
     starved: bool = False
+    confined: Mapping[str, str] = field(default_factory=dict)
+    """Layers of the worker's confinement: on, or off and why."""

@@ -17,7 +17,7 @@ from edgeserve.connections import client_of
 
 log = logging.getLogger("edgeserve.connections")
 
-READS = 4
+READS = 2
 """Reads of one turn. A read may begin a request, whose first step may take as long as the read itself."""
 SECONDS = 0.005
 """Time of the processor after which a turn begins no further read. The most hostile read takes 10 ms."""

@@ -9,6 +9,7 @@ Threads of the worker:
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import queue
@@ -18,7 +19,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import edgeserve.audio.clip
@@ -29,6 +30,7 @@ from edgeserve.errors import Cancelled
 from edgeserve.messages import Event, Request, TokenEvent
 from edgeserve.named import make_engine
 from edgeserve.processes import codec
+from edgeserve.processes.allowed import engine_confinement
 from edgeserve.processes.frames import Channel, Frame, Kind
 from edgeserve.processes.state import EngineState
 from edgeserve.residency.abilities import Abilities
@@ -39,6 +41,7 @@ from edgeserve.residency.runs import Ended, Runs
 from edgeserve.residency.weight import weigh
 from edgeserve.residency.work import Admitted, Done, Work
 from edgeserve.system import heap, libraries
+from edgeserve.system.confinement import confine
 
 STEPS = ("open", "heat", "park", "shed", "restore", "limit")
 """Methods of an engine that the serving process may call."""
@@ -120,8 +123,10 @@ class GuestRuns(Runs):
 class Guest:
     """Serves one engine until the serving process says stop."""
 
-    def __init__(self, channel: Channel, engine: Engine) -> None:
+    def __init__(self, channel: Channel, engine: Engine, confined: Mapping[str, str]) -> None:
+        """``confined``: the layers of confinement that are on, or off and why."""
         self._channel = channel
+        self._confined = confined
         self._engine = engine
         self._able = Abilities.of(engine)
         self._out = Outgoing(channel)
@@ -350,6 +355,7 @@ class Guest:
             context_tokens=able.contextual.context_tokens if able.contextual else None,
             slots=self._loop.slots,
             starved=self._loop.starved,
+            confined=self._confined,
         )
         if state != self._told:
             self._told = state
@@ -376,11 +382,34 @@ class ToServer(logging.Handler):
 def main(connection: socket.socket, arguments: dict[str, Any]) -> None:
     """The entry of a worker. Arguments: the model's ``spec``, and the ``level`` of log lines to send."""
     heap.tune()
+    channel = _channel(connection, arguments)
+    engine = make_engine(_spec(arguments))
+    Guest(channel, engine, confine(engine_confinement(engine)).words).serve()
+
+
+def prepare(connection: socket.socket, arguments: dict[str, Any]) -> None:
+    """The entry of a child that prepares a model for this machine, if that is not done. Arguments as of ``main``.
+
+    It writes beside the model, which no worker may do.
+    """
+    _channel(connection, arguments)
+    spec = _spec(arguments)
+    engine_prepares = getattr(importlib.import_module(spec.engine.partition(":")[0]), "prepare", None)
+    if engine_prepares is not None:
+        engine_prepares(spec, lambda done, total: None)
+
+
+def _channel(connection: socket.socket, arguments: dict[str, Any]) -> Channel:
+    """The line to the serving process; log lines take it from now on."""
     channel = Channel(connection)
     root = logging.getLogger()
     root.handlers[:] = [ToServer(channel)]
     root.setLevel(arguments["level"])
+    return channel
+
+
+def _spec(arguments: dict[str, Any]) -> ModelSpec:
     spec = codec.read(arguments["spec"], memoryview(b""))
     if not isinstance(spec, ModelSpec):
         raise TypeError("a worker needs the spec of its model")
-    Guest(channel, make_engine(spec)).serve()
+    return spec

@@ -119,6 +119,11 @@ class Host(Protocol):
         """False once a thread of the host has ended without having been asked to."""
         ...
 
+    @property
+    def report(self) -> Mapping[str, object]:
+        """The home of the engine, for the health check: ``isolation``, and more about a process of its own."""
+        ...
+
     # Figures and facts
 
     def estimate(self) -> Footprint:

@@ -172,6 +172,14 @@ class Link:
             self._reader.join()
             self._child.close()
 
+    def join(self) -> None:
+        """Wait until a child that needs no asking has ended by itself. Its failure is logged."""
+        self._stopping = True
+        self._reader.join()
+        if code := self._child.wait(1.0):
+            log.warning("%s: a child that was to prepare it %s; it is used as it is", self._name, _described(code))
+        self._child.close()
+
     def kill(self, why: str) -> None:
         self._killed = why
         log.error("%s: %s; its process %d is killed", self._name, why, self._child.pid)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from edgeserve.engine import Batching, Engine
 from edgeserve.processes.launcher import Launcher
@@ -97,6 +97,14 @@ class ProcessHost(EngineHost):
         """The worker's; None while there is none."""
         link = self.remote.link
         return link.pid if link else None
+
+    @property
+    def report(self) -> Mapping[str, object]:
+        """``deaths`` of workers so far; ``starts_in`` so many seconds at the earliest; ``confined`` while one runs."""
+        link = self.remote.link
+        confined = dict(link.state.confined) if link else None
+        left = round(self.restarts.left(), 1)
+        return {"isolation": "process", "deaths": self.restarts.total, "starts_in": left, "confined": confined}
 
     def _note_death(self, code: int | None) -> None:
         self.restarts.note()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -28,7 +29,7 @@ from edgeserve.residency.link import Link, Over
 
 log = logging.getLogger("edgeserve.process")
 
-ENTRY = "edgeserve.residency.guest:main"
+ENTRY, PREPARE = "edgeserve.residency.guest:main", "edgeserve.residency.guest:prepare"
 
 
 class Prepared:
@@ -67,6 +68,7 @@ class RemoteEngine:
         self._died = died
         self._clock = clock
         self._link: Link | None = None
+        self._model_prepared = not hasattr(sys.modules[type(local).__module__], "prepare")
         self._shed: list[tuple[str, int]] = []
         self._limits: tuple[int, int, int | None] | None = None
 
@@ -139,7 +141,8 @@ class RemoteEngine:
         if self.rung is Rung.COLD:
             self.close()  # what is left of one that died
             self._may_start()
-            link = self._link = Link(self._launch(), self.spec.name, self._died, self._clock)
+            self._prepare_model()
+            link = self._link = Link(self._launch(ENTRY), self.spec.name, self._died, self._clock)
             try:
                 for kind, amount in self._shed:
                     link.ask("shed", kind, amount)
@@ -150,12 +153,19 @@ class RemoteEngine:
                 self.close()
                 raise
 
-    def _launch(self) -> Child:
+    def _prepare_model(self) -> None:
+        """Let a child prepare the model for this machine, once: a worker may not write beside its model."""
+        if not self._model_prepared:
+            link = Link(self._launch(PREPARE), self.spec.name, lambda code: None, self._clock)
+            link.join()
+            self._model_prepared = True
+
+    def _launch(self, entry: str) -> Child:
         arguments = {
             "spec": codec.Writer().write(self.spec),
             "level": logging.getLogger("edgeserve").getEffectiveLevel(),
         }
-        return self._launcher.launch(ENTRY, arguments, self.spec.job)
+        return self._launcher.launch(entry, arguments, self.spec.job)
 
     def heat(self) -> None:
         self._ask("heat")

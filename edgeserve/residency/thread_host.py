@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from edgeserve.engine import Batching, Engine
 from edgeserve.residency.abilities import Abilities
@@ -33,3 +33,7 @@ class ThreadHost(EngineHost):
             clock=clock,
             idle_after=idle_after,
         )
+
+    @property
+    def report(self) -> Mapping[str, object]:
+        return {"isolation": "thread"}

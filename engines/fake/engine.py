@@ -33,7 +33,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
+from edgeserve.engine import Access, Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import (
     INPUT_SAMPLE_RATE,
@@ -84,6 +84,10 @@ class FakeEngine:
     def footprint(self) -> Footprint:
         full = self.estimate() if self._rung is Rung.HOT else Footprint()
         return Footprint(mapped=full.mapped, private=full.private + sum(map(len, self._leaked)))
+
+    def access(self) -> Access:
+        hold = self.spec.options.get("hold")
+        return Access(read=(Path(str(hold)),) if hold else ())
 
     def open(self) -> None:
         if self._rung is Rung.COLD:

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import errno
+import gc
 import itertools
 import logging
 import os
@@ -163,6 +164,26 @@ def test_threads_hand_the_interpreter_over_often(monkeypatch: pytest.MonkeyPatch
     finally:
         sys.setswitchinterval(before)
     assert seen[0] <= 0.001
+
+
+def test_collections_leave_out_what_the_server_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A collection stops all threads, the longer the more objects it looks at."""
+    before, left_out = sys.getswitchinterval(), list[bool]()
+    known: list[object] = []
+
+    def listening(host: str, port: int) -> socket.socket:
+        left_out.append(not any(one is known for one in gc.get_objects()))
+        raise ConfigError("enough")
+
+    monkeypatch.setattr(server, "listen", listening)
+    monkeypatch.setattr(server.logs, "configure", lambda *given, **named: None)
+    assert any(one is known for one in gc.get_objects())
+    try:
+        with pytest.raises(ConfigError, match="enough"):
+            server.serve(Config(), Store(Path("unused")))
+    finally:
+        sys.setswitchinterval(before)
+    assert left_out == [True]
 
 
 def answered(running: Running, count: int) -> bool:

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from edgeserve.api.auth import client_of
 from edgeserve.api.fields import NAME_CHARS, Fields
-from edgeserve.api.json_body import check_media, read_bytes, read_object
+from edgeserve.api.json_body import check_media, read_bytes, read_record
 from edgeserve.api.limits import Limits, limits_of
 from edgeserve.api.question import Question
 from edgeserve.api.schema import Record
@@ -63,7 +63,8 @@ async def start(request: Request) -> Response:
     data = await read_bytes(request, MAX_OPTIONS, "a live transcription takes only language, prompt and keep_alive")
     if data:
         check_media(request)
-    asked = Live(read_object(data) if data else Fields({}), limits_of(request))
+    limits = limits_of(request)
+    asked = await read_record(data, Live, limits) if data else Live(Fields({}), limits)
     pool: Pool = request.app.state.pool
     options = asked.options(pool)
     expect(pool)

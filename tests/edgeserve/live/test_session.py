@@ -9,6 +9,7 @@ from support.ears import FakeEar, SlowEar, quiet, session
 from support.sound import SECOND, silence, speech
 
 from edgeserve.errors import Busy, EngineFailure, InvalidRequest, NotFound, TooLarge
+from edgeserve.live import session as live
 from edgeserve.live.ear import Options
 from edgeserve.live.session import PROMPT_CHARS, Session
 from edgeserve.live.window import MAX_SECONDS
@@ -217,3 +218,28 @@ def test_limits_and_ends() -> None:
                 await gone
 
     asyncio.run(run())
+
+
+def test_many_pushes_at_once_work_on_little_sound_in_a_turn_of_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each push under way works on a piece in each turn."""
+    looked: list[int] = []
+    turn = 0
+
+    def look(data: bytes) -> None:
+        looked.append(len(data))
+
+    monkeypatch.setattr(live, "check_samples", look)
+
+    async def main() -> None:
+        nonlocal turn
+        pushes = [session(FakeEar()).push(silence(10)) for _ in range(50)]
+        done = asyncio.gather(*pushes)
+        while not done.done():
+            before = sum(looked)
+            await asyncio.sleep(0)
+            turn = max(turn, sum(looked) - before)
+        await done
+
+    asyncio.run(main())
+    assert sum(looked) == 50 * 10 * SECOND
+    assert turn <= 50 * SECOND // 10

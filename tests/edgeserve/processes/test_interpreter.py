@@ -63,3 +63,12 @@ def test_a_system_that_starts_no_process_is_named(number: int, kind: type[Any]) 
     assert type(error) is kind
     assert error.message.startswith(f"the system starts no process for llm: some words (errno {number})")
     assert (error.retry_after is not None) == (kind is Busy)
+
+
+def test_no_child_gets_keys_and_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[dict[str, str]] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **how: given.append(how["env"]))
+    for name in (*interpreter.SECRETS, "EDGESERVE_PORT"):
+        monkeypatch.setenv(name, "told")
+    interpreter.begin("support.sevens", [])
+    assert {"EDGESERVE_PORT"} == {name for name in (*interpreter.SECRETS, "EDGESERVE_PORT") if name in given[0]}

@@ -89,6 +89,16 @@ class TestProcessHost(HostContract):
         assert gate.host.footprint().total == 0
         assert Asked(gate, "next").text() == "next"
 
+    def test_the_report_names_deaths_and_confinement(self) -> None:
+        gate = self.gate(abort_word="bad")
+        assert gate.host.report == {"isolation": "process", "deaths": 0, "starts_in": 0.0, "confined": None}
+        with pytest.raises(EngineFailure, match="SIGABRT"):
+            Asked(gate, "bad").rest()
+        assert Asked(gate, "good").text() == "good"
+        report = gate.host.report
+        assert report["deaths"] == 1
+        assert list(cast(dict[str, str], report["confined"])) == ["no_new_privs", "rlimits", "landlock", "seccomp"]
+
     def test_a_worker_that_keeps_dying_is_started_after_a_pause(self) -> None:
         gate = self.gate(abort_word="bad")
         for _ in range(3):

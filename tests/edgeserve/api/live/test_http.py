@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,8 @@ from support.gates import engine_of
 from support.server import Running, build, fake_pool, serving, until
 from support.sound import silence, speech
 from support.sounds import FORMS, encoded, melody
+
+from edgeserve.api import json_body
 
 
 def error(answer: httpx.Response, status: int) -> Any:
@@ -242,3 +245,18 @@ def test_a_client_behind_a_proxy_must_name_the_session(live: Running, header: st
     client.post("/v1/transcribe/push", content=speech(1), headers=through | {"X-Session-Id": named})
     assert client.post(f"/v1/transcribe/flush?session={named}", headers=through).json()["transcript"] == "1"
     assert flush(client)["transcript"] == "1 2", "nobody becomes another by a header"
+
+
+def test_long_options_are_read_beside_the_event_loop(live: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """64 KB of small values take 8 ms, and any number of clients may send them at once."""
+    threads: list[str] = []
+    read = json_body.read_object
+
+    def noted(data: bytes, name: str = "the body") -> Any:
+        threads.append(threading.current_thread().name)
+        return read(data, name)
+
+    monkeypatch.setattr(json_body, "read_object", noted)
+    body = b'{"none": [' + b"{}," * 20_000 + b"1]}"
+    assert error(live.client.post("/v1/transcribe/stream", content=body), 400)["param"] == "none"
+    assert threads[0].startswith("asyncio_")
