@@ -75,7 +75,7 @@ class Children:
         except BaseException:
             self._leave()
             raise
-        return Helper(child, task, leash, self._leave)
+        return Helper(child, task, leash, self)
 
     def close(self) -> None:
         """End the launcher, and with it all children. Blocks for seconds at most."""
@@ -88,13 +88,21 @@ class Children:
 
     def _enter(self) -> Launcher:
         with self._lock:
-            if self._closed:
-                raise ShuttingDown("the server ends and decodes nothing more")
+            self.check()
             self._stop_timer()
             if self._launcher is None:
                 self._launcher = self._make()
             self._running += 1
             return self._launcher
+
+    def check(self) -> None:
+        """Raises ShuttingDown once the children are closed."""
+        if self._closed:
+            raise ShuttingDown("the server ends and decodes nothing more")
+
+    def ended(self) -> None:
+        """A helper has closed its child."""
+        self._leave()
 
     def _leave(self) -> None:
         with self._lock:

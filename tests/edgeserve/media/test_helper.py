@@ -12,7 +12,15 @@ import pytest
 from support.children import gone
 from support.decoders import HERE
 
-from edgeserve.errors import Cancelled, EdgeserveError, EngineFailure, InvalidRequest, TooLarge, UnsupportedMedia
+from edgeserve.errors import (
+    Cancelled,
+    EdgeserveError,
+    EngineFailure,
+    InvalidRequest,
+    ShuttingDown,
+    TooLarge,
+    UnsupportedMedia,
+)
 from edgeserve.media import helper as helper_module
 from edgeserve.media.children import Children
 from edgeserve.media.leash import Leash
@@ -146,6 +154,16 @@ def test_a_leash_that_is_cut_starts_nothing(children: Children) -> None:
     leash.cut()
     with pytest.raises(Cancelled):
         children.start(task(), leash)
+
+
+def test_the_end_of_the_server_is_no_fault_of_the_file() -> None:
+    children = Children(lambda: make_launcher([HERE]))
+    with children.start(task()) as helper:
+        helper.send("wait")
+        children.close()
+        with pytest.raises(ShuttingDown, match="the server ends and decodes nothing more"):
+            helper.receive()
+    assert gone(helper.pid)
 
 
 def test_closing_twice_ends_once(children: Children) -> None:
