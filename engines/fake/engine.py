@@ -23,11 +23,15 @@ Their answers are deterministic:
     languages  language codes of transcription (none: unknown)
     prefix_cache_mb    size of a chat engine's prefix cache after an answer (0)
     idle_mb    MB that the idle work of a batching chat engine adds to its prefix cache, one in each step (0)
+
+A file of the role "model" begins and ends with ``MARK``. An open engine maps it, and reads its end before each event.
+So a file that is cut meanwhile ends the process with SIGBUS, as the weights of a runtime do.
 """
 
 from __future__ import annotations
 
 import math
+import mmap
 import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -48,6 +52,7 @@ from edgeserve.messages import (
 from edgeserve.units import MB
 
 SECOND_BYTES = INPUT_SAMPLE_RATE * 4
+MARK = b"fake"
 ENGLISH = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
@@ -60,6 +65,7 @@ class FakeEngine:
         self.on_work: Callable[[], None] = lambda: None
         """Called at each step and before each event; a test may wait or raise here."""
         self._leaked: list[bytes] = []
+        self._mapped: mmap.mmap | None = None
         self._rung = Rung.COLD
         self._delay = self._number("delay", 0.0)
         self._pause = threading.Event()
@@ -110,6 +116,10 @@ class FakeEngine:
         self.steps.append(name)
         self._work(name)
         self._fail(name)
+        if name == "open" and "model" in self.spec.files:
+            self._mapped = _map(self.spec.files["model"])
+        elif name == "close":
+            self._mapped = None
         self._rung = to
 
     def _begin(self) -> None:
@@ -137,8 +147,22 @@ class FakeEngine:
         """Take the time of a step, or of an event; ``name``: the pipe to wait at."""
         self._hold(name)
         self.on_work()
+        if self._mapped is not None:
+            _ = self._mapped[-1]
         if self._delay:
             self._pause.wait(self._delay)
+
+
+def _map(path: Path) -> mmap.mmap:
+    """Raises EngineFailure for a file that is gone, cut or another."""
+    try:
+        with path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+    except (OSError, ValueError) as error:  # ValueError: the file is empty
+        raise EngineFailure(f"{path} cannot be mapped: {error}") from error
+    if mapped[: len(MARK)] != MARK or mapped[-len(MARK) :] != MARK:
+        raise EngineFailure(f"{path} is no model of the fakes: it does not begin and end with {MARK!r}")
+    return mapped
 
 
 class FakeSpeechToText(FakeEngine):
