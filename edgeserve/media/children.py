@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
-from edgeserve.errors import ShuttingDown
+from edgeserve.errors import Busy, ShuttingDown
 from edgeserve.media.helper import Helper
 from edgeserve.media.leash import Leash
 from edgeserve.media.task import Task
@@ -27,6 +27,11 @@ def daemon(seconds: float, call: Callable[[], None]) -> Timer:
     timer.daemon = True
     timer.name = "edgeserve idle decoders"
     return timer
+
+
+def scarce(what: str, error: OSError) -> Busy:
+    """The error for a system that has no descriptor or memory left for some work."""
+    return Busy(f"the system has nothing left for {what}: {error.strerror}; try again", retry_after=5)
 
 
 class Children:
@@ -72,6 +77,9 @@ class Children:
         launcher = self._enter()
         try:
             child = launcher.launch(task.entry, {"memory": task.bounds.memory, "cpu": task.bounds.cpu}, task.name)
+        except OSError as error:
+            self._leave()
+            raise scarce(task.name, error) from error
         except BaseException:
             self._leave()
             raise

@@ -1,4 +1,4 @@
-"""Sound files for an engine in a process of its own: a child decodes, and the engine reads."""
+"""Files for engines in processes of their own: a child decodes, and the engine reads."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy
 import pytest
+from support import bombs
 from support.gates import fake_spec
 from support.server import Running, serving, until
 from support.sounds import FORMS, encoded, melody
@@ -27,8 +28,8 @@ DAMAGED = MP3[:40_000] + numpy.random.default_rng(1).bytes(3000) + MP3[43_000:]
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
     launcher, governor = make_launcher(["edgeserve.residency.guest"]), make_governor(MemoryPolicy())
-    host = ProcessHost(make_engine(fake_spec("asr")), launcher, governor)
-    with serving(Pool([host], governor, on_stop=launcher.stop), isolation="process") as running:
+    hosts = [ProcessHost(make_engine(fake_spec(job)), launcher, governor) for job in ("asr", "vision")]
+    with serving(Pool(hosts, governor, on_stop=launcher.stop), isolation="process") as running:
         yield running
 
 
@@ -63,3 +64,12 @@ def test_a_worker_keeps_no_descriptor(running: Running) -> None:
     for data in (MP3, DAMAGED, MP3, DAMAGED):
         hear(running, data)
     until(lambda: descriptors(running) == before)
+
+
+@pytest.mark.parametrize("side", [8, 700])
+def test_a_worker_gets_pixels(running: Running, side: int) -> None:
+    """The fake engine names the bytes that it gets: three a pixel, of which the larger ones are shared memory."""
+    file = {"image": ("seen", bombs.deep_png(side, side))}
+    answer = running.client.post("/v1/vision/analyze", files=file, data={"prompt": "what?"})
+    assert answer.status_code == 200, answer.text
+    assert f"1 images of {3 * side * side} bytes" in answer.text
