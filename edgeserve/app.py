@@ -148,7 +148,7 @@ def _launchers(config: Config, found: Iterable[ModelSpec], roster: Roster) -> Ma
     """The launcher of workers by ``JobInfo.mapped``.
 
     A worker of a mapped engine starts once and stays. So it is a fresh interpreter: a fork server that stays with it
-    would take 8 to 15 MB. The others come and go. Their fork server has imported what they need, and ends after a while.
+    would take 8 to 15 MB. The others come and go. Their fork server has imported what they need, and ends when idle.
     """
     modules = {
         spec.engine.partition(":")[0] for spec in found if config.isolated(spec.job) and not INFO[spec.job].mapped

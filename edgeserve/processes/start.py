@@ -6,8 +6,8 @@ A forked child calls ``isolate`` and ``run``. A child that is a fresh interprete
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import ctypes
+import fcntl
 import importlib
 import json
 import os
