@@ -170,7 +170,7 @@ class HttpConnection(Bounded, H11Protocol):
 
     def _complete(self) -> None:
         """Be ready for the next request. One that has come takes its turn, as if it came now."""
-        self._completing = True
+        self._completing, self.wide = True, False
         super().on_response_complete()
         self._completing = False
         if self._has_part and not self.transport.is_closing():

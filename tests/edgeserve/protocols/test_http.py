@@ -284,6 +284,24 @@ def test_reads_are_small_where_they_cost_work(usual: Running, monkeypatch: pytes
     assert READ_BYTES < max(sizes) <= WIDE_READ_BYTES
 
 
+def test_reads_are_small_again_after_a_body(usual: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    feed = HttpConnection.data_received
+
+    def noted(self: Any, data: bytes) -> None:
+        sizes.append(len(data))
+        feed(self, data)
+
+    with dialled(usual) as link:
+        link.sendall(CHAT + b"Content-Length: %d\r\n\r\n" % len(HELLO) + HELLO)
+        assert read_answer(link)[0] == 200
+        monkeypatch.setattr(HttpConnection, "data_received", noted)
+        link.sendall(CHAT + b"Transfer-Encoding: chunked\r\n\r\n" + (b"20\r\n" + b" " * 32 + b"\r\n") * 2000)
+        link.sendall(b"13\r\n" + HELLO + b"\r\n0\r\n\r\n")
+        assert read_answer(link)[0] == 200
+    assert max(sizes) <= READ_BYTES
+
+
 @pytest.mark.parametrize("chunk", [b"1\r\n \r\n", b"00001\r\n \r\n", b"8;" + b"x" * 999 + b"\r\n" + bytes(8) + b"\r\n"])
 def test_a_body_that_is_all_framing_is_refused(usual: Running, chunk: bytes) -> None:
     with dialled(usual) as link:
