@@ -284,7 +284,7 @@ def test_reads_are_small_where_they_cost_work(usual: Running, monkeypatch: pytes
     assert READ_BYTES < max(sizes) <= WIDE_READ_BYTES
 
 
-def test_reads_are_small_again_after_a_body(usual: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_are_small_again_after_a_body_that_nobody_read(usual: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     feed = HttpConnection.data_received
 
@@ -293,8 +293,11 @@ def test_reads_are_small_again_after_a_body(usual: Running, monkeypatch: pytest.
         feed(self, data)
 
     with dialled(usual) as link:
-        link.sendall(CHAT + b"Content-Length: %d\r\n\r\n" % len(HELLO) + HELLO)
-        assert read_answer(link)[0] == 200
+        link.sendall(b"POST /none HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 200000\r\n\r\n" + bytes(100_000))
+        assert read_answer(link)[0] == 404
+        (one,) = (one for one in usual.server.connections._open if getattr(one, "_lingering", None))
+        link.sendall(bytes(100_000))
+        until(lambda: one._lingering is None)  # type: ignore[attr-defined]
         monkeypatch.setattr(HttpConnection, "data_received", noted)
         link.sendall(CHAT + b"Transfer-Encoding: chunked\r\n\r\n" + (b"20\r\n" + b" " * 32 + b"\r\n") * 2000)
         link.sendall(b"13\r\n" + HELLO + b"\r\n0\r\n\r\n")
