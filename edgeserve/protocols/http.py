@@ -41,6 +41,12 @@ class HttpConnection(Bounded, H11Protocol):
     # State of the connection
 
     @property
+    def _body_left(self) -> int:
+        """Bytes to come of a body of known length; 0 for any other."""
+        reader = self.conn._reader if self.conn.their_state is h11.SEND_BODY else None
+        return getattr(reader, "_remaining", 0)
+
+    @property
     def _awaits_head(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
 
@@ -131,7 +137,7 @@ class HttpConnection(Bounded, H11Protocol):
 
     def _weigh(self, sent: int, body: int) -> None:
         """Refuse a body whose framing outweighs it, since each chunk costs the same work."""
-        if self._closed or self.wide or self.conn.their_state is not h11.SEND_BODY:
+        if self._closed or self.plain or self.conn.their_state is not h11.SEND_BODY:
             self._framing = 0.0
             return
         self._framing = max(0.0, self._framing + sent - MOST_FRAMING * body)
@@ -149,7 +155,7 @@ class HttpConnection(Bounded, H11Protocol):
         before = self.cycle
         super().handle_events()
         self._requests += self.cycle is not before
-        self.wide = self.conn.their_state is h11.SEND_BODY and any(n == b"content-length" for n, _ in self.headers)
+        self.plain = self._body_left
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         super().handle_websocket_upgrade(event)
@@ -170,7 +176,7 @@ class HttpConnection(Bounded, H11Protocol):
 
     def _complete(self) -> None:
         """Be ready for the next request. One that has come takes its turn, as if it came now."""
-        self._completing, self.wide = True, False
+        self._completing = True
         super().on_response_complete()
         self._completing = False
         if self._has_part and not self.transport.is_closing():
@@ -193,6 +199,7 @@ class HttpConnection(Bounded, H11Protocol):
         """Read to the end of a body without use."""
         try:
             while (event := self.conn.next_event()) is not h11.NEED_DATA:
+                self.plain = self._body_left
                 if isinstance(event, h11.EndOfMessage):
                     self._lingering = None
                     self._complete()

@@ -284,6 +284,25 @@ def test_reads_are_small_where_they_cost_work(usual: Running, monkeypatch: pytes
     assert READ_BYTES < max(sizes) <= WIDE_READ_BYTES
 
 
+def test_no_read_goes_beyond_a_body(usual: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiny chunks of the next request cost 2.5 ms a kilobyte."""
+    sizes: list[int] = []
+    feed = HttpConnection.data_received
+
+    def noted(self: Any, data: bytes) -> None:
+        sizes.append(len(data))
+        feed(self, data)
+
+    with dialled(usual) as link:
+        link.sendall(CHAT + b"Content-Length: 100020\r\n\r\n" + b" " * 100_000)
+        until(lambda: sum(one.plain for one in usual.server.connections._open) == 20)  # type: ignore[attr-defined]
+        monkeypatch.setattr(HttpConnection, "data_received", noted)
+        link.sendall(HELLO + b" " + CHAT + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\n \r\n" * 10_000)
+        assert read_answer(link)[0] == 200
+        assert refusal(read_all(link))[0] == 400
+    assert max(sizes) <= READ_BYTES
+
+
 def test_reads_are_small_again_after_a_body_that_nobody_read(usual: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     feed = HttpConnection.data_received
