@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import http
 import json
@@ -226,4 +227,5 @@ class HttpConnection(Bounded, H11Protocol):
             self.cycle.message_event.set()
         self._lingering = self._since + self.patience.linger
         self.flow.resume_reading()
-        self.transport.write_eof()
+        with contextlib.suppress(OSError):  # it has left meanwhile
+            self.transport.write_eof()
