@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
 import numpy
+import psutil
 import pytest
 from support.gates import fake_spec
+from support.hosts import Pipe
 from support.server import Running, serving, until
 from support.sounds import FORMS, encoded, melody
 
@@ -21,14 +25,22 @@ from edgeserve.residency.pool import Pool
 from edgeserve.residency.process_host import ProcessHost
 
 MP3 = encoded(melody(12, 44_100), FORMS["mp3"])
+LONG = encoded(melody(90), FORMS["mp3"])
+"""More samples than a socket holds."""
 DAMAGED = MP3[:40_000] + numpy.random.default_rng(1).bytes(3000) + MP3[43_000:]
+
+
+@contextlib.contextmanager
+def listening(**options: object) -> Iterator[Running]:
+    launcher, governor = make_launcher(["edgeserve.residency.guest"]), make_governor(MemoryPolicy())
+    host = ProcessHost(make_engine(fake_spec("asr", **options)), launcher, governor)
+    with serving(Pool([host], governor, on_stop=launcher.stop), isolation="process") as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
-    launcher, governor = make_launcher(["edgeserve.residency.guest"]), make_governor(MemoryPolicy())
-    host = ProcessHost(make_engine(fake_spec("asr")), launcher, governor)
-    with serving(Pool([host], governor, on_stop=launcher.stop), isolation="process") as running:
+    with listening() as running:
         yield running
 
 
@@ -54,6 +66,20 @@ def test_a_worker_tells_the_decoders_error(running: Running) -> None:
     assert status == 400
     assert heard["error"]["message"].startswith("audio is damaged at")
     assert heard["error"]["param"] == "audio"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the decoder by its title")
+def test_a_decoder_that_the_system_killed_is_no_fault_of_the_file(tmp_path: Path) -> None:
+    pipe = Pipe(tmp_path, "word")
+    with listening(hold=str(tmp_path)) as running, ThreadPoolExecutor(1) as thread:
+        answer = thread.submit(hear, running, LONG)
+        with pipe.reached():  # the engine has the first samples, and the decoder waits with more
+            for child in psutil.Process().children(recursive=True):
+                if "sound decoder" in " ".join(child.cmdline()):
+                    child.kill()
+        status, heard = answer.result(30)
+    assert (status, heard["error"]["code"]) == (503, "memory_pressure")
+    assert heard["error"]["message"].startswith("the sound decoder was killed by the system")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts descriptors in /proc")
