@@ -20,12 +20,13 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import edgeserve.audio.clip
 import edgeserve.audio.piped  # noqa: F401 - both may come with a request
 from edgeserve import logs
-from edgeserve.engine import Engine, ModelSpec, Preparing, Rung
+from edgeserve.engine import Engine, Footprint, ModelSpec, Preparing, Rung
 from edgeserve.errors import Cancelled
 from edgeserve.messages import Event, Request, TokenEvent
 from edgeserve.named import make_engine
@@ -34,13 +35,13 @@ from edgeserve.processes.allowed import engine_confinement
 from edgeserve.processes.frames import Channel, Frame, Kind
 from edgeserve.processes.state import EngineState
 from edgeserve.residency.abilities import Abilities
-from edgeserve.residency.engine_host import STARVED
+from edgeserve.residency.engine_host import IDLE_AFTER, STARVED
 from edgeserve.residency.link import WINDOW
 from edgeserve.residency.loop import Loop, loop_of
 from edgeserve.residency.runs import Ended, Runs
 from edgeserve.residency.weight import weigh
 from edgeserve.residency.work import Admitted, Done, Work
-from edgeserve.system import heap, libraries
+from edgeserve.system import heap, libraries, pages
 from edgeserve.system.confinement import confine
 
 STEPS = ("open", "heat", "park", "shed", "restore", "limit")
@@ -140,7 +141,8 @@ class Guest:
         self._preparing: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self._idle: Iterator[None] | None = None
         self._told = EngineState()
-        self._changed = False
+        self._changed = self._used = False
+        self._private = 0
         self._busy = threading.Event()
 
     def serve(self) -> None:
@@ -241,17 +243,28 @@ class Guest:
         able = self._loop.runs and not self._loop.runs.stuck and not self._loop.starved
         if not (able or self._calls or (self._waiting and self._loop.free) or self._stop):
             if not self._loop.runs:
-                self._busy.clear()
-                self._tell_state()
-                self._give_back()
-            self._sort(self._next(STARVED if self._loop.starved else None))
+                self._rest()
+            else:
+                self._sort(self._next(STARVED if self._loop.starved else None))
         self._busy.set()
         while not self._news.empty():
             self._sort(self._news.get())
 
+    def _rest(self) -> None:
+        """Wait for something to do, and tell meanwhile how much memory the latest answers have left."""
+        self._busy.clear()
+        self._tell_state()
+        self._give_back()
+        frame = self._next(IDLE_AFTER if self._used else None)
+        if frame is None and self._used:
+            self._used = False
+            self._private = pages.private_bytes()
+            self._tell_state()
+        self._sort(frame)
+
     def _give_back(self) -> None:
         """Return the heap's free pages after a change of rung, and below hot the pages of code too."""
-        if self._changed and self._news.empty():
+        if self._changed:
             self._changed = False
             heap.collect()
             if self._engine.rung is not Rung.HOT:
@@ -274,7 +287,7 @@ class Guest:
             self._calls.append(frame)
 
     def _begin(self, answer: Answer) -> None:
-        self._idle = None
+        self._idle, self._used = None, True
         try:
             answer.work.check_wanted()
             answer.work.context.run(self._loop.begin, Admitted(answer.work, 0.0))
@@ -319,6 +332,10 @@ class Guest:
         if method == "park":
             self._prepared.clear()
         self._changed = True
+        if method in ("park", "shed"):  # the serving process measures what has come back
+            self._give_back()
+        if method in ("open", "heat", "park"):
+            self._private = pages.private_bytes()
         return None
 
     def _idle_step(self) -> bool:
@@ -346,12 +363,23 @@ class Guest:
             told = codec.write_error(error, self._engine.spec.name, "".join(traceback.format_exception(error)))
         self._channel.send(Kind.DONE, number, [told, result, failed])
 
+    def _footprint(self, cached: int) -> Footprint:
+        """The engine's figures; private memory is at least that of this process, since all of it ends with the engine.
+
+        ``cached`` bytes of saved states come on top.
+        """
+        found = self._engine.footprint()
+        if self._engine.rung is Rung.COLD:
+            return found
+        return replace(found, private=max(found.private, self._private - cached))
+
     def _tell_state(self) -> None:
         able, engine = self._able, self._engine
+        savings = dict(able.thrifty.savings()) if able.thrifty else {}
         state = EngineState(
             rung=int(engine.rung),
-            footprint=engine.footprint(),
-            savings=dict(able.thrifty.savings()) if able.thrifty else {},
+            footprint=self._footprint(savings.get("prefix_cache", 0)),
+            savings=savings,
             context_tokens=able.contextual.context_tokens if able.contextual else None,
             slots=self._loop.slots,
             starved=self._loop.starved,
