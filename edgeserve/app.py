@@ -153,7 +153,7 @@ def _launchers(config: Config, found: Iterable[ModelSpec], roster: Roster) -> Ma
     modules = {
         spec.engine.partition(":")[0] for spec in found if config.isolated(spec.job) and not INFO[spec.job].mapped
     }
-    preload = ("edgeserve.residency.guest", *sorted(modules))
+    preload = ("edgeserve.residency.worker_entry", *sorted(modules))
     return {True: roster.add(Spawner()), False: roster.add(Resting(lambda: make_launcher(preload)))}
 
 

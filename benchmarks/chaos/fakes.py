@@ -80,7 +80,7 @@ def serve(folder: Path, port: int) -> None:
     logs.configure("info")
     policy = MemoryPolicy(grace_seconds=0.5, queue_seconds=5.0)
     roster = Roster()
-    launcher = roster.add(make_launcher(("edgeserve.residency.guest", "engines.fake.chat")))
+    launcher = roster.add(make_launcher(("edgeserve.residency.worker_entry", "engines.fake.chat")))
     governor = make_governor(policy, workers=roster.pids)
     specs = [
         ModelSpec(job, f"fake-{job}", engine, {"model": folder / f"{job}.model"}, options=OPTIONS)  # type: ignore[arg-type]

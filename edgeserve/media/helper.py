@@ -14,7 +14,7 @@ from edgeserve.errors import EdgeserveError
 from edgeserve.media.leash import Leash
 from edgeserve.media.task import Task
 from edgeserve.processes import codec
-from edgeserve.processes.child import Child
+from edgeserve.processes.child import Child, described
 from edgeserve.processes.frames import Broken, Channel, Frame, Kind
 from edgeserve.units import MB
 
@@ -139,8 +139,8 @@ class Helper:
         if code == -signal.SIGKILL:
             self._tell("SIGKILL, most likely from the kernel, which had no memory left")
             return task.killed()
-        self._tell(_described(code))
-        return task.failed(_described(code))
+        self._tell(described(code))
+        return task.failed(described(code))
 
     def check_end(self) -> None:
         """Raise the error that the child's end means, unless it has ended well or goes on."""
@@ -170,7 +170,7 @@ class Helper:
             return
         self._closed = True
         if not self._leash.is_cut and (code := self._child.exit):  # another process read it, and cannot know why
-            self._tell(_described(code))
+            self._tell(described(code))
         self._leash.let_go()
         try:
             self._child.close()
@@ -185,12 +185,3 @@ class Helper:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _described(code: int) -> str:
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return signal.Signals(-code).name
-    except ValueError:  # a real-time signal
-        return f"signal {-code}"

@@ -29,7 +29,7 @@ from edgeserve.residency.link import Link, Over
 
 log = logging.getLogger("edgeserve.process")
 
-ENTRY, PREPARE = "edgeserve.residency.guest:main", "edgeserve.residency.guest:prepare"
+ENTRY, PREPARE = "edgeserve.residency.worker_entry:main", "edgeserve.residency.worker_entry:prepare"
 
 
 class Prepared:
