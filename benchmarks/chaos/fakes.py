@@ -70,6 +70,7 @@ def serve(folder: Path, port: int) -> None:
     from edgeserve.memory.governor import make_governor
     from edgeserve.memory.policy import MemoryPolicy
     from edgeserve.processes.launcher import make_launcher
+    from edgeserve.processes.roster import Roster
     from edgeserve.residency.pool import Pool
     from edgeserve.residency.process_host import ProcessHost
     from edgeserve.server import Server, listen
@@ -78,14 +79,15 @@ def serve(folder: Path, port: int) -> None:
     heap.tune()
     logs.configure("info")
     policy = MemoryPolicy(grace_seconds=0.5, queue_seconds=5.0)
-    launcher = make_launcher((*app.WORKERS_SHARE, "engines.fake.chat"))
-    governor = make_governor(policy, workers=launcher.pids)
+    roster = Roster()
+    launcher = roster.add(make_launcher(("edgeserve.residency.guest", "engines.fake.chat")))
+    governor = make_governor(policy, workers=roster.pids)
     specs = [
         ModelSpec(job, f"fake-{job}", engine, {"model": folder / f"{job}.model"}, options=OPTIONS)  # type: ignore[arg-type]
         for job, engine in ENGINES.items()
     ]
     hosts = [ProcessHost(named.make_engine(spec), launcher, governor) for spec in specs]
-    pool = Pool(hosts, governor, on_stop=launcher.stop)
+    pool = Pool(hosts, governor, roster=roster)
     engines = {spec.job: EngineSettings(model=spec.name) for spec in specs}
     config = Config(server=ServerSettings(), residency=ResidencySettings(**RESTLESS), engines=engines)
     with (

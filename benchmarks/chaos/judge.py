@@ -22,7 +22,7 @@ CAUSES: Mapping[str, Collection[str]] = {
     "model_damaged": {events.CUT, events.REPLACE},
     "model_missing": {events.CUT, events.REPLACE},
     "store_error": {events.CUT, events.REPLACE},
-    "memory_pressure": MEMORY,
+    "memory_pressure": {*MEMORY, events.FORKS},
     "insufficient_memory": MEMORY,
     "disk_full": {events.DISK},
 }

@@ -159,7 +159,7 @@ def _holding(one: House) -> Rest:
         links = [_link(path) for pid in pids for path in _listed(Path(f"/proc/{pid}/fd"))]
         descriptors[name] = len(links)
         memfds += sum("memfd:" in link for link in links)
-    zombies = sum(process.status() == psutil.STATUS_ZOMBIE for process in family)
+    zombies = sum(map(_is_zombie, family))
     known = {process.pid for process in family}
     return Rest(
         memory=memory_of(one.server.pid).pss + memory(one).pss,
@@ -171,6 +171,13 @@ def _holding(one: House) -> Rest:
         strangers=len(set(one.marked()) - known),
         files=_files(one),
     )
+
+
+def _is_zombie(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _listed(folder: Path) -> list[Path]:

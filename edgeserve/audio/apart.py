@@ -140,6 +140,10 @@ class Decoding:
     def pieces(self) -> Iterator[bytes]:
         return piped.pieces(self._helper.receive)
 
+    def check_end(self) -> None:
+        """As ``Helper.check_end``, after another process has met the end of the samples."""
+        self._helper.check_end()
+
     def close(self) -> None:
         """Kill the decoder unless it has ended. Idempotent."""
         self._helper.close()

@@ -137,9 +137,15 @@ class Helper:
             self._tell(f"it took more than {bounds.cpu} s of processor time")
             return task.too_large(f"takes more than {bounds.cpu} s of processor time")
         if code == -signal.SIGKILL:
-            return self._out_of_memory("SIGKILL, most likely from the kernel, which had none left")
+            self._tell("SIGKILL, most likely from the kernel, which had no memory left")
+            return task.killed()
         self._tell(_described(code))
         return task.failed(_described(code))
+
+    def check_end(self) -> None:
+        """Raise the error that the child's end means, unless it has ended well or goes on."""
+        if self._child.wait(END_SECONDS):
+            raise self.verdict()
 
     def _out_of_memory(self, why: str) -> EdgeserveError:
         self._tell(f"out of memory: {why}")

@@ -19,7 +19,7 @@ from edgeserve import logs
 from edgeserve.audio.apart import SharedClip
 from edgeserve.audio.piped import Piped
 from edgeserve.engine import Cancel, Engine, Footprint, Rung, SpeechToText, TextToSpeech
-from edgeserve.errors import EngineFailure
+from edgeserve.errors import EngineFailure, UnsupportedMedia
 from edgeserve.messages import Event, Request, TranscribeRequest
 from edgeserve.processes import codec
 from edgeserve.processes.child import Child
@@ -258,4 +258,8 @@ def _sendable(request: Request) -> Iterator[Request]:
         return
     clip = request.audio
     with clip.decode() as decoding:
-        yield replace(request, audio=Piped(codec.Passed(decoding.descriptor), clip.seconds, clip.param))
+        try:
+            yield replace(request, audio=Piped(codec.Passed(decoding.descriptor), clip.seconds, clip.param))
+        except UnsupportedMedia:  # the worker does not know why the samples ended
+            decoding.check_end()
+            raise

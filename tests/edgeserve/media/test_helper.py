@@ -17,6 +17,7 @@ from edgeserve.errors import (
     EdgeserveError,
     EngineFailure,
     InvalidRequest,
+    MemoryPressure,
     ShuttingDown,
     TooLarge,
     UnsupportedMedia,
@@ -59,7 +60,6 @@ DEATHS = [
         "it sent no frame",
     ),
     ("let go", UnsupportedMedia, "file makes its decoder fail (no answer); send WAV", "closed its socket and went on"),
-    ("kill", TooLarge, "file takes more than 256 MB of memory; send WAV", "SIGKILL, most likely from the kernel"),
     ("fill", TooLarge, "file takes more than 256 MB of memory; send WAV", "out of memory: its own limit"),
     pytest.param(
         *("spin", TooLarge, "file takes more than 1 s of processor time; send WAV", "more than 1 s of processor time"),
@@ -112,6 +112,24 @@ def test_a_death_that_another_process_meets_is_logged(children: Children, caplog
         assert select.select([helper.descriptor], [], [], 20)[0]
         assert helper._child.wait(20) == -signal.SIGSEGV
     assert caplog.text.count("ended early: SIGSEGV") == 1
+
+
+def test_a_child_that_the_system_killed_is_no_fault_of_its_file(children: Children) -> None:
+    with children.start(task()) as helper:
+        helper.send("kill")
+        with pytest.raises(MemoryPressure, match=r"^the test decoder was killed by the system.*try again$") as raised:
+            helper.receive()
+        with pytest.raises(MemoryPressure):
+            helper.check_end()
+    assert raised.value.retry_after == 5
+
+
+def test_a_child_that_ended_well_has_no_bad_end(children: Children) -> None:
+    with children.start(task()) as helper:
+        helper.send("refuse")
+        with pytest.raises(InvalidRequest):
+            helper.receive()
+        helper.check_end()
 
 
 def test_an_error_of_the_product_comes_as_it_was_raised(children: Children) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import errno
 import logging
 import socket
 import time
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -41,6 +44,17 @@ def test_a_head_that_is_not_finished_is_answered_408(short: Running) -> None:
             status, told = refusal(read_all(link))
             assert (status, told["code"]) == (408, "request_timeout"), (before, part)
             assert told["message"].startswith("the request's head is not complete 0.4 s after its first byte")
+
+
+def test_a_client_that_has_left_before_it_is_refused_is_no_error(
+    short: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def reset(self: Any) -> None:
+        raise OSError(errno.ENOTCONN, "Transport endpoint is not connected")
+
+    monkeypatch.setattr(asyncio.selector_events._SelectorSocketTransport, "write_eof", reset)  # type: ignore[attr-defined]
+    assert refusal(ask(short, b"GET / HTTP/1.1\r\n"))[0] == 408
+    assert not [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
 
 
 def test_a_head_that_trickles_gains_no_time(short: Running) -> None:
