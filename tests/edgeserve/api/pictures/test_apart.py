@@ -30,7 +30,7 @@ SHARED = (CHILD, catalog.PICTURES_LOADED)
 
 @pytest.fixture(scope="module")
 def files() -> Iterator[PictureFilesApart]:
-    made = PictureFilesApart(Children(lambda: make_launcher(SHARED)), catalog.PICTURES)
+    made = PictureFilesApart(Children(make_launcher(SHARED)), catalog.PICTURES)
     yield made
     made.close()
 
