@@ -23,7 +23,14 @@ from edgeserve.audio import encode
 from edgeserve.audio.apart import SHARED, SharedClip, SoundFilesApart
 from edgeserve.audio.files import SoundFiles, SoundFilesHere
 from edgeserve.audio.piped import Piped
-from edgeserve.errors import Busy, Cancelled, EngineFailure, InvalidRequest, MemoryPressure, UnsupportedMedia
+from edgeserve.errors import (
+    Busy,
+    Cancelled,
+    EngineFailure,
+    InvalidRequest,
+    MemoryPressure,
+    UnsupportedMedia,
+)
 from edgeserve.media.children import Children
 from edgeserve.media.leash import Leash
 from edgeserve.processes.codec import Passed
