@@ -8,7 +8,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from edgeserve.errors import EdgeserveError, EngineFailure
@@ -17,6 +16,7 @@ from edgeserve.processes import codec
 from edgeserve.processes.child import Child, ended
 from edgeserve.processes.frames import Broken, Channel, Frame, Kind
 from edgeserve.processes.state import EngineState
+from edgeserve.residency.inbox import Inbox, Over
 from edgeserve.residency.weight import weigh
 from edgeserve.residency.worker_log import relay
 from edgeserve.units import KB
@@ -29,21 +29,6 @@ LOOK_AGAIN = 1.0
 """Seconds between two looks at a worker that owes an answer."""
 HANG = 30.0
 """Seconds without a pulse after which a worker that owes an answer is killed; it sends one each second."""
-
-
-@dataclass(slots=True)
-class Inbox:
-    """Events of one answer that have arrived. ``taken``: bytes passed on that the worker does not know of yet."""
-
-    number: int
-    events: deque[Event] = field(default_factory=deque)
-    taken: int = 0
-    ended: bool = False
-    error: EdgeserveError | None = None
-
-
-class Over(Exception):
-    """An answer has ended well."""
 
 
 class Link:
@@ -247,10 +232,8 @@ class Link:
                 self._take(frame)
         except OSError as error:
             log.debug("%s: %s", self._name, error)
-        except (Broken, ValueError) as error:
+        except (Broken, ValueError, TypeError) as error:
             self.kill(f"it sent what it must not send: {error}")
-        except Exception:
-            log.exception("%s: the line to its process failed", self._name)
         finally:
             self._end()
 

@@ -25,7 +25,8 @@ from edgeserve.processes import codec
 from edgeserve.processes.child import Child
 from edgeserve.processes.launcher import Launcher
 from edgeserve.residency.abilities import Abilities
-from edgeserve.residency.link import Link, Over
+from edgeserve.residency.inbox import Over
+from edgeserve.residency.link import Link
 
 log = logging.getLogger("edgeserve.process")
 
