@@ -28,7 +28,7 @@ ENCODINGS = b"\x6d\x80"
 
 
 def surplus(data: bytes) -> str:
-    """The contents that a Matroska file has too many of; empty for other files, and for those that FFmpeg opens soon."""
+    """The contents that a Matroska file has too many of; empty for other files, and for files that open quickly."""
     if BEGIN not in data:
         return ""
     for element, (name, limits) in LIMITS.items():
