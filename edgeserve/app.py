@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import logging
 import socket
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -35,7 +35,10 @@ from edgeserve.models.folder import expanded
 from edgeserve.models.needs import command, packages
 from edgeserve.models.store import Store, StoredModel
 from edgeserve.named import find, make_engine
-from edgeserve.processes.launcher import make_launcher
+from edgeserve.processes.launcher import Launcher, make_launcher
+from edgeserve.processes.resting import Resting
+from edgeserve.processes.roster import Roster
+from edgeserve.processes.spawner import Spawner
 from edgeserve.residency.host import Host
 from edgeserve.residency.mailbox import Deliveries
 from edgeserve.residency.monitor import IdlePolicy, Monitor
@@ -46,10 +49,6 @@ from edgeserve.system import heap
 from edgeserve.units import MB
 
 log = logging.getLogger("edgeserve.app")
-
-WORKERS_SHARE = ("edgeserve.residency.guest",)
-"""Modules that every worker needs. Together with those of the engines they are imported once, and all workers share
-them."""
 
 
 def specs(config: Config, store: Store) -> Iterator[ModelSpec]:
@@ -116,21 +115,23 @@ def _configured(config: Config, spec: ModelSpec) -> Engine:
 def build_pool(config: Config, store: Store) -> Pool:
     """All configured engines behind their gates, under one governor. Raises ModelMissing and ConfigError."""
     heap.tune()
-    found = list(specs(config, store))
-    isolated = [spec.engine.partition(":")[0] for spec in found if config.isolated(spec.job)]
-    deliveries, launcher = Deliveries(), make_launcher((*WORKERS_SHARE, *sorted(set(isolated))))
+    deliveries, roster = Deliveries(), Roster()
     governor = make_governor(
         config.memory,
         peaks=store.root.parent / "memory.json",
         devices=find(catalog.DEVICES),
         allocator=find(catalog.ALLOCATOR)(),
         undelivered=lambda: deliveries.held,
-        workers=launcher.pids,
+        workers=roster.pids,
     )
+    found = list(specs(config, store))
+    launchers = _launchers(config, found, roster)
 
     def host(spec: ModelSpec) -> Host:
         engine = _configured(config, spec)
-        return ProcessHost(engine, launcher, governor) if config.isolated(spec.job) else ThreadHost(engine, governor)
+        if not config.isolated(spec.job):
+            return ThreadHost(engine, governor)
+        return ProcessHost(engine, launchers[INFO[spec.job].mapped], governor)
 
     return Pool(
         [host(spec) for spec in found],
@@ -139,8 +140,21 @@ def build_pool(config: Config, store: Store) -> Pool:
         pinned={job for job, settings in config.engines.items() if settings.pinned},
         chains=chains(config.engines),
         deliveries=deliveries,
-        on_stop=launcher.stop,
+        roster=roster,
     )
+
+
+def _launchers(config: Config, found: Iterable[ModelSpec], roster: Roster) -> Mapping[bool, Launcher]:
+    """The launcher of workers by ``JobInfo.mapped``.
+
+    A worker of a mapped engine starts once and stays. So it is a fresh interpreter: a fork server that stays with it
+    would take 8 to 15 MB. The others come and go. Their fork server has imported what they need, and ends when idle.
+    """
+    modules = {
+        spec.engine.partition(":")[0] for spec in found if config.isolated(spec.job) and not INFO[spec.job].mapped
+    }
+    preload = ("edgeserve.residency.guest", *sorted(modules))
+    return {True: roster.add(Spawner()), False: roster.add(Resting(lambda: make_launcher(preload)))}
 
 
 def _limits(server: ServerSettings) -> Limits:

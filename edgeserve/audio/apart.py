@@ -14,7 +14,7 @@ from edgeserve.audio import piped
 from edgeserve.audio.decode import SEND
 from edgeserve.audio.encode import FORMS, PCM_RATE, Encoder
 from edgeserve.errors import Busy, UnsupportedMedia
-from edgeserve.media.children import Children
+from edgeserve.media.children import Children, scarce
 from edgeserve.media.helper import Helper
 from edgeserve.media.leash import Leash
 from edgeserve.media.task import Bounds, Task
@@ -73,11 +73,17 @@ class SoundFilesApart:
 
 
 class SharedFile:
-    """The bytes of a file in memory that other processes can read. They are freed with the object."""
+    """The bytes of a file in memory that other processes can read. They are freed with the object.
+
+    Raises Busy when the system has no memory or descriptor left.
+    """
 
     def __init__(self, data: bytes) -> None:
         self.size = len(data)
-        self._descriptor = shared_memory(data)
+        try:
+            self._descriptor = shared_memory(data)
+        except OSError as error:
+            raise scarce("a sound file", error) from error
         self._close = weakref.finalize(self, os.close, self._descriptor)
 
     def give(self, helper: Helper, max_seconds: float, param: str) -> None:

@@ -10,10 +10,12 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
-from edgeserve.audio.bounds import MAX_EDITS, MAX_STREAMS, MAX_TAGS, Opening, Packets, edits, limit_memory, tags
+from edgeserve.audio.bounds import MAX_EDITS, MAX_STREAMS, READ_SECONDS, Opening, Packets, edits, limit_memory
 from edgeserve.audio.gaps import Gaps, in_seconds, silence
+from edgeserve.audio.matroska import surplus
 from edgeserve.audio.mono import mono
 from edgeserve.audio.passed import Passed
+from edgeserve.audio.tags import MAX_TAGS, tags
 from edgeserve.errors import InvalidRequest, TooLarge, UnsupportedMedia
 from edgeserve.messages import INPUT_SAMPLE_RATE
 
@@ -46,7 +48,7 @@ def check(data: bytes, max_seconds: float, param: str) -> float:
 
     Raises UnsupportedMedia (no sound, or an unknown form), TooLarge, and InvalidRequest (cut off, or without samples).
     """
-    with _opened(data, param) as (container, stream):
+    with _opened(data, param, READ_SECONDS) as (container, stream):
         declared = _declared(data, container, stream)
         if declared is not None and declared > max_seconds:
             raise _too_long(declared, max_seconds, param)
@@ -89,22 +91,22 @@ def pieces(data: bytes, max_seconds: float, param: str) -> Iterator[bytes]:
 
 
 @contextlib.contextmanager
-def _opened(data: bytes, param: str) -> Iterator[tuple[InputContainer, AudioStream]]:
-    """The container and its best stream of sound. The codec is one of the list."""
+def _opened(data: bytes, param: str, seconds: float | None = None) -> Iterator[tuple[InputContainer, AudioStream]]:
+    """The container and its best stream of sound. The codec is one of the list.
+
+    ``seconds``: computing time after which reading ends with UnsupportedMedia.
+    """
     import av
 
     limit_memory()
-    if (count := edits(data)) > MAX_EDITS:
-        raise UnsupportedMedia(f"{param} is cut in {count} places; the limit is {MAX_EDITS}: {SEND}", param=param)
-    if tags(data) > MAX_TAGS:
-        raise UnsupportedMedia(f"{param} has more than {MAX_TAGS} tags; send it without", param=param)
+    _check_beside(data, param)
     options = {"format_whitelist": ",".join(CONTAINERS), "codec_whitelist": ",".join(CODECS), "protocol_whitelist": ""}
     options |= {"max_streams": str(MAX_STREAMS)}
     file = Opening(data)
     try:
         # Tags may be in any encoding, and are not used.
         container = av.open(file, "r", options=options, metadata_errors="replace")
-        file.opened()
+        file.opened(seconds)
     except av.error.FFmpegError as error:
         if file.slow:
             raise _slow(param) from error
@@ -124,7 +126,22 @@ def _opened(data: bytes, param: str) -> Iterator[tuple[InputContainer, AudioStre
         _check_form(stream.channels, stream.rate, param)
         if codec == "flac":  # FLAC has checksums, which FFmpeg checks only when asked
             stream.codec_context.options = {"err_detect": "crccheck+explode"}
-        yield container, stream
+        try:
+            yield container, stream
+        finally:
+            if file.slow:  # what was read is not all of the file, whatever was found in it
+                raise UnsupportedMedia(f"{param} takes too long to read; {SEND}", param=param)
+
+
+def _check_beside(data: bytes, param: str) -> None:
+    """Check what the file holds beside its sound. Raises UnsupportedMedia."""
+    if (count := edits(data)) > MAX_EDITS:
+        raise UnsupportedMedia(f"{param} is cut in {count} places; the limit is {MAX_EDITS}: {SEND}", param=param)
+    if tags(data) > MAX_TAGS:
+        text = f"{param} has more than {MAX_TAGS} tags, or is damaged in many places"
+        raise UnsupportedMedia(f"{text}; send it whole, and without tags", param=param)
+    if much := surplus(data):
+        raise UnsupportedMedia(f"{param} has {much}; send it without", param=param)
 
 
 def _packets(data: bytes, container: InputContainer, stream: AudioStream, param: str) -> Iterator[Packet[AudioStream]]:

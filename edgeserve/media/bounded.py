@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import sys
 from collections.abc import Callable
 from typing import Any
 
 from edgeserve.errors import EdgeserveError
 from edgeserve.processes import codec
+from edgeserve.processes.allowed import decoder_confinement
 from edgeserve.processes.frames import Channel, Frame, Kind
+from edgeserve.system import rlimits
+from edgeserve.system.confinement import confine
 
 Work = Callable[[Channel, Frame], Any]
 LACKING = "lacking"
@@ -41,13 +45,14 @@ def answer(sock: socket.socket, arguments: dict[str, Any], work: Work) -> None:
 
 
 def limit(memory: int, cpu: int | None) -> None:
-    """Bound the addresses and the processor time of this process, and give it no core dump."""
+    """Bound the addresses and the processor time of this process, and give up all rights that it does not need."""
     import resource
 
-    page = resource.getpagesize()
-    with contextlib.suppress(OSError), open(STATM, encoding="ascii") as file:  # macOS has no such file or bound
-        used = int(file.read().split()[0]) * page
-        resource.setrlimit(resource.RLIMIT_AS, (used + memory, used + memory))
     if cpu is not None:
         resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + XCPU_GAP))
-    resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
+    if sys.platform == "linux":
+        with open(STATM, encoding="ascii") as file:
+            used = int(file.read().split()[0]) * resource.getpagesize()
+        confine(decoder_confinement(used + memory, None))
+    else:  # macOS bounds no addresses, and a thread of its own watches the server there
+        rlimits.lower({"CORE": rlimits.NO_CORE})

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
-from edgeserve.errors import ShuttingDown
+from edgeserve.errors import Busy, ShuttingDown
 from edgeserve.media.helper import Helper
 from edgeserve.media.leash import Leash
 from edgeserve.media.task import Task
@@ -27,6 +27,11 @@ def daemon(seconds: float, call: Callable[[], None]) -> Timer:
     timer.daemon = True
     timer.name = "edgeserve idle decoders"
     return timer
+
+
+def scarce(what: str, error: OSError) -> Busy:
+    """The error for a system that has no descriptor or memory left for some work."""
+    return Busy(f"the system has nothing left for {what}: {error.strerror}; try again", retry_after=5)
 
 
 class Children:
@@ -72,10 +77,13 @@ class Children:
         launcher = self._enter()
         try:
             child = launcher.launch(task.entry, {"memory": task.bounds.memory, "cpu": task.bounds.cpu}, task.name)
+        except OSError as error:
+            self._leave()
+            raise scarce(task.name, error) from error
         except BaseException:
             self._leave()
             raise
-        return Helper(child, task, leash, self._leave)
+        return Helper(child, task, leash, self)
 
     def close(self) -> None:
         """End the launcher, and with it all children. Blocks for seconds at most."""
@@ -88,13 +96,21 @@ class Children:
 
     def _enter(self) -> Launcher:
         with self._lock:
-            if self._closed:
-                raise ShuttingDown("the server ends and decodes nothing more")
+            self.check()
             self._stop_timer()
             if self._launcher is None:
                 self._launcher = self._make()
             self._running += 1
             return self._launcher
+
+    def check(self) -> None:
+        """Raises ShuttingDown once the children are closed."""
+        if self._closed:
+            raise ShuttingDown("the server ends and decodes nothing more")
+
+    def ended(self) -> None:
+        """A helper has closed its child."""
+        self._leave()
 
     def _leave(self) -> None:
         with self._lock:

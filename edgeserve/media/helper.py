@@ -6,9 +6,9 @@ import logging
 import signal
 import socket
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from edgeserve.errors import EdgeserveError
 from edgeserve.media.bounded import LACKING
@@ -25,15 +25,27 @@ END_SECONDS = 2.0
 """Time between the end of a child's socket and its exit code."""
 
 
+class Owner(Protocol):
+    """Started the child, and may end it."""
+
+    def check(self) -> None:
+        """Raises ShuttingDown when the child was ended because the server ends."""
+        ...
+
+    def ended(self) -> None:
+        """The child has been closed."""
+        ...
+
+
 class Helper:
     """A child at work. One thread at a time uses it; ``leash`` may kill the child from any other.
 
-    ``ended`` is called once, by ``close``.
+    ``owner`` hears of the child's end once.
     """
 
-    def __init__(self, child: Child, task: Task, leash: Leash, ended: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, child: Child, task: Task, leash: Leash, owner: Owner) -> None:
         self.task = task
-        self._child, self._leash, self._ended = child, leash, ended
+        self._child, self._leash, self._owner = child, leash, owner
         self._channel = Channel(child.socket)
         self._limit_waiting(task.bounds.patience)
         self._closed = self._told = False
@@ -96,6 +108,7 @@ class Helper:
         """The error that the end of the child means. The log tells the cause."""
         code = self._child.wait(END_SECONDS)
         self._leash.check()
+        self._owner.check()
         task, bounds = self.task, self.task.bounds
         if code is None:
             self._child.kill()
@@ -144,7 +157,7 @@ class Helper:
             self._child.close()
             self._channel.close()
         finally:
-            self._ended()
+            self._owner.ended()
 
     def __enter__(self) -> Self:
         return self

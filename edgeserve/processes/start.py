@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import importlib
 import json
 import os
@@ -72,12 +73,29 @@ def main(number: int, lifeline: int) -> NoReturn:
     if not line:  # the server ended first
         os._exit(1)
     task = Task.decode(line)
-    threading.Thread(target=_die_with, args=[rope], name="edgeserve-lifeline", daemon=True).start()
+    die_with(rope)
     settle(task.name)
     run(task, _own(number))
 
 
-def _die_with(rope: socket.socket) -> None:
+def die_with(rope: socket.socket, platform: str = sys.platform) -> None:
+    """End this process when the other end of ``rope`` closes, or anything comes from there.
+
+    On Linux the kernel sends the signal (fcntl(2), F_SETSIG). That takes no thread, so that the process may confine
+    itself, and needs no Python: code that never returns ends too. Elsewhere a thread waits.
+    """
+    if platform != "linux":
+        threading.Thread(target=_wait_and_die, args=[rope], name="edgeserve-lifeline", daemon=True).start()
+        return
+    fcntl.fcntl(rope, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(rope, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(rope, fcntl.F_SETFL, fcntl.fcntl(rope, fcntl.F_GETFL) | fcntl.FASYNC)
+    rope.setblocking(False)
+    with contextlib.suppress(BlockingIOError):  # nothing has come: the server lives
+        _wait_and_die(rope)
+
+
+def _wait_and_die(rope: socket.socket) -> None:
     # The server writes nothing more, so that any return is the end of its life.
     with contextlib.suppress(ConnectionError):
         rope.recv(1)

@@ -24,6 +24,9 @@ from engines.tts.text import cut, normal
 START, END, PAD = "^", "$", "_"
 _DOTTED = re.compile(r"\b((?:[^\W\d_]{1,2}\.){2,})(?=(\s*$)?)")
 """U.S., Ph.D., A.M.: espeak-ng would end a sentence at their full stops."""
+_FEW_DOTS = re.compile(r"(?:[^.․‥…。．｡]*+[.․‥…。．｡]){1,24}+|[^.․‥…。．｡]++")
+"""A text of at most 24 dots. espeak-ng joins single letters with dots (a.b.c) in a buffer of 160 bytes, and writes on
+beyond its end: 32 letters of four bytes ended the process."""
 _espeak = threading.Lock()
 """A lock, since espeak-ng has one voice for the whole process."""
 
@@ -120,7 +123,7 @@ class Piper:
 
     def pieces(self, text: str, voice: str, limit: int) -> Iterator[str]:
         english = _english(self._settings.language)
-        for part in cut.parts(normal.unmarked(text), _words if english else str):
+        for part in cut.parts(text, _words if english else normal.unmarked):
             yield from cut.sounding(self._phonemes(part) if part else "", limit)
 
     def say(self, piece: str, voice: str, speed: float) -> Iterator[Any]:
@@ -149,7 +152,8 @@ class Piper:
         language = self._settings.language
         try:
             with _espeak:
-                sentences = self._phonemizer.phonemize(language, text)
+                cut_up = _FEW_DOTS.findall(text) or [text]
+                sentences = [one for some in cut_up for one in self._phonemizer.phonemize(language, some)]
         except RuntimeError as error:
             raise EngineFailure(f"espeak-ng has no voice {language!r} ({error})") from error
         except ValueError as error:  # a NUL
@@ -159,7 +163,8 @@ class Piper:
 
 def _words(text: str) -> str:
     """English text in words; abbreviations with full stops as single letters."""
-    return _DOTTED.sub(lambda match: _letters(match[1]) + "." * (match[2] is not None), normal.spoken(text))
+    said = normal.spoken(normal.unmarked(text))
+    return _DOTTED.sub(lambda match: _letters(match[1]) + "." * (match[2] is not None), said)
 
 
 def _letters(dotted: str) -> str:

@@ -23,7 +23,7 @@ RGB = 3
 """Bytes a pixel."""
 MEMORY = 512 * MB
 """Bytes that a child may take. The largest picture takes 160 MB while it is decoded, and 60 MB afterwards."""
-CPU, CPU_PIXELS = 3, 2_000_000
+CPU, CPU_PIXELS = 3, 4_000_000
 """Seconds of processor time: so many, and one more for so many pixels of the largest picture."""
 HELD_PICTURES = 4
 """Largest pictures that all requests together may hold decoded."""

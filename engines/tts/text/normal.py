@@ -59,7 +59,10 @@ def spoken(text: str) -> str:
 
 
 def unmarked(text: str) -> str:
-    """The text with [word](/phonemes/) as the word alone, for a phonemizer of another alphabet."""
+    """One line of text with [word](/phonemes/) as the word alone, for a phonemizer of another alphabet.
+
+    Not for a whole text: the time grows with the square of the length, and no other thread runs meanwhile.
+    """
     return _PHONEMES.sub(lambda match: match[0][1 : match[0].index("]")], text)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from typing import Any
 
@@ -29,12 +30,13 @@ class FakeTimer:
 class FakeLauncher:
     def __init__(self) -> None:
         self.steps: list[str] = []
+        self.error: Exception = Busy("the system has no process left")
 
     def start(self) -> None:
         self.steps.append("start")
 
     def launch(self, entry: str, arguments: dict[str, object], name: str) -> Any:
-        raise Busy("the system has no process left")
+        raise self.error
 
     def stop(self) -> None:
         self.steps.append("stop")
@@ -91,6 +93,16 @@ def test_a_launch_that_fails_leaves_the_launcher_idle() -> None:
         box.children.start(TASK)
     box.timers[-1].call()
     assert box.launchers[0].steps == ["stop"]
+
+
+def test_a_system_without_descriptors_is_busy() -> None:
+    box = Box()
+    box.children.prepare()
+    box.launchers[0].error = OSError(errno.EMFILE, "Too many open files")
+    with pytest.raises(Busy, match="the system has nothing left for test: Too many open files; try again"):
+        box.children.start(TASK)
+    box.timers[-1].call()
+    assert not box.children.is_ready
 
 
 def test_closed_children_start_nothing() -> None:

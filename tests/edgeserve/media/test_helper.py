@@ -18,6 +18,7 @@ from edgeserve.errors import (
     EngineFailure,
     InvalidRequest,
     MemoryPressure,
+    ShuttingDown,
     TooLarge,
     UnsupportedMedia,
 )
@@ -171,6 +172,16 @@ def test_a_leash_that_is_cut_starts_nothing(children: Children) -> None:
     leash.cut()
     with pytest.raises(Cancelled):
         children.start(task(), leash)
+
+
+def test_the_end_of_the_server_is_no_fault_of_the_file() -> None:
+    children = Children(lambda: make_launcher([HERE]))
+    with children.start(task()) as helper:
+        helper.send("wait")
+        children.close()
+        with pytest.raises(ShuttingDown, match="the server ends and decodes nothing more"):
+            helper.receive()
+    assert gone(helper.pid)
 
 
 def test_closing_twice_ends_once(children: Children) -> None:

@@ -18,7 +18,7 @@ from edgeserve.protocols.http import HttpConnection
 
 def test_requests_that_are_sent_ahead_wait_in_the_system() -> None:
     """The server reads nothing from a client while it makes an answer."""
-    with serving(fake_pool(["llm"])) as running, dialled(running, timeout=0.5) as link:
+    with serving(fake_pool(["llm"])) as running, dialled(running, timeout=0.25) as link:
         held = Held(engine_of(running.pool.gates["llm"]))
         body = CHAT + b"Content-Length: %d\r\n\r\n" % len(HELLO) + HELLO
         link.sendall(body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +22,9 @@ from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import SpeakRequest
 from engines.tts import onnx as tts_onnx
 from engines.tts.onnx import OnnxTextToSpeech
-from engines.tts.piper import Piper, Settings
+from engines.tts.piper import _FEW_DOTS, Piper, Settings
+from engines.tts.text import normal
+from engines.tts.text.cut import MAX_SENTENCE
 
 Pulled = Callable[[str], Mapping[str, Path]]
 
@@ -134,6 +137,51 @@ def test_pieces_keep_the_limit(echo: OnnxTextToSpeech) -> None:
 def test_text_that_espeak_cannot_take(echo: OnnxTextToSpeech) -> None:
     with pytest.raises(InvalidRequest, match="cannot read"):
         list(echo.speak(SpeakRequest("a \0 b"), threading.Event()))
+
+
+DOTTED = """
+import json, sys
+from pathlib import Path
+from engines.tts.piper import Piper, Settings, _phonemizer
+voice = object.__new__(Piper)
+voice._settings = Settings.read(Path(sys.argv[1]))
+voice._phonemizer = _phonemizer()
+voice._phonemes(json.loads(sys.argv[2]))
+"""
+
+
+@needs_phonemizer
+@pytest.mark.parametrize("text", ["U.S." * 250, "i.e. " * 200, "é.é." * 250, ".ガ" * 500, "𓀀." * 500, "x.y .…" * 150])
+def test_letters_with_dots_do_not_overflow_espeak(tmp_path: Path, text: str) -> None:
+    config = settings_at(tmp_path, espeak={"voice": "de"})
+    done = subprocess.run([sys.executable, "-c", DOTTED, str(config), json.dumps(text)], capture_output=True)
+    assert done.returncode == 0, done
+
+
+@needs_phonemizer
+def test_dots_are_not_lost(echo: OnnxTextToSpeech) -> None:
+    voice: Any = echo._voice
+    assert voice._phonemes("One. Two!") == " ".join(
+        "".join(one) for one in voice._phonemizer.phonemize("en-us", "One. Two!")
+    )
+    assert [*_FEW_DOTS.findall("a." * 30 + "b")] == ["a." * 24, "a." * 6, "b"]
+
+
+@needs_phonemizer
+@pytest.mark.parametrize("language", ["en-us", "de"])
+def test_marks_are_looked_for_in_one_sentence_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, language: str
+) -> None:
+    lengths: list[int] = []
+    unmarked = normal.unmarked
+    monkeypatch.setattr(normal, "unmarked", lambda text: lengths.append(len(text)) or unmarked(text))
+    config = settings_at(tmp_path, espeak={"voice": language})
+    engine = OnnxTextToSpeech(spec_of(model=build(tmp_path / "voice.onnx"), config=config))
+    engine.heat()
+    voice: Any = engine._voice
+    assert not any(voice.pieces("[" * 5000, "ann", 200))
+    assert 0 < max(lengths) <= MAX_SENTENCE
+    engine.close()
 
 
 @needs_phonemizer

@@ -1,4 +1,4 @@
-"""Sound files for an engine in a process of its own: a child decodes, and the engine reads."""
+"""Files for engines in processes of their own: a child decodes, and the engine reads."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy
 import psutil
 import pytest
+from support import bombs
 from support.gates import fake_spec
 from support.hosts import Pipe
 from support.server import Running, serving, until
@@ -21,6 +22,7 @@ from edgeserve.memory.governor import make_governor
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.named import make_engine
 from edgeserve.processes.launcher import make_launcher
+from edgeserve.processes.roster import Roster
 from edgeserve.residency.pool import Pool
 from edgeserve.residency.process_host import ProcessHost
 
@@ -32,9 +34,10 @@ DAMAGED = MP3[:40_000] + numpy.random.default_rng(1).bytes(3000) + MP3[43_000:]
 
 @contextlib.contextmanager
 def listening(**options: object) -> Iterator[Running]:
-    launcher, governor = make_launcher(["edgeserve.residency.guest"]), make_governor(MemoryPolicy())
-    host = ProcessHost(make_engine(fake_spec("asr", **options)), launcher, governor)
-    with serving(Pool([host], governor, on_stop=launcher.stop), isolation="process") as running:
+    roster, governor = Roster(), make_governor(MemoryPolicy())
+    launcher = roster.add(make_launcher(["edgeserve.residency.guest"]))
+    hosts = [ProcessHost(make_engine(fake_spec(job, **options)), launcher, governor) for job in ("asr", "vision")]
+    with serving(Pool(hosts, governor, roster=roster), isolation="process") as running:
         yield running
 
 
@@ -89,3 +92,12 @@ def test_a_worker_keeps_no_descriptor(running: Running) -> None:
     for data in (MP3, DAMAGED, MP3, DAMAGED):
         hear(running, data)
     until(lambda: descriptors(running) == before)
+
+
+@pytest.mark.parametrize("side", [8, 700])
+def test_a_worker_gets_pixels(running: Running, side: int) -> None:
+    """The fake engine names the bytes that it gets: three a pixel, of which the larger ones are shared memory."""
+    file = {"image": ("seen", bombs.deep_png(side, side))}
+    answer = running.client.post("/v1/vision/analyze", files=file, data={"prompt": "what?"})
+    assert answer.status_code == 200, answer.text
+    assert f"1 images of {3 * side * side} bytes" in answer.text
