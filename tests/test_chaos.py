@@ -20,7 +20,7 @@ SLOW_BOX = 15.0
 def test_no_violation_in_half_a_minute(tmp_path: Path) -> None:
     seed = int(os.environ.get("EDGESERVE_STRESS_SEED", 0)) or random.SystemRandom().randrange(1, 1 << 32)
     print(f"EDGESERVE_STRESS_SEED={seed} repeats this schedule")
-    plan = run.Plan(seed, seconds=30.0, calm=4.0, gap=1.2, patience=SLOW_BOX)
+    plan = run.Plan(seed, seconds=30.0, calm=4.0, gap=1.2, patience=SLOW_BOX, alone=False)
     seen = run.live(tmp_path, fakes.prepare(tmp_path), plan)
     counts = Counter(one.verdict for one in seen.replies)
     print(counts, Counter(one.kind for one in seen.happened), f"left out: {seen.lacking or 'nothing'}")

@@ -255,7 +255,7 @@ def described(code: int) -> str:
 
 
 def ended(code: int | None) -> str:
-    """How a child ended, as the end of a sentence about it."""
+    """The end of a child, as the end of a sentence about it."""
     if code is None:
         return "has gone, and nobody knows why"
     if code >= 0:

@@ -15,7 +15,7 @@ from edgeserve.api.failures import STATUS
 
 KILL = Happening(events.KILL, ("llm",), 10.0, 10.1, "SIGKILL to pid 5")
 SQUEEZE = Happening(events.LIMIT, ("llm", "tts"), 10.0, 14.0, "held to 90 MB")
-REST = Rest(40.0, {"server": 8}, {"server": 12}, 0, ("forks", "server"), 0, 0, ("/tmp/model",))
+REST = Rest(40.0, {"server": 8}, {"server": 12}, 0, ("server",), 0, 0, ("/tmp/model",))
 
 
 def reply(verdict: str = REFUSED, code: str = "engine_failure", **changes: Any) -> Reply:
@@ -99,7 +99,9 @@ def test_the_health_must_be_well_and_quick() -> None:
         (replace(REST, zombies=1), ["1 zombies"]),
         (replace(REST, strangers=1), ["1 strangers"]),
         (replace(REST, files=("/tmp/model", "/tmp/new")), ["files ['/tmp/new']"]),
-        (replace(REST, processes=("server",)), ["processes ('server',) instead of ('forks', 'server')"]),
+        (replace(REST, processes=("llm", "server")), ["processes ('llm', 'server') instead of ('server',)"]),
+        (replace(REST, forks=3), []),
+        (replace(REST, forks=4), ["4 fork servers; 3 may be there"]),
     ],
     ids=str,
 )
