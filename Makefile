@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo "make serve   install, pull the models of models.toml, serve on http://127.0.0.1:8080"
-	@echo "make check   lint, and the tests that need neither models nor long: about two minutes"
+	@echo "make check   lint, and the tests that need neither models nor long: about a minute"
 	@echo "make test    install what tests need and run all of them, on real models"
 	@echo "make coverage  lines and branches that the tests of make check run, as a table"
 	@echo "make lint    ruff, mypy and the check of plain English"

@@ -67,6 +67,13 @@ class Group:
             # Version 1 counts memory and swap together, version 2 swap alone.
             self._write(self.files.swap, size if self.files.number == 1 else 0)
 
+    def lift(self) -> None:
+        """No limit any more. Raises NotPermittedHere."""
+        none = "-1" if self.files.number == 1 else "max"
+        if (self.folder / self.files.swap).exists():
+            self._write(self.files.swap, none)  # first: version 1 keeps it above the other
+        self._write(self.files.limit, none)
+
     def usage(self) -> int:
         return int((self.folder / self.files.usage).read_text(encoding="ascii"))
 
@@ -100,7 +107,7 @@ class Group:
         text = (self.folder / name).read_text(encoding="ascii")
         return {key: int(value) for key, value in (line.split() for line in text.splitlines())}
 
-    def _write(self, name: str, value: int) -> None:
+    def _write(self, name: str, value: int | str) -> None:
         try:
             (self.folder / name).write_text(str(value), encoding="ascii")
         except OSError as error:

@@ -13,7 +13,7 @@ LONG = {"context": 1_000_000}
 
 def serve(port: int, slots: int, delay: float) -> None:
     """In this process, until SIGTERM. Its chat repeats the last message, a word of each answer in ``delay`` seconds."""
-    from edgeserve import app
+    from edgeserve import app, named
     from edgeserve.config import Config, EngineSettings, ServerSettings
     from edgeserve.engine import ModelSpec
     from edgeserve.memory.governor import make_governor
@@ -24,7 +24,7 @@ def serve(port: int, slots: int, delay: float) -> None:
 
     spec = ModelSpec("llm", "fake", "engines.fake.chat:FakeBatchChat", options={"slots": slots, "delay": delay, **LONG})
     governor = make_governor(MemoryPolicy())
-    pool = Pool([ThreadHost(app.make_engine(spec), governor)], governor)
+    pool = Pool([ThreadHost(named.make_engine(spec), governor)], governor)
     config = Config(server=ServerSettings(), engines={"llm": EngineSettings(model=spec.name)})
     with contextlib.closing(listen("127.0.0.1", port)) as listener:
         Server(app.build(config, pool), pool, config.server.drain_seconds).run([listener])

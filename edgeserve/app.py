@@ -5,34 +5,45 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import importlib
 import logging
 import socket
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from starlette.applications import Starlette
 
 from edgeserve import exposure
 from edgeserve.api.limits import Limits
 from edgeserve.api.origin import Rules, read_host
+from edgeserve.api.pictures import apart
+from edgeserve.api.pictures.apart import PictureFilesApart
+from edgeserve.api.pictures.reader import PictureFiles, PictureFilesHere
 from edgeserve.api.routes import exception_handlers, middleware, routes
+from edgeserve.audio.apart import SHARED, SoundFilesApart
+from edgeserve.audio.files import SoundFiles, SoundFilesHere
 from edgeserve.config import Config, ServerSettings, chains, tables
 from edgeserve.engine import Engine, ModelSpec
 from edgeserve.errors import ConfigError
 from edgeserve.jobs import INFO, PICTURES, Job
 from edgeserve.live.ear import Ear
 from edgeserve.live.sessions import Sessions
+from edgeserve.media.children import Children
 from edgeserve.memory.governor import make_governor
 from edgeserve.missing import find_all
 from edgeserve.models import catalog
 from edgeserve.models.folder import expanded
 from edgeserve.models.needs import command, packages
 from edgeserve.models.store import Store, StoredModel
+from edgeserve.named import find, make_engine
+from edgeserve.processes.launcher import Launcher, make_launcher
+from edgeserve.processes.resting import Resting
+from edgeserve.processes.roster import Roster
+from edgeserve.processes.spawner import Spawner
+from edgeserve.residency.host import Host
 from edgeserve.residency.mailbox import Deliveries
 from edgeserve.residency.monitor import IdlePolicy, Monitor
 from edgeserve.residency.pool import Pool
+from edgeserve.residency.process_host import ProcessHost
 from edgeserve.residency.thread_host import ThreadHost
 from edgeserve.system import heap
 from edgeserve.units import MB
@@ -93,12 +104,6 @@ def _capped(spec: ModelSpec, max_new_tokens: int) -> ModelSpec:
     return dataclasses.replace(spec, options={"max_new_tokens": max_new_tokens, **spec.options})
 
 
-def make_engine(spec: ModelSpec) -> Engine:
-    """Make the engine that the spec names. Nothing is loaded."""
-    engine: Engine = _named(spec.engine)(spec)
-    return engine
-
-
 def _configured(config: Config, spec: ModelSpec) -> Engine:
     """Make a configured engine. Its ConfigError gets the line of the key in models.toml."""
     try:
@@ -107,30 +112,49 @@ def _configured(config: Config, spec: ModelSpec) -> Engine:
         raise config.written.located(spec.job, error) if config.written.name else error from None
 
 
-def _named(import_string: str) -> Any:
-    module, _, name = import_string.partition(":")
-    return getattr(importlib.import_module(module), name)
-
-
 def build_pool(config: Config, store: Store) -> Pool:
     """All configured engines behind their gates, under one governor. Raises ModelMissing and ConfigError."""
     heap.tune()
-    deliveries = Deliveries()
+    deliveries, roster = Deliveries(), Roster()
     governor = make_governor(
         config.memory,
         peaks=store.root.parent / "memory.json",
-        devices=_named(catalog.DEVICES),
-        allocator=_named(catalog.ALLOCATOR)(),
+        devices=find(catalog.DEVICES),
+        allocator=find(catalog.ALLOCATOR)(),
         undelivered=lambda: deliveries.held,
+        workers=roster.pids,
     )
+    found = list(specs(config, store))
+    launchers = _launchers(config, found, roster)
+
+    def host(spec: ModelSpec) -> Host:
+        engine = _configured(config, spec)
+        if not config.isolated(spec.job):
+            return ThreadHost(engine, governor)
+        return ProcessHost(engine, launchers[INFO[spec.job].mapped], governor)
+
     return Pool(
-        [ThreadHost(_configured(config, spec), governor) for spec in specs(config, store)],
+        [host(spec) for spec in found],
         governor,
         queue_limit=config.server.queue_limit,
         pinned={job for job, settings in config.engines.items() if settings.pinned},
         chains=chains(config.engines),
         deliveries=deliveries,
+        roster=roster,
     )
+
+
+def _launchers(config: Config, found: Iterable[ModelSpec], roster: Roster) -> Mapping[bool, Launcher]:
+    """The launcher of workers by ``JobInfo.mapped``.
+
+    A worker of a mapped engine starts once and stays. So it is a fresh interpreter: a fork server that stays with it
+    would take 8 to 15 MB. The others come and go. Their fork server has imported what they need, and ends when idle.
+    """
+    modules = {
+        spec.engine.partition(":")[0] for spec in found if config.isolated(spec.job) and not INFO[spec.job].mapped
+    }
+    preload = ("edgeserve.residency.guest", *sorted(modules))
+    return {True: roster.add(Spawner()), False: roster.add(Resting(lambda: make_launcher(preload)))}
 
 
 def _limits(server: ServerSettings) -> Limits:
@@ -160,6 +184,21 @@ def own_names(host: str) -> set[str]:
     return {site.name, site.name.partition(".")[0]} if site and not site.is_address else set()
 
 
+def _sound_files(server: ServerSettings) -> SoundFiles:
+    """Children read and write sound files, unless all is to stay in this process."""
+    if server.isolation == "thread":
+        return SoundFilesHere()
+    return SoundFilesApart(Children(lambda: make_launcher(SHARED)))
+
+
+def _picture_files(server: ServerSettings) -> PictureFiles:
+    """As ``_sound_files``."""
+    if server.isolation == "thread":
+        return PictureFilesHere()
+    shared = (apart.CHILD, catalog.PICTURES_LOADED)
+    return PictureFilesApart(Children(lambda: make_launcher(shared)), catalog.PICTURES)
+
+
 def build(config: Config, pool: Pool) -> Starlette:
     """The application. Its lifespan starts the governor and the monitor, and closes all engines at the end.
 
@@ -167,6 +206,7 @@ def build(config: Config, pool: Pool) -> Starlette:
     """
     limits, residency = _limits(config.server), config.residency
     idle = IdlePolicy(residency.warm_after, residency.idle_timeout, residency.check_interval)
+    sound_files, picture_files = _sound_files(config.server), _picture_files(config.server)
     sessions = Sessions(
         Ear(pool),
         limit=config.server.live_sessions,
@@ -186,6 +226,8 @@ def build(config: Config, pool: Pool) -> Starlette:
             await asyncio.to_thread(monitor.stop)
             await asyncio.to_thread(pool.governor.stop)
             await pool.stop()
+            await asyncio.to_thread(sound_files.close)
+            await asyncio.to_thread(picture_files.close)
 
     application = Starlette(
         routes=routes(),
@@ -196,5 +238,7 @@ def build(config: Config, pool: Pool) -> Starlette:
     application.state.pool = pool
     application.state.limits = limits
     application.state.sessions = sessions
+    application.state.sound_files = sound_files
+    application.state.picture_files = picture_files
     application.state.memory_total = lambda: pool.governor.probe.latest().total
     return application

@@ -27,6 +27,12 @@ KINDS: tuple[str, ...] = tuple(one.kind for one in INFO.values())
 """Kinds of request, in the words of ``when``."""
 
 
+Isolation = Literal["auto", "process", "thread"]
+"""Home of an engine: a process of its own, or threads of the server."""
+ISOLATED = False
+"""Whether "auto" means a process of its own on this system."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
     """[server]"""
@@ -52,6 +58,7 @@ class ServerSettings:
     remote_images: bool = key(False, env="REMOTE_IMAGES")
     remote_image_hosts: tuple[str, ...] = key(())
     models_dir: str = key("", env="MODELS_DIR")
+    isolation: Isolation = key("auto", env="ISOLATION")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +80,8 @@ class EngineSettings:
     threads: int = key(0, low=0, high=512)  # llama.cpp aborts above
     preload: bool = key(False)
     pinned: bool = key(False)
+    isolation: Isolation = key("auto")
+    """Home of the engine; "auto": as [server] says."""
     when: tuple[str, ...] = key((), choices=KINDS)
     """Kinds of request that load this engine ahead, where it fits."""
     options: Mapping[str, object] = field(default_factory=dict)
@@ -88,6 +97,11 @@ class Config:
     engines: Mapping[Job, EngineSettings] = field(default_factory=dict)
     source: str = "defaults"
     written: Source = NO_FILE
+
+    def isolated(self, job: Job) -> bool:
+        """Whether the engine of a job lives in a process of its own."""
+        chosen = [one for one in (self.engines[job].isolation, self.server.isolation) if one != "auto"]
+        return chosen[0] == "process" if chosen else ISOLATED
 
     def in_file(self, table: Job | Literal["server"], name: str) -> bool:
         """Whether the value of a key comes from the file, and not from a flag, a variable or a default."""

@@ -172,6 +172,30 @@ class Prefetchable(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Rights that an engine needs in a confined process, beside reading the files of its spec.
+
+    Fields:
+        read   folders to read, with all below
+        write  folders to read and write, with all below; a missing one is made before the engine opens
+        gpu    the engine may use a GPU, where there is one
+    """
+
+    read: tuple[Path, ...] = ()
+    write: tuple[Path, ...] = ()
+    gpu: bool = False
+
+
+@runtime_checkable
+class Declaring(Protocol):
+    """An engine that needs more rights in a confined process than to read its files. Optional."""
+
+    def access(self) -> Access:
+        """Any thread, any rung; reads no file."""
+        ...
+
+
 @runtime_checkable
 class Contextual(Protocol):
     """An engine with a context. Optional."""

@@ -20,6 +20,7 @@ The tree of errors:
     ├── Cancelled                 the client went away
     ├── SlowReader                the client reads its answer too slowly while others wait
     ├── EngineFailure             the runtime failed; the engine has been closed
+    ├── Restarting                the process of an engine keeps ending; ``retry_after`` says when it starts again
     ├── ConfigError               models.toml, a variable or a flag is wrong
     └── StoreError                a model file cannot be had
     ├── ModelMissing          not pulled yet
@@ -126,6 +127,10 @@ class SlowReader(EdgeserveError):
 
 class EngineFailure(EdgeserveError):
     code = "engine_failure"
+
+
+class Restarting(EdgeserveError):
+    code = "engine_restarting"
 
 
 class ConfigError(EdgeserveError):

@@ -26,14 +26,17 @@ class TextPart:
 
 @dataclass(frozen=True, slots=True)
 class ImagePart:
-    """A picture as the bytes of a file, already checked.
+    """A picture, already checked: the bytes of a file, or with a ``size`` its pixels.
 
-    ``param`` is the field of the request, for errors of a decoder. ``pixels`` is width times height.
+    - ``param``: the field of the request, for errors of a decoder
+    - ``pixels``: width times height
+    - ``size``: width and height; the data are then rows of RGB, three bytes a pixel
     """
 
-    data: bytes = field(repr=False)
+    data: bytes | memoryview = field(repr=False)
     param: str = field(default="image", repr=False, compare=False)
     pixels: int = field(default=0, repr=False, compare=False)
+    size: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,9 @@ from edgeserve.jobs import Job
 from edgeserve.live.window import FRAME_BYTES, MAX_PUSH_BYTES
 from edgeserve.models.store import Store
 from edgeserve.protocols.http import HttpConnection
+from edgeserve.protocols.reading import Reading
 from edgeserve.residency.pool import Pool
+from edgeserve.system import heap
 from edgeserve.system.hangup import has_terminal
 
 log = logging.getLogger("edgeserve.server")
@@ -69,6 +71,7 @@ def serve(
         log.warning("%s", line)
     sys.setswitchinterval(SWITCH_SECONDS)
     pool = app.build_pool(config, store)
+    heap.exempt()
     connections = Connections(most(config.server.max_connections, raise_descriptors()))
     patience = Patience(write=config.server.write_timeout)
     with contextlib.closing(listen(config.server.host, config.server.port)) as listener:
@@ -136,7 +139,7 @@ class Server(uvicorn.Server):
     ) -> None:
         self.connections = Connections(ServerSettings().max_connections) if connections is None else connections
         patience = patience or Patience()
-        shared = {"connections": self.connections, "patience": patience}
+        shared = {"connections": self.connections, "patience": patience, "reading": Reading()}
         self._look_seconds = min(LOOK_SECONDS, *(seconds / 4 for seconds in astuple(patience)))
         super().__init__(
             uvicorn.Config(

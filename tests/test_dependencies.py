@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.metadata
 import re
 import sys
 import tomllib
-from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from support.sources import ROOT, modules
+
 # Extras apple and mlx: not installed everywhere, so their distributions cannot be asked for.
 APPLE = {"mlx", "mlx_whisper"}
 
 
 def imported() -> set[str]:
     """Top-level names of other people's modules, wherever they are imported."""
-    names = set()
-    for path in [*ROOT.glob("edgeserve/**/*.py"), *ROOT.glob("engines/**/*.py")]:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Import):
-                names |= {alias.name.split(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                names.add(node.module.split(".")[0])
+    names = {name.split(".")[0] for module in modules() for name in module.imports}
     return names - set(sys.stdlib_module_names) - {"edgeserve", "engines"} - APPLE
+
+
+def brought(distribution: str) -> set[str]:
+    """Top-level names of the modules that an installed distribution holds."""
+    files = importlib.metadata.distribution(distribution).files or ()
+    return {file.parts[0].removesuffix(".py").partition(".")[0] for file in files}
 
 
 def plain(name: str) -> str:
@@ -35,8 +34,7 @@ def test_every_import_is_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     declared = {plain(one) for one in [*project["dependencies"], *extras["starter"], *extras["piper"]]}
-    owners = importlib.metadata.packages_distributions()
-    missing = {name for name in imported() if not declared & {plain(owner) for owner in owners.get(name, [name])}}
+    missing = imported() - {name for one in declared for name in brought(one)}
     assert not missing, f"imported, but not in pyproject.toml: {sorted(missing)}"
 
 

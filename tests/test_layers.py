@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from support.sources import ROOT, modules
 
 RUNTIMES = {"llama_cpp", "onnxruntime", "onnx_asr", "mlx", "mlx_whisper", "hibari"}
 HTTP = {"starlette", "uvicorn", "httpx", "openai", "websockets"}
@@ -19,6 +16,8 @@ SERVER = (
     "edgeserve.jobs edgeserve.messages edgeserve.settings",
     "edgeserve.engine",
     "edgeserve.system edgeserve.logs edgeserve.connections edgeserve.terminal",
+    "edgeserve.named edgeserve.processes",
+    "edgeserve.media",
     "edgeserve.memory edgeserve.audio edgeserve.models.sources edgeserve.models.convert",
     "edgeserve.models edgeserve.residency edgeserve.config edgeserve.doctor",
     "edgeserve.live edgeserve.exposure edgeserve.missing",
@@ -40,35 +39,8 @@ BELOW_ENGINES = SERVER[:4]
 ANYWHERE = {"edgeserve", "edgeserve.__version__"}
 
 
-def modules() -> list[tuple[str, ast.Module]]:
-    paths = sorted([*ROOT.glob("edgeserve/**/*.py"), *ROOT.glob("engines/**/*.py")])
-    names = [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in paths]
-    return [(name, ast.parse(path.read_text(encoding="utf-8"))) for name, path in zip(names, paths, strict=True)]
-
-
-ALL = modules()  # while tests are collected: CPython 3.11 fails to parse while a thread that a test left behind parses
-
-
-def imports(tree: ast.AST) -> Iterator[str]:
-    """Full names: ``from a import b`` counts as a.b."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "relative imports hide the arrows"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def at_import(tree: ast.Module) -> ast.Module:
-    """The module without the bodies of its functions and without what only type checkers read."""
-
-    class Outline(ast.NodeTransformer):
-        def visit_FunctionDef(self, node: ast.FunctionDef) -> None: ...
-        def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None: ...
-        def visit_If(self, node: ast.If) -> ast.AST | None:
-            return None if "TYPE_CHECKING" in ast.dump(node.test) else node
-
-    return ast.fix_missing_locations(Outline().visit(tree))
+ALL = tuple(modules())
+"""Read while tests are collected: CPython 3.11 fails to parse while a thread that a test left behind parses."""
 
 
 def floors() -> dict[str, int]:
@@ -100,26 +72,26 @@ def allowed(home: str, module: str, other: str) -> bool:
 
 def test_imports_go_down() -> None:
     wrong = [
-        f"{name} imports {other}"
-        for name, tree in ALL
-        if name not in ANYWHERE
-        for other in imports(tree)
+        f"{one.name} imports {other}"
+        for one in ALL
+        if one.name not in ANYWHERE
+        for other in one.imports
         if other.split(".")[0] in {"edgeserve", "engines"} and other not in ANYWHERE
-        if not allowed(room(name), name, other)
+        if not allowed(room(one.name), one.name, other)
     ]
-    unknown = [f"{name} stands on no floor" for name, _ in ALL if name not in ANYWHERE and not room(name)]
+    unknown = [f"{one.name} stands on no floor" for one in ALL if one.name not in ANYWHERE and not room(one.name)]
     assert wrong + unknown == []
 
 
 def test_runtimes_and_http_stay_in_their_rooms() -> None:
     wrong = []
-    for name, tree in ALL:
-        roots = {one.split(".")[0] for one in imports(tree)}
+    for module in ALL:
+        name, roots = module.name, {one.split(".")[0] for one in module.imports}
         if not name.startswith("engines"):
             wrong += [f"{name} imports the runtime {one}" for one in roots & RUNTIMES]
         if name.startswith(("engines", "edgeserve.memory", "edgeserve.system", "edgeserve.residency")):
             wrong += [f"{name} knows HTTP: {one}" for one in roots & HTTP]
-        early = {one.split(".")[0] for one in imports(at_import(tree))}
+        early = {one.split(".")[0] for one in module.early}
         wrong += [f"{name} imports {one} before it is needed" for one in early & HEAVY]
     assert wrong == []
 

@@ -15,7 +15,7 @@ from support.server import Running, fake_pool, serving, until
 from support.speech import SENTENCES, spoken, wav
 from support.stress import Witness, seeded, settle, storm
 
-from edgeserve import app
+from edgeserve import app, named
 from edgeserve.config import Config, EngineSettings, ResidencySettings
 from edgeserve.engine import Rung
 from edgeserve.jobs import JOBS, Job
@@ -87,7 +87,7 @@ def starter_pool(store: Store, projector: Path, policy: MemoryPolicy) -> Pool:
     engines = {job: EngineSettings(model=store.pull(name).name) for job, name in models.items()}
     engines["vision"] = dataclasses.replace(engines["vision"], mmproj=str(projector))
     governor = make_governor(policy)
-    made = [app.make_engine(spec) for spec in app.specs(Config(engines=engines), store)]
+    made = [named.make_engine(spec) for spec in app.specs(Config(engines=engines), store)]
     return Pool([ThreadHost(engine, governor) for engine in made], governor)
 
 

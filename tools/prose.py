@@ -12,10 +12,8 @@ Code, tables, links and text in parentheses do not count.
 from __future__ import annotations
 
 import ast
-import io
 import re
 import sys
-import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +32,13 @@ ASIDE = re.compile(r"\([^()]*\)")
 END = re.compile(r"(?<=[.!?])[\"')*_]*\s+(?=[A-Z0-9`\"'(*_\[]|$)|(?<=:)\s*\n|\n\s*\n")
 ITEM = re.compile(r"^(?:\s*([-*+]|\d+[.)])\s+|\s*[\w.,`*/…]+(, [\w.`]+)?\s{2,}(?=\S))")
 """The mark of a list item, or the term of a row "term    its meaning"."""
+STRING_OR_COMMENT = re.compile(
+    r'''"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""|"(?:[^"\\\n]|\\.)*"|'''
+    r"""'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''|'(?:[^'\\\n]|\\.)*'|#[^\n]*""",
+    re.DOTALL,
+)
+"""A comment, or a string, in which "#" begins no comment. The module ``tokenize`` is much slower."""
+SETTING = re.compile(r"#\s*(noqa|type:|pragma|!)")
 ABBREVIATIONS = re.compile(r"\b(e\.g|i\.e|etc|vs|cf|approx|No|St|Dr)\.", re.IGNORECASE)
 
 Finding = tuple[int, str]
@@ -100,32 +105,39 @@ def without_pictures(text: str, margin: int) -> str:
     return "\n".join([lines[0], *("" if line.startswith(" " * (margin + 2)) else line.strip() for line in lines[1:])])
 
 
-def docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
+def docstrings(body: list[ast.stmt]) -> Iterator[ast.Constant]:
     """Docstrings of modules, classes, functions and attributes: strings that stand as statements."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            yield node.value
+    for one in body:
+        if isinstance(one, ast.Expr):
+            if isinstance(one.value, ast.Constant) and isinstance(one.value.value, str):
+                yield one.value
+            continue
+        for name in ("body", "orelse", "finalbody"):
+            yield from docstrings(getattr(one, name, []))
+        for inner in (*getattr(one, "handlers", ()), *getattr(one, "cases", ())):
+            yield from docstrings(inner.body)
 
 
 def comments(source: str) -> Iterator[tuple[int, str]]:
     """Comments, those on neighbouring lines as one, with their first line; settings of tools are left out."""
     kept: list[str] = []
-    at = 0
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type != tokenize.COMMENT or re.match(r"#\s*(noqa|type:|pragma|!)", token.string):
+    at, line, seen = 0, 1, 0
+    for token in STRING_OR_COMMENT.finditer(source):
+        line, seen = line + source.count("\n", seen, token.start()), token.start()
+        if token[0][0] != "#" or SETTING.match(token[0]):
             continue
-        text = re.sub(r"\s*(noqa|type: ignore).*", "", token.string.lstrip("# "))
-        if kept and token.start[0] != at + len(kept):
+        text = re.sub(r"\s*(noqa|type: ignore).*", "", token[0].lstrip("# "))
+        if kept and line != at + len(kept):
             yield at, "\n".join(kept)
             kept = []
-        at = at if kept else token.start[0]
+        at = at if kept else line
         kept.append(text)
     if kept:
         yield at, "\n".join(kept)
 
 
 def in_python(source: str) -> Iterator[Finding]:
-    for node in docstrings(ast.parse(source)):
+    for node in docstrings(ast.parse(source).body):
         yield from in_docstring(str(node.value), node.lineno, node.col_offset)
     for line, text in comments(source):
         yield from long_sentences(text, line)

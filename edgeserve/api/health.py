@@ -20,6 +20,7 @@ async def health(request: Request) -> Response:
             "failing": failing,
             "version": edgeserve.__version__,
             "engines": {job: job in pool.configured for job in sorted({*JOBS, *pool.configured})},
+            "hosts": {job: gate.host.report for job, gate in pool.gates.items()},
             "rungs": {job: pool.rung(job).name.lower() for job in pool.configured},
             "system": {"memory_total_bytes": request.app.state.memory_total()},
         },

@@ -11,19 +11,21 @@ import contextlib
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from edgeserve import messages
+from edgeserve.api.presence import watching
 from edgeserve.connections import client_of
 from edgeserve.errors import Cancelled, EdgeserveError, InvalidRequest
 from edgeserve.jobs import Job
 from edgeserve.residency.lease import Lease
-from edgeserve.residency.mailbox import Kept, weigh
+from edgeserve.residency.mailbox import Kept
 from edgeserve.residency.pool import Pool
+from edgeserve.residency.weight import weigh
 
 log = logging.getLogger("edgeserve.api")
 
@@ -60,6 +62,7 @@ class Call:
     - ``keep_alive``: seconds for which the engine keeps its memory afterwards; None: as configured
     - ``apart``: run the requests one after the other, since llama.cpp may round otherwise in a batch
     - ``threaded``: run the renderer on a thread, because it computes
+    - ``close``: called once after the renderer's last bytes, also after a failure
     - ``names``: the dialect's names of fields of the requests, for errors that an engine raises about them
     """
 
@@ -69,9 +72,11 @@ class Call:
     keep_alive: float | None = None
     apart: bool = False
     threaded: bool = False
+    close: Callable[[], None] = lambda: None
     names: Mapping[str, str] = field(default_factory=dict)
 
 
+T = TypeVar("T")
 Parse = Callable[[Request], Awaitable[Call]]
 Events = AsyncGenerator[tuple[int, messages.Event], None]
 
@@ -86,12 +91,12 @@ def answering(parse: Parse, *jobs: Job) -> Callable[[Request], Awaitable[Respons
         lease = await pool.lease(call.job, call.keep_alive)
         kept = Kept(pool.deliveries, client_of(request.client.host if request.client else ""))
         try:
-            async with _watching(request.receive, lease):
+            async with watching(request.receive, lease.release):  # which cancels its work
                 events = lease.run_all(call.requests, apart=call.apart)
                 first = await anext(events, None)
                 if first is None:
                     raise InvalidRequest(f"the request holds nothing that {call.job} could answer")
-                folded = _folded(call.renderer, call.threaded, first, events, None if call.renderer.stream else kept)
+                folded = _folded(call, first, events, None if call.renderer.stream else kept)
                 begun = await anext(folded)
                 if call.renderer.stream:
                     return _Stream(call.renderer, begun, folded, lease)
@@ -109,22 +114,27 @@ def answering(parse: Parse, *jobs: Job) -> Callable[[Request], Awaitable[Respons
 
 
 async def _folded(
-    renderer: Renderer, threaded: bool, first: tuple[int, messages.Event], events: Events, kept: Kept | None
+    call: Call, first: tuple[int, messages.Event], events: Events, kept: Kept | None
 ) -> AsyncGenerator[bytes, None]:
     """The renderer's bytes for each event and for the end. ``kept`` counts the bytes of events in a whole answer."""
 
-    async def run(step: Callable[..., bytes], *values: Any) -> bytes:
+    renderer, threaded = call.renderer, call.threaded
+
+    async def run(step: Callable[..., T], *values: Any) -> T:
         return await asyncio.to_thread(step, *values) if threaded else step(*values)
 
-    async with contextlib.aclosing(events):
-        for pair in _cut(threaded, first):
-            yield await run(renderer.feed, *pair)
-        async for whole in events:
-            if kept is not None:
-                kept.add(weigh(whole[1]))
-            for pair in _cut(threaded, whole):
+    try:
+        async with contextlib.aclosing(events):
+            for pair in _cut(threaded, first):
                 yield await run(renderer.feed, *pair)
-        yield await run(renderer.end)
+            async for whole in events:
+                if kept is not None:
+                    kept.add(weigh(whole[1]))
+                for pair in _cut(threaded, whole):
+                    yield await run(renderer.feed, *pair)
+            yield await run(renderer.end)
+    finally:
+        await run(call.close)
 
 
 def _cut(threaded: bool, pair: tuple[int, messages.Event]) -> Iterator[tuple[int, messages.Event]]:
@@ -134,24 +144,6 @@ def _cut(threaded: bool, pair: tuple[int, messages.Event]) -> Iterator[tuple[int
         yield from ((number, part) for part in event.parts(PART_SECONDS))
     else:
         yield pair
-
-
-@contextlib.asynccontextmanager
-async def _watching(receive: Receive, lease: Lease) -> AsyncIterator[None]:
-    """Release the lease, which cancels its work, as soon as the client has gone."""
-
-    async def watch() -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        await lease.release()
-
-    watcher = asyncio.create_task(watch())
-    try:
-        yield
-    finally:
-        watcher.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await watcher
 
 
 class _Whole(Response):
@@ -187,7 +179,7 @@ class _Stream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            async with _watching(receive, self._lease):
+            async with watching(receive, self._lease.release):
                 await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
                 async for chunk in self._chunks():
                     if chunk is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -30,7 +31,13 @@ from edgeserve.jobs import CHAT
 
 
 async def describe(request: Request) -> Response:
-    return JSONResponse(openapi.document(ENTRIES, limits_of(request)))
+    return Response(_description(limits_of(request)), media_type="application/json")
+
+
+@functools.lru_cache(maxsize=1)
+def _description(limits: Limits) -> bytes:
+    """The document, made once: making it holds the event loop for some milliseconds."""
+    return bytes(JSONResponse(openapi.document(ENTRIES, limits)).body)
 
 
 SSE, WAV, MP3 = "text/event-stream", "audio/wav", "audio/mpeg"
@@ -113,7 +120,7 @@ ENTRIES = (
     Entry("GET", "/memory/health", "Pressure in one word", admin.reading("health")),
     Entry("POST", "/memory/evict/{engine}", "Close an engine", admin.evict),
     Entry("POST", "/memory/preload", "Load engines", admin.preload, admin.Preload),
-    Entry("POST", "/memory/defragment", "Return free heap pages", admin.reading("defragment")),
+    Entry("POST", "/memory/defragment", "Return free heap pages", admin.reading("defragment_by_hand")),
     Entry("GET", "/openapi.json", "This document", describe),
 )
 """All routes with an OpenAPI description."""

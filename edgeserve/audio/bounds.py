@@ -19,6 +19,11 @@ MAX_STREAMS = 16
 MAX_EDITS = 256
 """Most edits of an MP4 file: FFmpeg searches a track once for each."""
 EDIT_BYTES = 12
+FREE_PACKETS, PACKETS_A_SECOND = 50_000, 1000
+"""Most packets of a file: so many, and so many more for each second of its sound. Opus has up to 400.
+
+A megabyte may hold a million packets without a length; FFmpeg took 17 s for them.
+"""
 OPEN_SECONDS = 4.0
 """Seconds of computing in which FFmpeg opens a file. Two hours of AAC in MP4 take 0.2 s."""
 READ_SECONDS = 30.0
@@ -56,6 +61,18 @@ class Opening(BytesIO):
         if self._until is not None and time.thread_time() > self._until:
             self.slow = True
         return b"" if self.slow else super().read(size)
+
+
+class Packets:
+    """Counts the packets of a file against its sound."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def too_many(self, seconds: float) -> bool:
+        """Whether the file has too many, with one more here. ``seconds`` of sound end before it."""
+        self.count += 1
+        return self.count > FREE_PACKETS + PACKETS_A_SECOND * seconds
 
 
 def edits(data: bytes) -> int:

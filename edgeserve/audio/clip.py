@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from edgeserve.errors import UnsupportedMedia
+from edgeserve.processes import codec
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +41,6 @@ def check_audio(data: bytes, max_seconds: float, param: str = "audio") -> Clip:
     if not data:
         raise UnsupportedMedia(f"{param} is empty", param=param)
     return Clip(data, max_seconds, param, decode.check(data, max_seconds, param))
+
+
+codec.allow(Clip)  # an engine in a process of its own then decodes it there

@@ -10,8 +10,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
-from edgeserve.audio.bounds import MAX_EDITS, MAX_STREAMS, READ_SECONDS, Opening, edits, limit_memory
-from edgeserve.audio.gaps import Gaps, silence
+from edgeserve.audio.bounds import MAX_EDITS, MAX_STREAMS, READ_SECONDS, Opening, Packets, edits, limit_memory
+from edgeserve.audio.gaps import Gaps, in_seconds, silence
 from edgeserve.audio.matroska import surplus
 from edgeserve.audio.mono import mono
 from edgeserve.audio.passed import Passed
@@ -52,12 +52,15 @@ def check(data: bytes, max_seconds: float, param: str) -> float:
         declared = _declared(data, container, stream)
         if declared is not None and declared > max_seconds:
             raise _too_long(declared, max_seconds, param)
-        seconds, reached, heard, gaps = 0.0, 0.0, False, Gaps()
+        seconds, reached, heard, gaps, packets = 0.0, 0.0, False, Gaps(), Packets()
+        timed = _is_timed(container)
         for packet in _packets(data, container, stream, param):
+            if packets.too_many(gaps.end):
+                raise _too_many(packets.count, gaps.end, param)
             heard = heard or _sounds(packet)
-            seconds += _length(packet)
-            time = _time(container, packet)
-            gaps.before(time, _length(packet))
+            length, time = _length(packet), _time(packet) if timed else None
+            seconds += length
+            gaps.before(time, length)
             reached = max(reached, gaps.end, time or 0.0)
             if gaps.end > max_seconds:
                 raise _too_long(None, max_seconds, param)
@@ -158,7 +161,8 @@ def _packets(data: bytes, container: InputContainer, stream: AudioStream, param:
 
 def _length(packet: Packet[AudioStream]) -> float:
     """Length in seconds; 0 when the packet states none, or FFmpeg overflows at the early end of a short Ogg file."""
-    seconds = float((packet.duration or 0) * (packet.time_base or 0))
+    base = packet.time_base
+    seconds = in_seconds(packet.duration or 0, base) if base else 0.0
     return seconds if 0 <= seconds < MAX_PACKET_SECONDS else 0.0
 
 
@@ -182,8 +186,10 @@ def _frames(
     """
     import av
 
-    gaps, reached, damage = Gaps(), 0.0, ""
+    gaps, packets, reached, damage, timed = Gaps(), Packets(), 0.0, "", _is_timed(container)
     for packet in _packets(data, container, stream, param):
+        if packets.too_many(gaps.end):
+            raise _too_many(packets.count, gaps.end, param)
         try:
             frames = packet.decode()
         except av.error.FFmpegError as error:
@@ -194,18 +200,22 @@ def _frames(
                 raise _damaged(gaps.end, damage, param)
             damage = ""
             _check_form(frame.layout.nb_channels, frame.sample_rate, param)
-            time = _time(container, frame)
+            time = _time(frame) if timed else None
             yield from silence(frame, gaps.before(time, frame.samples / frame.sample_rate))
             reached = max(reached, gaps.end, time or 0.0)
             yield frame
     _not_cut(reached, declared, param)
 
 
-def _time(container: InputContainer, what: Packet[AudioStream] | AudioFrame) -> float | None:
-    """Start time in seconds; None when the container states none, and FFmpeg counts earlier packets instead."""
-    if what.pts is None or what.time_base is None or TIMED.isdisjoint(container.format.name.split(",")):
-        return None
-    return float(what.pts * what.time_base)
+def _is_timed(container: InputContainer) -> bool:
+    """Whether the container states times. Where it states none, FFmpeg counts earlier packets instead."""
+    return not TIMED.isdisjoint(container.format.name.split(","))
+
+
+def _time(what: Packet[AudioStream] | AudioFrame) -> float | None:
+    """Start time in seconds; None when it is not stated."""
+    base = what.time_base
+    return None if what.pts is None or base is None else in_seconds(what.pts, base)
 
 
 def _check_form(channels: int, rate: int, param: str) -> None:
@@ -248,6 +258,11 @@ def _damaged(seconds: float, why: str, param: str) -> InvalidRequest:
 def _too_long(declared: float | None, limit: float, param: str) -> TooLarge:
     found = f"more than {limit:.0f} s" if declared is None else f"{declared:.0f} s"
     return TooLarge(f"{param} lasts {found}; the limit is {limit:.0f} s: {RAISE}", param=param)
+
+
+def _too_many(packets: int, seconds: float, param: str) -> UnsupportedMedia:
+    text = f"{param} is cut into too many packets: {packets} for {seconds:.1f} s of sound"
+    return UnsupportedMedia(f"{text}; encode it anew, and {SEND}", param=param)
 
 
 def _unreadable(data: bytes, param: str) -> UnsupportedMedia:

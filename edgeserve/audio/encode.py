@@ -34,12 +34,17 @@ class Encoder(Protocol):
         """The last bytes of the file."""
         ...
 
+    def close(self) -> None:
+        """End an encoder that ``end`` was not called on. Idempotent."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Form:
     """A format: its media type (RFC 7845 for Opus in Ogg), and a function that makes an encoder for a rate in Hz.
 
-    ``computes``: encoding takes some milliseconds for a second of sound, instead of next to nothing.
+    ``computes``: encoding takes some milliseconds for a second of sound, instead of next to nothing. Bare samples may
+    need another rate.
     """
 
     media_type: str
@@ -61,7 +66,14 @@ class Codec:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
-class Wav:
+class _Here:
+    """An encoder in this process, which holds nothing that must be ended."""
+
+    def close(self) -> None:
+        """Nothing remains."""
+
+
+class Wav(_Here):
     """WAV: a header of unknown length, then the samples."""
 
     def __init__(self, rate: int) -> None:
@@ -75,7 +87,7 @@ class Wav:
         return self._header
 
 
-class Bare:
+class Bare(_Here):
     """Bare samples at ``PCM_RATE``."""
 
     def __init__(self, rate: int) -> None:
@@ -99,7 +111,7 @@ class Bare:
             return b"".join(bytes(one.planes[0])[: 2 * one.samples] for one in frames)
 
 
-class Encoded:
+class Encoded(_Here):
     """A file in a format of FFmpeg, written frame by frame."""
 
     def __init__(self, codec: Codec, rate: int) -> None:
@@ -184,7 +196,7 @@ FORMS: Mapping[str, Form] = MappingProxyType(
         "aac": Form("audio/aac", partial(Encoded, Codec("adts", "aac", 64_000))),
         "flac": Form("audio/flac", partial(Encoded, Codec("flac", "flac"))),
         "wav": Form("audio/wav", Wav, computes=False),
-        "pcm": Form("audio/pcm", Bare, computes=False),
+        "pcm": Form("audio/pcm", Bare),
     }
 )
 """Formats by the names of OpenAI's ``response_format``."""

@@ -6,12 +6,19 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from av.audio.frame import AudioFrame
 
 GAP_SECONDS = 0.02
 """Shortest gap, about one packet of speech. Rounding of times to milliseconds is no gap."""
 BACK_SECONDS = 1.0
 """Larger steps back in time begin a new recording, as in joined files."""
+
+
+def in_seconds(ticks: int, base: Fraction) -> float:
+    """A time of FFmpeg in seconds. ``base``: seconds of one tick."""
+    return ticks * base.numerator / base.denominator  # a product of fractions takes ten times as long
 
 
 class Gaps:

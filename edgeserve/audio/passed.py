@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from edgeserve.audio.gaps import GAP_SECONDS
+from edgeserve.audio.gaps import GAP_SECONDS, in_seconds
 
 if TYPE_CHECKING:
     from av import Packet
@@ -43,8 +43,8 @@ class Passed:
         if packet.pos is not None and packet.pos != self._place and (sound or self._container != "ogg"):
             self._place, self._read = packet.pos, 0
         self._read += packet.size
-        if sound and packet.pts is not None and packet.time_base is not None:
-            self.end = float((packet.pts + (packet.duration or 0)) * packet.time_base)
+        if sound and packet.pts is not None and (base := packet.time_base) is not None:
+            self.end = in_seconds(packet.pts + (packet.duration or 0), base)
         return False
 
     def _between(self, packet: Packet[Any]) -> bool:
@@ -54,10 +54,11 @@ class Passed:
             return False
         if self._container == "ogg":
             return self._lost_page(packet.pos)
-        if packet.pts is None or packet.time_base is None or packet.pos - self._place - self._read <= MATROSKA_HEADS:
+        base = packet.time_base
+        if packet.pts is None or base is None or packet.pos - self._place - self._read <= MATROSKA_HEADS:
             return False
         joined = MATROSKA_FILE in self._data[self._place + self._read : packet.pos]
-        return not joined and float(packet.pts * packet.time_base) - self.end > GAP_SECONDS
+        return not joined and in_seconds(packet.pts, base) - self.end > GAP_SECONDS
 
     def _lost_page(self, until: int) -> bool:
         """Whether a page with sound of this stream, or no page at all, lies between the last packet's page and this."""

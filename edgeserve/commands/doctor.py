@@ -134,6 +134,7 @@ def _machine(one: Machine) -> Iterator[tuple[str, str]]:
     yield "budget", f"models may take {human_size(one.memory_budget)}, the smallest of: {names}"
     yield "stalls", "not reported by this kernel" if one.memory_stall is None else f"{one.memory_stall:.0f}% of 10 s"
     yield "disk", f"{human_size(one.disk_free)} free at {one.disk_path}"
+    yield "confinement", "; ".join(f"{name} {words}" for name, words in one.confinement.items())
     yield "accelerator", "; ".join(one.accelerators) or "none found"
     yield "python", one.python
     cmake = one.cmake or "no cmake (pip brings one)"

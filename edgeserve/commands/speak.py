@@ -60,7 +60,7 @@ class File:
         if output == "-" and is_terminal(sys.stdout):
             raise InvalidRequest("-o - writes WAV bytes, which a terminal cannot show; redirect them or name a file")
         check_output(output)
-        self._renderer = WavBody() if form == "wav" else SpeechStream(FORMS[form])
+        self._renderer = WavBody() if form == "wav" else SpeechStream(FORMS[form].media_type, FORMS[form].encoder)
         self._parts: list[bytes] = []
         self._heard = False
 

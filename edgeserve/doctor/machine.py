@@ -13,7 +13,7 @@ from pathlib import Path
 
 from edgeserve.memory.budget import budget, os_reserve
 from edgeserve.memory.policy import MemoryPolicy
-from edgeserve.system import command, cores, cpu, sysctl
+from edgeserve.system import command, confinement, cores, cpu, sysctl
 from edgeserve.system.probe import Probe
 
 RUNTIME_SECONDS = 30.0
@@ -64,6 +64,7 @@ class Machine:
         memory_stall     percent of the last ten seconds in which tasks waited for memory; None when unknown
         dedicated        the settings leave the system less memory than the default reserve
         wired_collector  macOS takes the GPU's memory back under pressure; None elsewhere
+        confinement      by layer of a worker's confinement, whether the machine has it, or the reason why not
     """
 
     system: str
@@ -88,6 +89,7 @@ class Machine:
     cmake: str | None
     accelerators: tuple[str, ...]
     runtimes: tuple[Runtime, ...]
+    confinement: Mapping[str, str]
 
 
 def read(models_dir: Path, policy: MemoryPolicy, environ: Mapping[str, str]) -> Machine:
@@ -119,6 +121,7 @@ def read(models_dir: Path, policy: MemoryPolicy, environ: Mapping[str, str]) -> 
         cmake=shutil.which("cmake"),
         accelerators=tuple(accelerators()),
         runtimes=tuple(ask_runtime(name) for name in RUNTIMES),
+        confinement=confinement.available(),
     )
 
 

@@ -38,8 +38,8 @@ PAUSE_SECONDS = 0.8
 """Seconds without speech that end an utterance and make all its words final. Must not exceed a step."""
 SENTENCE_SECONDS, ANYWHERE_SECONDS, LONGEST_SECONDS = 8.0, 15.0, MAX_SECONDS - MAX_PUSH_SECONDS
 """Seconds of a window beyond which it is cut behind a confirmed sentence, behind a confirmed word, and anywhere."""
-PIECE_BYTES = INPUT_SAMPLE_RATE // 2 * SAMPLE_BYTES
-"""Bytes of a push between two turns of other tasks: 2 ms of work."""
+PIECE_BYTES = INPUT_SAMPLE_RATE // 10 * SAMPLE_BYTES
+"""Bytes of a push between two turns of other tasks: 0.4 ms of work, since 100 pushes may be under way."""
 PROMPT_CHARS = 200
 PATIENCE_SECONDS = 10.0
 """Seconds for which a push waits for room. An unread WebSocket answers no pings and is cut after 20 s."""

@@ -88,9 +88,18 @@ class Accounts:
             if self.no_reservations():
                 self._base = max(0, overhead(self.occupancies(), readings) - self.undelivered())
 
-    def occupancies(self, busy: Set[Job] = frozenset(), spent: Set[tuple[Job, str]] = frozenset()) -> list[Occupancy]:
-        """All engines as ``plan`` needs them. ``busy`` engines could not be moved; ``spent`` savings are used up."""
-        return [entry.occupancy(entry.resident.job in busy, spent) for entry in self._entries.values()]
+    def occupancies(
+        self,
+        busy: Set[Job] = frozenset(),
+        spent: Set[tuple[Job, str]] = frozenset(),
+        unread: Set[Job] = frozenset(),
+    ) -> list[Occupancy]:
+        """All engines as ``plan`` needs them. ``busy`` engines could not be moved; ``spent`` savings are used up.
+
+        ``unread`` engines count as idle for long.
+        """
+        found = [entry.occupancy(entry.resident.job in busy, spent) for entry in self._entries.values()]
+        return [one.idle() if one.job in unread else one for one in found]
 
     def base(self) -> int:
         """Bytes that the process takes beside its engines."""
@@ -121,9 +130,10 @@ class Accounts:
         limit: Budget,
         busy: Set[Job] = frozenset(),
         spent: Set[tuple[Job, str]] = frozenset(),
+        unread: Set[Job] = frozenset(),
     ) -> Decision:
         """``plan`` on the present accounts. The caller holds the lock when it books the decision."""
-        occupancies = self.occupancies(busy, spent)
+        occupancies = self.occupancies(busy, spent, unread)
         return plan(need, occupancies, readings, limit, self.clock(), self.policy, base=self.base())
 
     def excess(self, entry: Entry, readings: Readings, limit: Budget) -> int:

@@ -109,6 +109,7 @@ class Admission:
             if decision.verdict is Verdict.STEP:
                 settled = self._make_room(entry, decision, busy, spent, cancel) and settled
             elif decision.verdict is Verdict.WAIT and self._accounts.clock() < deadline:
+                self._cut_unread(entry, readings, limit)
                 busy.clear()
                 self._await_idle(decision, deadline)
             else:
@@ -235,6 +236,19 @@ class Admission:
         now = self._accounts.clock()
         until = min(deadline, now + self._policy.switch_interval, decision.retry_at or deadline)
         self._accounts.pause(max(0.01, until - now))
+
+    def _cut_unread(self, entry: Entry, readings: Readings, limit: Budget) -> None:
+        """Cut answers that nobody reads, where the need fits without their engines."""
+        unread = {one.resident.job for one in self._accounts if one is not entry and one.resident.unread}
+        if not unread:
+            return
+        with self._accounts.changed:
+            steps = self._accounts.decide(need_of(entry), readings, limit, unread=unread).steps
+        for step in steps:
+            if step.job in unread:
+                text = "%s needs memory: answers of %s that nobody reads are cut"
+                log.info(text, entry.resident.spec.name, self._accounts[step.job].resident.spec.name)
+                self._accounts[step.job].resident.cut_unread()
 
     def _check_size(self, entry: Entry) -> None:
         """The 70% rule: a vision model is refused, any other logs a warning."""

@@ -14,8 +14,12 @@ from edgeserve.memory.amount import NOTHING, Amount, per_request, without_reques
 from edgeserve.memory.estimate import heuristic
 from edgeserve.memory.occupancy import SAVING_ORDER, Need, Occupancy, Saving
 from edgeserve.memory.peaks import Peaks
+from edgeserve.units import MB
 
 log = logging.getLogger("edgeserve.memory")
+
+LEAST_RAISE = 16 * MB
+"""Bytes by which the expected memory of an engine grows at least when the system has killed its process."""
 
 
 class Resident(Protocol):
@@ -32,6 +36,15 @@ class Resident(Protocol):
     def rung(self) -> Rung: ...
     @property
     def leases(self) -> int: ...
+    @property
+    def unread(self) -> bool:
+        """Whether the engine is at work only for readers that have not read for long. Any thread."""
+        ...
+
+    def cut_unread(self) -> None:
+        """End that work, where ``unread`` still holds. Never waits; any thread."""
+        ...
+
     def estimate(self) -> Footprint: ...
     def footprint(self) -> Footprint: ...
 
@@ -186,6 +199,14 @@ class Entry:
         mapped = taken.mapped if measured is None else min(taken.mapped, measured)
         self.hot = Footprint(mapped, private, max(taken.per_request, old.per_request), taken.device)
         self.source = "measured"
+
+    def raise_peak(self) -> Footprint:
+        """Expect a quarter more private memory, at most twice the engine's own estimate; returns the new figure."""
+        old, estimate = self.hot or Footprint(), self._estimate() or Footprint()
+        most = max(old.private, 2 * estimate.private)
+        self.hot = dataclasses.replace(old, private=min(most, old.private + max(old.private // 4, LEAST_RAISE)))
+        self.source = "learned"
+        return self.hot
 
     def subtract_kept(self, kept: int) -> None:
         """``kept`` bytes did not come back when the engine left.

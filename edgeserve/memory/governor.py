@@ -8,11 +8,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from edgeserve.device import Allocator
-from edgeserve.engine import Cancel, Rung
+from edgeserve.engine import Cancel, ModelSpec, Rung
 from edgeserve.memory import metal, report
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.admission import Admission, Reservation
@@ -36,7 +36,7 @@ __all__ = ["Governor", "OpenGovernor", "Reservation", "Resident", "make_governor
 log = logging.getLogger("edgeserve.memory")
 
 QUIET_SECONDS = 1.0
-"""A reservation under pressure wakes the pressure loop at most this often."""
+"""A reservation under pressure wakes the pressure loop at most this often, and a client collects garbage."""
 
 
 class Governor:
@@ -65,6 +65,7 @@ class Governor:
         self._drop_code = drop_code
         self._macos = macos
         self._limits: metal.MetalLimits | None = None
+        self._defragmented_at = float("-inf")
 
     def adopt(self, resident: Resident) -> None:
         """Open an account for an engine: from now on it lives inside the budget."""
@@ -136,6 +137,15 @@ class Governor:
         with self.accounts.moving() as mark:
             yield mark is not None and self._gauge.latest().level < Level.HIGH
 
+    def outgrew(self, spec: ModelSpec) -> None:
+        """The system killed an engine's process: expect more memory for the next way up, and learn it."""
+        entry = self.accounts[spec.job]
+        entry.expect(self.accounts.peaks)
+        with self.accounts.changed:
+            peak = entry.raise_peak()
+        self.accounts.peaks.learn(spec, peak)
+        log.warning("%s was killed by the system; %d MB are expected from now on", spec.name, peak.total // MB)
+
     # Pressure
 
     def check(self) -> None:
@@ -160,6 +170,14 @@ class Governor:
         self.probe.accelerator.clear_cache()
         self._trim()
         self.probe.read()
+        return {"status": "defragmentation_triggered"}
+
+    def defragment_by_hand(self) -> Json:
+        """As ``defragment``, at most once in ``QUIET_SECONDS``: no other Python code runs during a collection."""
+        now = self.accounts.clock()
+        if now - self._defragmented_at >= QUIET_SECONDS:
+            self._defragmented_at = now
+            return self.defragment()
         return {"status": "defragmentation_triggered"}
 
     # Reports (shapes: docs/api/memory.md)
@@ -226,14 +244,16 @@ def make_governor(
     devices: Devices = tuple,
     allocator: Allocator | None = None,
     undelivered: Callable[[], int] = lambda: 0,
+    workers: Callable[[], Iterable[int]] = tuple,
 ) -> Governor:
     """A governor for this machine.
 
     ``peaks``: the file of learned peaks; None forgets them at the end. ``devices``: returns the accelerators of a
     runtime. ``allocator``: MLX's. ``undelivered``: bytes of answers that their readers have not taken yet.
+    ``workers``: pids of the server's other processes.
     """
     accounts = Accounts(policy, Peaks(peaks), undelivered=undelivered)
     accelerator = DeviceReader(devices, accounts.device_held, accounts.device_mapped, allocator)
-    probe = Probe(override_mb=policy.override_memory_mb, accelerator=accelerator)
+    probe = Probe(override_mb=policy.override_memory_mb, accelerator=accelerator, workers=workers)
     macos = tuple(int(part) for part in platform.mac_ver()[0].split(".") if part)
     return (Governor if policy.enabled else OpenGovernor)(accounts, probe, macos=macos)

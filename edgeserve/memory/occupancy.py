@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -52,6 +54,10 @@ class Occupancy:
     def at(self, rung: Rung) -> Amount:
         """Memory on ``rung``, which is not above the engine's own."""
         return self.held if rung >= self.rung else self.warm if rung is Rung.WARM else NOTHING
+
+    def idle(self) -> Occupancy:
+        """The same engine, if its answers had ended long ago."""
+        return dataclasses.replace(self, leases=0, busy=False, last_used=-math.inf)
 
     def may_step_down(self, now: float, policy: MemoryPolicy) -> bool:
         """True for an idle engine: not leased, at work, pinned or cold, and past its grace time."""

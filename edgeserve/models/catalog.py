@@ -11,6 +11,10 @@ from edgeserve.jobs import INFO
 from edgeserve.models.entry import DECIMAL_MB, Entry, Kind, for_mlx, gguf, piper, vision, whisper
 from edgeserve.models.sources.source import HubSource, PackageSource
 
+PICTURES = "engines.llama.pixels:rgb"
+"""Import string of the function that decodes pictures, in children."""
+PICTURES_LOADED = "engines.llama.pixels_loaded"
+"""The module whose import loads that decoder."""
 DEVICES = "engines.llama.devices:devices"
 """Import string of the function that reads the accelerators' memory."""
 ALLOCATOR = "engines.asr.mlx_memory:MlxAllocator"

@@ -13,6 +13,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 from edgeserve.connections import Connections, Patience
+from edgeserve.protocols.reading import Reading
 
 log = logging.getLogger("edgeserve.connections")
 
@@ -72,14 +73,17 @@ class Bounded(asyncio.BufferedProtocol):
     """One connection. A class lists this base before Uvicorn's protocol."""
 
     transport: Any
-    wide = False
-    """Whether to read in large pieces now."""
+    plain = 0
+    """Bytes that come next and cost no parsing, those of a body of known length. One read has nothing behind them."""
 
-    def __init__(self, *args: Any, connections: Connections, patience: Patience, **settings: Any) -> None:
+    def __init__(
+        self, *args: Any, connections: Connections, patience: Patience, reading: Reading, **settings: Any
+    ) -> None:
         super().__init__(*args, **settings)
         self.peer = ""
         self.admitted = connections
         self.patience = patience
+        self._reading = reading
         self._buffer = bytearray()
 
     def bound(self, transport: Any) -> CountedTransport:
@@ -96,12 +100,29 @@ class Bounded(asyncio.BufferedProtocol):
         return counted
 
     def get_buffer(self, sizehint: int) -> bytearray:
-        self._buffer = bytearray(WIDE_READ_BYTES if self.wide else READ_BYTES)
+        self._buffer = bytearray(max(READ_BYTES, min(self.plain, WIDE_READ_BYTES)))
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         data, self._buffer = bytes(memoryview(self._buffer)[:nbytes]), bytearray()  # an idle connection holds none
-        self.data_received(data)
+        self._reading.take(self, data)
+
+    def stop_reading(self) -> None:
+        self.transport.pause_reading()
+
+    def go_on_reading(self) -> None:
+        """Read on, unless the protocol, which may be another one by now, has enough for the moment."""
+        if not self.transport.is_closing() and self.transport.get_protocol().may_read:
+            self.transport.resume_reading()
+
+    @property
+    def may_read(self) -> bool:
+        """Whether the protocol takes further bytes."""
+        raise NotImplementedError
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._reading.forget(self)
+        super().connection_lost(exc)
 
     def eof_received(self) -> None:
         """The client sends no more. asyncio closes the connection."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import http
 import json
 from typing import Any
@@ -22,16 +24,28 @@ FREE_FRAMING, MOST_FRAMING = 32 << 10, 1.25
 
 
 class HttpConnection(Bounded, H11Protocol):
-    """One HTTP connection. ``_since`` is the time at which the wait for the client's next bytes began."""
+    """One HTTP connection. ``_since`` is the time at which the wait for the client's next bytes began.
+
+    A lost connection keeps its place until its last request has ended. A request holds memory, and a client that asks
+    and leaves would have any number of them.
+    """
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
+        self.app = functools.partial(self._serve, self.app)
+        self._requests = 0
         self._since = self.admitted.clock()
-        self._proven = self._closed = False
+        self._proven = self._closed = self._lost = self._completing = False
         self._lingering: float | None = None
         self._framing = 0.0
 
     # State of the connection
+
+    @property
+    def _body_left(self) -> int:
+        """Bytes to come of a body of known length; 0 for any other."""
+        reader = self.conn._reader if self.conn.their_state is h11.SEND_BODY else None
+        return getattr(reader, "_remaining", 0)
 
     @property
     def _awaits_head(self) -> bool:
@@ -42,6 +56,10 @@ class HttpConnection(Bounded, H11Protocol):
         """Whether part of a head has come."""
         return bool(self.conn.trailing_data[0])
 
+    @property
+    def may_read(self) -> bool:
+        return not self.flow.read_paused
+
     def idle(self, now: float) -> tuple[int, float] | None:
         """The order in which connections give way, and since when; None for a busy connection.
 
@@ -50,6 +68,8 @@ class HttpConnection(Bounded, H11Protocol):
         2. bodies that pause
         3. clients that do not read
         """
+        if self._lost:
+            return None
         if self._lingering is not None or self._closed:
             return 0, self._since
         if self._awaits_head:
@@ -83,12 +103,20 @@ class HttpConnection(Bounded, H11Protocol):
             self._refuse(503, Busy(f"{text}; close some, or raise max_connections in models.toml", retry_after=2))
             self.transport.close()
 
+    def stop_reading(self) -> None:
+        self._unset_keepalive_if_required()  # the next request has come
+        super().stop_reading()
+
     def connection_lost(self, exc: Exception | None) -> None:
-        self.admitted.remove(self)
+        self._lost, self.app = True, self.config.loaded_app  # nothing keeps itself in memory
+        self._give_place()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         if self._closed:
+            return
+        if not data:  # a pipelined request, which came before
+            self.handle_events()
             return
         if not (self._awaits_head and self._has_part):  # a head's deadline counts from its first byte
             self._since = self.admitted.clock()
@@ -110,7 +138,7 @@ class HttpConnection(Bounded, H11Protocol):
 
     def _weigh(self, sent: int, body: int) -> None:
         """Refuse a body whose framing outweighs it, since each chunk costs the same work."""
-        if self._closed or self.wide or self.conn.their_state is not h11.SEND_BODY:
+        if self._closed or self.plain or self.conn.their_state is not h11.SEND_BODY:
             self._framing = 0.0
             return
         self._framing = max(0.0, self._framing + sent - MOST_FRAMING * body)
@@ -120,11 +148,15 @@ class HttpConnection(Bounded, H11Protocol):
     # Uvicorn calls these
 
     def handle_events(self) -> None:
+        if self._completing:
+            return
         if self.conn.their_state is h11.IDLE and (found := head.fault(self.conn.trailing_data[0])):
             self._refuse(found[0], InvalidRequest(found[1]))
             return
+        before = self.cycle
         super().handle_events()
-        self.wide = self.conn.their_state is h11.SEND_BODY and any(n == b"content-length" for n, _ in self.headers)
+        self._requests += self.cycle is not before
+        self.plain = self._body_left
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         super().handle_websocket_upgrade(event)
@@ -141,17 +173,37 @@ class HttpConnection(Bounded, H11Protocol):
             self.flow.resume_reading()
             self._discard()
         else:
-            super().on_response_complete()
+            self._complete()
+
+    def _complete(self) -> None:
+        """Be ready for the next request. One that has come takes its turn, as if it came now."""
+        self._completing = True
+        super().on_response_complete()
+        self._completing = False
+        if self._has_part and not self.transport.is_closing():
+            self._reading.take(self, b"")
 
     # Endings
+
+    async def _serve(self, app: Any, *request: Any) -> None:
+        try:
+            await app(*request)
+        finally:
+            self._requests -= 1
+            self._give_place()
+
+    def _give_place(self) -> None:
+        if self._lost and not self._requests:
+            self.admitted.remove(self)
 
     def _discard(self) -> None:
         """Read to the end of a body without use."""
         try:
             while (event := self.conn.next_event()) is not h11.NEED_DATA:
+                self.plain = self._body_left
                 if isinstance(event, h11.EndOfMessage):
                     self._lingering = None
-                    super().on_response_complete()
+                    self._complete()
                     return
         except h11.RemoteProtocolError:
             self.transport.abort()
@@ -175,4 +227,5 @@ class HttpConnection(Bounded, H11Protocol):
             self.cycle.message_event.set()
         self._lingering = self._since + self.patience.linger
         self.flow.resume_reading()
-        self.transport.write_eof()
+        with contextlib.suppress(OSError):  # it has left meanwhile
+            self.transport.write_eof()

@@ -30,11 +30,17 @@ class SocketConnection(Bounded, WebSocketsSansIOProtocol):
         self.admitted.remove(self)
         super().connection_lost(exc)
 
+    @property
+    def may_read(self) -> bool:
+        return not (self.read_paused or self._full)
+
     def idle(self, now: float) -> tuple[int, float] | None:
         return self.stalled(now)
 
     def check(self, now: float) -> None:
         self.check_reader(now)
+        if not self.transport.is_closing() and not self.may_read and self.has_gone():
+            self.transport.abort()  # else the server would work for minutes on frames that it sent before it left
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

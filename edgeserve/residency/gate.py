@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
-from edgeserve.errors import Busy, EdgeserveError, ShuttingDown
+from edgeserve.errors import Busy, Cancelled, EdgeserveError, ShuttingDown
 from edgeserve.jobs import Job
 from edgeserve.memory.entry import Moved, Refused, cached, taken
 from edgeserve.memory.governor import Governor, Reservation
 from edgeserve.residency.failure import explain
-from edgeserve.residency.host import Host
+from edgeserve.residency.host import LONG_PATIENCE, Host
 from edgeserve.residency.turns import Turns
 from edgeserve.residency.work import Admitted, Work
 
@@ -57,6 +57,7 @@ class Gate:
         self._turns = Turns(host, self._state, self._make_hot, self._went_idle, clock)
         self._leases = 0
         self._closing = self._warming = False
+        self._loading: Future[None] | None = None
         self._reserving: int | None = None  # the thread that reserves memory for this engine now, and holds it
 
     # The resident that the governor knows
@@ -187,6 +188,15 @@ class Gate:
         """The reader of an answer has room again. Any thread."""
         self.host.wake()
 
+    @property
+    def unread(self) -> bool:
+        """Whether the engine is at work only for readers that do not read."""
+        return bool(self.host.unread(LONG_PATIENCE))
+
+    def cut_unread(self) -> None:
+        """Cut all answers, if each has waited for its reader for too long. Any thread."""
+        self._turns.cut_unread()
+
     def abort(self, reason: EdgeserveError) -> None:
         """End all work, running and waiting, with ``reason``."""
         for work in self.work:
@@ -203,20 +213,33 @@ class Gate:
         """Cold → warm on the calling thread: nothing stays resident, so nothing is reserved. Raises EngineFailure."""
         self.host.map()
 
-    def preload(self) -> None:
+    def preload(self, cancel: Cancel | None = None) -> None:
         """Bring the engine up to hot on the calling thread. Raises DoesNotFit or EngineFailure."""
-        with self.host.hold(), self._reserve() as reservation:
+        with self.host.hold(), self._reserve(cancel) as reservation:
             self._climb(reservation)
             self._used_now()
 
     def preload_in_turn(self) -> Future[None]:
-        """The same on the host's thread, after the work there; done at once when the engine is hot."""
+        """The same on the host's thread, after the work there; done at once when the engine is hot.
+
+        Calls that come meanwhile share one load. It never waits for memory in front of a request: Busy then.
+        """
         if self.rung is not Rung.HOT:
-            return self.host.call(self.preload)
+            with self._state:
+                if self._loading is None or self._loading.done():
+                    self._loading = self.host.call(self._preload_unless_asked)
+                return self._loading
         self._used_now()
         done: Future[None] = Future()
         done.set_result(None)
         return done
+
+    def _preload_unless_asked(self) -> None:
+        try:
+            self.preload(_Asked(self._turns))
+        except Cancelled:
+            text = f"{self.job} waited for memory when a request came, which loads it now"
+            raise Busy(f"{text}: ask again to know whether it is loaded", retry_after=5) from None
 
     @property
     def warming(self) -> bool:
@@ -298,3 +321,13 @@ class Gate:
     def _went_idle(self) -> None:
         if self.keep_alive is not None:
             self._on_idle()
+
+
+class _Asked:
+    """Set while a request waits for its turn."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+
+    def is_set(self) -> bool:
+        return self._turns.waits()

@@ -24,6 +24,11 @@ FOREVER = -1.0
 """Seconds to wait without a limit."""
 PATIENCE = 10.0
 """Seconds that a paused answer keeps its place from others."""
+LONG_PATIENCE = 15.0
+"""Seconds that paused answers keep the memory of their engine from other engines.
+
+A listener who plays speech as it comes reads half of a mailbox, which is 11 s, before the answer goes on.
+"""
 
 
 class Pressure(Protocol):
@@ -39,6 +44,10 @@ class Pressure(Protocol):
 
     def optional_memory(self) -> AbstractContextManager[bool]:
         """Brackets idle work that takes memory; False when the host must leave it off."""
+        ...
+
+    def outgrew(self, spec: ModelSpec) -> None:
+        """The system killed the process of an engine: most likely it took more memory than anybody expected."""
         ...
 
 
@@ -108,6 +117,11 @@ class Host(Protocol):
     @property
     def healthy(self) -> bool:
         """False once a thread of the host has ended without having been asked to."""
+        ...
+
+    @property
+    def report(self) -> Mapping[str, object]:
+        """The home of the engine, for the health check: ``isolation``, and more about a process of its own."""
         ...
 
     # Figures and facts
@@ -197,6 +211,10 @@ class Host(Protocol):
 
     def slowest(self, seconds: float) -> Work | None:
         """The answer that has waited longest for its reader, if it has waited for so many seconds."""
+        ...
+
+    def unread(self, seconds: float) -> tuple[Work, ...]:
+        """All answers under way, if each has waited for its reader for so many seconds; else ()."""
         ...
 
     def stop(self) -> None:

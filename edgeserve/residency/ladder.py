@@ -19,12 +19,19 @@ LOOK_AGAIN = 0.1
 class Ladder:
     """``climb``, ``step_down`` and ``close`` require ``hold``. ``clock`` in seconds.
 
-    The ladder calls ``limits`` before each way up, because memory may have changed since the last.
+    The ladder calls ``limits`` before each way up of an engine that is ``limited``, because memory may have changed
+    since the last.
     """
 
-    def __init__(self, engine: Engine, limits: Callable[[], MetalLimits | None], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        limited: Limited | None,
+        limits: Callable[[], MetalLimits | None],
+        clock: Callable[[], float],
+    ) -> None:
         self._engine = engine
-        self._limited = engine if isinstance(engine, Limited) else None
+        self._limited = limited
         self._limits = limits
         self._clock = clock
         self._lock = threading.Lock()

@@ -54,6 +54,10 @@ class Loop(Protocol):
         """Work that makes the next answers cheaper, in short steps, while none is under way. Requires hot."""
         ...
 
+    def wake(self) -> None:
+        """Let a turn that waits go on: a request came, a reader has room, or an answer is cancelled. Any thread."""
+        ...
+
 
 class SerialLoop:
     """For an engine that makes one answer at a time and computes while its events are asked for.
@@ -83,6 +87,9 @@ class SerialLoop:
 
     def idle_work(self) -> Iterator[None]:
         yield from ()
+
+    def wake(self) -> None:
+        """A turn computes and never waits."""
 
     def _answer(self, work: Work) -> Answer:
         answer = getattr(self._engine, METHODS[type(work.request)])
@@ -137,6 +144,14 @@ class BatchLoop:
 
     def idle_work(self) -> Iterator[None]:
         return self._engine.idle_work()
+
+    def wake(self) -> None:
+        """A turn computes and never waits."""
+
+
+def loop_of(engine: Engine, runs: Runs) -> Loop:
+    """The loop that suits an engine in this process."""
+    return BatchLoop(engine, runs) if isinstance(engine, Batching) else SerialLoop(engine, runs)
 
 
 def _of_the_engine(error: Exception) -> bool:

@@ -14,15 +14,8 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 from edgeserve.errors import Busy
-from edgeserve.messages import (
-    AudioEvent,
-    EmbeddingEvent,
-    Event,
-    ReasoningEvent,
-    SegmentEvent,
-    TokenEvent,
-    ToolCallEvent,
-)
+from edgeserve.messages import Event
+from edgeserve.residency.weight import weigh
 from edgeserve.residency.work import Done
 from edgeserve.units import KB, MB
 
@@ -32,35 +25,16 @@ SMALLEST = 64 * KB
 """Bytes that each mailbox may hold however many others are full."""
 SHARE = 8
 """One mailbox takes at most one such part of the bytes that all deliveries leave free."""
-EVENT_BYTES = 200
-"""Bytes of an event in memory beside its text: measured with sys.getsizeof over an event and its queue entry."""
-LOGPROB_BYTES = 150
-"""Bytes of one candidate of a token's log-probabilities in memory."""
-
-
-def weigh(item: Event | Done) -> int:
-    """Bytes of memory that an event takes, about."""
-    if isinstance(item, AudioEvent):
-        return EVENT_BYTES + len(item.pcm)
-    if isinstance(item, EmbeddingEvent):
-        return EVENT_BYTES + len(item.vector)
-    if isinstance(item, TokenEvent):
-        ranked = sum(1 + len(one.top) for one in item.logprobs)
-        return EVENT_BYTES + len(item.text) + LOGPROB_BYTES * ranked
-    if isinstance(item, ReasoningEvent):
-        return EVENT_BYTES + len(item.text)
-    if isinstance(item, ToolCallEvent):
-        return EVENT_BYTES + len(item.call.name) + len(item.call.arguments)
-    if isinstance(item, SegmentEvent):
-        return EVENT_BYTES + len(item.text) + 36 * len(item.tokens) + 120 * len(item.words)
-    return EVENT_BYTES
+OWN = 256 * KB
+"""Bytes of whole answers that each client may have however much others have: some 1,000 tokens."""
 
 
 class Deliveries:
     """Bytes of answers that the server has made and not yet sent. Any thread.
 
-    ``limit``: bytes of all answers that are kept until they are whole; one client may have half of them. Mailboxes
-    share half as much on top, so that a client that does not read its mailbox takes no room from whole answers.
+    ``limit``: bytes of all answers that are kept until they are whole. One client may have half of them, and always
+    has ``OWN``. Mailboxes share half as much on top, so that a client that does not read its mailbox takes no room from
+    whole answers.
     """
 
     def __init__(self, limit: int = 128 * MB) -> None:
@@ -87,7 +61,7 @@ class Deliveries:
         """Count bytes of an answer that is kept until it is whole. Raises Busy beyond a limit, and counts nothing."""
         with self._lock:
             held, own = self._kept.total(), self._kept[client]
-            if held + size > self.limit or own + size > self.limit // 2:
+            if own + size > self.limit // 2 or (held + size > self.limit and own + size > OWN):
                 raise self._full(held, own)
             self._kept[client] += size
 

@@ -13,6 +13,7 @@ from edgeserve.errors import NotConfigured, ShuttingDown
 from edgeserve.jobs import INFO, Job
 from edgeserve.memory.governor import Governor
 from edgeserve.messages import Request
+from edgeserve.processes.roster import Roster
 from edgeserve.residency.aside import Aside
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import Host
@@ -27,8 +28,8 @@ class Pool:
     """Every engine that the device is configured for, behind its gate.
 
     ``queue_limit`` and ``pinned`` as in ``Gate``. ``chains``: engines to heat ahead, where they fit, when a request of
-    a kind begins. ``deliveries``: the answers on their way to their readers, which the governor counts. ``clock`` in
-    seconds.
+    a kind begins. ``deliveries``: the answers on their way to their readers, which the governor counts. ``roster``: the
+    launchers of the hosts' workers, which end with the pool. ``clock`` in seconds.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Pool:
         pinned: Collection[Job] = (),
         chains: Mapping[str, Sequence[Job]] = MappingProxyType({}),
         deliveries: Deliveries | None = None,
+        roster: Roster | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.idle = threading.Event()
@@ -54,6 +56,7 @@ class Pool:
         self.chains = chains
         self._moves = Aside("moves of engines", threads=2)
         self.deliveries = deliveries or Deliveries()
+        self.roster = roster or Roster()
         self.configured: Mapping[Job, ModelSpec] = MappingProxyType(
             {job: gate.spec for job, gate in self.gates.items()}
         )
@@ -100,7 +103,7 @@ class Pool:
         """Bring engines up to hot; True for each that is hot now. Raises the first error of a load."""
         gates = [self._gate(job) for job in jobs]
         for gate in gates:
-            await asyncio.wrap_future(gate.preload_in_turn())
+            await _loaded(gate)
         return {gate.job: gate.rung is Rung.HOT for gate in gates}
 
     async def evict(self, job: Job, to: Rung = Rung.COLD) -> bool:
@@ -117,7 +120,7 @@ class Pool:
         wanted = set(preload)
         for job, gate in self.gates.items():
             if job in wanted:
-                await asyncio.wrap_future(gate.preload_in_turn())
+                await _loaded(gate)
             elif job in MAPPED_AT_STARTUP:
                 await asyncio.to_thread(gate.map)
         if not wanted:
@@ -139,6 +142,7 @@ class Pool:
             await asyncio.to_thread(prefetch.stop)
         for gate in self.gates.values():
             await asyncio.to_thread(gate.stop)
+        await asyncio.to_thread(self.roster.stop)
 
     def _heat_ahead(self, request: Request) -> None:
         for job in self.chains.get(kind_of(request), ()):
@@ -159,3 +163,8 @@ class Pool:
             raise NotConfigured(
                 f"no {job} engine is configured on this device; add to models.toml:\n{INFO[job].how_to_add}"
             ) from None
+
+
+async def _loaded(gate: Gate) -> None:
+    """Wait until the engine is hot. Raises the error of the load, which others may wait for too."""
+    await asyncio.shield(asyncio.wrap_future(gate.preload_in_turn()))

@@ -111,6 +111,12 @@ class Runs:
         since, work = min(waiting, key=lambda one: one[0], default=(now, None))
         return work if now - since >= seconds else None
 
+    def unread(self, seconds: float) -> tuple[Work, ...]:
+        """All answers, if there are some and each has waited so many seconds for its reader; else (). Any thread."""
+        now, runs = self._clock(), tuple(self._runs)
+        waits = all(run.blocked and (since := run.paused) is not None and now - since >= seconds for run in runs)
+        return tuple(run.work for run in runs) if waits else ()
+
     def _emit(self, run: Run) -> bool:
         """Pass events on until the answer needs a step (True) or its reader has no room (False)."""
         run.paused = None

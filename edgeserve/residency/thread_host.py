@@ -2,53 +2,19 @@
 
 from __future__ import annotations
 
-import functools
-import logging
-import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
-from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import cast
+from collections.abc import Callable, Mapping
 
-from edgeserve.engine import (
-    Batching,
-    Contextual,
-    Engine,
-    Footprint,
-    ModelSpec,
-    Prefetchable,
-    Preparing,
-    Rung,
-    SpeechToText,
-    TextToSpeech,
-    Thrifty,
-)
-from edgeserve.errors import EngineFailure, NotSupported
-from edgeserve.messages import Request
-from edgeserve.residency.failure import explain
-from edgeserve.residency.host import FOREVER, PATIENCE, Pressure, Scheduler
-from edgeserve.residency.ladder import Ladder
-from edgeserve.residency.loop import BatchLoop, Loop, SerialLoop
-from edgeserve.residency.runs import Ended, Runs
-from edgeserve.residency.work import METHODS, Work
-from edgeserve.residency.worker import Worker
-
-log = logging.getLogger("edgeserve.gate")
-
-IDLE_AFTER = 0.3
-"""Seconds without a request before idle work: the next request of a program that asks on need not wait for it."""
-STARVED = 0.01
-"""Seconds between two checks of an answer that has no room beside the paused ones."""
+from edgeserve.engine import Batching, Engine
+from edgeserve.residency.abilities import Abilities
+from edgeserve.residency.engine_host import IDLE_AFTER, EngineHost
+from edgeserve.residency.host import Pressure
+from edgeserve.residency.loop import loop_of
+from edgeserve.residency.runs import Runs
 
 
-class ThreadHost:
-    """A ``Host`` with two threads, which the first request starts. ``clock`` in seconds.
-
-    The worker drives the loop and holds the engine meanwhile. The preparer prepares requests beside the answers under
-    way, for an engine that can. Without tasks for ``idle_after`` seconds, the worker does the engine's idle work.
-    """
+class ThreadHost(EngineHost):
+    """The engine lives in this process. A failed assertion of its runtime ends the server."""
 
     def __init__(
         self,
@@ -58,210 +24,16 @@ class ThreadHost:
         clock: Callable[[], float] = time.monotonic,
         idle_after: float = IDLE_AFTER,
     ) -> None:
-        self.engine = engine
-        self._pressure = pressure
-        self._thrifty = engine if isinstance(engine, Thrifty) else None
-        self._preparing = engine if isinstance(engine, Preparing) else None
-        self._kinds = frozenset(kind for kind, method in METHODS.items() if hasattr(engine, method))
-        self._ladder = Ladder(engine, pressure.limits, clock)
-        runs, batches = Runs(pressure.check, clock), isinstance(engine, Batching)
-        self._loop: Loop = BatchLoop(engine, runs) if isinstance(engine, Batching) else SerialLoop(engine, runs)
-        self._stirred = threading.Event()
-        self._preparer = Worker(f"edgeserve-{self.spec.job}-prepare")
-        self._worker = Worker(f"edgeserve-{self.spec.job}", self._do_idle_work if batches else None, idle_after)
+        super().__init__(
+            engine,
+            Abilities.of(engine),
+            loop_of(engine, Runs(pressure.check, clock)),
+            pressure,
+            idle_work=isinstance(engine, Batching),
+            clock=clock,
+            idle_after=idle_after,
+        )
 
     @property
-    def spec(self) -> ModelSpec:
-        return self.engine.spec
-
-    @property
-    def rung(self) -> Rung:
-        return self.engine.rung
-
-    @property
-    def slots(self) -> int:
-        return self._loop.slots
-
-    @property
-    def stuck(self) -> bool:
-        return self._loop.runs.stuck
-
-    @property
-    def healthy(self) -> bool:
-        return self._worker.alive and self._preparer.alive
-
-    # Figures and facts
-
-    def estimate(self) -> Footprint:
-        return self.engine.estimate()
-
-    def footprint(self) -> Footprint:
-        return self.engine.footprint()
-
-    def savings(self) -> Mapping[str, int]:
-        return self._thrifty.savings() if self._thrifty else {}
-
-    @property
-    def context_tokens(self) -> int | None:
-        return self.engine.context_tokens if isinstance(self.engine, Contextual) else None
-
-    def voices(self) -> tuple[str, ...]:
-        return cast(TextToSpeech, self.engine).voices()
-
-    def languages(self) -> tuple[str, ...]:
-        return cast(SpeechToText, self.engine).languages()
-
-    def prefetch_files(self) -> Iterable[Path]:
-        engine = self.engine
-        return engine.prefetch_files() if isinstance(engine, Prefetchable) else self.spec.files.values()
-
-    def check_kind(self, request: Request) -> None:
-        if type(request) not in self._kinds:
-            method = METHODS[type(request)]
-            raise NotSupported(f"{self.spec.name} serves {self.spec.job}; it cannot {method}")
-
-    # Moves
-
-    def hold(self, seconds: float = FOREVER) -> AbstractContextManager[bool]:
-        return self._ladder.hold(seconds)
-
-    def map(self) -> None:
-        self._ladder.map()
-
-    def climb(self, to: Rung) -> None:
-        self._ladder.climb(to)
-
-    def step_down(self, to: Rung) -> None:
-        self._ladder.step_down(to)
-
-    def close(self) -> None:
-        self._ladder.close()
-
-    def shed(self, kind: str, amount: int) -> bool:
-        if self._thrifty is not None:
-            self._thrifty.shed(kind, amount)
-        return self._thrifty is not None
-
-    def restore(self) -> bool:
-        if self._thrifty is not None:
-            self._thrifty.restore()
-        return self._thrifty is not None
-
-    # Work
-
-    def submit(self, work: Work, scheduler: Scheduler) -> None:
-        if self._preparing is None:
-            self._arrive(work, scheduler)
-        else:  # the task keeps no request: one that is cancelled while it waits is free at once
-            self._preparer.put(functools.partial(self._prepare_next, self._preparing, scheduler))
-
-    def call(self, task: Callable[[], None]) -> Future[None]:
-        return self._worker.call(task)
-
-    def wake(self) -> None:
-        self._stirred.set()
-
-    def slowest(self, seconds: float) -> Work | None:
-        return self._loop.runs.slowest(seconds)
-
-    def stop(self) -> None:
-        self._preparer.stop()
-        self._worker.stop()
-        with self.hold():
-            self.close()
-
-    # On the preparer
-
-    def _prepare_next(self, engine: Preparing, scheduler: Scheduler) -> None:
-        work = scheduler.arriving()
-        if work is None:
-            return
-        try:
-            work.prepared = work.context.run(self._prepare, engine, work.request)
-            self._arrive(work, scheduler)
-        except Exception as error:
-            scheduler.refuse(work, error)
-
-    def _prepare(self, engine: Preparing, request: Request) -> object | None:
-        """None when the engine was closed meanwhile: then the engine prepares the request in its turn."""
-        self.check_kind(request)
-        self.map()
-        try:
-            return engine.prepare(request)  # type: ignore[arg-type]  # of a kind that the engine serves
-        except EngineFailure as error:
-            log.debug("%s prepares the request when its turn comes: %s", self.spec.name, error.message)
-            return None
-
-    def _arrive(self, work: Work, scheduler: Scheduler) -> None:
-        if scheduler.arrive(work):
-            self.wake()
-            self._worker.put(functools.partial(self._drive, scheduler))
-
-    # On the worker
-
-    def _drive(self, scheduler: Scheduler) -> None:
-        """Make answers until no work waits and none is under way; others may move the engine then."""
-        if not scheduler.waits():
-            return  # an earlier round took the work in
-        with self.hold():
-            try:
-                while scheduler.waits() or len(self._loop.runs):
-                    self._go_round(scheduler)
-            except Exception as error:  # a fault of the server itself: every reader hears of it
-                self._loop.failed = True
-                self._finish(self._loop.runs.end_all(error), scheduler)
-                raise
-        scheduler.went_idle()
-
-    def _go_round(self, scheduler: Scheduler) -> None:
-        self._stirred.clear()
-        self._let_in(scheduler)
-        self._finish(self._loop.turn(), scheduler)
-        if scheduler.waits():
-            self._let_in(scheduler)  # a place may have come free just now: then no answer is cut
-        if self._loop.runs.stuck or self._loop.starved or (self._loop.crowded and scheduler.waits()):
-            self._await_readers(scheduler)
-
-    def _let_in(self, scheduler: Scheduler) -> None:
-        """Begin as many answers as there is room for. The first may wait for memory, the others never do."""
-        while self._loop.free and (admitted := scheduler.admit(beside=len(self._loop.runs) > 0)):
-            try:
-                admitted.work.context.run(self._loop.begin, admitted)
-            except Exception as error:
-                admitted.held.close()
-                scheduler.finish(admitted, error)
-
-    def _finish(self, ended: Iterable[Ended], scheduler: Scheduler) -> None:
-        for one in ended:
-            scheduler.finish(one.admitted, one.error)
-        if self._loop.failed and not self._loop.runs:
-            self._loop.failed = False
-            self.close()
-
-    def _await_readers(self, scheduler: Scheduler) -> None:
-        """Wait until a reader has room, a request comes, or a paused answer must give its place to a waiting request.
-
-        Returns at once while any answer can go on.
-        """
-        starved = self._loop.starved
-        cut = (starved or scheduler.waits()) and scheduler.cut_slowest()
-        if not cut and (starved or self._loop.runs.stuck):
-            seconds = STARVED if starved else PATIENCE / 10 if scheduler.waits() else None
-            self._stirred.wait(seconds)
-
-    def _do_idle_work(self) -> None:
-        """Close the engine if its idle work fails; the next request opens it anew."""
-        with self.hold():
-            try:
-                if self.rung is Rung.HOT:
-                    self._prepare_for_next()
-            except Exception as error:
-                if isinstance(explain(self.spec.name, error), EngineFailure):
-                    self.close()
-
-    def _prepare_for_next(self) -> None:
-        """Make the next answers cheaper, until a task comes."""
-        with self._pressure.optional_memory() as free:
-            for _ in self._loop.idle_work() if free else ():
-                if self._worker.waiting:
-                    return
+    def report(self) -> Mapping[str, object]:
+        return {"isolation": "thread"}

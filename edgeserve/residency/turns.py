@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from edgeserve.errors import Cancelled, EdgeserveError, SlowReader
 from edgeserve.residency.failure import explain
-from edgeserve.residency.host import PATIENCE, Host
+from edgeserve.residency.host import LONG_PATIENCE, PATIENCE, Host
 from edgeserve.residency.queue import Queue
 from edgeserve.residency.work import Admitted, Done, Work
 
@@ -47,7 +47,10 @@ class Turns:
     def submit(self, work: Work) -> None:
         """Queue work and hand it to the host. Raises Busy when the system gives no thread."""
         self._queue.add(work)
-        self._host.submit(work, self)
+        if work.cancelled is None:
+            self._host.submit(work, self)
+        else:
+            self.cancel(work)  # whoever cancelled it did not find it in the queue
 
     def cancel(self, work: Work, reason: EdgeserveError | None = None) -> None:
         """End work: at once before its turn, else within a token or segment. Any thread."""
@@ -61,10 +64,19 @@ class Turns:
             work = self._host.slowest(PATIENCE)
             if work is None or work.cancel.is_set():
                 return False
-            text = f"the answer waited {PATIENCE:g} s for its reader while other requests waited for its place"
-            work.abort(SlowReader(f"{text}, and was cut: read faster, or ask for less at a time"))
-            self._host.wake()
+            self._cut(work, PATIENCE, "other requests waited for its place")
             return True
+
+    def cut_unread(self) -> None:
+        """Cut all answers, if each has waited for its reader for too long."""
+        with self._state:
+            for work in self._host.unread(LONG_PATIENCE):
+                self._cut(work, LONG_PATIENCE, "another engine needed its memory")
+
+    def _cut(self, work: Work, seconds: float, why: str) -> None:
+        text = f"the answer waited {seconds:g} s for its reader while {why}, and was cut"
+        work.abort(SlowReader(f"{text}: read faster, or ask for less at a time"))
+        self._host.wake()
 
     # Called by the host
 

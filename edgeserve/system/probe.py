@@ -7,10 +7,11 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from edgeserve.system import cgroup, command, process, procfs, sysctl, vm_stat
+from edgeserve.system import cgroup, command, procfs, sysctl, vm_stat
+from edgeserve.system.family import Family
 from edgeserve.system.readings import Accelerator, AcceleratorReader, GroupLimit, NullAccelerator, Readings, Stall
 from edgeserve.units import MB
 
@@ -21,7 +22,8 @@ class Probe:
     """Reads on demand (``read``, ``read_quick``) and every ``interval`` seconds in a thread of its own (``latest``).
 
     ``override_mb`` simulates a smaller machine that runs nothing else; 0 reads the real one. ``proc`` and ``cgroups``
-    are the roots to read, so that tests can record them.
+    are the roots to read, so that tests can record them. ``workers`` returns the pids of the server's other processes,
+    whose memory counts with its own.
     """
 
     def __init__(
@@ -33,10 +35,12 @@ class Probe:
         platform: str = sys.platform,
         run: command.Run = command.run,
         accelerator: AcceleratorReader | None = None,
+        workers: Callable[[], Iterable[int]] = tuple,
         interval: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.accelerator = accelerator or NullAccelerator()
+        self._family = Family(workers, proc, platform)
         self._override = override_mb * MB
         self._proc = proc
         self._cgroups = cgroups
@@ -69,7 +73,7 @@ class Probe:
         return last
 
     def read(self) -> Readings:
-        """A fresh, exact reading: the kernel counts every page of the process, some 17 ms for each GB in 4 KB pages."""
+        """A fresh, exact reading: the kernel counts every page of each process, 17 ms for each GB in 4 KB pages."""
         return self._read(exact=True)
 
     def read_quick(self) -> Readings:
@@ -96,7 +100,7 @@ class Probe:
             at=self._clock(),
             machine_total=total,
             machine_available=available,
-            process=process.read(self._proc, "linux") if exact else process.read_counters(self._proc),
+            process=self._family.read() if exact else self._family.read_quick(),
             group=cgroup.read_limit(self._proc, self._cgroups),
             accelerator=self.accelerator.read(),
             stall=self._read_stall(),
@@ -117,7 +121,7 @@ class Probe:
             at=self._clock(),
             machine_total=total,
             machine_available=vm_stat.safe_available(vm_stat.parse(self._run(["vm_stat"])), level),
-            process=process.read_unique(),
+            process=self._family.read(),
             accelerator=advised(self.accelerator.read(), sysctl.working_set(values, smaller)),
             system_pressure=level,
         )

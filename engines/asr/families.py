@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from edgeserve.engine import Cancel
@@ -26,6 +27,10 @@ LAST_TOKEN_SECONDS = 0.24
 
 class OnnxAsr(OnnxModel):
     """A model of onnx-asr. ``mapped`` stays empty: its graphs are not prepared, so no pages can be dropped."""
+
+    def folders(self) -> Iterable[Path]:
+        """The folder of the model itself, in which onnx-asr looks for files by their names."""
+        return {path.parent for role, path in self.spec.files.items() if role != "vad"}
 
     def open(self) -> OnnxAsrModel:
         import onnx_asr

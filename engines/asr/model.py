@@ -14,6 +14,7 @@ from edgeserve.messages import TranscribeEvent, TranscribeRequest
 from engines.asr.segments import Rules
 from engines.asr.stretches import Split
 from engines.asr.vad import Vad
+from engines.onnx.prepare import FOLDER
 
 VAD_BYTES = 3 << 19
 """Private memory of the voice-activity detector's session, measured."""
@@ -65,6 +66,10 @@ class OnnxModel(abc.ABC):
     def prefetch_files(self) -> Iterable[Path]:
         """Files that opening the model reads."""
         return self.spec.files.values()
+
+    def folders(self) -> Iterable[Path]:
+        """Folders that opening the model reads: graphs as ``prepare`` left them beside the model's files."""
+        return {path.parent / FOLDER for path in self.spec.files.values()}
 
     def graphs(self) -> Sequence[tuple[Path, Sequence[Path]]]:
         """The graphs that are prepared for this machine, each with the files of its weights. Raises EngineFailure."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
+from edgeserve.engine import Access, Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure
 from edgeserve.messages import TranscribeEvent, TranscribeRequest
 from edgeserve.system import heap, pages
@@ -67,6 +67,9 @@ class OnnxSpeechToText:
 
     def prefetch_files(self) -> Iterable[Path]:
         return self._files.prefetch_files()
+
+    def access(self) -> Access:
+        return Access(read=tuple(self._files.folders()), gpu=session.uses_gpu(self.spec.device))
 
     def open(self) -> None:
         if self._model is not None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
 import struct
+import threading
 import zlib
 from collections.abc import Generator, Iterator, Mapping
 from typing import TypeVar
@@ -85,8 +88,7 @@ class FakeChat(FakeEngine):
             if word in request.stop:
                 break
             yield None
-            if word == self.spec.options.get("fail_word"):
-                raise EngineFailure(f"{self.spec.name} failed at the word {word!r}, as configured")
+            self._misbehave(word)
             token = word if told == 0 else f" {word}"
             if request.logprobs is not None:
                 teller.note(_logprob(token, request.logprobs))
@@ -98,6 +100,16 @@ class FakeChat(FakeEngine):
         yield FinishEvent(
             "length" if length else "stop", len(prompt.split()), told, reasoning_tokens=teller.reasoning_tokens
         )
+
+    def _misbehave(self, word: str) -> None:
+        """Do what the options ask for at this word. Raises EngineFailure."""
+        options = self.spec.options
+        if word == options.get("fail_word"):
+            raise EngineFailure(f"{self.spec.name} failed at the word {word!r}, as configured")
+        if word == options.get("abort_word"):
+            os.abort()
+        if word == options.get("stop_word"):
+            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)  # this thread stops at once, the others soon
 
     def _embeddings(self, request: EmbedRequest, cancel: Cancel) -> Generator[EmbeddingEvent | None, None, None]:
         """Vectors; None before each vector, which takes work."""
@@ -207,7 +219,12 @@ class FakeBatchChat(FakeChat):
 
 
 class FakePreparingChat(FakeBatchChat):
-    """A batching chat engine that answers only requests that it prepared before their turn."""
+    """A batching chat engine that prepares requests before their turn; ``prepared_early`` counts those.
+
+    An engine that was closed meanwhile prepares its requests in their turn.
+    """
+
+    prepared_early = 0
 
     def prepare(self, request: ChatRequest | EmbedRequest) -> str:
         self._hold("prepare")
@@ -218,6 +235,7 @@ class FakePreparingChat(FakeBatchChat):
     def run(
         self, request: ChatRequest | EmbedRequest, cancel: Cancel, prepared: object | None = None
     ) -> Generator[ChatEvent | EmbeddingEvent | None, None, None]:
-        if prepared != "ready":
-            raise EngineFailure(f"{self.spec.name} got a request that was not prepared")
+        self.prepared_early += prepared is not None
+        if (prepared or self.prepare(request)) != "ready":
+            raise EngineFailure(f"{self.spec.name} got a request that another engine prepared")
         yield from super().run(request, cancel, prepared)

@@ -14,6 +14,8 @@ Their answers are deterministic:
     delay      seconds each event takes (0)
     fail_on    step that raises EngineFailure: "open", "heat", "park", "close", "run" or, of a batch, "step" or "idle"
     fail_word  word at which a chat engine's answer raises EngineFailure (none)
+    abort_word, stop_word    words at which the process of a chat engine aborts, or is stopped as if it hung (none);
+               only for an engine in a process of its own
     leak_mb    MB that each answer takes and never returns, not even when the engine is closed (0)
     hold       folder of named pipes (os.mkfifo). The engine waits at the step of a pipe's name, or at the pipe "word"
                before each event, until a writer has opened and closed the pipe (no folder)
@@ -21,17 +23,21 @@ Their answers are deterministic:
     languages  language codes of transcription (none: unknown)
     prefix_cache_mb    size of a chat engine's prefix cache after an answer (0)
     idle_mb    MB that the idle work of a batching chat engine adds to its prefix cache, one in each step (0)
+
+A file of the role "model" begins and ends with ``MARK``. An open engine maps it, and reads its end before each event.
+So a file that is cut meanwhile ends the process with SIGBUS, as the weights of a runtime do.
 """
 
 from __future__ import annotations
 
 import math
+import mmap
 import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
+from edgeserve.engine import Access, Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import (
     INPUT_SAMPLE_RATE,
@@ -46,6 +52,7 @@ from edgeserve.messages import (
 from edgeserve.units import MB
 
 SECOND_BYTES = INPUT_SAMPLE_RATE * 4
+MARK = b"fake"
 ENGLISH = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
@@ -58,6 +65,7 @@ class FakeEngine:
         self.on_work: Callable[[], None] = lambda: None
         """Called at each step and before each event; a test may wait or raise here."""
         self._leaked: list[bytes] = []
+        self._mapped: mmap.mmap | None = None
         self._rung = Rung.COLD
         self._delay = self._number("delay", 0.0)
         self._pause = threading.Event()
@@ -83,6 +91,10 @@ class FakeEngine:
         full = self.estimate() if self._rung is Rung.HOT else Footprint()
         return Footprint(mapped=full.mapped, private=full.private + sum(map(len, self._leaked)))
 
+    def access(self) -> Access:
+        hold = self.spec.options.get("hold")
+        return Access(read=(Path(str(hold)),) if hold else ())
+
     def open(self) -> None:
         if self._rung is Rung.COLD:
             self._step("open", Rung.WARM)
@@ -104,6 +116,10 @@ class FakeEngine:
         self.steps.append(name)
         self._work(name)
         self._fail(name)
+        if name == "open" and "model" in self.spec.files:
+            self._mapped = _map(self.spec.files["model"])
+        elif name == "close":
+            self._mapped = None
         self._rung = to
 
     def _begin(self) -> None:
@@ -131,8 +147,22 @@ class FakeEngine:
         """Take the time of a step, or of an event; ``name``: the pipe to wait at."""
         self._hold(name)
         self.on_work()
+        if self._mapped is not None:
+            _ = self._mapped[-1]
         if self._delay:
             self._pause.wait(self._delay)
+
+
+def _map(path: Path) -> mmap.mmap:
+    """Raises EngineFailure for a file that is gone, cut or another."""
+    try:
+        with path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+    except (OSError, ValueError) as error:  # ValueError: the file is empty
+        raise EngineFailure(f"{path} cannot be mapped: {error}") from error
+    if mapped[: len(MARK)] != MARK or mapped[-len(MARK) :] != MARK:
+        raise EngineFailure(f"{path} is no model of the fakes: it does not begin and end with {MARK!r}")
+    return mapped
 
 
 class FakeSpeechToText(FakeEngine):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from edgeserve.device import DeviceMemory
+from engines.llama.bindings import load
 from engines.llama.runtime import llama
 
 GPU, IGPU = 1, 2
@@ -56,7 +57,7 @@ def _kind(name: bytes) -> str:
 
 @functools.cache
 def _library() -> Any:
-    from llama_cpp._ggml import libggml
+    libggml = load("_ggml").libggml
 
     pointer, size = ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t)
     for name, arguments, result in (

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from edgeserve.engine import Footprint, ModelSpec, Rung
+from edgeserve.engine import Access, Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure
 from edgeserve.system import heap, pages
 from engines.llama import estimate as llama_estimate
@@ -121,6 +121,16 @@ class LlamaLadder:
             self._free_weights()
             heap.trim()
 
+    @property
+    def _states_folder(self) -> Path:
+        beside = self.spec.files["model"].parent / "states"
+        return Path(self.options.prefix_cache_dir or beside) / self.spec.job
+
+    def access(self) -> Access:
+        """The folder of states on disk, where there is one. llama.cpp takes a GPU that it finds, unless told not to."""
+        write = (self._states_folder,) if self.options.prefix_cache_disk_mb else ()
+        return Access(write=write, gpu=self.spec.device != "cpu")
+
     def _read_shape(self) -> Shape:
         """The shape of the model, read from the file once. Raises EngineFailure."""
         if self._shape is None:
@@ -130,8 +140,9 @@ class LlamaLadder:
     def _make_cache(self, model: MappedModel) -> PrefixCache:
         options, whole, disk = self.options, not model.cuttable, None
         if options.prefix_cache_disk_mb:
-            folder = Path(options.prefix_cache_dir or model.path.parent / "states") / self.spec.job
-            disk = StateFiles(folder, options.prefix_cache_disk_mb << 20, states_key(model.path, options), whole=whole)
+            disk = StateFiles(
+                self._states_folder, options.prefix_cache_disk_mb << 20, states_key(model.path, options), whole=whole
+            )
         return PrefixCache(options.prefix_cache_mb << 20, whole=whole, disk=disk)
 
     def _measure_token(self) -> None:

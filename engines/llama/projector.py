@@ -16,12 +16,11 @@ from engines.llama.context import BATCH, MOST_THREADS, NO_ROOM, Context
 from engines.llama.model import MappedModel
 from engines.llama.options import LlamaOptions
 from engines.llama.picture import decode_at_end
+from engines.llama.pixels import bitmap, decoded
 from engines.llama.runtime import error_details, mtmd
 
 TEXT_CHUNK = 0
 """enum mtmd_input_chunk_type."""
-NO_FFMPEG = b"/dev/null"
-"""Path where the library looks for ffmpeg and ffprobe. It is no folder, so the library can start no program."""
 
 
 class Chunk(NamedTuple):
@@ -100,7 +99,7 @@ class Projector:
         chunks = Chunks()
         try:
             for number, image in enumerate(images, start=1):
-                bitmaps.append(self._decode_image(number, image))
+                bitmaps.append(self._bitmap(number, image))
             text = library.mtmd_input_text(data, len(data), False, True)
             array = (library.mtmd_bitmap_p_ctypes * len(bitmaps))(*bitmaps)
             code = library.mtmd_tokenize(self._handle, chunks.handle, ctypes.byref(text), array, len(bitmaps))
@@ -115,18 +114,16 @@ class Projector:
                 library.mtmd_bitmap_free(bitmap)
         return chunks
 
-    def _decode_image(self, number: int, image: ImagePart) -> Any:
-        library, data = mtmd(), image.data
-        buffer = ctypes.cast(ctypes.c_char_p(data), ctypes.POINTER(ctypes.c_uint8))  # the bytes themselves: no copy
-        # The library tries ffmpeg on any picture that it cannot decode: it might be a video.
-        options = library.mtmd_helper_init_opt_default()
-        options.video_params.ffmpeg_bin_dir = NO_FFMPEG
-        bitmap = library.mtmd_helper_bitmap_init_from_buf(self._handle, buffer, len(data), False, options)
-        if not bitmap:
+    def _bitmap(self, number: int, image: ImagePart) -> Any:
+        """The library's copy of the pixels. Raises UnsupportedMedia for a file that cannot be decoded."""
+        if image.size is not None:
+            return bitmap(mtmd(), image.size, image.data)
+        found = decoded(mtmd(), self._handle, bytes(image.data))
+        if not found:
             error_details()  # drop them: they name ffmpeg, not the picture
             text = f"image {number} cannot be decoded: it is damaged, or in a form that the decoder does not know"
             raise UnsupportedMedia(text, param=image.param)
-        return bitmap
+        return found
 
     def decode(self, context: Context, chunk: Chunk, sequence: int, position: int, *, last: bool) -> int:
         """Encode a picture and decode its embeddings from ``position`` on; returns the next position.

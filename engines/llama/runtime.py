@@ -10,6 +10,8 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from engines.llama.bindings import load
+
 log = logging.getLogger("edgeserve.llama")
 
 WARN, ERROR = 3, 4
@@ -25,13 +27,7 @@ def llama() -> Any:
     """The module ``llama_cpp.llama_cpp``, its backend initialised."""
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", SPINS)  # the library reads it once, when it is loaded
-    import llama_cpp._utils as utilities
-    import llama_cpp.llama_cpp as bindings
-
-    # The import opens two files for the high-level class, which is not used here, and never closes them.
-    for name in ("outnull_file", "errnull_file"):
-        if (file := getattr(utilities, name, None)) is not None:
-            file.close()
+    bindings = load("llama_cpp")
     bindings.llama_log_set(_callback(bindings), None)
     bindings.llama_backend_init()
     return bindings
@@ -40,8 +36,7 @@ def llama() -> Any:
 @functools.cache
 def mtmd() -> Any:
     """The module ``llama_cpp.mtmd_cpp``, which encodes pictures as embeddings."""
-    import llama_cpp.mtmd_cpp as bindings
-
+    bindings = load("mtmd_cpp")
     callback = _callback(llama())
     bindings.mtmd_log_set(callback, None)
     bindings.mtmd_helper_log_set(callback, None)

@@ -82,8 +82,9 @@ class StateFiles(StateCache[StoredState]):
 
     def touch(self, state: StoredState) -> None:
         super().touch(state)
-        with contextlib.suppress(FileNotFoundError):  # the next read reports it
-            os.utime(state.path)
+        # The next read reports a missing file. By descriptor, since a confined worker may change no file by its name.
+        with contextlib.suppress(FileNotFoundError), state.path.open("rb") as file:
+            os.utime(file.fileno())
 
     def write(self, state: SavedState) -> bool:
         """Keep a state. False when there is no room, or the disk refuses."""
@@ -110,7 +111,7 @@ class StateFiles(StateCache[StoredState]):
         sums = _checksum(bytes.fromhex(stored.salt), tokens), len(stored.tokens), zlib.crc32(state.data), state.size
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._folder.chmod(0o700)
+            _make_private(self._folder)
             with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
                 file.write(HEAD.pack(MAGIC, self._key, bytes.fromhex(stored.salt), *sums))
                 file.write(tokens)
@@ -179,6 +180,15 @@ def states_key(model: Path, options: LlamaOptions) -> bytes:
 
 def _checksum(salt: bytes, tokens: bytes) -> int:
     return zlib.crc32(tokens, zlib.crc32(salt))
+
+
+def _make_private(folder: Path) -> None:
+    """Let only the owner read the folder. By descriptor, since a confined worker may change no mode by name."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fchmod(descriptor, 0o700)
+    finally:
+        os.close(descriptor)
 
 
 def _remove(path: Path) -> None:

@@ -127,9 +127,15 @@ class _Workbench:
             key = note and note.key.again(self._files, machine)
             if note and key:
                 if key != note.key:  # the same contents with other times
-                    dataclasses.replace(note, key=key).write(path.parent)
+                    self._renew(dataclasses.replace(note, key=key), path.parent)
                 return self._in(path.parent, note.form)
         return None
+
+    def _renew(self, note: Note, folder: Path) -> None:
+        try:
+            note.write(folder)
+        except OSError as error:  # a store that is only readable, as in a worker: the files are hashed each time
+            log.info("%s is valid, but its note cannot be renewed: %s", folder, error)
 
     def _in(self, folder: Path, form: Form) -> Prepared:
         if form == "original":

@@ -69,6 +69,11 @@ def options(threads: int | None = None) -> Any:
     return settings
 
 
+def uses_gpu(device: Device) -> bool:
+    """Whether sessions for this device compute on an accelerator. Imports nothing."""
+    return PROVIDERS[device][0] != "CPUExecutionProvider"
+
+
 def providers(device: Device) -> Sequence[str]:
     """Execution providers for a device, best first. Raises EngineFailure when this build lacks it."""
     import onnxruntime

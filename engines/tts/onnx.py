@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
+from edgeserve.engine import Access, Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import ConfigError, EngineFailure, InvalidRequest
 from edgeserve.messages import AudioEvent, SpeakRequest
 from edgeserve.system import pages
@@ -129,6 +129,10 @@ class OnnxTextToSpeech:
         made = [path for graph in graphs for path in onnx_prepare.files_at_hand(graph)]
         others = [path for path in files if path not in graphs]
         return [*made, *others, *phonemes.table_files(_folder(self.spec), family.accents(self.spec))]
+
+    def access(self) -> Access:
+        """The folder of prepared files, which is written by ``prepare``."""
+        return Access(read=(_folder(self.spec),) if self.spec.files else (), gpu=session.uses_gpu(self.spec.device))
 
     def _check_voice(self) -> None:
         """Raises ConfigError for a default voice that the model lacks. Reads at most a small file."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgeserve import app
+from edgeserve import app, named
 from edgeserve.config import Config, EngineSettings, load
 from edgeserve.device import AllocatorMemory
 from edgeserve.errors import ConfigError, ModelMissing
@@ -35,23 +35,23 @@ def test_a_local_file_is_served_in_place(gguf: Path, tmp_path: Path) -> None:
     settings = EngineSettings(model=str(gguf), threads=2, options={"context": 128})
     (spec,) = app.specs(config(llm=settings), Store(tmp_path / "models"))
     assert (spec.name, spec.files["model"], spec.threads) == ("tiny", gguf, 2)
-    assert isinstance(app.make_engine(spec), LlamaChat)
+    assert isinstance(named.make_engine(spec), LlamaChat)
 
 
 def test_the_same_file_serves_vision_with_a_projector(gguf: Path, tmp_path: Path) -> None:
     settings = EngineSettings(model=str(gguf), mmproj=str(gguf))
     (spec,) = app.specs(config(vision=settings), Store(tmp_path / "models"))
     assert spec.files["mmproj"] == gguf
-    assert isinstance(app.make_engine(spec), LlamaVision)
+    assert isinstance(named.make_engine(spec), LlamaVision)
 
 
 def test_the_same_file_makes_vectors(gguf: Path, tmp_path: Path) -> None:
     (spec,) = app.specs(config(embedding=EngineSettings(model=str(gguf))), Store(tmp_path / "models"))
-    engine = app.make_engine(spec)
+    engine = named.make_engine(spec)
     assert isinstance(engine, LlamaEmbedding)
     assert engine.options.pooled
     with pytest.raises(ConfigError, match="pooled is not a known setting"):
-        app.make_engine(dataclasses.replace(spec, options={"pooled": False}))
+        named.make_engine(dataclasses.replace(spec, options={"pooled": False}))
 
 
 def test_the_cap_of_the_memory_policy_reaches_the_engine(gguf: Path, tmp_path: Path) -> None:

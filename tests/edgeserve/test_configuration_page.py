@@ -47,8 +47,7 @@ def declared(kind: type[Any]) -> list[dataclasses.Field[Any]]:
     return [one for one in dataclasses.fields(kind) if one.metadata]
 
 
-KEYS = [(heading, one) for heading, kind in SECTIONS.items() for one in declared(kind)]
-each_key = pytest.mark.parametrize(("heading", "one"), KEYS, ids=lambda part: getattr(part, "name", part))
+each_section = pytest.mark.parametrize("heading", SECTIONS)
 
 
 def values(one: dataclasses.Field[Any], hint: Any) -> str:
@@ -75,23 +74,33 @@ def plain(default: object) -> object:
     return list(default) if isinstance(default, tuple) else default
 
 
-@pytest.mark.parametrize("heading", SECTIONS)
+@each_section
 def test_the_page_has_a_row_for_each_key_and_for_nothing_else(heading: str) -> None:
     assert set(rows(heading)) == {one.name for one in declared(SECTIONS[heading])}
 
 
-@each_key
-def test_the_page_says_values_and_default(heading: str, one: dataclasses.Field[Any]) -> None:
-    row, hint = rows(heading)[one.name], get_type_hints(SECTIONS[heading])[one.name]
-    assert row["values"] == values(one, hint)
-    assert toml(row["default"].strip("`")) == plain(one.default)
+@each_section
+def test_the_page_says_values_and_default(heading: str) -> None:
+    told = {name: (row["values"], toml(row["default"].strip("`"))) for name, row in rows(heading).items()}
+    kind = SECTIONS[heading]
+    hints = get_type_hints(kind)
+    assert told == {one.name: (values(one, hints[one.name]), plain(one.default)) for one in declared(kind)}
 
 
-@each_key
-def test_the_page_says_variable_and_tables(heading: str, one: dataclasses.Field[Any]) -> None:
-    row, variable, only = rows(heading)[one.name], one.metadata["env"], one.metadata["only"]
-    assert row.get("variable", "–") == (f"`{ENV_PREFIX}{variable}`" if variable else "–")
-    assert row.get("tables", "all") == (" ".join(f"[{table}]" for table in only) or "all")
+@each_section
+def test_the_page_says_variable_and_tables(heading: str) -> None:
+    told = {name: (row.get("variable", "–"), row.get("tables", "all")) for name, row in rows(heading).items()}
+    assert told == {one.name: (variable(one), tables(one)) for one in declared(SECTIONS[heading])}
+
+
+def variable(one: dataclasses.Field[Any]) -> str:
+    """The cell that names the key's variable."""
+    return f"`{ENV_PREFIX}{one.metadata['env']}`" if one.metadata["env"] else "–"
+
+
+def tables(one: dataclasses.Field[Any]) -> str:
+    """The cell that names the tables with the key."""
+    return " ".join(f"[{table}]" for table in one.metadata["only"]) or "all"
 
 
 def test_the_page_names_every_flag_and_variable_of_the_engines() -> None:

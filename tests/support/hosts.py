@@ -25,7 +25,7 @@ from edgeserve.errors import Cancelled, EngineFailure, InvalidRequest, NotSuppor
 from edgeserve.jobs import Job
 from edgeserve.messages import ChatRequest, Event, FinishEvent, SpeakRequest, TokenEvent
 from edgeserve.residency.gate import Gate
-from edgeserve.residency.host import PATIENCE, Host
+from edgeserve.residency.host import LONG_PATIENCE, PATIENCE, Host
 from edgeserve.residency.work import Done, Work
 from edgeserve.units import MB
 
@@ -365,6 +365,38 @@ class HostContract:
         assert other.text() == "three"
         with pytest.raises(SlowReader, match="waited 10 s"):
             slow.rest()
+
+    @every
+    def test_answers_that_nobody_reads_give_the_engine_up(self, kind: str) -> None:
+        gate = self.gate(kind)
+        asked = [Asked(gate, "one two", lambda: False) for _ in range(2)]
+        assert [one.first() for one in asked] == [TokenEvent("one")] * 2
+        until(lambda: gate.host.stuck)
+        self.clock.now += LONG_PATIENCE - 1
+        gate.cut_unread()
+        assert not gate.unread
+        self.clock.now += 1
+        assert gate.unread
+        gate.cut_unread()
+        for one in asked:
+            with pytest.raises(SlowReader, match="waited 15 s for its reader while another engine needed its memory"):
+                one.rest()
+        until(lambda: not gate.unread)
+
+    @batches
+    def test_an_engine_that_one_reader_reads_is_not_given_up(self, kind: str) -> None:
+        gate = self.gate(kind)
+        unread = Asked(gate, "one two", lambda: False)
+        assert unread.first() == TokenEvent("one")
+        until(lambda: gate.host.stuck)
+        pipe = Pipe(self.folder, "word")
+        other = Asked(gate, "three")
+        with pipe.reached():
+            self.clock.now += LONG_PATIENCE
+            gate.cut_unread()
+            assert not gate.unread
+        assert other.text() == "three"
+        gate.cancel(unread.work)
 
     # Without a request
 

@@ -33,4 +33,5 @@ BOX = Machine(
     cmake=None,
     accelerators=(),
     runtimes=(LLAMA, ORT, NO_MLX),
+    confinement={"landlock": "off: this kernel has no Landlock", "seccomp": "on"},
 )

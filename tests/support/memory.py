@@ -56,6 +56,7 @@ class FakeResident:
         self.before_step: Callable[[], None] = lambda: None
         self.after_step: Callable[[], None] = lambda: None
         self.refuses = False
+        self.unread = False
 
     @property
     def job(self) -> Job:
@@ -81,6 +82,9 @@ class FakeResident:
 
     def go(self, to: Rung) -> None:
         self.rung = to
+
+    def cut_unread(self) -> None:
+        self.unread, self.leases = False, 0
 
     def savings(self) -> dict[str, int]:
         return {}

@@ -10,6 +10,15 @@ from typing import Any
 
 from support.server import Running
 
+from edgeserve.connections import Patience
+
+SHORT = Patience(head=0.4, write=0.4, linger=0.4)
+"""Seconds of a server of little patience."""
+HEALTH = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+CHAT = b"POST /v1/chat HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+"""The begin of a head, which a length and an empty line follow."""
+HELLO = b'{"prompt": "hello"}'
+
 
 @contextlib.contextmanager
 def dialled(running: Running, *, timeout: float = 10.0, receive_bytes: int = 0) -> Iterator[socket.socket]:

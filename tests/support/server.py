@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import httpx
+import uvicorn.server
 from starlette.applications import Starlette
 from support.gates import FAKES, fake_spec
 from support.memory import POLICY, FakeProbe
@@ -37,9 +38,16 @@ def fake_pool(
     fakes: Mapping[Job, Any] = FAKES,
     **options: Any,
 ) -> Pool:
-    governor = governor or make_governor(MemoryPolicy())
+    governor = governor or considerate_governor()
     engines = [fakes[job](fake_spec(job, **options)) for job in jobs]
     return Pool([ThreadHost(one, governor) for one in engines], governor, queue_limit=queue_limit)
+
+
+def considerate_governor() -> Governor:
+    """A governor of this machine that takes from the process of the tests neither heap nor code: 40 ms each time."""
+    governor = make_governor(MemoryPolicy())
+    governor.release_idle_heap = lambda: None  # type: ignore[method-assign]
+    return governor
 
 
 def small_pool(
@@ -47,7 +55,7 @@ def small_pool(
 ) -> Pool:
     """Fake engines on a machine where they alone take memory, as much as their options say."""
     probe: Any = FakeProbe(total_mb * MB)
-    governor = Governor(Accounts(POLICY), probe)
+    governor = Governor(Accounts(POLICY), probe, trim=lambda: None, drop_code=lambda: 0)
     hosts = [ThreadHost(FAKES[job](fake_spec(job, **given)), governor) for job, given in options.items()]
     pool = Pool(hosts, governor, chains=chains or {})
     probe.residents.extend(pool.gates.values())
@@ -62,16 +70,23 @@ def build(
     **server: Any,
 ) -> Starlette:
     engines = {job: EngineSettings(model=spec.name) for job, spec in pool.configured.items()}
+    server.setdefault("isolation", "thread")
     settings = ServerSettings(drain_seconds=drain_seconds, **server)
     return app.build(Config(server=settings, residency=residency or ResidencySettings(), engines=engines), pool)
 
 
-class PromptServer(Server):
-    """A server that looks every 5 ms whether to exit; Uvicorn looks every 100 ms."""
+class Prompt:
+    """``asyncio`` for Uvicorn, which sleeps 100 ms between two looks whether to exit, and before it ends: here 5 ms."""
 
-    async def main_loop(self) -> None:
-        while not await self.on_tick(0):  # noqa: ASYNC110 - as Uvicorn does, with a shorter tick
-            await asyncio.sleep(0.005)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    @staticmethod
+    async def sleep(seconds: float) -> None:
+        await asyncio.sleep(min(seconds, 0.005))
+
+
+uvicorn.server.asyncio = Prompt()  # type: ignore[assignment]
 
 
 class Running:
@@ -92,7 +107,7 @@ def serving(
 ) -> Iterator[Running]:
     listener = listen("127.0.0.1", 0)
     built = build(pool, drain_seconds=drain_seconds, **server)
-    running = PromptServer(built, pool, drain_seconds, connections=connections, patience=patience)
+    running = Server(built, pool, drain_seconds, connections=connections, patience=patience)
     ready = threading.Event()
     running.on_ready = ready.set
     thread = threading.Thread(target=running.run, args=([listener],))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 from dataclasses import dataclass
 from io import BytesIO
@@ -46,12 +47,15 @@ FORMS = {
 }
 
 
+@functools.cache
 def melody(seconds: float, rate: int = RATE) -> Any:
-    """float32 in ±0.5: a tone that rises from 200 to 2,000 Hz, louder and softer three times a second."""
+    """float32 in ±0.5, read-only: a tone that rises from 200 to 2,000 Hz, louder and softer three times a second."""
     times = numpy.arange(int(seconds * rate)) / rate
     pitch = 200 * times + 900 * times**2 / max(seconds, 1e-9)
     loud = 0.3 + 0.2 * numpy.sin(2 * numpy.pi * 3 * times)
-    return (loud * numpy.sin(2 * numpy.pi * pitch)).astype(numpy.float32)
+    samples = (loud * numpy.sin(2 * numpy.pi * pitch)).astype(numpy.float32)
+    samples.flags.writeable = False
+    return samples
 
 
 def encoded(samples: Any, form: Form, *, channels: int = 1, picture: bool = False, **tags: str) -> bytes:

@@ -56,8 +56,7 @@ def build(folder: Path, *, mels: int = 80, stored: str = "float32", taught: Mapp
     ``taught``: the token that the model predicts at a position, whatever it hears; it predicts at random elsewhere.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    variables = _variables(mels)
-    _teach(variables, taught or {})
+    variables = _taught(_variables(mels), taught or {})
     write_checkpoint(folder / "model.bin", _stored(variables, stored), _ALIASES)
     config = {
         "alignment_heads": [[0, 1], [1, 0]],
@@ -80,12 +79,14 @@ def _vocabulary() -> dict[str, str]:
     return {"tokenizer.json": tokenizer.to_str(pretty=True), "vocabulary.json": json.dumps(names + stamps)}
 
 
-def _teach(variables: dict[str, numpy.ndarray], taught: Mapping[int, int]) -> None:
+def _taught(variables: Mapping[str, numpy.ndarray], taught: Mapping[int, int]) -> dict[str, numpy.ndarray]:
     """Point each taught position at the embedding of its token, which is made large so that sampling finds it too."""
-    positions, embeddings = variables["decoder/position_encodings/encodings"], variables["decoder/embeddings/weight"]
+    names = ("decoder/position_encodings/encodings", "decoder/embeddings/weight")
+    positions, embeddings = (variables[name].copy() for name in names)
     embeddings[sorted(set(taught.values()))] *= 2
     for position, token in taught.items():
         positions[position] = CONVICTION * embeddings[token]
+    return {**variables, **dict(zip(names, (positions, embeddings), strict=True))}
 
 
 def _tokenizer() -> Any:
@@ -102,7 +103,8 @@ def _tokenizer() -> Any:
 _ALIASES = {"decoder/projection/weight": "decoder/embeddings/weight"}
 
 
-def _variables(mels: int) -> dict[str, numpy.ndarray]:
+@functools.cache
+def _variables(mels: int) -> Mapping[str, numpy.ndarray]:
     random = numpy.random.default_rng(7)
 
     def draw(*shape: int, spread: float | None = None) -> numpy.ndarray:

@@ -1,24 +1,25 @@
-"""Measures the time for which one piece of work keeps the event loop, or the interpreter, to itself."""
+"""Counts the work that is done while nobody else can run: on an event loop, and in the interpreter."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
-import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from types import FrameType
 from typing import Any
 
 
-async def longest_turn(work: Coroutine[Any, Any, Any]) -> float:
-    """Seconds of this thread's own computing; what other threads and processes take meanwhile does not count."""
-    longest = 0.0
+async def most_in_a_turn(work: Coroutine[Any, Any, Any], count: Callable[[], int]) -> int:
+    """The largest growth of a count between two turns of another task of this event loop."""
+    most = 0
 
     async def watch() -> None:
-        nonlocal longest
+        nonlocal most
         while True:
-            before = time.thread_time()
+            before = count()
             await asyncio.sleep(0)
-            longest = max(longest, time.thread_time() - before)
+            most = max(most, count() - before)
 
     watching = asyncio.create_task(watch())
     await asyncio.sleep(0)
@@ -27,28 +28,35 @@ async def longest_turn(work: Coroutine[Any, Any, Any]) -> float:
         await asyncio.sleep(0)
     finally:
         watching.cancel()
-    return longest
+    return most
 
 
-def longest_call(work: Callable[[], object]) -> float:
-    """Seconds of this thread's own computing between two calls of Python functions: no other thread runs meanwhile."""
-    longest, before = 0.0, time.thread_time()
+@contextlib.contextmanager
+def counted_calls(of: Callable[[FrameType], bool] = lambda frame: True) -> Iterator[Callable[[], int]]:
+    """Count the calls of Python functions in this thread; ``of`` chooses which."""
+    count = 0
 
-    def note(*_: object) -> None:
-        nonlocal longest, before
-        now = time.thread_time()
-        longest, before = max(longest, now - before), now
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal count
+        count += event == "call" and of(frame)
 
     sys.setprofile(note)
     try:
-        work()
+        yield lambda: count
     finally:
         sys.setprofile(None)
-    return longest
 
 
-HARD = (
-    "2.2250738585133008705209665265435358942515706074148648646763465025"
-    "6326642050285723028532928752115866407969386991687e-308"
-)
-"""A number in the middle between two floats. It takes the longest to read of all numbers of its length."""
+def calls_in_json(work: Callable[[], object]) -> int:
+    """Calls of Python functions by the package ``json``. At each of them another thread may run.
+
+    The parts of ``json`` that are written in C hold the interpreter from one call to the next.
+    """
+    with counted_calls(_in_json) as count:
+        work()
+        return count()
+
+
+def _in_json(frame: FrameType) -> bool:
+    callers = (frame, frame.f_back)
+    return any(one is not None and one.f_globals.get("__name__", "").startswith("json.") for one in callers)

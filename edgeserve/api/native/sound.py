@@ -6,12 +6,11 @@ from starlette.requests import Request
 
 from edgeserve.api.fields import NAME_CHARS
 from edgeserve.api.json_body import read_json
-from edgeserve.api.limits import limits_of
 from edgeserve.api.line import Call
 from edgeserve.api.question import Question
 from edgeserve.api.schema import File, Form
 from edgeserve.api.sound import languages, transcripts
-from edgeserve.api.sound.recording import FORMATS, checked_audio, shortened
+from edgeserve.api.sound.recording import FORMATS, checked_audio, expect_sound, shortened
 from edgeserve.api.sound.speech import WHOLE_ADVICE, WavBody
 from edgeserve.api.sound.voices import SpeechOptions
 from edgeserve.api.uploads import read_upload
@@ -39,9 +38,10 @@ class Speak(SpeechOptions):
 
 
 async def transcribe(request: Request) -> Call:
+    expect_sound(request)
     asked = await read_upload(request, Recording)
     language = languages.choose(request.app.state.pool.languages(), asked.language)
-    audio = await checked_audio(asked.audio, limits_of(request))
+    audio = await checked_audio(request, asked.audio)
     wanted = TranscribeRequest(audio, language, shortened(asked.prompt))
     return Call("asr", [wanted], transcripts.Native(), asked.keep_alive)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from starlette.requests import Request
 
 from edgeserve.api import cache_salt
-from edgeserve.api.limits import limits_of
 from edgeserve.api.line import Call
 from edgeserve.api.native.text import TextBody
-from edgeserve.api.pictures.image import checked_image
+from edgeserve.api.pictures.reader import Reader
 from edgeserve.api.question import Prompt
 from edgeserve.api.schema import File, Form
 from edgeserve.api.uploads import read_upload
@@ -36,7 +35,7 @@ async def ocr(request: Request) -> Call:
 
 async def _ask(request: Request, default: str) -> Call:
     asked = await read_upload(request, Image)
-    picture = await checked_image(asked.image, limits_of(request))
+    picture = await Reader(request).read(asked.image)
     message = Message("user", (picture, TextPart(asked.prompt or default)))
     wanted = ChatRequest((message,), salt=cache_salt.salt(request, asked.prompt_cache_key))
     return Call("vision", [wanted], TextBody(), asked.keep_alive)

@@ -6,12 +6,11 @@ from starlette.requests import Request
 
 from edgeserve.api import models, uploads
 from edgeserve.api.fields import NAME_CHARS
-from edgeserve.api.limits import limits_of
 from edgeserve.api.line import Call
 from edgeserve.api.question import Question
 from edgeserve.api.schema import File, Form
 from edgeserve.api.sound import languages, transcripts
-from edgeserve.api.sound.recording import FORMATS, checked_audio, shortened
+from edgeserve.api.sound.recording import FORMATS, checked_audio, expect_sound, shortened
 from edgeserve.api.values import Enum, Flag, Ignored, Number, Text, Texts
 from edgeserve.messages import TranscribeRequest
 from edgeserve.residency.pool import Pool
@@ -66,12 +65,14 @@ class Transcription(Translation):
 
 
 async def transcriptions(request: Request) -> Call:
+    expect_sound(request)
     asked = await uploads.read_upload(request, Transcription)
     language = languages.choose(request.app.state.pool.languages(), asked.language)
     return await _transcribe(request, asked, language=language, words=asked.words)
 
 
 async def translations(request: Request) -> Call:
+    expect_sound(request)
     return await _transcribe(request, await uploads.read_upload(request, Translation), translate=True)
 
 
@@ -82,7 +83,7 @@ async def _transcribe(
     models.choose(pool, asked.model, ("asr",))
     renderer = asked.renderer()
     wanted = TranscribeRequest(
-        audio=await checked_audio(asked.file, limits_of(request), "file"),
+        audio=await checked_audio(request, asked.file, "file"),
         language=language,
         prompt=shortened(asked.prompt),
         temperature=asked.temperature,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from starlette.requests import Request
 
 from edgeserve.api import models
 from edgeserve.api.fields import NAME_CHARS
 from edgeserve.api.json_body import read_json
 from edgeserve.api.limits import limits_of
-from edgeserve.api.line import Call, Renderer
+from edgeserve.api.line import Call
+from edgeserve.api.sound.recording import sound_files
 from edgeserve.api.sound.speech import WHOLE_ADVICE, SpeechEvents, SpeechStream, WavBody
 from edgeserve.api.sound.voices import SpeechOptions
 from edgeserve.api.values import Enum, Ignored, Text
@@ -40,12 +43,13 @@ async def speech(request: Request) -> Call:
     size, limit = len(asked.input), limits_of(request).max_whole_text_chars
     if asked.whole and size > limit:
         raise asked.error("input", f"has {size} characters; the limit is {limit}{WHOLE_ADVICE}")
-    form = FORMS[asked.response_format]
-    if asked.stream_format == "sse":
-        renderer: Renderer = SpeechEvents(form, size)
-    elif asked.whole:
-        renderer = WavBody()
-    else:
-        renderer = SpeechStream(form)
-    wanted = asked.say(request.app.state.pool, asked.input)
-    return Call("tts", [wanted], renderer, asked.keep_alive, threaded=form.computes, names={"text": "input"})
+    wanted, names = asked.say(request.app.state.pool, asked.input), {"text": "input"}
+    if asked.whole:
+        return Call("tts", [wanted], WavBody(), asked.keep_alive, names=names)
+    form, files = FORMS[asked.response_format], sound_files(request)
+    encoder = partial(files.encoder, asked.response_format)
+    events = asked.stream_format == "sse"
+    renderer = SpeechEvents(encoder, size) if events else SpeechStream(form.media_type, encoder)
+    if form.computes:
+        files.prepare()
+    return Call("tts", [wanted], renderer, asked.keep_alive, threaded=form.computes, close=renderer.close, names=names)

@@ -5,31 +5,30 @@ The checks refuse a picture on which a decoder would fail, or take more memory a
 
 from __future__ import annotations
 
-import base64
 from types import ModuleType
+from typing import Protocol
 
-from edgeserve.api.limits import Limits
 from edgeserve.api.pictures import bmp, gif, jpeg, png
 from edgeserve.api.pictures.file import Damaged
-from edgeserve.errors import InvalidRequest, TooLarge, UnsupportedMedia
+from edgeserve.errors import TooLarge, UnsupportedMedia
 from edgeserve.messages import ImagePart
-from edgeserve.residency.aside import Aside
 
 FORMS: dict[bytes, ModuleType] = {png.SIGNATURE: png, jpeg.SOI: jpeg, b"GIF": gif, b"BM": bmp}
 """Formats by the first bytes of a file."""
 MEMORY = 8
 """Bytes a pixel that decoding the largest picture may take, as for a PNG of 8-bit RGBA."""
-CHECKS = Aside("checks of pictures", threads=2)
 MAX_RATIO = 200
 """Longer side by shorter side. Qwen2-VL refuses more, and projectors for smaller pictures round a side to 0."""
 
 
-async def checked_image(data: bytes, limits: Limits, param: str = "image") -> ImagePart:
-    """As ``check_image``, on a thread, since inflating the largest picture takes half a second."""
-    return await CHECKS.run(check_image, data, limits, param)
+class PixelLimit(Protocol):
+    """The largest picture."""
+
+    @property
+    def max_image_pixels(self) -> int: ...
 
 
-def check_image(data: bytes, limits: Limits, param: str = "image") -> ImagePart:
+def check_image(data: bytes, limits: PixelLimit, param: str = "image") -> ImagePart:
     """The picture in a PNG, JPEG, GIF or BMP file. Raises UnsupportedMedia, and TooLarge for too many pixels."""
     if not data:
         raise UnsupportedMedia(f"{param} is empty", param=param)
@@ -45,7 +44,7 @@ def check_image(data: bytes, limits: Limits, param: str = "image") -> ImagePart:
     return ImagePart(data, param, head.width * head.height)
 
 
-def _check_size(width: int, height: int, memory: float, limits: Limits, param: str) -> None:
+def _check_size(width: int, height: int, memory: float, limits: PixelLimit, param: str) -> None:
     if not width or not height:
         raise UnsupportedMedia(f"{param} is damaged or has no pixels ({width}×{height})", param=param)
     if max(width, height) > MAX_RATIO * min(width, height):
@@ -59,18 +58,3 @@ def _check_size(width: int, height: int, memory: float, limits: Limits, param: s
             f"{most / 1e6:.0f} million: send it smaller",
             param=param,
         )
-
-
-async def from_data_url(url: str, limits: Limits, param: str) -> ImagePart:
-    """The picture in a data URL. Raises InvalidRequest, and the errors of ``check_image``."""
-    return await CHECKS.run(_from_data_url, url, limits, param)
-
-
-def _from_data_url(url: str, limits: Limits, param: str) -> ImagePart:
-    head, _, text = url.partition(",")
-    if not head.endswith(";base64"):
-        raise InvalidRequest(f"{param}: expected data:image/png;base64,…", param=param)
-    try:
-        return check_image(base64.b64decode(text, validate=True), limits, param)
-    except ValueError as error:  # of binascii, and for characters beyond ASCII
-        raise InvalidRequest(f"{param}: the data URL is not base64: {error}", param=param) from None

@@ -8,7 +8,7 @@ from starlette.requests import Request
 
 from edgeserve.api.fields import NAME_CHARS, clipped
 from edgeserve.api.limits import HOLD, limits_of
-from edgeserve.api.pictures.image import checked_image, from_data_url
+from edgeserve.api.pictures.reader import Reader
 from edgeserve.api.pictures.remote import Remote
 from edgeserve.errors import InvalidRequest, TooLarge
 from edgeserve.messages import ImagePart
@@ -24,6 +24,7 @@ class Pictures:
 
     def __init__(self, request: Request, attached: Mapping[str, bytes] | None = None) -> None:
         self._limits = limits_of(request)
+        self._reader = Reader(request)
         self._attached = attached or {}
         self._used: set[str] = set()
         self._pixels = 0
@@ -43,10 +44,10 @@ class Pictures:
 
     async def _read(self, url: str, param: str) -> ImagePart:
         if url.startswith("data:"):
-            return await from_data_url(url, self._limits, param)
+            return await self._reader.read_url(url, param)
         if url.startswith(ATTACHMENT):
-            return await checked_image(self._part(url.removeprefix(ATTACHMENT), param), self._limits, param)
-        return await checked_image(await self._remote.fetch(url, param), self._limits, param)
+            return await self._reader.read(self._part(url.removeprefix(ATTACHMENT), param), param)
+        return await self._reader.read(await self._remote.fetch(url, param), param)
 
     def check_used(self) -> None:
         """Raises InvalidRequest for a part that no address names, most likely a misspelled name."""

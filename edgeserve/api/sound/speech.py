@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 
 from edgeserve.api import failures, sse
-from edgeserve.audio.encode import Encoder, Form
+from edgeserve.audio.encode import Encoder
 from edgeserve.audio.wav import wav
 from edgeserve.errors import EdgeserveError
 from edgeserve.messages import AudioEvent, Event
@@ -40,16 +41,17 @@ class SpeechStream:
 
     stream = True
 
-    def __init__(self, form: Form) -> None:
-        self._form = form
+    def __init__(self, media_type: str, make_encoder: Callable[[int], Encoder]) -> None:
+        """``make_encoder`` makes the encoder for a rate in Hz."""
+        self.media_type = media_type
+        self._make = make_encoder
         self._encoder: Encoder | None = None
-        self.media_type = form.media_type
 
     def feed(self, index: int, event: Event) -> bytes:
         if not isinstance(event, AudioEvent):
             return b""
         if self._encoder is None:
-            self._encoder = self._form.encoder(event.sample_rate)
+            self._encoder = self._make(event.sample_rate)
         return self._encoder.add(event.pcm)
 
     def end(self) -> bytes:
@@ -58,6 +60,11 @@ class SpeechStream:
     def fail(self, error: EdgeserveError) -> bytes | None:
         return None  # sound has no place for words
 
+    def close(self) -> None:
+        """End the encoder, wherever it is."""
+        if self._encoder:
+            self._encoder.close()
+
 
 class SpeechEvents(SpeechStream):
     """A file in ``speech.audio.delta`` events, base64, then ``speech.audio.done``.
@@ -65,9 +72,8 @@ class SpeechEvents(SpeechStream):
     These voices have no tokens, so the usage tells the ``input_characters`` and the ``output_seconds``.
     """
 
-    def __init__(self, form: Form, characters: int) -> None:
-        super().__init__(form)
-        self.media_type = sse.MEDIA_TYPE
+    def __init__(self, make_encoder: Callable[[int], Encoder], characters: int) -> None:
+        super().__init__(sse.MEDIA_TYPE, make_encoder)
         self._characters, self._seconds = characters, 0.0
 
     def feed(self, index: int, event: Event) -> bytes:

@@ -55,7 +55,7 @@ def test_stalled_uploads_are_cut_for_one_that_comes() -> None:
         quick = bodies.open("10.0.0.2")
         for _ in range(32):
             await quick.next(part(MB))
-        refused, _ = await asyncio.wait(waiting, timeout=1)
+        refused, _ = await asyncio.wait(waiting, timeout=10, return_when=asyncio.FIRST_COMPLETED)
         assert len(refused) == 1
         with pytest.raises(Busy, match="try again when some are done"):
             refused.pop().result()

@@ -89,19 +89,19 @@ def test_a_reader_that_stops_reading_holds_neither_memory_nor_the_engine() -> No
             assert running.client.post("/v1/tts/synthesize", json={"text": "hello"}).status_code == 200
         slow.close()
         until(lambda: gate.leases == 0)
-        assert running.pool.deliveries.held == 0
+        until(lambda: running.pool.deliveries.held == 0)
 
 
 def test_a_whole_answer_is_counted_until_it_is_read() -> None:
     with serving(fake_pool(["tts"])) as running, connected(running) as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
-        body = json.dumps({"text": "word. " * 1200}).encode()
+        body = json.dumps({"text": "word. " * 250}).encode()
         slow.sendall(b"POST /v1/tts/synthesize HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n")
         slow.sendall(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
         slow.settimeout(30)
         head = slow.recv(1000)
         size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0])
-        assert size > 5_000_000
+        assert size > 1_000_000
         assert running.pool.deliveries.held >= size
         read = len(head.partition(b"\r\n\r\n")[2])
         while part := slow.recv(1 << 20):

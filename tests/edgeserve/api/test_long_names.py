@@ -9,7 +9,7 @@ import pytest
 
 from edgeserve.api.fields import NAME_CHARS
 
-LONG = "\u0378" * (4 << 20)
+LONG = "\u0378" * (1 << 20)
 CHAT = {"messages": [{"role": "user", "content": "hello"}]}
 TOOLS = [{"type": "function", "function": {"name": "look"}}]
 FIELDS: list[tuple[str, str, dict[str, Any]]] = [

@@ -7,11 +7,12 @@ import subprocess
 import sys
 
 import pytest
+from support import bombs
 from support.mp4 import promising
 from support.sounds import FORMS, encoded, melody
 
-from edgeserve.audio.bounds import MAX_EDITS, edits
-from edgeserve.audio.decode import check
+from edgeserve.audio.bounds import FREE_PACKETS, MAX_EDITS, PACKETS_A_SECOND, Packets, edits
+from edgeserve.audio.decode import check, pieces
 from edgeserve.errors import UnsupportedMedia
 
 ALONE = """
@@ -98,3 +99,21 @@ def test_sound_is_taken_for_no_edits(name: str) -> None:
     assert edits(data.replace(b"elst", b"free")) == 0
     noise = (16).to_bytes(4, "big") + b"mdatelst" + b"\xff" * 4
     assert edits(data + noise) == edits(data)
+
+
+def test_packets_are_counted_against_the_sound_before_them() -> None:
+    packets = Packets()
+    assert not any(packets.too_many(0.0) for _ in range(FREE_PACKETS))
+    assert packets.too_many(0.0)
+    assert not any(packets.too_many(2.0) for _ in range(2 * PACKETS_A_SECOND - 1))
+    assert packets.too_many(2.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["matroska", "matroska of samples"])
+def test_a_megabyte_of_packets_without_a_length_is_refused_after_fifty_thousand(name: str) -> None:
+    data = bombs.SOUNDS[name]()
+    with pytest.raises(UnsupportedMedia, match=r"file is cut into too many packets: 50001 for 0\.0 s of sound"):
+        check(data, 7200, "file")
+    with pytest.raises(UnsupportedMedia, match="too many packets"):
+        list(pieces(data, 7200, "file"))

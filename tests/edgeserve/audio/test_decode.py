@@ -67,7 +67,8 @@ def test_every_form_is_read(name: str) -> None:
 def test_every_depth_of_wav(code: int, bits: int, raw: Any, extensible: bool) -> None:
     samples = numpy.ascontiguousarray(raw(melody(1).astype(numpy.float64))).tobytes()
     out = read(wav_file(samples, code, 1, 16_000, bits, extensible=extensible))
-    assert out == pytest.approx(melody(1), abs=0.02 if bits == 8 else 1e-4)
+    assert out.shape == melody(1).shape
+    assert abs(out - melody(1)).max() < (0.02 if bits == 8 else 1e-4)
 
 
 @pytest.mark.parametrize("channels", range(1, 9))
@@ -75,7 +76,8 @@ def test_as_many_channels_as_a_room_has_microphones(channels: int) -> None:
     samples = numpy.zeros((16_000, channels), "<f4")
     samples[:, -1] = melody(1)  # FFmpeg would take it for a bass channel, and leave it out
     out = read(wav_file(samples.tobytes(), 3, channels, 16_000, 32))
-    assert out == pytest.approx(melody(1) / channels, abs=1e-6)
+    assert out.shape == melody(1).shape
+    assert abs(out - melody(1) / channels).max() < 1e-6
 
 
 @pytest.mark.parametrize("size", [0, 0xFFFFFFFF, 0x7FFFFFFF, 0x80000000, 0x7FFFF000])

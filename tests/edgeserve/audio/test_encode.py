@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 from io import BytesIO
@@ -17,6 +18,7 @@ from edgeserve.errors import EngineFailure, NotSupported
 SECONDS = 2.0
 
 
+@functools.cache
 def chirp(rate: int) -> bytes:
     """A tone that rises from 200 to 2,000 Hz: no stretch of it is like another."""
     times = numpy.arange(int(SECONDS * rate)) / rate

@@ -67,6 +67,7 @@ def test_a_conversation() -> None:
         assert me.process.wait(timeout=20) == 0
 
 
+@pytest.mark.slow
 def test_exit_leaves() -> None:
     with typist("chat") as me:
         me.sees("> ")
@@ -112,6 +113,7 @@ def test_ctrl_c_at_the_prompt_only_clears_the_line(
     assert capsys.readouterr().out.splitlines()[1:] == ["", "said again", ""]
 
 
+@pytest.mark.slow
 def test_an_error_does_not_end_the_conversation() -> None:
     with typist("chat", FAKE_FAIL_ON="run") as me:
         for _ in range(2):

@@ -52,6 +52,7 @@ def test_doctor_as_json(models: dict[str, str], capsys: pytest.CaptureFixture[st
     assert run("doctor", "--json", environ=models) == 1
     facts = json.loads(capsys.readouterr().out)
     assert facts["machine"]["memory_total"] == 8 << 30
+    assert facts["machine"]["confinement"]["seccomp"] == "on"
     assert facts["findings"][0]["fix"] == "edgeserve remove hibari && edgeserve pull hibari"
     by_name = {model["name"]: model for model in facts["models"]}
     assert by_name["hibari"]["configured"]
@@ -80,4 +81,5 @@ def test_doctor_looks_on_when_the_settings_are_wrong(
     assert run("doctor", environ=models) == 1
     out = capsys.readouterr().out
     assert "This machine" in out
+    assert "confinement  landlock off: this kernel has no Landlock; seccomp on" in out
     assert "[ERROR] models.toml" in out

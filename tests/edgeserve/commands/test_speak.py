@@ -75,6 +75,7 @@ def test_speak_refuses(settings: Path, argv: tuple[str, ...], words: str, capsys
     assert not list(settings.glob("**/*.wav"))
 
 
+@pytest.mark.slow
 def test_wav_bytes_do_not_go_to_a_terminal() -> None:
     with typist("speak", "hello", "-o", "-") as me:
         me.sees("[ERROR] -o - writes WAV bytes")
@@ -132,7 +133,7 @@ def test_a_player_that_reads_nothing_is_no_broken_pipe(
 ) -> None:
     environ = players("aplay")
     Path(environ["PATH"], "aplay").write_text("#!/bin/sh\nexit 1\n")
-    assert run("speak", "hello there. " * 200, environ=environ) == 1
+    assert run("speak", "hello there. " * 40, environ=environ) == 1
     assert told(capsys) == ["[ERROR] aplay could not play the sound; it ended with exit code 1"]
 
 
@@ -143,6 +144,7 @@ def test_a_refused_request_plays_nothing(settings: Path, players: Players, capsy
     assert not list(Path(environ["PATH"]).glob("*.argv"))
 
 
+@pytest.mark.slow
 def test_it_plays_while_more_is_made_and_stops_at_ctrl_c(settings: Path, players: Players) -> None:
     """The player has the first sentence when the interrupt comes, and is gone after it."""
     environ = players("aplay")

@@ -5,72 +5,14 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from support.ears import FakeEar, SlowEar, quiet, session
 from support.sound import SECOND, silence, speech
-from support.turns import longest_turn
 
 from edgeserve.errors import Busy, EngineFailure, InvalidRequest, NotFound, TooLarge
-from edgeserve.live.ear import Options, Question
+from edgeserve.live import session as live
+from edgeserve.live.ear import Options
 from edgeserve.live.session import PROMPT_CHARS, Session
-from edgeserve.live.turns import Urgent
 from edgeserve.live.window import MAX_SECONDS
-from edgeserve.messages import TranscribeRequest, Word
-
-
-class FakeEar:
-    """An ear that hears one word in each half second of sound. It raises ``fail`` once."""
-
-    def __init__(self) -> None:
-        self.cost = 0.0
-        self.requests: list[TranscribeRequest] = []
-        self.urgent: list[bool] = []
-        self.fail: Exception | None = None
-        self.free = asyncio.Event()
-        self.free.set()
-
-    async def hear(self, question: Question, options: Options, urgent: Urgent) -> list[Word] | None:
-        await self.free.wait()
-        if (request := question()) is None:
-            return None
-        self.urgent.append(urgent())
-        if self.fail:
-            error, self.fail = self.fail, None
-            raise error
-        self.requests.append(request)
-        sound = b"".join(request.audio.pieces())
-        half = SECOND // 2
-        return [
-            Word(at / SECOND, (at + half) / SECOND, f" {name(sound[at : at + half])}")
-            for at in range(0, len(sound), half)
-            if any(sound[at : at + half])
-        ]
-
-
-class SlowEar(FakeEar):
-    """An ear that sets ``asked``, then waits for ``answer``."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked, self.answer = asyncio.Event(), asyncio.Event()
-
-    async def hear(self, question: Question, options: Options, urgent: Urgent) -> list[Word] | None:
-        words = await super().hear(question, options, urgent)
-        self.asked.set()
-        await self.answer.wait()
-        return words
-
-
-def name(sound: bytes) -> str:
-    return f"w{max(memoryview(sound[: len(sound) // 4 * 4]).cast('f')):.2f}"
-
-
-def session(ear: FakeEar, options: Options | None = None, max_seconds: float = 7200) -> Session:
-    return Session("one", ear, options or Options(), max_seconds)  # type: ignore[arg-type]
-
-
-async def quiet(one: Session) -> None:
-    """Wait until the session listens no more."""
-    while one._task is not None and not one._task.done():
-        await asyncio.wait([one._task])
 
 
 def test_words_come_when_two_hypotheses_agree_and_the_rest_with_the_pause() -> None:
@@ -107,22 +49,6 @@ def test_silence_is_not_listened_to() -> None:
         assert one.step().transcript == ""
         step = await one.flush()
         assert (step.transcript, step.is_final) == ("", True)
-
-    asyncio.run(run())
-
-
-def test_pushes_that_come_meanwhile_only_append_and_are_heard_together() -> None:
-    async def run() -> None:
-        ear = FakeEar()
-        one = session(ear)
-        ear.free.clear()
-        for _ in range(8):
-            async with asyncio.timeout(1):
-                await one.push(speech(1))
-        ear.free.set()
-        await quiet(one)
-        assert len(ear.requests) == 1
-        assert one.step().partial.count("w") == 16
 
     asyncio.run(run())
 
@@ -231,40 +157,6 @@ def test_an_hour_of_speech_without_a_pause_stays_within_the_window() -> None:
     asyncio.run(run())
 
 
-def test_a_push_waits_for_room_and_says_so_when_the_engine_stays_busy() -> None:
-    async def run() -> None:
-        ear = FakeEar()
-        one = session(ear)
-        ear.free.clear()
-        for _ in range(3):
-            await one.push(speech(10))
-        with pytest.raises(Busy, match="30 s of sound wait"):
-            await one.push(speech(1), patience=0.01)
-        ear.fail = Busy("no place", retry_after=1)
-        ear.free.set()
-        with pytest.raises(Busy, match="no place"):
-            await one.push(speech(1))
-        await one.push(speech(1))
-        assert one.duration == pytest.approx(31)
-
-    asyncio.run(run())
-
-
-def test_a_busy_engine_is_asked_again_as_long_as_there_is_room() -> None:
-    async def run() -> None:
-        ear = FakeEar()
-        one = session(ear)
-        ear.fail = Busy("no place")
-        await one.push(speech(1))
-        await quiet(one)
-        assert one.step().partial == ""
-        await one.push(speech(0.1))
-        await quiet(one)
-        assert one.step().partial.startswith("w0.30")
-
-    asyncio.run(run())
-
-
 def test_an_error_of_listening_is_raised_once_and_no_sound_is_lost() -> None:
     async def run() -> None:
         ear = FakeEar()
@@ -328,36 +220,26 @@ def test_limits_and_ends() -> None:
     asyncio.run(run())
 
 
-def test_a_large_push_leaves_the_event_loop_to_others() -> None:
-    async def run() -> None:
-        one = session(FakeEar())
-        assert await longest_turn(one.push(speech(10))) < 0.01
-        assert one.duration == 10
+def test_many_pushes_at_once_work_on_little_sound_in_a_turn_of_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each push under way works on a piece in each turn."""
+    looked: list[int] = []
+    turn = 0
 
-    asyncio.run(run())
+    def look(data: bytes) -> None:
+        looked.append(len(data))
 
+    monkeypatch.setattr(live, "check_samples", look)
 
-def test_pushes_at_once_are_not_mixed() -> None:
-    async def run() -> None:
-        ear = FakeEar()
-        one = session(ear)
-        await asyncio.gather(one.push(speech(3, 0.2)), one.push(speech(3, 0.4)), one.push(speech(3, 0.6)))
-        await one.flush()
-        sound = memoryview(b"".join(ear.requests[-1].audio.pieces())).cast("f").tolist()
-        loudest = [round(max(sound[at : at + 8000]), 1) for at in range(0, 9 * 16000, 8000)]
-        assert loudest == [0.2] * 6 + [0.4] * 6 + [0.6] * 6
-
-    asyncio.run(run())
-
-
-def test_a_session_that_ends_while_sound_is_taken_in_says_so() -> None:
-    async def run() -> None:
-        one = session(FakeEar())
-        pushing = asyncio.create_task(one.push(speech(10)))
-        for _ in range(25):
+    async def main() -> None:
+        nonlocal turn
+        pushes = [session(FakeEar()).push(silence(10)) for _ in range(50)]
+        done = asyncio.gather(*pushes)
+        while not done.done():
+            before = sum(looked)
             await asyncio.sleep(0)
-        one.close()
-        with pytest.raises(NotFound):
-            await pushing
+            turn = max(turn, sum(looked) - before)
+        await done
 
-    asyncio.run(run())
+    asyncio.run(main())
+    assert sum(looked) == 50 * 10 * SECOND
+    assert turn <= 50 * SECOND // 10

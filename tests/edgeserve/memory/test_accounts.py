@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -130,48 +132,68 @@ Machine.TestCase.settings = examples(150, stateful_step_count=25)
 TestMachine = Machine.TestCase
 
 
-def test_gates_under_load_keep_the_accounts_right() -> None:
-    """Many threads send requests, evict and relieve at random, on a machine that one of three engines fits in."""
-    policy = MemoryPolicy(
-        max_percent=1.0,
-        os_reserve_gb=0,
-        available_margin_gb=0,
-        grace_seconds=0,
-        queue_seconds=20,
-        switch_interval=0.005,
-    )
-    world = World(200, policy=policy)
-    governor = Governor(Accounts(policy), world.probe, trim=lambda: None)
+LOADED = MemoryPolicy(
+    max_percent=1.0, os_reserve_gb=0, available_margin_gb=0, grace_seconds=0, queue_seconds=20, switch_interval=0.005
+)
+
+
+@pytest.fixture
+def loaded() -> Iterator[tuple[Governor, list[Gate]]]:
+    """A governor and three gates, on a machine that one of three engines fits in."""
+    world = World(200, policy=LOADED)
+    governor = Governor(Accounts(LOADED), world.probe, trim=lambda: None)
     gates = [make_gate(job, governor, queue_limit=100) for job in ("llm", "vision", "tts")]
     for gate in gates:
         governor.adopt(gate)
         world.probe.residents.append(gate)
-    answers: list[str] = []
+    yield governor, gates
+    for gate in gates:
+        gate.stop()
+
+
+def outcome(gate: Gate) -> str:
+    """The outcome of a request: "whole", or the name of its error."""
+    events, error = run(gate, SpeakRequest("One. Two.") if gate.job == "tts" else ask("one two three"))
+    whole = error is None and len(events) == (2 if gate.job == "tts" else 4)
+    return "whole" if whole else type(error).__name__
+
+
+@contextlib.contextmanager
+def chaos(governor: Governor, gates: list[Gate]) -> Iterator[None]:
+    """Evict and relieve at random meanwhile."""
     done = threading.Event()
 
-    def client(gate: Gate) -> None:
-        for _ in range(8):
-            request = SpeakRequest("One. Two.") if gate.job == "tts" else ask("one two three")
-            events, error = run(gate, request)
-            whole = error is None and len(events) == (2 if gate.job == "tts" else 4)
-            answers.append("whole" if whole else type(error).__name__)
-
-    def chaos() -> None:
+    def move() -> None:
         dice = random.Random(7)
         while not done.is_set():
             governor.step_down(dice.choice(gates), dice.choice([Rung.WARM, Rung.COLD]), "requested")
             governor.relieve()
             done.wait(0.001)
 
-    clients = [threading.Thread(target=client, args=(gate,)) for gate in gates for _ in range(3)]
-    trouble = threading.Thread(target=chaos)
-    for thread in [*clients, trouble]:
-        thread.start()
-    for thread in clients:
-        thread.join(60)
-        assert not thread.is_alive(), "a deadlock"
-    done.set()
-    trouble.join(10)
+    thread = threading.Thread(target=move)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join(10)
+
+
+def test_gates_under_load_keep_the_accounts_right(loaded: tuple[Governor, list[Gate]]) -> None:
+    """Many threads send requests."""
+    governor, gates = loaded
+    answers: list[str] = []
+    clients = [
+        threading.Thread(target=lambda gate=gate: answers.extend(outcome(gate) for _ in range(8)))
+        for gate in gates
+        for _ in range(3)
+    ]
+    with chaos(governor, gates):
+        for thread in clients:
+            thread.start()
+        for thread in clients:
+            thread.join(60)
+            assert not thread.is_alive(), "a deadlock"
     assert len(answers) == 72
     assert set(answers) <= {"whole", "Busy"}
     assert answers.count("whole") > 36

@@ -9,7 +9,7 @@ import pytest
 from support.memory import FakeResident, World
 
 from edgeserve.engine import ModelSpec, Rung
-from edgeserve.errors import Cancelled, ShuttingDown
+from edgeserve.errors import Busy, Cancelled, ShuttingDown
 from edgeserve.units import MB
 
 
@@ -91,6 +91,32 @@ def test_a_leased_engine_is_waited_for_until_its_lease_ends() -> None:
     world.heat("llm")
     assert world.clock.now == pytest.approx(1017, abs=1)
     assert asr.rung is Rung.WARM
+
+
+def test_an_engine_whose_answers_nobody_reads_gives_its_memory_up() -> None:
+    world = World(1000, FakeResident("llm", 600, 20), FakeResident("asr", 0, 500))
+    asr = world.heat("asr")
+    asr.leases = 1
+
+    def on_wait() -> None:
+        asr.unread = asr.leases > 0 and world.clock.now >= 1012
+
+    world.on_wait = on_wait
+    world.heat("llm")
+    assert world.clock.now == pytest.approx(1012, abs=1)
+    assert (asr.leases, asr.rung) == (0, Rung.WARM)
+
+
+def test_answers_are_cut_only_where_their_engine_has_the_memory_that_is_missing() -> None:
+    """One unread engine is too small to help, another is pinned. The request waits for the third, which is at work."""
+    tts, embedding = FakeResident("tts", 0, 50), FakeResident("embedding", 0, 50, pinned=True)
+    world = World(1000, FakeResident("llm", 500, 20), FakeResident("asr", 0, 500), tts, embedding)
+    for job in ("asr", "tts", "embedding"):
+        world.heat(job).leases = 1  # type: ignore[arg-type]
+    tts.unread = embedding.unread = True
+    with pytest.raises(Busy, match="once the engines in use are idle"):
+        world.heat("llm")
+    assert (tts.leases, embedding.leases) == (1, 1)
 
 
 def test_an_engine_is_heated_ahead_only_where_it_fits() -> None:

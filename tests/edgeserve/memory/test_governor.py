@@ -13,6 +13,7 @@ from edgeserve.jobs import JOBS
 from edgeserve.memory.governor import Governor, OpenGovernor, make_governor
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.system.readings import SystemPressure
+from edgeserve.units import MB
 
 
 @pytest.mark.parametrize(("percent", "may"), [(10, True), (79, True), (80, False), (95, False)])
@@ -86,3 +87,16 @@ def test_a_request_of_a_hot_engine_reads_no_memory(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(governor.probe, "read", read)
     governor.release(governor.reserve(gates[0]))
     governor.check()
+
+
+def test_an_engine_that_the_system_killed_is_expected_to_be_larger() -> None:
+    chat = FakeResident("llm", 0, 100)
+    governor = world_at(10, chat).governor
+    for expected in (125, 156, 195, 200, 200):
+        governor.outgrew(chat.spec)
+        found = governor.accounts["llm"].hot
+        assert found is not None
+        assert found.private // MB == expected
+    learned = governor.accounts.peaks.find(chat.spec)
+    assert learned is not None
+    assert learned.private == 200 * MB

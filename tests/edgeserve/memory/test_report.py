@@ -137,3 +137,14 @@ def test_fragmentation_and_defragment() -> None:
     assert reference | {"num_alloc_retries", "num_ooms"} <= set(world.governor.fragmentation())
     assert world.governor.defragment() == {"status": "defragmentation_triggered"}
     assert world.trims == 1
+
+
+def test_a_client_collects_garbage_at_most_once_a_second() -> None:
+    """No other Python code runs meanwhile."""
+    world = World(1000)
+    for _ in range(50):
+        assert world.governor.defragment_by_hand() == {"status": "defragmentation_triggered"}
+    assert world.trims == 1
+    world.later(1)
+    world.governor.defragment_by_hand()
+    assert world.trims == 2

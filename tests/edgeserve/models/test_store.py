@@ -266,7 +266,10 @@ def test_a_missing_package_is_an_error_before_any_download(tmp_path: Path) -> No
     assert not store.root.exists() or left(store) == []
 
 
-def test_a_missing_package_matters_only_to_a_pull(models: Store, tmp_path: Path) -> None:
+def test_a_missing_package_matters_only_to_a_pull(
+    models: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgeserve.models.store.prepare", lambda *ignored: None)
     checkpoint = str(tiny_whisper.build(tmp_path / "tiny"))
     stored = models.pull(checkpoint)
     without = Store(models.root, installed=lambda module: False)

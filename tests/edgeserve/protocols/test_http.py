@@ -1,13 +1,13 @@
-"""One HTTP connection whose client sends late, wrongly or without end, or does not read."""
+"""One HTTP connection whose client sends late, wrongly or without end."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import json
+import errno
 import logging
 import socket
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,32 +15,12 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from support.examples import examples
 from support.gates import Held, engine_of
-from support.raw import alive, ask, dialled, read_all, read_answer, refusal
+from support.raw import CHAT, HEALTH, HELLO, alive, ask, dialled, read_all, read_answer, refusal
 from support.server import Running, fake_pool, serving, until
 
-from edgeserve.connections import Connections, Patience
-from edgeserve.protocols.bounded import HANGUP, READ_BYTES, WIDE_READ_BYTES, WRITE_BYTES
-from edgeserve.protocols.http import HttpConnection
-
-SHORT = Patience(head=0.4, write=0.4, linger=0.4)
-HEALTH = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
-CHAT = b"POST /v1/chat HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-HELLO = b'{"prompt": "hello"}'
+from edgeserve.connections import Connections
 
 few = examples(30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-@pytest.fixture(scope="module")
-def short() -> Iterator[Running]:
-    """A server of little patience."""
-    with serving(fake_pool(["llm", "tts"]), patience=SHORT, body_timeout=0.4, max_body_mb=1) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def usual() -> Iterator[Running]:
-    with serving(fake_pool(["llm"])) as running:
-        yield running
 
 
 def test_a_connection_that_says_nothing_is_closed(short: Running) -> None:
@@ -48,17 +28,33 @@ def test_a_connection_that_says_nothing_is_closed(short: Running) -> None:
         assert read_all(link) == b""
 
 
-@pytest.mark.parametrize("before", [b"", HEALTH])
-@pytest.mark.parametrize("part", [b"G", b"GET / HTTP/1.1\r\n", HEALTH[:-1]])
-def test_a_head_that_is_not_finished_is_answered_408(short: Running, before: bytes, part: bytes) -> None:
-    with dialled(short) as link:
-        if before:
-            link.sendall(before)
-            assert read_answer(link)[0] == 200
-        link.sendall(part)
-        status, told = refusal(read_all(link))
-    assert (status, told["code"]) == (408, "request_timeout")
-    assert told["message"].startswith("the request's head is not complete 0.4 s after its first byte")
+def test_a_head_that_is_not_finished_is_answered_408(short: Running) -> None:
+    """Also after a whole request. All wait at once."""
+    with contextlib.ExitStack() as links:
+        waiting = []
+        for before in (b"", HEALTH):
+            for part in (b"G", b"GET / HTTP/1.1\r\n", HEALTH[:-1]):
+                link = links.enter_context(dialled(short))
+                if before:
+                    link.sendall(before)
+                    assert read_answer(link)[0] == 200
+                link.sendall(part)
+                waiting.append((before, part, link))
+        for before, part, link in waiting:
+            status, told = refusal(read_all(link))
+            assert (status, told["code"]) == (408, "request_timeout"), (before, part)
+            assert told["message"].startswith("the request's head is not complete 0.4 s after its first byte")
+
+
+def test_a_client_that_has_left_before_it_is_refused_is_no_error(
+    short: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def reset(self: Any) -> None:
+        raise OSError(errno.ENOTCONN, "Transport endpoint is not connected")
+
+    monkeypatch.setattr(asyncio.selector_events._SelectorSocketTransport, "write_eof", reset)  # type: ignore[attr-defined]
+    assert refusal(ask(short, b"GET / HTTP/1.1\r\n"))[0] == 408
+    assert not [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
 
 
 def test_a_head_that_trickles_gains_no_time(short: Running) -> None:
@@ -71,13 +67,19 @@ def test_a_head_that_trickles_gains_no_time(short: Running) -> None:
     assert sent < len(HEALTH + HEALTH), "the server cuts the connection"
 
 
-@pytest.mark.parametrize("framing", [b"Content-Length: 100", b"Transfer-Encoding: chunked"])
-@pytest.mark.parametrize("sent", [b"", b"1\r\n{\r\n"])
-def test_a_body_that_does_not_come_is_answered_408(short: Running, framing: bytes, sent: bytes) -> None:
-    status, told = refusal(ask(short, CHAT + framing + b"\r\n\r\n" + sent))
-    assert (status, told["code"]) == (408, "request_timeout")
-    assert told["message"].startswith("the request's body did not come in time: ")
-    assert "body_timeout" in told["message"]
+def test_a_body_that_does_not_come_is_answered_408(short: Running) -> None:
+    with contextlib.ExitStack() as links:
+        waiting = []
+        for framing in (b"Content-Length: 100", b"Transfer-Encoding: chunked"):
+            for sent in (b"", b"1\r\n{\r\n"):
+                link = links.enter_context(dialled(short))
+                link.sendall(CHAT + framing + b"\r\n\r\n" + sent)
+                waiting.append((framing, sent, link))
+        for framing, sent, link in waiting:
+            status, told = refusal(read_all(link))
+            assert (status, told["code"]) == (408, "request_timeout"), (framing, sent)
+            assert told["message"].startswith("the request's body did not come in time: ")
+            assert "body_timeout" in told["message"]
 
 
 SMUGGLED = b"0\r\n\r\nGET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -201,89 +203,6 @@ def test_requests_in_a_row_are_answered_in_their_order(usual: Running) -> None:
             assert read_answer(link)[1]["status"] == "ok"
 
 
-def test_requests_that_are_sent_ahead_wait_in_the_system() -> None:
-    """The server reads nothing from a client while it makes an answer."""
-    with serving(fake_pool(["llm"])) as running, dialled(running, timeout=0.5) as link:
-        held = Held(engine_of(running.pool.gates["llm"]))
-        body = CHAT + b"Content-Length: %d\r\n\r\n" % len(HELLO) + HELLO
-        link.sendall(body)
-        assert held.entered.wait(10)
-        with pytest.raises(TimeoutError):
-            link.sendall((body + HEALTH) * 200_000)
-        (one,) = running.server.server_state.connections
-        assert len(one.conn.trailing_data[0]) <= 2 * WIDE_READ_BYTES
-        held.go.set()
-
-
-@pytest.mark.skipif(HANGUP is None, reason="this system tells of a client that has gone only to who reads")
-def test_a_client_that_sends_ahead_and_leaves_frees_the_engine() -> None:
-    with serving(fake_pool(["llm"]), patience=SHORT) as running:
-        held = Held(engine_of(running.pool.gates["llm"]))
-        with dialled(running) as link:
-            link.sendall(CHAT + b"Content-Length: %d\r\n\r\n" % len(HELLO) + HELLO + HEALTH * 10)
-            assert held.entered.wait(10)
-        until(lambda: not running.server.server_state.connections)
-        held.go.set()
-
-
-def test_a_reader_that_does_not_read_is_cut_and_its_work_ends(short: Running) -> None:
-    words = ". ".join(["many words of speech to read"] * 300)
-    request = json.dumps({"model": "tts", "input": words, "response_format": "pcm"}).encode()
-    head = b"POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % len(request)
-    with dialled(short, receive_bytes=4096) as link:
-        link.sendall(head + request)
-        until(lambda: short.pool.gates["tts"].leases == 1)
-        until(lambda: short.pool.gates["tts"].leases == 0)
-        until(lambda: not short.server.server_state.tasks)
-
-
-def test_a_reader_that_is_slow_gets_all(short: Running) -> None:
-    """A piece a second is progress: ``write`` counts from the last byte that the client took."""
-    words = ". ".join(["many words of speech to read"] * 20)
-    request = json.dumps({"model": "tts", "input": words, "response_format": "pcm"}).encode()
-    head = b"POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
-    with dialled(short, receive_bytes=4096) as link:
-        link.sendall(head % len(request) + request)
-        read = pauses = 0
-        while part := link.recv(1 << 15):
-            read, pauses = read + len(part), pauses + 1
-            time.sleep(0.03)  # the client's own pace
-    assert pauses * 0.03 > 2 * SHORT.write
-    assert read > 20 * 6 * 4800
-
-
-def test_answers_that_wait_for_their_reader_are_bounded(usual: Running) -> None:
-    waiting: list[int] = []
-    open_before = set(usual.server.server_state.connections)
-    with dialled(usual, receive_bytes=4096, timeout=2) as link, contextlib.suppress(TimeoutError):
-        until(lambda: bool(set(usual.server.server_state.connections) - open_before))
-        for _ in range(2000):
-            link.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 10)
-            waiting += [one.transport.get_write_buffer_size() for one in list(usual.server.server_state.connections)]
-    assert max(waiting) <= 3 * WRITE_BYTES
-
-
-def test_reads_are_small_where_they_cost_work(usual: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes: list[int] = []
-    feed = HttpConnection.data_received
-
-    def noted(self: Any, data: bytes) -> None:
-        sizes.append(len(data))
-        feed(self, data)
-
-    monkeypatch.setattr(HttpConnection, "data_received", noted)
-    chunks = b"20\r\n" + b" " * 32 + b"\r\n"
-    with dialled(usual) as link:
-        link.sendall(
-            CHAT + b"Transfer-Encoding: chunked\r\n\r\n" + chunks * 20_000 + b"13\r\n" + HELLO + b"\r\n0\r\n\r\n"
-        )
-        assert read_answer(link)[0] == 200
-    assert max(sizes) <= READ_BYTES
-    sizes.clear()
-    assert usual.client.post("/v1/chat", content=b" " * 4_000_000 + HELLO).status_code == 200
-    assert READ_BYTES < max(sizes) <= WIDE_READ_BYTES
-
-
 @pytest.mark.parametrize("chunk", [b"1\r\n \r\n", b"00001\r\n \r\n", b"8;" + b"x" * 999 + b"\r\n" + bytes(8) + b"\r\n"])
 def test_a_body_that_is_all_framing_is_refused(usual: Running, chunk: bytes) -> None:
     with dialled(usual) as link:
@@ -337,3 +256,26 @@ def test_a_client_with_all_its_places_at_work_is_told_so() -> None:
         held.go.set()
         assert (status, told["code"]) == (503, "queue_full")
         assert "max_connections" in told["message"]
+
+
+def test_a_request_whose_client_has_gone_keeps_its_place() -> None:
+    """It holds memory. A client that asks and leaves would have any number of them."""
+    connections = Connections(4)
+    with serving(fake_pool(["llm", "tts"]), connections=connections) as running:
+        running.client.post("/memory/preload", json={"engines": ["llm", "tts"]}).raise_for_status()
+        running.client.close()
+        until(lambda: not len(connections))
+        held = [Held(engine_of(gate)) for gate in running.pool.gates.values()]
+        for engine in (b"llm", b"tts"):
+            with dialled(running) as link:
+                link.sendall(b"POST /memory/evict/%b HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" % engine)
+                assert held[engine == b"tts"].entered.wait(10)
+        until(lambda: not running.server.server_state.connections)
+        assert len(connections) == 2
+        assert refusal(ask(running, HEALTH))[0] == 503
+        for one in held:
+            one.go.set()
+        until(lambda: not len(connections))
+        with dialled(running) as link:
+            link.sendall(HEALTH)
+            assert read_answer(link)[0] == 200

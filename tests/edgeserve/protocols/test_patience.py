@@ -12,7 +12,7 @@ from support.gates import Clock, Mailbox, engine_of, fake_spec, gate_of
 
 from edgeserve.errors import SlowReader
 from edgeserve.messages import TokenEvent
-from edgeserve.residency import thread_host
+from edgeserve.residency import engine_host
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import PATIENCE
 from edgeserve.residency.work import Work
@@ -101,7 +101,7 @@ def test_a_paused_answer_is_cut_only_where_no_place_is_free(make: Callable[..., 
 
 
 def test_beside_a_paused_answer_those_that_wait_follow_each_other_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thread_host, "PATIENCE", 1000.0)  # a wait for it would outlast the test
+    monkeypatch.setattr(engine_host, "PATIENCE", 1000.0)  # a wait for it would outlast the test
     gate = gate_of(FakeChat(fake_spec("llm")))
     try:
         unread, work = submit(gate, "one two", lambda: False)

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from support.contract import ask
 from support.examples import examples
 from support.gates import Clock, CountingGovernor, Held, Mailbox, engine_of, make_gate, run
+from support.server import until
 
 from edgeserve import logs
 from edgeserve.engine import Rung
@@ -93,6 +94,54 @@ def test_a_lease_holds_the_engine_up_and_the_last_use_is_its_end(gates: Callable
     assert gate.step_down(Rung.WARM) == Refused("already there")
     assert isinstance(gate.step_down(Rung.COLD), Moved)
     assert gate.rung is Rung.COLD
+
+
+def test_loads_by_hand_that_come_meanwhile_share_one(gates: Callable[..., Gate]) -> None:
+    """Else requests would wait behind any number of loads that each wait for memory."""
+    gate = gates()
+    held = Held(engine_of(gate))
+    loads = [gate.preload_in_turn() for _ in range(50)]
+    held.go.set()
+    assert [load.result(10) for load in loads] == [None] * 50
+    assert len(set(loads)) == 1
+    assert engine_of(gate).steps == ["open", "heat"]
+
+
+def test_a_load_by_hand_that_waits_for_memory_gives_way_to_a_request(gates: Callable[..., Gate]) -> None:
+    class Full(CountingGovernor):
+        """No memory for who cannot be cancelled by a request."""
+
+        def reserve(self, resident: Any, cancel: Any = None) -> Any:
+            if isinstance(cancel, threading.Event):
+                return super().reserve(resident, cancel)
+            waiting.set()
+            until(cancel.is_set)
+            raise Cancelled("the load was cancelled")
+
+    waiting = threading.Event()
+    gate = gates(governor=Full())
+    load = gate.preload_in_turn()
+    assert waiting.wait(10)
+    assert run(gate, ask("word"))[1] is None
+    with pytest.raises(Busy, match="waited for memory when a request came, which loads it now"):
+        load.result(10)
+    assert gate.preload_in_turn().result(10) is None
+
+
+def test_work_that_is_cancelled_as_it_comes_ends_at_once(gates: Callable[..., Gate]) -> None:
+    """One of several choices begins as another ends, while its client leaves."""
+    gate = gates()
+    held = Held(engine_of(gate))
+    first, second = Mailbox(), Mailbox()
+    gate.submit(first.work(ask("word")))
+    assert held.entered.wait(10)
+    late = second.work(ask("word"))
+    gate.cancel(late)
+    gate.submit(late)
+    assert isinstance(second.rest(5)[1], Cancelled)
+    assert len(gate.work) == 1
+    held.go.set()
+    assert first.rest()[1] is None
 
 
 def test_a_step_down_never_waits_for_work(gates: Callable[..., Gate]) -> None:

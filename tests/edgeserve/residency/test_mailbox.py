@@ -24,7 +24,8 @@ from edgeserve.messages import (
     ToolCallEvent,
     Word,
 )
-from edgeserve.residency.mailbox import EVENT_BYTES, LARGEST, SHARE, SMALLEST, Deliveries, Kept, Mailbox, weigh
+from edgeserve.residency.mailbox import LARGEST, OWN, SHARE, SMALLEST, Deliveries, Kept, Mailbox
+from edgeserve.residency.weight import EVENT_BYTES, weigh
 from edgeserve.residency.work import Done
 from edgeserve.units import MB
 
@@ -159,6 +160,18 @@ def test_whole_answers_that_one_client_does_not_read_leave_room_for_others() -> 
     with pytest.raises(Busy, match="2 MB of them for you"):
         Kept(deliveries, "a").add(1)
     Kept(deliveries, "b").add(2 * MB)
+
+
+def test_clients_that_do_not_read_together_leave_a_short_answer_to_each_other() -> None:
+    """A machine with two addresses is two clients."""
+    deliveries = Deliveries(4 * MB)
+    for name in ("a", "b"):
+        Kept(deliveries, name).add(2 * MB)
+    third = Kept(deliveries, "c")
+    for _ in range(OWN // 1024):
+        third.add(1024)
+    with pytest.raises(Busy, match="0 MB of them for you"):
+        third.add(1)
 
 
 def test_streams_that_are_not_read_refuse_nobody_a_whole_answer() -> None:

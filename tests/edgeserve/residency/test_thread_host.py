@@ -6,12 +6,13 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from support.hosts import BATCH, HostContract
+from support.gates import engine_of
+from support.hosts import BATCH, PREPARING, Asked, HostContract
 from support.server import until
 
-from edgeserve.app import make_engine
 from edgeserve.engine import ModelSpec
 from edgeserve.errors import Busy
+from edgeserve.named import make_engine
 from edgeserve.residency.host import Pressure
 from edgeserve.residency.thread_host import ThreadHost
 
@@ -33,6 +34,11 @@ class TestThreadHost(HostContract):
         assert host.healthy
         host.stop()
         assert threading.active_count() == before
+
+    def test_requests_reach_the_engine_prepared(self) -> None:
+        gate = self.gate(PREPARING)
+        assert Asked(gate, "word").text() == "word"
+        assert engine_of(gate).prepared_early == 1
 
     @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
     def test_a_host_that_lost_its_thread_is_not_healthy(self) -> None:

@@ -28,7 +28,10 @@ MOST_AT_ONCE = 200_000
 """Steps of one piece of work, which a budget can stop only before and after."""
 
 
-@pytest.mark.parametrize("name", REFUSED_HOSTILE)
+DEAR = pytest.param("a long enum beside many branches", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("name", [DEAR, *(name for name in REFUSED_HOSTILE if name not in DEAR.values)])
 def test_what_would_hurt_is_refused(name: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         grammar(ask("Hi", json_schema=json.dumps(REFUSED_HOSTILE[name])), CallForm())
@@ -75,7 +78,7 @@ def test_tools_too_large_together_are_refused_where_a_call_is_required(parameter
 
 
 def test_many_threads_make_grammars_at_once() -> None:
-    wanted = [json.dumps({"type": "array", "items": TAKEN_HOSTILE["any JSON"], "maxItems": most}) for most in range(40)]
+    wanted = [json.dumps({"type": "array", "items": TAKEN_HOSTILE["any JSON"], "maxItems": most}) for most in range(12)]
     alone = [grammar(ask("Hi", json_schema=one), CallForm()) for one in wanted]
     made: list[list[str | None]] = []
     threads = [
@@ -94,14 +97,14 @@ def test_many_threads_make_grammars_at_once() -> None:
 @pytest.mark.parametrize("required", [True, False])
 def test_grammars_that_are_kept_keep_no_large_request(required: bool) -> None:
     """32 of them held up to 16 MB each, whether the prompt was answered or refused."""
-    wide = json.dumps({"type": "object", "description": "x" * 400_000})
+    wide = json.dumps({"type": "object", "description": "x" * 200_000})
     choice = ToolChoice(required=required)
     tracemalloc.start()
     try:
-        for index in range(20):
-            described = Tool(f"t{index}", "x" * 400_000)
+        for index in range(10):
+            described = Tool(f"t{index}", "x" * 200_000)
             grammar(ask("Hi", tools=(described,), tool_choice=choice), CallForm())
             grammar(ask("Hi", tools=(Tool(f"t{index}", "", wide),), tool_choice=choice), CallForm())
-        assert tracemalloc.get_traced_memory()[0] < 3_000_000
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
     finally:
         tracemalloc.stop()

@@ -56,6 +56,12 @@ def test_only_the_owner_may_read_the_files(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+def test_a_folder_that_others_may_read_is_closed_by_the_first_write(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    assert files(tmp_path).write(state((1,)))
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
+
+
 def test_the_folder_is_made_by_the_first_write(tmp_path: Path) -> None:
     assert files(tmp_path / "states").longest([1]) == (None, 0)
     assert not (tmp_path / "states").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
 import threading
 import tracemalloc
@@ -11,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 from support.examples import examples
-from support.turns import HARD, longest_call
+from support.turns import calls_in_json
 
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import Message, TextPart, ToolCall
 from engines.llama.template import ChatTemplate
-from engines.llama.template_budget import Budget, OverBudget
+from engines.llama.template_budget import STEPS, Budget, OverBudget
 from engines.llama.template_environment import environment
 
 TALK = tuple(
@@ -74,14 +75,23 @@ BROKEN = [
 ]
 
 
-def refused(source: str) -> str:
+def refused(source: str, steps: int = STEPS) -> str:
     with pytest.raises(InvalidRequest) as caught:
-        ChatTemplate(source, "", "").render(TALK)
+        ChatTemplate(source, "", "").render(TALK, steps=steps)
     assert caught.value.param == "messages"
     return caught.value.message
 
 
-@pytest.mark.parametrize("source", [*ENDLESS, *HUGE])
+@pytest.mark.parametrize("source", ENDLESS)
+def test_a_template_without_end_is_refused_with_the_number_of_its_steps(source: str) -> None:
+    assert "it takes more than 20000 steps" in refused(source, 20_000)
+
+
+def test_the_usual_budget_ends_a_template_without_end() -> None:
+    assert f"it takes more than {STEPS} steps" in refused(ENDLESS[0])
+
+
+@pytest.mark.parametrize("source", HUGE)
 def test_a_template_that_does_too_much_is_refused_with_numbers(source: str) -> None:
     tracemalloc.start()
     try:
@@ -98,9 +108,9 @@ def test_a_template_that_fails_is_the_error_of_the_request(source: str) -> None:
 
 
 def test_other_threads_run_while_the_arguments_of_calls_are_read() -> None:
-    call = ToolCall("look", f'{{"a": [{HARD}{f", {HARD}" * 60_000}]}}', "1")
-    template = ChatTemplate("{{ messages|length }}", "", "")
-    assert longest_call(lambda: template.render([Message("assistant", (), (call,))])) < 0.05
+    call = ToolCall("look", json.dumps({"a": [2.5e-7] * 2_000}), "1")
+    template = ChatTemplate("{{ messages|length }}{{ tools }}", "", "")
+    assert calls_in_json(lambda: template.render([Message("assistant", (), (call,))])) >= 2_000
 
 
 def test_what_templates_do_is_allowed() -> None:

@@ -13,6 +13,7 @@ import jsonschema
 import pytest
 from support.contract import ask
 from support.schemas import thing
+from support.turns import counted_calls
 
 from edgeserve.engine import ModelSpec
 from edgeserve.errors import InvalidRequest
@@ -292,12 +293,16 @@ def test_a_tool_that_cannot_be_held_to_is_named() -> None:
     assert caught.value.param == "tools[1].function.parameters"
 
 
-@pytest.mark.timeout(30)
 def test_thousands_of_results_are_told_in_one_go() -> None:
     """Copying all earlier results for each takes minutes, and no other request is prepared meanwhile."""
-    results = [Message("tool", (TextPart(str(index)),), tool_call_id="c") for index in range(200_000)]
     call = Message("assistant", (), (ToolCall("look", "{}", "c"),))
-    turns = described([call, *results], (), several=True)
-    assert [turn.role for turn in turns] == ["assistant", "user"]
-    assert turns[1].text.splitlines()[:2] == ["Result of look: 0", "Result of look: 1"]
-    assert turns[1].text.count("Result of look") == len(results)
+    made: list[int] = []
+    for count in (2, 2_000):
+        results = [Message("tool", (TextPart(str(index)),), tool_call_id="c") for index in range(count)]
+        with counted_calls(lambda frame: frame.f_code is Message.__init__.__code__) as messages:
+            turns = described([call, *results], (), several=True)
+            made.append(messages())
+        assert [turn.role for turn in turns] == ["assistant", "user"]
+        assert turns[1].text.splitlines()[:2] == ["Result of look: 0", "Result of look: 1"]
+        assert turns[1].text.count("Result of look") == count
+    assert made == [2, 2], "one message holds all results, however many they are"

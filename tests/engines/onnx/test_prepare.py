@@ -112,6 +112,18 @@ def test_equal_contents_written_anew_are_still_prepared(model: Path) -> None:
     assert note.key.sources["model.onnx"].mtime_ns == 1
 
 
+def test_a_store_that_is_only_readable_is_still_prepared(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker may write nothing there, and the note has old times."""
+    first = prepared(model)
+    os.utime(model, ns=(1, 1))
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Note, "write", refuse)
+    assert prepared(model, means=NO_CHILD) == first
+
+
 @pytest.mark.parametrize(
     "machine",
     [Machine("99.0", this_machine().cpu), Machine(this_machine().runtime, "riscv64 0")],

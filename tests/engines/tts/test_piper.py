@@ -66,9 +66,14 @@ def spec_of(**files: Path) -> ModelSpec:
     return ModelSpec("tts", "voice", "engines.tts.onnx:OnnxTextToSpeech", files, threads=2, options={"family": "piper"})
 
 
-@pytest.fixture
-def echo(tmp_path: Path) -> Iterator[OnnxTextToSpeech]:
-    engine = OnnxTextToSpeech(spec_of(model=build(tmp_path / "voice.onnx"), config=settings_at(tmp_path)))
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("piper") / "voice.onnx")
+
+
+@pytest.fixture(scope="module")
+def echo(network: Path) -> Iterator[OnnxTextToSpeech]:
+    engine = OnnxTextToSpeech(spec_of(model=network, config=settings_at(network.parent)))
     engine.heat()
     yield engine
     engine.close()
@@ -86,12 +91,12 @@ def test_the_network_gets_ids_lengths_scales_and_the_speaker(echo: OnnxTextToSpe
 
 @pytest.mark.slow
 @needs_phonemizer
-def test_english_is_read_in_words_and_other_languages_as_they_stand(tmp_path: Path, echo: OnnxTextToSpeech) -> None:
+def test_english_is_read_in_words_and_other_languages_as_they_stand(
+    tmp_path: Path, network: Path, echo: OnnxTextToSpeech
+) -> None:
     said = {text: list(echo._voice.pieces(text, "ann", 200)) for text in ("$3.50", "three dollars and fifty cents")}  # type: ignore[union-attr]
     assert len({tuple(pieces) for pieces in said.values()}) == 1
-    german = OnnxTextToSpeech(
-        spec_of(model=tmp_path / "voice.onnx", config=settings_at(tmp_path, espeak={"voice": "de"}))
-    )
+    german = OnnxTextToSpeech(spec_of(model=network, config=settings_at(tmp_path, espeak={"voice": "de"})))
     german.heat()
     (piece,) = german._voice.pieces("5 Äpfel", "ann", 200)  # type: ignore[union-attr]
     assert piece.startswith("fˈ")
@@ -180,16 +185,16 @@ def test_marks_are_looked_for_in_one_sentence_at_a_time(
 
 
 @needs_phonemizer
-def test_an_unknown_language_is_told_on_opening(tmp_path: Path) -> None:
+def test_an_unknown_language_is_told_on_opening(tmp_path: Path, network: Path) -> None:
     config = settings_at(tmp_path, espeak={"voice": "xx-none"})
     with pytest.raises(EngineFailure, match="espeak-ng has no voice 'xx-none'"):
-        OnnxTextToSpeech(spec_of(model=build(tmp_path / "voice.onnx"), config=config)).open()
+        OnnxTextToSpeech(spec_of(model=network, config=config)).open()
 
 
-def test_without_the_extra_the_command_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_the_command_is_named(tmp_path: Path, network: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("piper", "piper.phonemize_espeak"):
         monkeypatch.setitem(sys.modules, name, None)
-    engine = OnnxTextToSpeech(spec_of(model=build(tmp_path / "voice.onnx"), config=settings_at(tmp_path)))
+    engine = OnnxTextToSpeech(spec_of(model=network, config=settings_at(tmp_path)))
     with pytest.raises(EngineFailure, match=r"pip install 'edgeserve\[piper\]', which is GPL"):
         engine.open()
     assert engine.estimate().private > 0
@@ -216,8 +221,8 @@ def test_speakers_without_names_are_numbered(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("role", ["model", "config"])
-def test_a_voice_without_its_files(tmp_path: Path, role: str) -> None:
-    files = {"model": build(tmp_path / "voice.onnx"), "config": settings_at(tmp_path)}
+def test_a_voice_without_its_files(tmp_path: Path, network: Path, role: str) -> None:
+    files = {"model": network, "config": settings_at(tmp_path)}
     del files[role]
     with pytest.raises(EngineFailure, match=f"voice needs .*{role}"):
         OnnxTextToSpeech(spec_of(**files)).open()

@@ -59,9 +59,10 @@ def test_a_steady_pitch(pitch: float) -> None:
     assert furthest(whole(frames), reference(frames)) < 1e-3
 
 
-def test_the_phase_does_not_drift() -> None:
-    """A minute: as many cycles as a whole text never has at once."""
-    frames = drawn(4_800, 2)._replace(f0=numpy.full(4_800, 300.0, numpy.float32))
+@pytest.mark.parametrize("count", [1_200, pytest.param(4_800, marks=pytest.mark.slow)])
+def test_the_phase_does_not_drift(count: int) -> None:
+    """A quarter of a minute, and a minute: as many cycles as a whole text never has at once."""
+    frames = drawn(count, 2)._replace(f0=numpy.full(count, 300.0, numpy.float32))
     assert furthest(whole(frames)[-HOP * 40 :], reference(frames)[-HOP * 40 :]) < 1e-3
 
 

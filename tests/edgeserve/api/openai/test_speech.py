@@ -21,6 +21,7 @@ from support.server import Running, fake_pool, serving, until
 from support.speech import decoded, likeness
 
 from edgeserve.api.openai import speech
+from edgeserve.audio import files
 from edgeserve.audio.encode import FORMS, Codec, Encoded, Form
 from edgeserve.errors import InvalidRequest
 
@@ -156,7 +157,7 @@ def test_a_codec_that_is_not_there_is_told_of_by_its_field(
 ) -> None:
     """The server makes the first bytes before it sends the headers."""
     missing = Form("audio/ogg", partial(Encoded, Codec("ogg", "nonesuch")))
-    monkeypatch.setattr(speech, "FORMS", {"opus": missing})
+    monkeypatch.setattr(files, "FORMS", {"opus": missing})
     answer = client.post("/v1/audio/speech", json={"input": "hello", "response_format": "opus"})
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == "response_format"
@@ -167,7 +168,7 @@ def test_an_encoder_that_computes_runs_beside_the_event_loop(
     monkeypatch: pytest.MonkeyPatch, client: httpx.Client, computes: bool
 ) -> None:
     """The encoder gets half a second of sound at a time."""
-    sizes, loops = [], set()
+    sizes, loops, closed = [], set(), []
 
     class Recorder:
         def __init__(self, rate: int) -> None: ...
@@ -181,9 +182,15 @@ def test_an_encoder_that_computes_runs_beside_the_event_loop(
         def end(self) -> bytes:
             return b"end"
 
-    monkeypatch.setattr(speech, "FORMS", {"mp3": Form("audio/mpeg", Recorder, computes)})
+        def close(self) -> None:
+            closed.append(True)
+
+    form = {"mp3": Form("audio/mpeg", Recorder, computes)}
+    for module in (speech, files):
+        monkeypatch.setattr(module, "FORMS", form)
     answer = client.post("/v1/audio/speech", json={"input": "one two three four five six seven"})
     assert answer.content.endswith(b"end")
+    assert closed == [True]
     assert sizes == ([24_000, 9_600] if computes else [33_600])
     assert bool(loops) is not computes
 

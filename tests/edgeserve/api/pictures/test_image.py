@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import base64
 import struct
-import threading
 from io import BytesIO
 from types import ModuleType
 
@@ -14,8 +11,7 @@ from PIL import Image
 
 from edgeserve.api.limits import Limits
 from edgeserve.api.pictures import bmp, gif, image, jpeg, png
-from edgeserve.errors import InvalidRequest, TooLarge, UnsupportedMedia
-from edgeserve.messages import ImagePart
+from edgeserve.errors import TooLarge, UnsupportedMedia
 
 FORMS: list[tuple[str, ModuleType]] = [("PNG", png), ("JPEG", jpeg), ("GIF", gif), ("BMP", bmp)]
 
@@ -88,42 +84,3 @@ def test_a_picture_cut_anywhere_is_refused_or_whole_enough(form: str) -> None:
     for length in range(scan):
         with pytest.raises(UnsupportedMedia):
             image.check_image(whole[:length], Limits())
-
-
-def from_url(url: str) -> bytes:
-    return asyncio.run(image.from_data_url(url, Limits(), "image_url")).data
-
-
-def test_data_urls() -> None:
-    data = encoded("PNG")
-    assert from_url(f"data:image/png;base64,{base64.b64encode(data).decode()}") == data
-    for url in (
-        "data:image/png;base64,???",
-        "data:image/png;base64,é",
-        "data:image/png;base64,\ud800",
-        "data:x;base64,A",
-    ):
-        with pytest.raises(InvalidRequest, match="not base64"):
-            from_url(url)
-    for url in ("data:image/png,abc", "data:", "data:,"):
-        with pytest.raises(InvalidRequest, match="expected data:image"):
-            from_url(url)
-
-
-def test_pictures_are_checked_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inflating a picture may take half a second."""
-    threads: list[threading.Thread] = []
-
-    def check(data: bytes, limits: Limits, param: str) -> ImagePart:
-        threads.append(threading.current_thread())
-        return ImagePart(data, param)
-
-    monkeypatch.setattr(image, "check_image", check)
-
-    async def work() -> None:
-        await image.checked_image(b"", Limits(), "image")
-        await image.from_data_url("data:image/png;base64,", Limits(), "image_url")
-
-    asyncio.run(work())
-    assert len(threads) == 2
-    assert threading.main_thread() not in threads

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from support.pictures import smallest_gif
 
 from edgeserve.api.limits import HOLD, Limits
+from edgeserve.api.pictures.reader import PictureFilesHere
 from edgeserve.api.pictures.request import Pictures
 from edgeserve.errors import TooLarge
 
@@ -104,8 +105,12 @@ def test_pictures_that_are_too_large_together() -> None:
     """Each is within the limit of four pixels."""
     out = BytesIO()
     Image.new("RGB", (2, 2)).save(out, "PNG")
-    state = SimpleNamespace(limits=Limits(max_image_pixels=4))
-    request = Request({"type": "http", "app": SimpleNamespace(state=state), HOLD: lambda size: None})
+    state = SimpleNamespace(limits=Limits(max_image_pixels=4), picture_files=PictureFilesHere())
+
+    async def receive() -> Any:
+        await asyncio.Event().wait()
+
+    request = Request({"type": "http", "app": SimpleNamespace(state=state), HOLD: lambda size: None}, receive)
     pictures = Pictures(request, {"one": out.getvalue()})
 
     async def read(times: int) -> None:

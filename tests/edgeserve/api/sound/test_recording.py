@@ -10,7 +10,9 @@ from typing import Any
 import httpx
 import numpy
 import pytest
+from support import bombs
 from support.gates import engine_of
+from support.raw import dialled
 from support.server import fake_pool, serving, until
 from support.sounds import FORMS, Form, encoded, melody
 
@@ -18,7 +20,10 @@ from edgeserve.api.native import sound
 from edgeserve.api.openai import audio
 from edgeserve.api.sound.recording import PROMPT_CHARS
 from edgeserve.audio.decode import RAISE
+from edgeserve.audio.files import SoundFilesHere
+from edgeserve.media.leash import Leash
 from edgeserve.messages import TranscribeRequest
+from edgeserve.sound import Audio
 
 ROUTES = [("/v1/transcribe/file", "audio"), ("/v1/audio/transcriptions", "file")]
 
@@ -102,6 +107,43 @@ def test_one_file_in_its_field(
     error = failure(client.post(path, files=[*files, ("language", (None, "en"))]), 400)
     assert error["message"] == told.format(field)
     assert error["param"] == (param or field)
+
+
+class Waiting(SoundFilesHere):
+    """Checks that last until their leash is cut."""
+
+    def __init__(self) -> None:
+        self.begun, self.cut = threading.Event(), threading.Event()
+
+    def check(self, data: bytes, max_seconds: float, param: str, leash: Leash) -> Audio:
+        leash.hold(self.cut.set)
+        self.begun.set()
+        assert self.cut.wait(30)
+        leash.check()
+        raise AssertionError("the leash is not cut")
+
+
+def test_a_client_that_leaves_ends_the_check_of_its_file() -> None:
+    with serving(fake_pool(["asr"])) as running:
+        running.app.state.sound_files = files = Waiting()
+        request = httpx.Request("POST", running.url, files={"audio": ("said", made("wav"))})
+        head = "".join(f"{name}: {value}\r\n" for name, value in request.headers.items())
+        with dialled(running) as client:
+            client.sendall(f"POST /v1/transcribe/file HTTP/1.1\r\n{head}\r\n".encode() + request.read())
+            assert files.begun.wait(10)
+            assert not files.cut.is_set()
+        assert files.cut.wait(10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["fragment", "compressed movie", "matroska"])
+def test_a_bomb_costs_its_own_request_alone(name: str) -> None:
+    with serving(fake_pool(["asr"]), isolation="process") as running:
+        for path, field in ROUTES:
+            error = failure(running.client.post(path, files={field: ("said", bombs.SOUNDS[name]())}), 415)
+            assert error["param"] == field
+        answer = running.client.post("/v1/transcribe/file", files={"audio": ("said", made("wav"))})
+        assert answer.json()["text"] == "1 2"
 
 
 def test_a_small_file_of_hours_meets_the_limit() -> None:

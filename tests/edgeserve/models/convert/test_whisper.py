@@ -18,6 +18,17 @@ from edgeserve.models.convert import graph, whisper
 Pulled = Callable[[str], Mapping[str, Path]]
 
 
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Not to be written to."""
+    return tiny_whisper.build(tmp_path_factory.mktemp("whisper") / "checkpoint")
+
+
+@pytest.fixture(scope="module")
+def files(checkpoint: Path) -> Mapping[str, Path]:
+    return whisper.convert(checkpoint, checkpoint.parent / "model")
+
+
 def test_a_folder_that_is_no_checkpoint_is_named(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"has no model\.bin"):
         whisper.convert(tmp_path, tmp_path / "out")
@@ -69,19 +80,17 @@ def test_a_conversion_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
 
 
-def test_leftovers_of_a_killed_conversion_are_overwritten(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_conversion_are_overwritten(checkpoint: Path, tmp_path: Path) -> None:
     (tmp_path / ".model.partial").mkdir()
     (tmp_path / ".model.partial" / "half.onnx.data").write_bytes(b"half")
-    files = whisper.convert(tiny_whisper.build(tmp_path / "checkpoint"), tmp_path / "model")
+    files = whisper.convert(checkpoint, tmp_path / "model")
     assert {path.name for path in (tmp_path / "model").iterdir()} == {path.name for path in files.values()}
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint", "model"]
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
-def test_progress_is_reported_in_order(tmp_path: Path) -> None:
+def test_progress_is_reported_in_order(checkpoint: Path, tmp_path: Path) -> None:
     told: list[tuple[str, float]] = []
-    whisper.convert(
-        tiny_whisper.build(tmp_path / "a"), tmp_path / "b", lambda stage, share: told.append((stage, share))
-    )
+    whisper.convert(checkpoint, tmp_path / "b", lambda stage, share: told.append((stage, share)))
     assert [stage for stage, _ in told] == ["encoder", "cross", "decoder", "done"]
     assert [share for _, share in told] == sorted(share for _, share in told)
 
@@ -94,16 +103,18 @@ def test_a_damaged_configuration_is_named(tmp_path: Path, text: str, message: st
         whisper.convert(source, tmp_path / "b")
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_named(checkpoint: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file", encoding="utf-8")
     with pytest.raises(StoreError, match="cannot be written"):
-        whisper.convert(tiny_whisper.build(tmp_path / "a"), tmp_path / "taken" / "model")
+        whisper.convert(checkpoint, tmp_path / "taken" / "model")
 
 
-def test_a_missing_package_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_package_is_named_with_its_command(
+    monkeypatch: pytest.MonkeyPatch, checkpoint: Path, tmp_path: Path
+) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(StoreError, match=r"pip install 'edgeserve\[starter\]'"):
-        whisper.convert(tiny_whisper.build(tmp_path / "a"), tmp_path / "b")
+        whisper.convert(checkpoint, tmp_path / "b")
 
 
 def test_memory_stays_that_of_a_few_matrices(tmp_path: Path) -> None:
@@ -119,8 +130,7 @@ def test_memory_stays_that_of_a_few_matrices(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", whisper.PARTS)
-def test_every_matrix_of_the_small_form_is_in_eight_bits(tmp_path: Path, part: str) -> None:
-    files = whisper.convert(tiny_whisper.build(tmp_path / "a"), tmp_path / "b")
+def test_every_matrix_of_the_small_form_is_in_eight_bits(files: Mapping[str, Path], part: str) -> None:
     onnx = graph.load_onnx()
     exact, small = (onnx.load(str(files[part + end])).graph for end in ("", whisper.INT8))
     weights = {one.name: onnx.numpy_helper.to_array(one) for one in (*exact.initializer, *small.initializer)}

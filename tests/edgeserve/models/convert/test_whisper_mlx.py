@@ -74,7 +74,8 @@ def test_other_types_are_read_too(tmp_path: Path, converted: Path, stored: str) 
     files = whisper_mlx.convert(checkpoint, tmp_path / "model")
     exact, found = tensors(converted / "model" / "weights.safetensors"), tensors(files["weights"])
     name = "encoder.blocks.1.mlp1.weight"
-    assert found[name] == pytest.approx(exact[name], abs=0.02)
+    assert found[name].shape == exact[name].shape
+    assert abs(found[name] - exact[name]).max() < 0.02
 
 
 def test_a_checkpoint_that_names_no_heads_is_aligned_by_the_upper_layers(tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ def test_features_are_those_of_the_reference(bands: int, count: int) -> None:
     from faster_whisper.feature_extractor import FeatureExtractor
 
     samples = (0.1 * numpy.random.default_rng(count).standard_normal(count)).astype(numpy.float32)
-    assert features.log_mel(samples, bands) == pytest.approx(FeatureExtractor(feature_size=bands)(samples), abs=1e-5)
+    found, wanted = features.log_mel(samples, bands), FeatureExtractor(feature_size=bands)(samples)
+    assert found.shape == wanted.shape
+    assert abs(found - wanted).max() < 1e-5
 
 
 @pytest.mark.parametrize("count", [1, 39, 41, 160])

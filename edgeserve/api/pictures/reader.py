@@ -1,0 +1,75 @@
+"""Reads the pictures of one request beside the event loop, in this process or in children of their own."""
+
+from __future__ import annotations
+
+import base64
+from typing import Protocol
+
+from starlette.requests import Request
+
+from edgeserve.api.limits import Limits, limits_of
+from edgeserve.api.pictures.image import check_image
+from edgeserve.api.presence import leashed
+from edgeserve.errors import InvalidRequest
+from edgeserve.media.leash import Leash
+from edgeserve.messages import ImagePart
+from edgeserve.residency.aside import Aside
+
+CHECKS = Aside("checks of pictures", threads=2)
+
+
+class PictureFiles(Protocol):
+    """Any thread may use it."""
+
+    def read(self, data: bytes, limits: Limits, param: str, leash: Leash) -> ImagePart:
+        """The picture in a PNG, JPEG, GIF or BMP file, checked, and decoded where that is not the engine's work.
+
+        Blocks for up to a second. Raises UnsupportedMedia, TooLarge for too many pixels, Cancelled once ``leash`` is
+        cut, and Busy.
+        """
+        ...
+
+    def close(self) -> None:
+        """End all children. Blocks for seconds at most."""
+        ...
+
+
+class PictureFilesHere:
+    """Checks on the threads of this process. The engine decodes the file."""
+
+    def read(self, data: bytes, limits: Limits, param: str, leash: Leash) -> ImagePart:
+        leash.check()
+        return check_image(data, limits, param)
+
+    def close(self) -> None:
+        """There are no children."""
+
+
+class Reader:
+    """The pictures of one request, whose body was read. A client that leaves ends the work on them."""
+
+    def __init__(self, request: Request) -> None:
+        self._receive = request.receive
+        self._limits = limits_of(request)
+        self._files: PictureFiles = request.app.state.picture_files
+
+    async def read(self, data: bytes, param: str = "image") -> ImagePart:
+        """The picture in a file. Raises as ``PictureFiles.read`` does."""
+        return await leashed(self._receive, CHECKS, lambda leash: self._read(data, param, leash))
+
+    async def read_url(self, url: str, param: str) -> ImagePart:
+        """The picture in a data URL. Raises InvalidRequest, too."""
+        return await leashed(self._receive, CHECKS, lambda leash: self._read(_decoded(url, param), param, leash))
+
+    def _read(self, data: bytes, param: str, leash: Leash) -> ImagePart:
+        return self._files.read(data, self._limits, param, leash)
+
+
+def _decoded(url: str, param: str) -> bytes:
+    head, _, text = url.partition(",")
+    if not head.endswith(";base64"):
+        raise InvalidRequest(f"{param}: expected data:image/png;base64,…", param=param)
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as error:  # of binascii, and for characters beyond ASCII
+        raise InvalidRequest(f"{param}: the data URL is not base64: {error}", param=param) from None

@@ -1,0 +1,76 @@
+"""Whether the client of a request is still there, and work that ends when it has gone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+from starlette.types import Receive
+
+from edgeserve.errors import Cancelled
+from edgeserve.media.leash import Leash
+from edgeserve.residency.aside import Aside
+
+T = TypeVar("T")
+
+
+@contextlib.asynccontextmanager
+async def watching(receive: Receive, gone: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Await ``gone`` as soon as the client has gone. The body must have been read."""
+
+    async def watch() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        await gone()
+
+    watcher = asyncio.create_task(watch())
+    try:
+        yield
+    finally:
+        watcher.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watcher
+
+
+async def leashed(receive: Receive, aside: Aside, work: Callable[[Leash], T]) -> T:
+    """The result of ``work`` on a thread of ``aside``. Its leash is cut as soon as the client has gone.
+
+    The body must have been read. Raises the errors of ``work``, and Busy.
+    """
+    leash = Leash()
+
+    async def gone() -> None:
+        leash.cut()
+
+    try:
+        async with watching(receive, gone):
+            return await aside.run(work, leash)
+    finally:
+        leash.cut()  # the request may be cancelled for another reason, too
+
+
+async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """The result of ``work``, which is cancelled when the client goes. The body must have been read.
+
+    Raises what ``work`` raises, and Cancelled.
+    """
+    working = asyncio.create_task(work)
+    left = False
+
+    async def gone() -> None:
+        nonlocal left
+        left = working.cancel()
+
+    try:
+        async with watching(request.receive, gone):
+            return await working
+    except asyncio.CancelledError:
+        if left:
+            raise Cancelled("the client went away") from None
+        raise
+    finally:
+        working.cancel()
+        await asyncio.wait([working])

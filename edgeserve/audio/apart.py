@@ -1,0 +1,186 @@
+"""Sound files read and written by FFmpeg in short-lived children, so that a crafted file harms only its own request."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Self
+
+from edgeserve.audio import piped
+from edgeserve.audio.decode import SEND
+from edgeserve.audio.encode import FORMS, PCM_RATE, Encoder
+from edgeserve.errors import Busy, UnsupportedMedia
+from edgeserve.media.children import Children, scarce
+from edgeserve.media.helper import Helper
+from edgeserve.media.leash import Leash
+from edgeserve.media.task import Bounds, Task
+from edgeserve.processes.frames import Kind, shared_memory
+from edgeserve.units import MB
+
+CHILD = "edgeserve.audio.child"
+SHARED = ("numpy", "av", CHILD)
+"""Modules that every child needs: imported once, and shared by all of them."""
+CHECK_CPU, CHECK_CPU_MB = 3, 2
+"""Seconds of processor time for a check: so many, and so many more for each MB. FFmpeg takes 0.1 s for a MB."""
+DECODE_CPU, DECODE_SHARE = 20, 10
+"""Seconds of processor time for decoding: so many, and one more for so many seconds of sound."""
+ENCODER_MEMORY = 256 * MB
+ENCODERS = 16
+"""Most encoders at once. One whose client reads slowly waits with its child."""
+
+
+class SoundFilesApart:
+    """A child for each check, each reading and each encoded answer. WAV and bare samples are written here."""
+
+    def __init__(self, children: Children, encoders: int = ENCODERS) -> None:
+        self._children = children
+        self._most, self._encoders = encoders, threading.BoundedSemaphore(encoders)
+
+    def check(self, data: bytes, max_seconds: float, param: str, leash: Leash) -> SharedClip:
+        if not data:
+            raise UnsupportedMedia(f"{param} is empty", param=param)
+        file = SharedFile(data)
+        bounds = Bounds(cpu=CHECK_CPU + CHECK_CPU_MB * len(data) // MB)
+        task = Task(f"{CHILD}:check", "sound check", param, bounds, param, SEND)
+        with self._children.start(task, leash) as helper:
+            file.give(helper, max_seconds, param)
+            seconds = helper.result()
+            if not (isinstance(seconds, int | float) and 0 <= seconds < math.inf):
+                raise helper.nonsense()
+        return SharedClip(self._children, file, max_seconds, param, seconds)
+
+    def prepare(self) -> None:
+        self._children.prepare()
+
+    def encoder(self, form: str, rate: int) -> Encoder:
+        if form == "wav" or (form == "pcm" and rate == PCM_RATE):
+            return FORMS[form].encoder(rate)
+        if not self._encoders.acquire(blocking=False):
+            text = f"{self._most} answers are encoded now, which is the limit; ask for wav, or try again"
+            raise Busy(text, retry_after=5)
+        task = Task(f"{CHILD}:encode", f"{form} encoder", f"encoding {form}", Bounds(memory=ENCODER_MEMORY))
+        try:
+            helper = self._children.start(task)
+        except BaseException:
+            self._encoders.release()
+            raise
+        return EncoderApart(helper, form, rate, self._encoders.release)
+
+    def close(self) -> None:
+        self._children.close()
+
+
+class SharedFile:
+    """The bytes of a file in memory that other processes can read. They are freed with the object.
+
+    Raises Busy when the system has no memory or descriptor left.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self.size = len(data)
+        try:
+            self._descriptor = shared_memory(data)
+        except OSError as error:
+            raise scarce("a sound file", error) from error
+        self._close = weakref.finalize(self, os.close, self._descriptor)
+
+    def give(self, helper: Helper, max_seconds: float, param: str) -> None:
+        """Pass the file to a child of ``child.check`` or ``child.decode``."""
+        head = {"size": self.size, "max_seconds": max_seconds, "param": param}
+        helper.send(head, descriptors=[self._descriptor])
+
+
+class SharedClip:
+    """A checked file. Each reading decodes it in a child of its own.
+
+    ``seconds``: length of the sound; 0 when the file does not state it.
+    """
+
+    def __init__(self, children: Children, file: SharedFile, max_seconds: float, param: str, seconds: float) -> None:
+        self.seconds, self.param = seconds, param
+        self._children, self._file, self._max_seconds = children, file, max_seconds
+
+    def pieces(self) -> Iterator[bytes]:
+        """See ``Audio.pieces``. Raises InvalidRequest for a damaged file, TooLarge beyond a limit, and Busy."""
+        with self.decode() as decoding:
+            yield from decoding.pieces()
+
+    def decode(self, leash: Leash | None = None) -> Decoding:
+        """Begin to decode; the caller closes the result. The pipe holds what nobody reads, and the decoder waits."""
+        cpu = DECODE_CPU + int(min(self.seconds or math.inf, self._max_seconds) / DECODE_SHARE)
+        task = Task(f"{CHILD}:decode", "sound decoder", self.param, Bounds(cpu=cpu), self.param, SEND)
+        helper = self._children.start(task, leash)
+        try:
+            self._file.give(helper, self._max_seconds, self.param)
+        except BaseException:
+            helper.close()
+            raise
+        return Decoding(helper)
+
+
+class Decoding:
+    """A file that a child decodes. Either this process reads ``pieces``, or another one ``descriptor`` (``Piped``)."""
+
+    def __init__(self, helper: Helper) -> None:
+        self._helper = helper
+
+    @property
+    def descriptor(self) -> int:
+        return self._helper.descriptor
+
+    @property
+    def pid(self) -> int:
+        return self._helper.pid
+
+    def pieces(self) -> Iterator[bytes]:
+        return piped.pieces(self._helper.receive)
+
+    def check_end(self) -> None:
+        """As ``Helper.check_end``, after another process has met the end of the samples."""
+        self._helper.check_end()
+
+    def close(self) -> None:
+        """Kill the decoder unless it has ended. Idempotent."""
+        self._helper.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class EncoderApart:
+    """An encoder in a child. ``ended`` is called once, when the child has gone."""
+
+    def __init__(self, helper: Helper, form: str, rate: int, ended: Callable[[], None]) -> None:
+        self._stack = contextlib.ExitStack()
+        self._stack.callback(ended)
+        self._helper = self._stack.enter_context(helper)
+        try:
+            helper.send({"form": form, "rate": rate})
+        except BaseException:
+            self.close()
+            raise
+
+    def add(self, pcm: bytes) -> bytes:
+        return self._asked(Kind.RUN, pcm)
+
+    def end(self) -> bytes:
+        last = self._asked(Kind.STOP)
+        self.close()
+        return last
+
+    def _asked(self, kind: Kind, pcm: bytes = b"") -> bytes:
+        self._helper.send(None, pcm, kind=kind)
+        return bytes(self._helper.receive().body)
+
+    def close(self) -> None:
+        self._stack.close()

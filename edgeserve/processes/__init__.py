@@ -1,0 +1,1 @@
+"""Child processes of the server: their start, their end, and what they share with it."""

@@ -1,0 +1,134 @@
+"""Requests, events, errors and figures as JSON and raw bytes, for the border between processes.
+
+    None, bool, int, float, str   themselves
+    tuple, list                   a list, which comes back as a tuple
+    dict                          {"d": {…}}
+    bytes                         {"b": [start, end]}: a stretch of the body
+    memoryview                    {"m": [start, end]}: the same, which the receiver reads where it lies
+    Path                          {"p": "…"}
+    Passed                        {"f": n}: the n-th descriptor of the frame
+    a dataclass of ``edgeserve.messages`` and a few more   {"c": "Name", "v": [fields in order]}
+
+Only the listed classes can come back, whatever the other process sends.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from edgeserve import errors, messages
+from edgeserve.engine import Footprint, ModelSpec
+from edgeserve.errors import EdgeserveError, EngineFailure
+from edgeserve.processes.state import EngineState
+
+Json = Any
+
+_CLASSES: dict[str, type] = {
+    name: one for name, one in vars(messages).items() if isinstance(one, type) and dataclasses.is_dataclass(one)
+} | {one.__name__: one for one in (Footprint, ModelSpec, EngineState)}
+_FIELDS = {name: tuple(field.name for field in dataclasses.fields(one)) for name, one in _CLASSES.items()}
+_ERRORS = {name: one for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, EdgeserveError)}
+
+
+def allow(one: type) -> None:
+    """Let a dataclass of an upper floor cross the border. Both processes must call this."""
+    _CLASSES[one.__name__] = one
+    _FIELDS[one.__name__] = tuple(field.name for field in dataclasses.fields(one))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Passed:
+    """A descriptor in place of a value. The sender keeps its own; the receiver gets one of its own."""
+
+    descriptor: int
+
+
+class Writer:
+    """Encodes the values of one frame, and collects their bytes and descriptors."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes | memoryview] = []
+        self._size = 0
+        self.descriptors: list[int] = []
+
+    @property
+    def body(self) -> bytes | memoryview:
+        return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+
+    def write(self, value: object) -> Json:
+        """Raises TypeError for a value of another kind."""
+        if value is None or isinstance(value, str | bool | int | float):
+            return value
+        if isinstance(value, tuple | list):
+            return [self.write(one) for one in value]
+        if isinstance(value, bytes | memoryview):
+            return {"b" if isinstance(value, bytes) else "m": self._add(value)}
+        if isinstance(value, Mapping):
+            return {"d": {str(name): self.write(one) for name, one in value.items()}}
+        if isinstance(value, Path):
+            return {"p": str(value)}
+        if isinstance(value, Passed):
+            self.descriptors.append(value.descriptor)
+            return {"f": len(self.descriptors) - 1}
+        name = type(value).__name__
+        if _CLASSES.get(name) is not type(value):
+            raise TypeError(f"{name} cannot cross the border between processes")
+        return {"c": name, "v": [self.write(getattr(value, field)) for field in _FIELDS[name]]}
+
+    def _add(self, data: bytes | memoryview) -> list[int]:
+        start = self._size
+        self._parts.append(data)
+        self._size += len(data)
+        return [start, self._size]
+
+
+def read(value: Json, body: memoryview, descriptors: Sequence[int] = ()) -> Any:
+    """The value that ``Writer.write`` encoded. Raises ValueError for anything else."""
+    if isinstance(value, list):
+        return tuple(read(one, body, descriptors) for one in value)
+    if not isinstance(value, dict):
+        return value
+    try:
+        if "c" in value:
+            fields = [read(one, body, descriptors) for one in value["v"]]
+            return _CLASSES[value["c"]](**dict(zip(_FIELDS[value["c"]], fields, strict=True)))
+        if "b" in value:
+            return bytes(_stretch(body, *value["b"]))
+        if "m" in value:
+            return _stretch(body, *value["m"])
+        if "p" in value:
+            return Path(value["p"])
+        if "f" in value:
+            return Passed(descriptors[value["f"]])
+        return {name: read(one, body, descriptors) for name, one in value["d"].items()}
+    except (KeyError, IndexError, TypeError) as error:
+        raise ValueError(f"no value of an edgeserve process: {type(error).__name__}: {error}") from error
+
+
+def _stretch(body: memoryview, start: int, end: int) -> memoryview:
+    if not 0 <= start <= end <= len(body):
+        raise ValueError(f"bytes {start} to {end} of {len(body)}")
+    return body[start:end]
+
+
+def write_error(error: Exception, model: str, trace: str = "") -> Json:
+    """An error that ended a step or an answer. ``trace`` goes to the server's log, not to the client."""
+    if not isinstance(error, EdgeserveError):
+        error = EngineFailure(f"{model} failed on this request: {error}")
+    known = error if error.__class__.__name__ in _ERRORS else EngineFailure(error.message)
+    return [type(known).__name__, known.message, known.param, known.retry_after, trace]
+
+
+def read_error(value: Json) -> EdgeserveError:
+    """Raises ValueError for anything but an error."""
+    try:
+        name, message, param, retry_after, trace = value
+        error = _ERRORS[name](str(message), param=param, retry_after=retry_after)
+    except (KeyError, TypeError, ValueError) as problem:
+        raise ValueError(f"no error of an edgeserve process: {problem}") from problem
+    if trace:
+        error.add_note(str(trace))
+    return error

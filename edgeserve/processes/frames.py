@@ -1,0 +1,243 @@
+"""Framed messages over a stream socket between two processes of one machine.
+
+    head length (4 bytes)  body length (4)  number (4)  kind (1)  descriptors (1)  |  head, JSON  |  body, raw bytes
+
+A body above ``LARGE`` travels as shared memory whose descriptor is passed, and is read where it lies. Nothing is
+pickled: a process whose native code a crafted file has taken over can send bytes, and no code.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import enum
+import fcntl
+import json
+import mmap
+import os
+import socket
+import struct
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from edgeserve.units import MB
+
+HEADER = struct.Struct("<IIIBB")
+LARGE = MB
+"""Bytes of a body that still goes through the socket."""
+MOST_HEAD, MOST_BODY, MOST_DESCRIPTORS = 64 * MB, 1024 * MB, 16
+"""Limits of a frame that a process accepts from the other."""
+MOST_WAITING = 4 * MOST_DESCRIPTORS
+"""Descriptors that have come before their frames were read."""
+READ = 64 * 1024
+SHARED = 1 << 7
+"""Flag beside the number of descriptors: the first one holds the body."""
+
+
+class Kind(enum.IntEnum):
+    """The meaning of a frame. The upper ones go to the worker, the lower ones come from it."""
+
+    CALL = 1
+    """Do one step or tell one figure of the engine, after the answers under way."""
+    PREPARE = 2
+    RUN = 3
+    CANCEL = 4
+    TAKEN = 5
+    """The reader has taken bytes of an answer."""
+    FORGET = 6
+    """Drop a prepared request."""
+    STOP = 7
+
+    EVENTS = 20
+    """Events of answers, in order."""
+    DONE = 21
+    """A call, a preparation or an answer has ended, well or with an error."""
+    STATE = 22
+    """Rung and figures of the engine have changed."""
+    PULSE = 23
+    LOG = 24
+
+
+class Broken(Exception):
+    """The other process sent what is no frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    kind: Kind
+    number: int
+    head: Any
+    body: memoryview
+    descriptors: tuple[int, ...] = ()
+    """Descriptors that the receiver now owns."""
+
+    def close(self) -> None:
+        """Close the descriptors that nobody wants."""
+        for one in self.descriptors:
+            os.close(one)
+
+
+class Channel:
+    """One end of the socket. Any thread sends; one thread receives."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.setblocking(True)
+        self._socket = connection
+        self._sending = threading.Lock()
+        self._received = bytearray()
+        self._passed: deque[int] = deque()
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def limit_sending(self, seconds: float) -> None:
+        """Let ``send`` raise TimeoutError when the other process reads nothing for so many seconds."""
+        whole = int(seconds)
+        pause = struct.pack("ll", whole, int((seconds - whole) * 1e6))
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, pause)
+
+    def send(
+        self,
+        kind: Kind,
+        number: int,
+        head: object,
+        body: bytes | memoryview = b"",
+        descriptors: Sequence[int] = (),
+    ) -> None:
+        """Send one frame; blocks while the socket is full. Raises OSError when the other process has gone.
+
+        The caller keeps its descriptors. ``head`` is anything that JSON can hold; lone surrogates survive.
+        """
+        passed, flag, size = list(descriptors), 0, len(body)
+        shared = shared_memory(body) if size > LARGE else None
+        if shared is not None:
+            passed, flag, body = [shared, *passed], SHARED, b""
+        try:
+            text = json.dumps(head, separators=(",", ":")).encode()
+            lead = HEADER.pack(len(text), size, number, kind, len(passed) | flag)
+            with self._sending:
+                self._send([lead, text, body], passed)
+        finally:
+            if shared is not None:
+                os.close(shared)
+
+    def _send(self, parts: Sequence[bytes | memoryview], passed: Sequence[int]) -> None:
+        try:
+            sent = socket.send_fds(self._socket, parts, list(passed)) if passed else self._socket.sendmsg(parts)
+            rest = memoryview(b"".join(parts))[sent:] if sent < sum(map(len, parts)) else None
+            if rest:
+                self._socket.sendall(rest)
+        except BlockingIOError as error:  # SO_SNDTIMEO
+            raise TimeoutError("the other process reads nothing") from error
+
+    def receive(self) -> Frame | None:
+        """The next frame; None when the other process has closed its end. Raises Broken and OSError."""
+        lead = self._take(HEADER.size)
+        if lead is None:
+            return None
+        heads, bodies, number, kind, count = HEADER.unpack(lead)
+        shared, count = bool(count & SHARED), count & ~SHARED
+        most = MOST_BODY if shared else LARGE
+        if heads > MOST_HEAD or bodies > most or not shared <= count <= MOST_DESCRIPTORS:
+            raise Broken(f"a frame of {heads} and {bodies} bytes with {count} descriptors")
+        text = self._take(heads)
+        body = self._take(0 if shared else bodies)
+        if text is None or body is None:
+            return None
+        passed = self._descriptors(count)
+        if shared:
+            body = _mapped(passed[0], bodies)
+            passed = passed[1:]
+        try:
+            return Frame(Kind(kind), number, json.loads(text), memoryview(body), tuple(passed))
+        except (ValueError, RecursionError) as error:
+            for one in passed:
+                os.close(one)
+            raise Broken(f"a frame of kind {kind}: {error}") from error
+
+    def close(self) -> None:
+        """End the connection; the other process reads its end. A ``receive`` that waits returns None."""
+        with contextlib.suppress(OSError):  # the other process closed it first
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        while self._passed:
+            os.close(self._passed.popleft())
+
+    def _take(self, size: int) -> bytes | None:
+        """The next ``size`` bytes; None at the end of the stream."""
+        while len(self._received) < size:
+            data, ancillary, _, _ = self._socket.recvmsg(
+                max(READ, size - len(self._received)), socket.CMSG_SPACE(4 * MOST_DESCRIPTORS), _CLOEXEC
+            )
+            self._keep(ancillary)
+            if not data:
+                return None
+            self._received += data
+        taken = bytes(memoryview(self._received)[:size])
+        del self._received[:size]
+        return taken
+
+    def _keep(self, ancillary: Sequence[tuple[int, int, bytes]]) -> None:
+        for level, kind, data in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                found = array.array("i")
+                found.frombytes(data[: len(data) // found.itemsize * found.itemsize])
+                self._passed.extend(found)
+        if len(self._passed) > MOST_WAITING:
+            raise Broken(f"{len(self._passed)} descriptors came that no frame promises")
+
+    def _descriptors(self, count: int) -> list[int]:
+        if len(self._passed) < count:
+            raise Broken(f"{count} descriptors are promised and {len(self._passed)} came")
+        return [self._passed.popleft() for _ in range(count)]
+
+
+_CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+SEALS = sum(getattr(fcntl, name, 0) for name in ("F_SEAL_SHRINK", "F_SEAL_GROW", "F_SEAL_WRITE"))
+"""Linux: nobody can cut, lengthen or write the memory. 0 elsewhere."""
+
+
+def shared_memory(data: bytes | memoryview) -> int:
+    """The descriptor of memory that holds ``data``, for another process. Nobody can change it any more, on Linux."""
+    descriptor = _unnamed()
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+    if SEALS:
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SEALS)
+    return descriptor
+
+
+def _unnamed() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("edgeserve", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    import tempfile
+
+    descriptor, path = tempfile.mkstemp()
+    os.unlink(path)
+    return descriptor
+
+
+def _mapped(descriptor: int, size: int) -> Any:
+    """The body where it lies. Closes ``descriptor``. Raises Broken when it holds less, or on Linux may still change."""
+    try:
+        if os.fstat(descriptor).st_size < size:
+            raise Broken(f"shared memory of less than {size} bytes")
+        if SEALS:
+            if not _is_sealed(descriptor):
+                raise Broken("shared memory that the other process may change")
+            # Native code takes the address of writable memory only. Nobody writes; a page would be copied first.
+            return mmap.mmap(descriptor, size, access=mmap.ACCESS_COPY)
+        return os.pread(descriptor, size, 0)  # the other process could cut it: a mapping would end this one
+    finally:
+        os.close(descriptor)
+
+
+def _is_sealed(descriptor: int) -> bool:
+    try:
+        return fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & SEALS == SEALS
+    except OSError:  # no shared memory at all
+        return False

@@ -1,0 +1,58 @@
+"""Fresh interpreters that are like this one: same modules, flags, folder and environment but its secrets."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from edgeserve.errors import Busy, EdgeserveError, EngineFailure
+
+QUIET = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that are blocked until the new interpreter ignores them: Ctrl-C reaches every process of the server."""
+SCARCE = {errno.EAGAIN, errno.ENOMEM}
+RETRY_SECONDS = 5.0
+SECRETS = ("EDGESERVE_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+"""Variables that no child gets: one that a crafted file has taken over could tell them."""
+_FLAGS = {
+    "isolated": "-I",
+    "ignore_environment": "-E",
+    "no_user_site": "-s",
+    "dont_write_bytecode": "-B",
+    "utf8_mode": "-Xutf8",
+    "dev_mode": "-Xdev",
+}
+"""Options by their attribute in ``sys.flags``."""
+
+
+def begin(module: str, descriptors: Sequence[int]) -> subprocess.Popen[bytes]:
+    """Start an interpreter that calls ``module.main`` with the numbers of ``descriptors``, all that it inherits.
+
+    Its stdin is the null device, stdout and stderr are those of this process. Raises OSError.
+    """
+    options = [option for flag, option in _FLAGS.items() if getattr(sys.flags, flag)] + ["-O"] * sys.flags.optimize
+    numbers = ", ".join(map(str, descriptors))
+    # The path comes first: the module must be the one of this process, whatever lies in the working directory.
+    code = f"import sys; sys.path[:] = {[*map(str, sys.path)]!a}; from {module} import main; main({numbers})"
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, QUIET)
+    try:
+        return subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            [sys.executable, *options, "-c", code],
+            stdin=subprocess.DEVNULL,
+            pass_fds=descriptors,
+            env={name: value for name, value in os.environ.items() if name not in SECRETS},
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def refusal(name: str, error: OSError) -> EdgeserveError:
+    """The error of a system that starts no process: Busy when memory or processes are short, else EngineFailure."""
+    text = f"the system starts no process for {name}: {error.strerror} (errno {error.errno})"
+    if error.errno in SCARCE:
+        advice = "end other programs, or raise the limits of memory and of processes"
+        return Busy(f"{text}; {advice}", retry_after=RETRY_SECONDS)
+    return EngineFailure(text)

@@ -1,0 +1,31 @@
+"""The abilities of an engine beyond the steps that every engine has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgeserve.engine import Contextual, Engine, Limited, Prefetchable, Preparing, Thrifty
+from edgeserve.residency.work import METHODS
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """The optional parts of the contract, None for each that the engine lacks. ``kinds``: the requests it answers."""
+
+    kinds: frozenset[type]
+    thrifty: Thrifty | None = None
+    limited: Limited | None = None
+    preparing: Preparing | None = None
+    prefetchable: Prefetchable | None = None
+    contextual: Contextual | None = None
+
+    @classmethod
+    def of(cls, engine: Engine) -> Abilities:
+        return cls(
+            kinds=frozenset(kind for kind, method in METHODS.items() if hasattr(engine, method)),
+            thrifty=engine if isinstance(engine, Thrifty) else None,
+            limited=engine if isinstance(engine, Limited) else None,
+            preparing=engine if isinstance(engine, Preparing) else None,
+            prefetchable=engine if isinstance(engine, Prefetchable) else None,
+            contextual=engine if isinstance(engine, Contextual) else None,
+        )

@@ -1,0 +1,263 @@
+"""The part that all hosts share: an engine behind its lock, and the threads that drive its loop."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import cast
+
+from edgeserve.engine import Engine, Footprint, ModelSpec, Preparing, Rung, SpeechToText, TextToSpeech
+from edgeserve.errors import EngineFailure, NotSupported
+from edgeserve.messages import Request
+from edgeserve.residency.abilities import Abilities
+from edgeserve.residency.failure import explain
+from edgeserve.residency.host import FOREVER, PATIENCE, Pressure, Scheduler
+from edgeserve.residency.ladder import Ladder
+from edgeserve.residency.loop import Loop
+from edgeserve.residency.runs import Ended
+from edgeserve.residency.work import METHODS, Work
+from edgeserve.residency.worker import Worker
+
+log = logging.getLogger("edgeserve.gate")
+
+IDLE_AFTER = 0.3
+"""Seconds without a request before idle work: the next request of a program that asks on need not wait for it."""
+STARVED = 0.01
+"""Seconds between two checks of an answer that has no room beside the paused ones."""
+
+
+class EngineHost:
+    """A ``Host`` with two threads, which the first request starts. ``clock`` in seconds.
+
+    The worker drives the loop and holds the engine meanwhile. The preparer prepares requests beside the answers under
+    way, for an engine that can. Without tasks for ``idle_after`` seconds, the worker does the loop's idle work, if
+    ``idle_work``.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        abilities: Abilities,
+        loop: Loop,
+        pressure: Pressure,
+        *,
+        idle_work: bool,
+        clock: Callable[[], float] = time.monotonic,
+        idle_after: float = IDLE_AFTER,
+    ) -> None:
+        self.engine = engine
+        self._abilities = abilities
+        self._loop = loop
+        self._pressure = pressure
+        self._ladder = Ladder(engine, abilities.limited, pressure.limits, clock)
+        self._stirred = threading.Event()
+        self._preparer = Worker(f"edgeserve-{self.spec.job}-prepare")
+        self._worker = Worker(f"edgeserve-{self.spec.job}", self._do_idle_work if idle_work else None, idle_after)
+
+    @property
+    def spec(self) -> ModelSpec:
+        return self.engine.spec
+
+    @property
+    def rung(self) -> Rung:
+        return self.engine.rung
+
+    @property
+    def slots(self) -> int:
+        return self._loop.slots
+
+    @property
+    def stuck(self) -> bool:
+        return self._loop.runs.stuck
+
+    @property
+    def healthy(self) -> bool:
+        return self._worker.alive and self._preparer.alive
+
+    # Figures and facts
+
+    def estimate(self) -> Footprint:
+        return self.engine.estimate()
+
+    def footprint(self) -> Footprint:
+        return self.engine.footprint()
+
+    def savings(self) -> Mapping[str, int]:
+        thrifty = self._abilities.thrifty
+        return thrifty.savings() if thrifty else {}
+
+    @property
+    def context_tokens(self) -> int | None:
+        contextual = self._abilities.contextual
+        return contextual.context_tokens if contextual else None
+
+    def voices(self) -> tuple[str, ...]:
+        return cast(TextToSpeech, self.engine).voices()
+
+    def languages(self) -> tuple[str, ...]:
+        return cast(SpeechToText, self.engine).languages()
+
+    def prefetch_files(self) -> Iterable[Path]:
+        prefetchable = self._abilities.prefetchable
+        return prefetchable.prefetch_files() if prefetchable else self.spec.files.values()
+
+    def check_kind(self, request: Request) -> None:
+        if type(request) not in self._abilities.kinds:
+            method = METHODS[type(request)]
+            raise NotSupported(f"{self.spec.name} serves {self.spec.job}; it cannot {method}")
+
+    # Moves
+
+    def hold(self, seconds: float = FOREVER) -> AbstractContextManager[bool]:
+        return self._ladder.hold(seconds)
+
+    def map(self) -> None:
+        self._ladder.map()
+
+    def climb(self, to: Rung) -> None:
+        self._ladder.climb(to)
+
+    def step_down(self, to: Rung) -> None:
+        self._ladder.step_down(to)
+
+    def close(self) -> None:
+        self._ladder.close()
+
+    def shed(self, kind: str, amount: int) -> bool:
+        if thrifty := self._abilities.thrifty:
+            thrifty.shed(kind, amount)
+        return thrifty is not None
+
+    def restore(self) -> bool:
+        if thrifty := self._abilities.thrifty:
+            thrifty.restore()
+        return thrifty is not None
+
+    # Work
+
+    def submit(self, work: Work, scheduler: Scheduler) -> None:
+        if (preparing := self._abilities.preparing) is None:
+            self._arrive(work, scheduler)
+        else:  # the task keeps no request: one that is cancelled while it waits is free at once
+            self._preparer.put(functools.partial(self._prepare_next, preparing, scheduler))
+
+    def call(self, task: Callable[[], None]) -> Future[None]:
+        return self._worker.call(task)
+
+    def wake(self) -> None:
+        self._stirred.set()
+        self._loop.wake()
+
+    def slowest(self, seconds: float) -> Work | None:
+        return self._loop.runs.slowest(seconds)
+
+    def unread(self, seconds: float) -> tuple[Work, ...]:
+        return self._loop.runs.unread(seconds)
+
+    def stop(self) -> None:
+        self._preparer.stop()
+        self._worker.stop()
+        with self.hold():
+            self.close()
+
+    # On the preparer
+
+    def _prepare_next(self, engine: Preparing, scheduler: Scheduler) -> None:
+        work = scheduler.arriving()
+        if work is None:
+            return
+        try:
+            work.prepared = work.context.run(self._prepare, engine, work.request)
+            self._arrive(work, scheduler)
+        except Exception as error:
+            scheduler.refuse(work, error)
+
+    def _prepare(self, engine: Preparing, request: Request) -> object | None:
+        """None when the engine was closed meanwhile: then the engine prepares the request in its turn."""
+        self.check_kind(request)
+        self.map()
+        try:
+            return engine.prepare(request)  # type: ignore[arg-type]  # of a kind that the engine serves
+        except EngineFailure as error:
+            log.debug("%s prepares the request when its turn comes: %s", self.spec.name, error.message)
+            return None
+
+    def _arrive(self, work: Work, scheduler: Scheduler) -> None:
+        if scheduler.arrive(work):
+            self.wake()
+            self._worker.put(functools.partial(self._drive, scheduler))
+
+    # On the worker
+
+    def _drive(self, scheduler: Scheduler) -> None:
+        """Make answers until no work waits and none is under way; others may move the engine then."""
+        if not scheduler.waits():
+            return  # an earlier round took the work in
+        with self.hold():
+            try:
+                while scheduler.waits() or len(self._loop.runs):
+                    self._go_round(scheduler)
+            except Exception as error:  # a fault of the server itself: every reader hears of it
+                self._loop.failed = True
+                self._finish(self._loop.runs.end_all(error), scheduler)
+                raise
+        scheduler.went_idle()
+
+    def _go_round(self, scheduler: Scheduler) -> None:
+        self._stirred.clear()
+        self._let_in(scheduler)
+        self._finish(self._loop.turn(), scheduler)
+        if scheduler.waits():
+            self._let_in(scheduler)  # a place may have come free just now: then no answer is cut
+        if self._loop.runs.stuck or self._loop.starved or (self._loop.crowded and scheduler.waits()):
+            self._await_readers(scheduler)
+
+    def _let_in(self, scheduler: Scheduler) -> None:
+        """Begin as many answers as there is room for. The first may wait for memory, the others never do."""
+        while self._loop.free and (admitted := scheduler.admit(beside=len(self._loop.runs) > 0)):
+            try:
+                admitted.work.context.run(self._loop.begin, admitted)
+            except Exception as error:
+                admitted.held.close()
+                scheduler.finish(admitted, error)
+
+    def _finish(self, ended: Iterable[Ended], scheduler: Scheduler) -> None:
+        for one in ended:
+            scheduler.finish(one.admitted, one.error)
+        if self._loop.failed and not self._loop.runs:
+            self._loop.failed = False
+            self.close()
+
+    def _await_readers(self, scheduler: Scheduler) -> None:
+        """Wait until a reader has room, a request comes, or a paused answer must give its place to a waiting request.
+
+        Returns at once while any answer can go on.
+        """
+        starved = self._loop.starved
+        cut = (starved or scheduler.waits()) and scheduler.cut_slowest()
+        if not cut and (starved or self._loop.runs.stuck):
+            seconds = STARVED if starved else PATIENCE / 10 if scheduler.waits() else None
+            self._stirred.wait(seconds)
+
+    def _do_idle_work(self) -> None:
+        """Close the engine if its idle work fails; the next request opens it anew."""
+        with self.hold():
+            try:
+                if self.rung is Rung.HOT:
+                    self._prepare_for_next()
+            except Exception as error:
+                if isinstance(explain(self.spec.name, error), EngineFailure):
+                    self.close()
+
+    def _prepare_for_next(self) -> None:
+        """Make the next answers cheaper, until a task comes."""
+        with self._pressure.optional_memory() as free:
+            for _ in self._loop.idle_work() if free else ():
+                if self._worker.waiting:
+                    return

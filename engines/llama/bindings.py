@@ -1,0 +1,41 @@
+"""Modules of llama-cpp-python, without the package's own ``__init__``.
+
+That imports NumPy, Jinja and the high-level class: 13 MB that a process never returns, and nobody here uses it.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import sys
+import threading
+from types import ModuleType
+from typing import Any
+
+PACKAGE = "llama_cpp"
+_lock = threading.Lock()
+
+
+@functools.cache
+def load(name: str) -> Any:
+    """The module ``llama_cpp.<name>``. Raises ModuleNotFoundError when llama-cpp-python is not installed."""
+    with _lock:
+        if PACKAGE in sys.modules:
+            return importlib.import_module(f"{PACKAGE}.{name}")
+        sys.modules[PACKAGE] = _bare()
+        try:
+            return importlib.import_module(f"{PACKAGE}.{name}")
+        finally:
+            del sys.modules[PACKAGE]  # who imports the package itself gets all of it
+
+
+def _bare() -> ModuleType:
+    """The package as a folder of modules."""
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None or spec.submodule_search_locations is None:
+        raise ModuleNotFoundError("llama-cpp-python is not installed", name=PACKAGE)
+    module = ModuleType(PACKAGE)
+    module.__path__ = list(spec.submodule_search_locations)
+    module.__spec__ = spec
+    return module

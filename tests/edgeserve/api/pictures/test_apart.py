@@ -1,0 +1,115 @@
+"""Pictures decoded in children: the right pixels, the right errors, and nothing kept."""
+
+from __future__ import annotations
+
+import gc
+import struct
+import zlib
+from collections.abc import Iterator
+from io import BytesIO
+
+import pytest
+from PIL import Image
+from support import bombs
+
+from edgeserve.api.limits import Limits
+from edgeserve.api.pictures.apart import CHILD, PictureFilesApart
+from edgeserve.api.pictures.reader import PictureFilesHere
+from edgeserve.errors import Busy, Cancelled, InvalidRequest, TooLarge, UnsupportedMedia
+from edgeserve.media.children import Children
+from edgeserve.media.leash import Leash
+from edgeserve.messages import ImagePart
+from edgeserve.models import catalog
+from edgeserve.processes.launcher import make_launcher
+from edgeserve.system import pages
+from edgeserve.units import MB
+
+SHARED = (CHILD, catalog.PICTURES_LOADED)
+
+
+@pytest.fixture(scope="module")
+def files() -> Iterator[PictureFilesApart]:
+    made = PictureFilesApart(Children(lambda: make_launcher(SHARED)), catalog.PICTURES)
+    yield made
+    made.close()
+
+
+def made(form: str, width: int = 30, height: int = 20) -> bytes:
+    out = BytesIO()
+    Image.linear_gradient("L").resize((width, height)).convert("RGB").save(out, form)
+    return out.getvalue()
+
+
+def read(files: PictureFilesApart, data: bytes, limits: Limits | None = None) -> ImagePart:
+    return files.read(data, limits or Limits(), "image", Leash())
+
+
+@pytest.mark.parametrize(("form", "width"), [("PNG", 30), ("PNG", 900), ("BMP", 30), ("GIF", 30)])
+def test_a_child_gives_the_pixels_of_the_file(files: PictureFilesApart, form: str, width: int) -> None:
+    data = made(form, width, width)
+    picture = read(files, data)
+    assert (picture.size, picture.pixels, picture.param) == ((width, width), width * width, "image")
+    assert bytes(picture.data) == Image.open(BytesIO(data)).convert("RGB").tobytes()
+
+
+REFUSED = {
+    "empty": b"",
+    "words": b"words",
+    "narrow": made("PNG", 402, 2),
+    "cut": made("PNG")[:-40],
+    "too large": made("PNG", 200, 200),
+    "bomb": bombs.png(8),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_client_reads_the_same_error(files: PictureFilesApart, name: str) -> None:
+    raised = []
+    for one in (files, PictureFilesHere()):
+        with pytest.raises(InvalidRequest) as error:
+            one.read(REFUSED[name], Limits(max_image_pixels=10_000), "image", Leash())
+        raised.append((error.type, error.value.message, error.value.param))
+    assert raised[0] == raised[1]
+
+
+def test_a_picture_that_only_the_decoder_refuses_has_its_field(files: PictureFilesApart) -> None:
+    rows = zlib.compress((b"\x09" + bytes(12)) * 4)  # PNG has the filters 0 to 4
+    header = struct.pack(">IIBBBBB", 4, 4, 8, 2, 0, 0, 0)
+    data = bombs.PNG + bombs.chunk(b"IHDR", header) + bombs.chunk(b"IDAT", rows) + bombs.chunk(b"IEND")
+    with pytest.raises(UnsupportedMedia, match="image is damaged or of a kind that is not read: the decoder"):
+        read(files, data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "kind"), [("png", UnsupportedMedia), ("deep png", TooLarge), ("jpeg", UnsupportedMedia)]
+)
+def test_a_bomb_is_refused_and_the_server_does_not_grow(
+    files: PictureFilesApart, name: str, kind: type[InvalidRequest]
+) -> None:
+    data = bombs.PICTURES[name]()
+    read(files, made("PNG"))  # so that what the first picture needs is there
+    before = pages.private_bytes()
+    for _ in range(8 if name == "deep png" else 1):
+        with pytest.raises(kind):
+            read(files, data)
+    assert pages.private_bytes() - before < 5 * MB
+
+
+def test_pictures_held_are_limited_and_given_back(files: PictureFilesApart) -> None:
+    limits = Limits(max_image_pixels=600)
+    held = [read(files, made("PNG"), limits) for _ in range(4)]
+    assert files.held == 4 * 1800
+    with pytest.raises(Busy, match="the requests being served hold 0 MB of pictures"):
+        read(files, made("GIF"), limits)
+    held.pop()
+    gc.collect()
+    assert files.held == 3 * 1800
+    held.append(read(files, made("BMP"), limits))
+
+
+def test_a_client_that_left_gets_no_picture(files: PictureFilesApart) -> None:
+    leash = Leash()
+    leash.cut()
+    with pytest.raises(Cancelled):
+        files.read(made("PNG"), Limits(), "image", leash)

@@ -1,0 +1,255 @@
+"""Sound files in children give what the same files give here; bombs harm nobody."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy
+import pytest
+from support import bombs
+from support.children import gone
+from support.decoders import living
+from support.server import until
+from support.sounds import FORMS, Form, encoded, melody
+from support.speech import decoded
+
+from edgeserve.audio import encode
+from edgeserve.audio.apart import SHARED, SharedClip, SoundFilesApart
+from edgeserve.audio.files import SoundFiles, SoundFilesHere
+from edgeserve.audio.piped import Piped
+from edgeserve.errors import (
+    Busy,
+    Cancelled,
+    EngineFailure,
+    InvalidRequest,
+    MemoryPressure,
+    UnsupportedMedia,
+)
+from edgeserve.media.children import Children
+from edgeserve.media.leash import Leash
+from edgeserve.processes.codec import Passed
+from edgeserve.processes.frames import Channel, Kind
+from edgeserve.processes.launcher import make_launcher
+from edgeserve.system import pages
+from edgeserve.units import MB
+
+FLAC = encoded(melody(25), Form("flac", "flac", 16_000))
+
+
+@pytest.fixture(scope="module")
+def files() -> Iterator[SoundFilesApart]:
+    made = SoundFilesApart(Children(lambda: make_launcher(SHARED)))
+    yield made
+    made.close()
+
+
+def checked(files: SoundFiles, data: bytes, max_seconds: float = 7200) -> Any:
+    return files.check(data, max_seconds, "file", Leash())
+
+
+@pytest.mark.parametrize("name", ["wav", "mp3", "m4a", "opus", "webm"])
+def test_a_child_hears_what_this_process_hears(files: SoundFilesApart, name: str) -> None:
+    data = encoded(melody(12, FORMS[name].rate), FORMS[name])
+    there, here = checked(files, data), checked(SoundFilesHere(), data)
+    assert there.seconds == here.seconds
+    assert list(there.pieces()) == list(here.pieces())
+
+
+def test_pieces_come_from_the_start_each_time(files: SoundFilesApart) -> None:
+    clip = checked(files, FLAC)
+    first = list(clip.pieces())
+    assert [len(piece) // 4 for piece in first] == [160_000, 160_000, 80_000]
+    assert list(clip.pieces()) == first
+
+
+DAMAGED = bytearray(FLAC)
+DAMAGED[len(DAMAGED) // 2] ^= 1
+REFUSED = {
+    "empty": (b"", 7200),
+    "no sound": (b"#EXTM3U\nhttp://127.0.0.1/\n", 7200),
+    "cut": (FLAC[: len(FLAC) // 2], 7200),
+    "damaged": (bytes(DAMAGED), 7200),
+    "long": (FLAC, 24),
+    "no samples": (encoded(melody(0), FORMS["flac"]), 7200),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_client_reads_the_same_error(files: SoundFilesApart, name: str) -> None:
+    data, seconds = REFUSED[name]
+    raised = []
+    for one in (files, SoundFilesHere()):
+        with pytest.raises(InvalidRequest) as error:
+            list(checked(one, data, seconds).pieces())
+        raised.append((error.type, error.value.message, error.value.param))
+    assert raised[0] == raised[1]
+
+
+BOMBS = {
+    "fragment": (UnsupportedMedia, "file is no audio, or broken"),
+    "compressed movie": (UnsupportedMedia, "file is no audio, or broken"),
+    "matroska": (UnsupportedMedia, "file is cut into too many packets"),
+    "matroska of samples": (UnsupportedMedia, "file is cut into too many packets"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_is_refused_and_the_server_does_not_grow(files: SoundFilesApart, name: str) -> None:
+    kind, told = BOMBS[name]
+    data = bombs.SOUNDS[name]()
+    checked(files, FLAC)  # so that what the first check needs is there
+    before = pages.private_bytes()
+    with pytest.raises(kind, match=told):
+        checked(files, data)
+    assert pages.private_bytes() - before < 5 * MB
+
+
+def test_a_reader_that_leaves_ends_the_decoder(files: SoundFilesApart) -> None:
+    clip: SharedClip = checked(files, FLAC)
+    before = living()
+    pieces = clip.pieces()
+    assert len(next(pieces)) == 640_000
+    (decoder,) = living() - before
+    pieces.close()  # type: ignore[attr-defined]
+    assert gone(decoder)
+
+
+def test_a_decoder_that_is_killed_is_no_fault_of_its_file(files: SoundFilesApart) -> None:
+    with checked(files, encoded(melody(60), Form("flac", "flac", 16_000))).decode() as decoding:
+        pieces = decoding.pieces()
+        next(pieces)
+        os.kill(decoding.pid, signal.SIGKILL)
+        with pytest.raises(MemoryPressure, match="the sound decoder was killed by the system"):
+            list(pieces)
+    assert gone(decoding.pid)
+
+
+def test_a_client_that_left_gets_no_check(files: SoundFilesApart) -> None:
+    leash = Leash()
+    leash.cut()
+    for one in (files, SoundFilesHere()):
+        with pytest.raises(Cancelled):
+            one.check(FLAC, 7200, "file", leash)
+
+
+OTHER = """
+import sys
+from edgeserve.audio.piped import Piped
+from edgeserve.processes.codec import Passed
+sound = Piped(Passed(int(sys.argv[1])), 25.0, "file")
+count = 0
+try:
+    for piece in sound.pieces():
+        count += len(piece) // 4
+        print(count, flush=True)
+        if len(sys.argv) > 2 and sys.stdin.readline() == "leave":
+            break
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+def other(descriptor: int, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", OTHER, str(descriptor), *arguments]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, pass_fds=[descriptor])
+
+
+def test_another_process_reads_the_decoder(files: SoundFilesApart) -> None:
+    with checked(files, FLAC).decode() as decoding, other(decoding.descriptor) as reader:
+        assert reader.communicate(timeout=30)[0].split() == ["160000", "320000", "400000"]
+
+
+def test_another_process_reads_the_decoders_error(files: SoundFilesApart) -> None:
+    whole = encoded(melody(12, 44_100), FORMS["mp3"])
+    damaged = whole[:40_000] + numpy.random.default_rng(1).bytes(3000) + whole[43_000:]
+    with checked(files, damaged).decode() as decoding, other(decoding.descriptor) as reader:
+        told = reader.communicate(timeout=30)[0]
+    assert "InvalidRequest file is damaged at" in told
+
+
+def test_another_process_tells_of_a_decoder_that_died(files: SoundFilesApart) -> None:
+    sound = encoded(melody(60), Form("flac", "flac", 16_000))
+    with checked(files, sound).decode() as decoding, other(decoding.descriptor, "slowly") as reader:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == "160000\n"
+        os.kill(decoding.pid, signal.SIGKILL)
+        told = reader.communicate("\n" * 6, timeout=30)[0]
+    assert "UnsupportedMedia file makes its decoder fail, or takes more memory" in told
+
+
+def test_another_process_tells_of_a_decoder_without_memory() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        decoder = Channel(theirs)
+        decoder.send(Kind.EVENTS, 0, None, bytes(4000))
+        decoder.send(Kind.DONE, 0, {"lacking": True})
+        pieces = Piped(Passed(ours.fileno()), 25.0, "file").pieces()
+        assert len(next(pieces)) == 4000
+        with pytest.raises(UnsupportedMedia, match="or takes more memory"):
+            next(pieces)
+
+
+@pytest.mark.parametrize("name", encode.FORMS)
+@pytest.mark.parametrize("rate", [24_000, 22_050])
+def test_a_child_writes_what_this_process_writes(files: SoundFilesApart, name: str, rate: int) -> None:
+    samples = (melody(1.5, rate) * 32767).astype("<i2").tobytes()
+    parts = [samples[start : start + 24_000] for start in range(0, len(samples), 24_000)]
+    made = []
+    for one in (files, SoundFilesHere()):
+        encoder = one.encoder(name, rate)
+        made.append(b"".join([*map(encoder.add, parts), encoder.end()]))
+        encoder.close()
+    assert decoded(made[0], name)[0].tolist() == decoded(made[1], name)[0].tolist()
+
+
+@pytest.mark.parametrize(("name", "rate"), [("wav", 22_050), ("pcm", 24_000)])
+def test_plain_samples_need_no_child(files: SoundFilesApart, name: str, rate: int) -> None:
+    before = living()
+    encoder = files.encoder(name, rate)
+    encoder.add(bytes(4800))
+    assert living() == before
+    encoder.end()
+
+
+def test_an_encoder_that_nobody_wants_any_more_ends(files: SoundFilesApart) -> None:
+    files.encoder("mp3", 24_000).end()  # so that there is a fork server
+    before = living()
+    encoder = files.encoder("mp3", 24_000)
+    encoder.add(bytes(4800))
+    (child,) = living() - before
+    encoder.close()
+    encoder.close()
+    assert gone(child)
+
+
+def test_an_encoder_that_dies_is_no_fault_of_the_client(files: SoundFilesApart) -> None:
+    before = living()
+    encoder = files.encoder("mp3", 24_000)
+    encoder.add(bytes(4800))
+    (child,) = living() - before
+    os.kill(child, signal.SIGSEGV)
+    until(lambda: gone(child))
+    with pytest.raises(EngineFailure, match=r"encoding mp3 failed: its process ended early \(SIGSEGV\)"):
+        encoder.add(bytes(4800))
+    encoder.close()
+
+
+def test_encoders_are_limited() -> None:
+    files = SoundFilesApart(Children(lambda: make_launcher(SHARED)), encoders=2)
+    first, second = files.encoder("mp3", 24_000), files.encoder("opus", 24_000)
+    with pytest.raises(Busy, match="2 answers are encoded now, which is the limit"):
+        files.encoder("mp3", 24_000)
+    files.encoder("wav", 24_000).end()
+    first.close()
+    files.encoder("mp3", 24_000).end()
+    second.end()
+    for name in ("flac", "aac"):
+        files.encoder(name, 24_000).end()
+    files.close()

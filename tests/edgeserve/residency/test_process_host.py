@@ -1,0 +1,137 @@
+"""The host with a worker process: the suite of all hosts, and the deaths of a worker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import cast
+
+import pytest
+from support.hosts import Asked, HostContract, Pipe, every
+from support.server import until
+
+from edgeserve.engine import ModelSpec, Rung
+from edgeserve.errors import EngineFailure, Restarting
+from edgeserve.messages import TokenEvent
+from edgeserve.named import make_engine
+from edgeserve.processes.launcher import Launcher, make_launcher
+from edgeserve.residency import link
+from edgeserve.residency.gate import Gate
+from edgeserve.residency.host import Pressure
+from edgeserve.residency.process_host import ProcessHost
+from edgeserve.units import KB
+
+
+class TestProcessHost(HostContract):
+    launcher: Launcher
+
+    @pytest.fixture(autouse=True, scope="class")
+    @classmethod
+    def _launcher(cls) -> Iterator[None]:
+        cls.launcher = make_launcher(["edgeserve.residency.guest", "engines.fake.chat"])
+        yield
+        cls.launcher.stop()
+
+    @classmethod
+    def make(cls, spec: ModelSpec, pressure: Pressure, clock: Callable[[], float], idle_after: float) -> ProcessHost:
+        return ProcessHost(make_engine(spec), cls.launcher, pressure, clock=clock, idle_after=idle_after)
+
+    # Deaths
+
+    def worker(self, gate: Gate) -> int:
+        """The pid of the engine's process."""
+        pid = cast(ProcessHost, gate.host).pid
+        assert pid is not None
+        return pid
+
+    @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
+    @every
+    def test_a_worker_that_is_killed_ends_its_answers_and_starts_again(self, kind: str, number: signal.Signals) -> None:
+        gate, pipe = self.gate(kind), Pipe(self.folder, "word")
+        asked = [Asked(gate, "one two three") for _ in range(2)]
+        with pipe.reached():
+            os.kill(self.worker(gate), number)
+            for one in asked[: gate.host.slots]:
+                with pytest.raises(EngineFailure, match=f"was ended by {number.name}.*starts it again"):
+                    one.rest()
+        for one in asked[gate.host.slots :]:
+            assert one.text() == "one two three"
+        assert Asked(gate, "next").text() == "next"
+        assert gate.host.healthy
+        assert self.governor.outgrown == (["fake-llm"] if number == signal.SIGKILL else [])
+
+    @every
+    def test_a_worker_that_aborts_ends_its_answers(self, kind: str) -> None:
+        gate = self.gate(kind, abort_word="bad")
+        with pytest.raises(EngineFailure, match="SIGABRT"):
+            Asked(gate, "one bad two").rest()
+        until(lambda: gate.rung is Rung.COLD)
+        assert Asked(gate, "next").text() == "next"
+
+    def test_a_worker_that_hangs_is_killed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(link, "LOOK_AGAIN", 0.01)
+        gate = self.gate(stop_word="bad")
+        asked = Asked(gate, "one bad two")
+        assert asked.first() == TokenEvent("one")
+        self.clock.now += link.HANG + 1
+        with pytest.raises(EngineFailure, match="was ended, because it has given no sign of life for 30 s"):
+            asked.rest()
+        assert Asked(gate, "next").text() == "next"
+        assert self.governor.outgrown == []  # the host has killed it itself
+
+    def test_a_worker_that_dies_idle_is_cold(self) -> None:
+        gate = self.gate()
+        assert Asked(gate, "word").text() == "word"
+        os.kill(self.worker(gate), signal.SIGKILL)
+        until(lambda: gate.rung is Rung.COLD)
+        assert gate.host.footprint().total == 0
+        assert Asked(gate, "next").text() == "next"
+
+    def test_the_report_names_deaths_and_confinement(self) -> None:
+        gate = self.gate(abort_word="bad")
+        assert gate.host.report == {"isolation": "process", "deaths": 0, "starts_in": 0.0, "confined": None}
+        with pytest.raises(EngineFailure, match="SIGABRT"):
+            Asked(gate, "bad").rest()
+        assert Asked(gate, "good").text() == "good"
+        report = gate.host.report
+        assert report["deaths"] == 1
+        assert list(cast(dict[str, str], report["confined"])) == ["no_new_privs", "rlimits", "landlock", "seccomp"]
+
+    def test_a_worker_that_keeps_dying_is_started_after_a_pause(self) -> None:
+        gate = self.gate(abort_word="bad")
+        for _ in range(3):
+            with pytest.raises(EngineFailure, match="SIGABRT"):
+                Asked(gate, "bad").rest()
+        with pytest.raises(Restarting, match="has ended 3 times") as raised:
+            Asked(gate, "good").rest()
+        assert raised.value.retry_after == 1
+        self.clock.now += 1
+        assert Asked(gate, "good").text() == "good"
+
+    def test_cold_means_that_the_process_is_gone(self) -> None:
+        gate = self.gate()
+        assert Asked(gate, "word").text() == "word"
+        pid = self.worker(gate)
+        gate.step_down(Rung.WARM)
+        assert self.worker(gate) == pid
+        gate.step_down(Rung.COLD)
+        assert cast(ProcessHost, gate.host).pid is None
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+    @every
+    def test_a_slow_reader_stops_the_worker_within_its_window(self, kind: str) -> None:
+        gate, room = self.gate(kind), threading.Event()
+        words = " ".join(["word"] * 1000)
+        slow = Asked(gate, words, room.is_set)
+        assert slow.first() == TokenEvent("word")
+        until(lambda: gate.host.stuck)
+        line = cast(ProcessHost, gate.host).remote.link
+        assert line is not None
+        until(lambda: line.held >= link.WINDOW - KB)
+        assert line.held <= link.WINDOW + KB
+        room.set()
+        gate.wake()
+        assert slow.text() == words.removeprefix("word")

@@ -1,0 +1,57 @@
+"""The serving process imports no runtime, no array library and no decoder, whatever it is asked for."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import bombs
+from support.sounds import FORMS, encoded, melody
+
+ROOT = Path(__file__).parent.parent
+HEAVY = {"numpy", "av", "onnxruntime", "onnx", "onnx_asr", "llama_cpp", "mlx", "hibari", "PIL"}
+
+SERVED = """
+import base64, json, struct, sys
+sys.path[:0] = [".", "tests"]
+from support.server import fake_pool, serving
+from edgeserve.jobs import JOBS
+wav, mp3, png = [open(path, "rb").read() for path in sys.argv[1:]]
+with serving(fake_pool(JOBS), isolation="process") as running:
+    def post(path, **sent):
+        answer = running.client.post(path, **sent)
+        assert answer.status_code == 200, (path, answer.text)
+        return answer
+    says = lambda content: [{"role": "user", "content": content}]
+    post("/v1/chat/completions", json={"model": "llm", "messages": says("hello")})
+    url = {"url": "data:image/png;base64," + base64.b64encode(png).decode()}
+    parts = [{"type": "text", "text": "what?"}, {"type": "image_url", "image_url": url}]
+    post("/v1/chat/completions", json={"model": "vision", "messages": says(parts)})
+    post("/v1/embeddings", json={"input": "hello"})
+    for file in (wav, mp3):
+        post("/v1/audio/transcriptions", files={"file": ("said", file)}, data={"model": "asr"})
+        post("/v1/transcribe/file", files={"audio": ("said", file)})
+    for form in ("mp3", "opus", "aac", "flac", "wav", "pcm"):
+        post("/v1/audio/speech", json={"model": "tts", "input": "good morning", "response_format": form})
+    post("/v1/tts/synthesize", json={"text": "good morning"})
+    session = post("/v1/transcribe/stream").json()["session"]
+    samples = struct.pack("<48000f", *([0.5, -0.5] * 24000))
+    assert post("/v1/transcribe/push", content=samples, headers={"X-Session-Id": session}).json()["session"]
+    assert post("/v1/transcribe/flush", params={"session": session}).json()["text"]
+print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+"""
+
+
+@pytest.mark.slow
+def test_every_job_is_served_without_a_heavy_module(tmp_path: Path) -> None:
+    files = {"said.wav": encoded(melody(2, 44_100), FORMS["wav"]), "said.mp3": encoded(melody(2, 44_100), FORMS["mp3"])}
+    files["seen.png"] = bombs.deep_png(8, 8)
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    command = [sys.executable, "-c", SERVED, *(str(tmp_path / name) for name in files)]
+    shown = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert shown.returncode == 0, shown.stderr
+    assert HEAVY & set(json.loads(shown.stdout)) == set()
