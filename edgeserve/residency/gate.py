@@ -20,7 +20,7 @@ from edgeserve.memory.entry import Moved, Refused, cached, taken
 from edgeserve.memory.governor import Governor, Reservation
 from edgeserve.residency.failure import explain
 from edgeserve.residency.host import LONG_PATIENCE, Host
-from edgeserve.residency.turns import Turns
+from edgeserve.residency.turns import Asked, Turns
 from edgeserve.residency.work import Admitted, Work
 
 log = logging.getLogger("edgeserve.gate")
@@ -236,7 +236,7 @@ class Gate:
 
     def _preload_unless_asked(self) -> None:
         try:
-            self.preload(_Asked(self._turns))
+            self.preload(Asked(self._turns))
         except Cancelled:
             text = f"{self.job} waited for memory when a request came, which loads it now"
             raise Busy(f"{text}: ask again to know whether it is loaded", retry_after=5) from None
@@ -321,13 +321,3 @@ class Gate:
     def _went_idle(self) -> None:
         if self.keep_alive is not None:
             self._on_idle()
-
-
-class _Asked:
-    """Set while a request waits for its turn."""
-
-    def __init__(self, turns: Turns) -> None:
-        self._turns = turns
-
-    def is_set(self) -> bool:
-        return self._turns.waits()

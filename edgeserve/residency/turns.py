@@ -135,3 +135,13 @@ class Turns:
         except Exception:
             log.exception("nobody could be told that a request has ended")
         return True
+
+
+class Asked:
+    """A ``Cancel`` that is set while a request waits for its turn."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+
+    def is_set(self) -> bool:
+        return self._turns.waits()
