@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
 import weakref
@@ -48,7 +49,9 @@ class SoundFilesApart:
         task = Task(f"{CHILD}:check", "sound check", param, bounds, param, SEND)
         with self._children.start(task, leash) as helper:
             file.give(helper, max_seconds, param)
-            seconds = float(helper.result())
+            seconds = helper.result()
+            if not (isinstance(seconds, int | float) and 0 <= seconds < math.inf):
+                raise helper.nonsense()
         return SharedClip(self._children, file, max_seconds, param, seconds)
 
     def prepare(self) -> None:
@@ -109,7 +112,7 @@ class SharedClip:
 
     def decode(self, leash: Leash | None = None) -> Decoding:
         """Begin to decode; the caller closes the result. The pipe holds what nobody reads, and the decoder waits."""
-        cpu = DECODE_CPU + int((self.seconds or self._max_seconds) / DECODE_SHARE)
+        cpu = DECODE_CPU + int(min(self.seconds or math.inf, self._max_seconds) / DECODE_SHARE)
         task = Task(f"{CHILD}:decode", "sound decoder", self.param, Bounds(cpu=cpu), self.param, SEND)
         helper = self._children.start(task, leash)
         try:

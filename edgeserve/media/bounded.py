@@ -16,15 +16,17 @@ from edgeserve.system import rlimits
 from edgeserve.system.confinement import confine
 
 Work = Callable[[Channel, Frame], Any]
-LACKING = "lacking"
-"""Key in the head of the last frame: the work took more memory than the child may take."""
 STATM = "/proc/self/statm"
 XCPU_GAP = 1
 """Seconds between SIGXCPU, which tells of processor time, and SIGKILL, which could have another reason."""
 
 
 def answer(sock: socket.socket, arguments: dict[str, Any], work: Work) -> None:
-    """Do ``work`` on the first frame. The last frame holds its result, its error, or ``LACKING``.
+    """Do ``work`` on the first frame. The head of the last frame holds one of three keys:
+
+    - ``result``
+    - ``error``, as ``codec.write_error`` writes it
+    - ``lacking``: the work took more memory than this process may take
 
     ``arguments``: the bounds in force from here on. Other errors than the product's end the child with a traceback.
     """
@@ -33,7 +35,7 @@ def answer(sock: socket.socket, arguments: dict[str, Any], work: Work) -> None:
     frame = channel.receive()
     if frame is None:
         return
-    head: dict[str, Any] = {LACKING: True}  # made now, since nothing may be left then
+    head: dict[str, Any] = {"lacking": True}  # made now, since nothing may be left then
     with contextlib.suppress(ConnectionError):  # the server wants no more
         try:
             head = {"result": work(channel, frame)}

@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from edgeserve.errors import EdgeserveError
-from edgeserve.media.bounded import LACKING
 from edgeserve.media.leash import Leash
 from edgeserve.media.task import Task
 from edgeserve.processes import codec
@@ -89,20 +88,40 @@ class Helper:
             frame = None
         if frame is None:
             raise self.verdict()
-        if frame.kind is Kind.DONE:
-            self._check(frame.head)
+        if frame.kind is not Kind.EVENTS:
+            self._check(frame)
         return frame
 
     def result(self) -> Any:
         """The result of work that sends nothing else. Raises as ``receive`` does."""
-        return self.receive().head["result"]
+        frame = self.receive()
+        if frame.kind is not Kind.DONE:
+            raise self.nonsense()
+        return frame.head["result"]
 
-    def _check(self, head: Any) -> None:
+    def _check(self, frame: Frame) -> None:
+        """Raises the error in the last frame. A child that its input has taken over may send anything."""
         self._leash.check()
-        if LACKING in head:
-            raise self._out_of_memory("its own limit")
-        if "error" in head:
-            raise codec.read_error(head["error"])
+        match frame.kind, frame.head:
+            case Kind.DONE, {"result": _}:
+                return
+            case Kind.DONE, {"lacking": _}:
+                raise self._out_of_memory("its own limit")
+            case Kind.DONE, {"error": value}:
+                raise self._error(value)
+        raise self.nonsense()
+
+    def _error(self, value: Any) -> EdgeserveError:
+        try:
+            return codec.read_error(value)
+        except ValueError:
+            return self.nonsense()
+
+    def nonsense(self) -> EdgeserveError:
+        """The error for a child that sends what its work cannot have as a result."""
+        self._child.kill()
+        self._tell("it sent no answer; killed")
+        return self.task.failed("no answer")
 
     def verdict(self) -> EdgeserveError:
         """The error that the end of the child means. The log tells the cause."""

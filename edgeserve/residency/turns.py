@@ -47,7 +47,10 @@ class Turns:
     def submit(self, work: Work) -> None:
         """Queue work and hand it to the host. Raises Busy when the system gives no thread."""
         self._queue.add(work)
-        self._host.submit(work, self)
+        if work.cancelled is None:
+            self._host.submit(work, self)
+        else:
+            self.cancel(work)  # whoever cancelled it did not find it in the queue
 
     def cancel(self, work: Work, reason: EdgeserveError | None = None) -> None:
         """End work: at once before its turn, else within a token or segment. Any thread."""

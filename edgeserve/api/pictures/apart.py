@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import weakref
 
@@ -14,8 +13,6 @@ from edgeserve.media.task import Bounds, Task
 from edgeserve.messages import ImagePart
 from edgeserve.processes.frames import Frame
 from edgeserve.units import MB
-
-log = logging.getLogger("edgeserve.media")
 
 CHILD = "edgeserve.api.pictures.child"
 """The module of the children's entry."""
@@ -49,19 +46,12 @@ class PictureFilesApart:
         with self._children.start(task, leash) as helper:
             helper.send(head, data)
             frame = helper.receive()
-        width, height = self._size(task, frame)
+            size = _size(frame)
+            if size is None:
+                raise helper.nonsense()
         self._take(len(frame.body), limits)
         weakref.finalize(frame.body, self._give_back, len(frame.body))
-        return ImagePart(frame.body, param, width * height, (width, height))
-
-    @staticmethod
-    def _size(task: Task, frame: Frame) -> tuple[int, int]:
-        """Width and height. A child that its file has taken over may send anything."""
-        match frame.head:
-            case [int(width), int(height)] if width > 0 and len(frame.body) == RGB * width * height:
-                return width, height
-        log.warning("%s sent %d bytes that are no picture", task.name, len(frame.body))
-        raise task.failed("no picture")
+        return ImagePart(frame.body, param, size[0] * size[1], size)
 
     def _take(self, size: int, limits: Limits) -> None:
         most = HELD_PICTURES * limits.max_image_pixels * RGB
@@ -77,3 +67,11 @@ class PictureFilesApart:
 
     def close(self) -> None:
         self._children.close()
+
+
+def _size(frame: Frame) -> tuple[int, int] | None:
+    """Width and height; None for a frame that holds no picture."""
+    match frame.head:
+        case [int(width), int(height)] if width > 0 and len(frame.body) == RGB * width * height:
+            return width, height
+    return None

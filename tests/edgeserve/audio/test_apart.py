@@ -23,8 +23,14 @@ from edgeserve.audio import encode
 from edgeserve.audio.apart import SHARED, SharedClip, SoundFilesApart
 from edgeserve.audio.files import SoundFiles, SoundFilesHere
 from edgeserve.audio.piped import Piped
-from edgeserve.errors import Busy, Cancelled, EngineFailure, InvalidRequest, MemoryPressure, UnsupportedMedia
-from edgeserve.media.bounded import LACKING
+from edgeserve.errors import (
+    Busy,
+    Cancelled,
+    EngineFailure,
+    InvalidRequest,
+    MemoryPressure,
+    UnsupportedMedia,
+)
 from edgeserve.media.children import Children
 from edgeserve.media.leash import Leash
 from edgeserve.processes.codec import Passed
@@ -183,7 +189,7 @@ def test_another_process_tells_of_a_decoder_without_memory() -> None:
     with ours, theirs:
         decoder = Channel(theirs)
         decoder.send(Kind.EVENTS, 0, None, bytes(4000))
-        decoder.send(Kind.DONE, 0, {LACKING: True})
+        decoder.send(Kind.DONE, 0, {"lacking": True})
         pieces = Piped(Passed(ours.fileno()), 25.0, "file").pieces()
         assert len(next(pieces)) == 4000
         with pytest.raises(UnsupportedMedia, match="or takes more memory"):

@@ -92,6 +92,19 @@ def test_each_death_has_its_error(
     assert gone(helper.pid)
 
 
+@pytest.mark.parametrize("way", ["no result", "no head", "no error", "another kind", "too early"])
+def test_a_child_that_sends_something_else_is_killed(
+    children: Children, caplog: pytest.LogCaptureFixture, way: str
+) -> None:
+    caplog.set_level(logging.WARNING, "edgeserve.media")
+    with children.start(task()) as helper:
+        helper.send(way)
+        with pytest.raises(UnsupportedMedia, match=r"file makes its decoder fail \(no answer\); send WAV"):
+            helper.result()
+        assert gone(helper.pid)
+    assert caplog.text.count("ended early: it sent no answer; killed") == 1
+
+
 def test_a_death_that_another_process_meets_is_logged(children: Children, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "edgeserve.media")
     with children.start(task()) as helper:

@@ -18,6 +18,7 @@ from support.hosts import Pipe
 from support.server import Running, serving, until
 from support.sounds import FORMS, encoded, melody
 
+from edgeserve.jobs import Job
 from edgeserve.memory.governor import make_governor
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.named import make_engine
@@ -33,17 +34,18 @@ DAMAGED = MP3[:40_000] + numpy.random.default_rng(1).bytes(3000) + MP3[43_000:]
 
 
 @contextlib.contextmanager
-def listening(**options: object) -> Iterator[Running]:
+def serving_apart(*jobs: Job, **options: object) -> Iterator[Running]:
+    """A server whose engines live in workers."""
     roster, governor = Roster(), make_governor(MemoryPolicy())
     launcher = roster.add(make_launcher(["edgeserve.residency.guest"]))
-    hosts = [ProcessHost(make_engine(fake_spec(job, **options)), launcher, governor) for job in ("asr", "vision")]
+    hosts = [ProcessHost(make_engine(fake_spec(job, **options)), launcher, governor) for job in jobs]
     with serving(Pool(hosts, governor, roster=roster), isolation="process") as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
-    with listening() as running:
+    with serving_apart("asr", "vision") as running:
         yield running
 
 
@@ -74,7 +76,7 @@ def test_a_worker_tells_the_decoders_error(running: Running) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the decoder by its title")
 def test_a_decoder_that_the_system_killed_is_no_fault_of_the_file(tmp_path: Path) -> None:
     pipe = Pipe(tmp_path, "word")
-    with listening(hold=str(tmp_path)) as running, ThreadPoolExecutor(1) as thread:
+    with serving_apart("asr", hold=str(tmp_path)) as running, ThreadPoolExecutor(1) as thread:
         answer = thread.submit(hear, running, LONG)
         with pipe.reached():  # the engine has the first samples, and the decoder waits with more
             for child in psutil.Process().children(recursive=True):
