@@ -153,7 +153,7 @@ def _launchers(config: Config, found: Iterable[ModelSpec], roster: Roster) -> Ma
     modules = {
         spec.engine.partition(":")[0] for spec in found if config.isolated(spec.job) and not INFO[spec.job].mapped
     }
-    preload = ("edgeserve.residency.guest", *sorted(modules))
+    preload = ("edgeserve.residency.worker_entry", *sorted(modules))
     return {True: roster.add(Spawner()), False: roster.add(Resting(lambda: make_launcher(preload)))}
 
 
@@ -184,19 +184,16 @@ def own_names(host: str) -> set[str]:
     return {site.name, site.name.partition(".")[0]} if site and not site.is_address else set()
 
 
-def _sound_files(server: ServerSettings) -> SoundFiles:
-    """Children read and write sound files, unless all is to stay in this process."""
+def _files(server: ServerSettings, roster: Roster) -> tuple[SoundFiles, PictureFiles]:
+    """Children decode and encode, unless all is to stay in this process."""
     if server.isolation == "thread":
-        return SoundFilesHere()
-    return SoundFilesApart(Children(lambda: make_launcher(SHARED)))
+        return SoundFilesHere(), PictureFilesHere()
 
+    def children(*preload: str) -> Children:
+        return Children(roster.add(Resting(lambda: make_launcher(preload))))
 
-def _picture_files(server: ServerSettings) -> PictureFiles:
-    """As ``_sound_files``."""
-    if server.isolation == "thread":
-        return PictureFilesHere()
-    shared = (apart.CHILD, catalog.PICTURES_LOADED)
-    return PictureFilesApart(Children(lambda: make_launcher(shared)), catalog.PICTURES)
+    pictures = children(apart.CHILD, catalog.PICTURES_LOADED)
+    return SoundFilesApart(children(*SHARED)), PictureFilesApart(pictures, catalog.PICTURES)
 
 
 def build(config: Config, pool: Pool) -> Starlette:
@@ -206,7 +203,7 @@ def build(config: Config, pool: Pool) -> Starlette:
     """
     limits, residency = _limits(config.server), config.residency
     idle = IdlePolicy(residency.warm_after, residency.idle_timeout, residency.check_interval)
-    sound_files, picture_files = _sound_files(config.server), _picture_files(config.server)
+    sound_files, picture_files = _files(config.server, pool.roster)
     sessions = Sessions(
         Ear(pool),
         limit=config.server.live_sessions,
@@ -225,9 +222,9 @@ def build(config: Config, pool: Pool) -> Starlette:
             sessions.close()
             await asyncio.to_thread(monitor.stop)
             await asyncio.to_thread(pool.governor.stop)
-            await pool.stop()
             await asyncio.to_thread(sound_files.close)
             await asyncio.to_thread(picture_files.close)
+            await pool.stop()
 
     application = Starlette(
         routes=routes(),

@@ -6,15 +6,15 @@ import logging
 import signal
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from edgeserve.errors import EdgeserveError
 from edgeserve.media.leash import Leash
 from edgeserve.media.task import Task
 from edgeserve.processes import codec
-from edgeserve.processes.child import Child
+from edgeserve.processes.child import Child, described
 from edgeserve.processes.frames import Broken, Channel, Frame, Kind
 from edgeserve.units import MB
 
@@ -24,27 +24,15 @@ END_SECONDS = 2.0
 """Time between the end of a child's socket and its exit code."""
 
 
-class Owner(Protocol):
-    """Started the child, and may end it."""
-
-    def check(self) -> None:
-        """Raises ShuttingDown when the child was ended because the server ends."""
-        ...
-
-    def ended(self) -> None:
-        """The child has been closed."""
-        ...
-
-
 class Helper:
     """A child at work. One thread at a time uses it; ``leash`` may kill the child from any other.
 
-    ``owner`` hears of the child's end once.
+    ``check`` raises ShuttingDown when the child was ended because the server ends.
     """
 
-    def __init__(self, child: Child, task: Task, leash: Leash, owner: Owner) -> None:
+    def __init__(self, child: Child, task: Task, leash: Leash, check: Callable[[], None] = lambda: None) -> None:
         self.task = task
-        self._child, self._leash, self._owner = child, leash, owner
+        self._child, self._leash, self._check_going = child, leash, check
         self._channel = Channel(child.socket)
         self._limit_waiting(task.bounds.patience)
         self._closed = self._told = False
@@ -127,7 +115,7 @@ class Helper:
         """The error that the end of the child means. The log tells the cause."""
         code = self._child.wait(END_SECONDS)
         self._leash.check()
-        self._owner.check()
+        self._check_going()
         task, bounds = self.task, self.task.bounds
         if code is None:
             self._child.kill()
@@ -139,8 +127,8 @@ class Helper:
         if code == -signal.SIGKILL:
             self._tell("SIGKILL, most likely from the kernel, which had no memory left")
             return task.killed()
-        self._tell(_described(code))
-        return task.failed(_described(code))
+        self._tell(described(code))
+        return task.failed(described(code))
 
     def check_end(self) -> None:
         """Raise the error that the child's end means, unless it has ended well or goes on."""
@@ -170,13 +158,10 @@ class Helper:
             return
         self._closed = True
         if not self._leash.is_cut and (code := self._child.exit):  # another process read it, and cannot know why
-            self._tell(_described(code))
+            self._tell(described(code))
         self._leash.let_go()
-        try:
-            self._child.close()
-            self._channel.close()
-        finally:
-            self._owner.ended()
+        self._child.close()
+        self._channel.close()
 
     def __enter__(self) -> Self:
         return self
@@ -185,12 +170,3 @@ class Helper:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _described(code: int) -> str:
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return signal.Signals(-code).name
-    except ValueError:  # a real-time signal
-        return f"signal {-code}"

@@ -242,3 +242,23 @@ class Spawned:
 
     def close(self) -> None:
         self._lifeline.close()
+
+
+def described(code: int) -> str:
+    """An exit code in words: "exit code 1", "SIGKILL"."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:  # a real-time signal
+        return f"signal {-code}"
+
+
+def ended(code: int | None) -> str:
+    """The end of a child, as the end of a sentence about it."""
+    if code is None:
+        return "has gone, and nobody knows why"
+    if code >= 0:
+        return f"ended with code {code}"
+    told = " (most likely the system ran out of memory)" if -code == signal.SIGKILL else ""
+    return f"was ended by {described(code)}{told}"

@@ -112,8 +112,12 @@ class Bounded(asyncio.BufferedProtocol):
 
     def go_on_reading(self) -> None:
         """Read on, unless the protocol, which may be another one by now, has enough for the moment."""
-        if not self.transport.is_closing() and self.transport.get_protocol().may_read:
+        if not self.is_closing() and self.transport.get_protocol().may_read:
             self.transport.resume_reading()
+
+    def is_closing(self) -> bool:
+        closing: bool = self.transport.is_closing()
+        return closing
 
     @property
     def may_read(self) -> bool:

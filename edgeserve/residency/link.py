@@ -8,16 +8,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from edgeserve.errors import EdgeserveError, EngineFailure
 from edgeserve.messages import Event, Request, TokenEvent
 from edgeserve.processes import codec
-from edgeserve.processes.child import Child
+from edgeserve.processes.child import Child, ended
 from edgeserve.processes.frames import Broken, Channel, Frame, Kind
 from edgeserve.processes.state import EngineState
+from edgeserve.residency.inbox import Inbox, Over
 from edgeserve.residency.weight import weigh
+from edgeserve.residency.worker_log import relay
 from edgeserve.units import KB
 
 log = logging.getLogger("edgeserve.process")
@@ -31,21 +32,6 @@ HANG = 30.0
 
 ANSWERED = frozenset({Kind.CALL, Kind.PREPARE, Kind.RUN, Kind.STOP})
 """Frames that the worker answers with DONE."""
-
-
-@dataclass(slots=True)
-class Inbox:
-    """Events of one answer that have arrived. ``taken``: bytes passed on that the worker does not know of yet."""
-
-    number: int
-    events: deque[Event] = field(default_factory=deque)
-    taken: int = 0
-    ended: bool = False
-    error: EdgeserveError | None = None
-
-
-class Over(Exception):
-    """An answer has ended well."""
 
 
 class Link:
@@ -180,7 +166,7 @@ class Link:
         self._stopping = True
         self._reader.join()
         if code := self._child.wait(1.0):
-            log.warning("%s: a child that was to prepare it %s; it is used as it is", self._name, _described(code))
+            log.warning("%s: a child that was to prepare it %s; it is used as it is", self._name, ended(code))
         self._child.close()
 
     def kill(self, why: str) -> None:
@@ -268,10 +254,8 @@ class Link:
                 self._take(frame)
         except OSError as error:
             log.debug("%s: %s", self._name, error)
-        except (Broken, ValueError) as error:
+        except (Broken, ValueError, TypeError) as error:
             self.kill(f"it sent what it must not send: {error}")
-        except Exception:
-            log.exception("%s: the line to its process failed", self._name)
         finally:
             self._end()
 
@@ -283,7 +267,7 @@ class Link:
         elif frame.kind is Kind.STATE:
             self._take_state(codec.read(frame.head, frame.body))
         elif frame.kind is Kind.LOG:
-            _relay(frame.head)
+            relay(frame.head)
         elif frame.kind is not Kind.PULSE:
             raise Broken(f"a frame of kind {frame.kind.name}")
 
@@ -321,7 +305,7 @@ class Link:
     def _end(self) -> None:
         """The connection has ended; so has the process, or it will."""
         code = self._child.stop(1.0) if not self._stopping else None
-        text = f"the process of {self._name} {_described(code)}"
+        text = f"the process of {self._name} {ended(code)}"
         if self._killed:
             text = f"the process of {self._name} was ended, because {self._killed}"
         elif self._stopping:
@@ -334,29 +318,3 @@ class Link:
             self._ended = EngineFailure(f"{text}; the next request starts it again")
             self.failed = True
             self._stir()
-
-
-def _described(code: int | None) -> str:
-    if code is None:
-        return "has gone, and nobody knows why"
-    if code >= 0:
-        return f"ended with code {code}"
-    import signal
-
-    told = " (most likely the system ran out of memory)" if -code == signal.SIGKILL else ""
-    return f"was ended by {signal.Signals(-code).name}{told}"
-
-
-def _relay(head: Any) -> None:
-    """A log line of the worker, as a line of this process."""
-    level, name, text, log_id = head
-    record = logging.LogRecord(str(name), int(level), "", 0, str(text), None, None)
-    from edgeserve import logs
-
-    token = logs.request_id.set(str(log_id))
-    try:
-        logger = logging.getLogger(record.name)
-        if logger.isEnabledFor(record.levelno):
-            logger.handle(record)
-    finally:
-        logs.request_id.reset(token)

@@ -25,11 +25,12 @@ from edgeserve.processes import codec
 from edgeserve.processes.child import Child
 from edgeserve.processes.launcher import Launcher
 from edgeserve.residency.abilities import Abilities
-from edgeserve.residency.link import Link, Over
+from edgeserve.residency.inbox import Over
+from edgeserve.residency.link import Link
 
 log = logging.getLogger("edgeserve.process")
 
-ENTRY, PREPARE = "edgeserve.residency.guest:main", "edgeserve.residency.guest:prepare"
+ENTRY, PREPARE = "edgeserve.residency.worker_entry:main", "edgeserve.residency.worker_entry:prepare"
 
 
 class Prepared:

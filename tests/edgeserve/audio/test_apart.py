@@ -44,7 +44,7 @@ FLAC = encoded(melody(25), Form("flac", "flac", 16_000))
 
 @pytest.fixture(scope="module")
 def files() -> Iterator[SoundFilesApart]:
-    made = SoundFilesApart(Children(lambda: make_launcher(SHARED)))
+    made = SoundFilesApart(Children(make_launcher(SHARED)))
     yield made
     made.close()
 
@@ -242,7 +242,7 @@ def test_an_encoder_that_dies_is_no_fault_of_the_client(files: SoundFilesApart) 
 
 
 def test_encoders_are_limited() -> None:
-    files = SoundFilesApart(Children(lambda: make_launcher(SHARED)), encoders=2)
+    files = SoundFilesApart(Children(make_launcher(SHARED)), encoders=2)
     first, second = files.encoder("mp3", 24_000), files.encoder("opus", 24_000)
     with pytest.raises(Busy, match="2 answers are encoded now, which is the limit"):
         files.encoder("mp3", 24_000)

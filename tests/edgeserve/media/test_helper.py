@@ -32,7 +32,7 @@ from edgeserve.units import MB
 
 @pytest.fixture(scope="module")
 def children() -> Iterator[Children]:
-    made = Children(lambda: make_launcher([HERE]))
+    made = Children(make_launcher([HERE]))
     yield made
     made.close()
 
@@ -188,7 +188,7 @@ def test_a_leash_that_is_cut_starts_nothing(children: Children) -> None:
 
 
 def test_the_end_of_the_server_is_no_fault_of_the_file() -> None:
-    children = Children(lambda: make_launcher([HERE]))
+    children = Children(make_launcher([HERE]))
     with children.start(task()) as helper:
         helper.send("wait")
         children.close()

@@ -31,7 +31,7 @@ class TestProcessHost(HostContract):
     @pytest.fixture(autouse=True, scope="class")
     @classmethod
     def _launcher(cls) -> Iterator[None]:
-        cls.launcher = make_launcher(["edgeserve.residency.guest", "engines.fake.chat"])
+        cls.launcher = make_launcher(["edgeserve.residency.worker_entry", "engines.fake.chat"])
         yield
         cls.launcher.stop()
 

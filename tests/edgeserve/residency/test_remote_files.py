@@ -37,7 +37,7 @@ DAMAGED = MP3[:40_000] + numpy.random.default_rng(1).bytes(3000) + MP3[43_000:]
 def serving_apart(*jobs: Job, **options: object) -> Iterator[Running]:
     """A server whose engines live in workers."""
     roster, governor = Roster(), make_governor(MemoryPolicy())
-    launcher = roster.add(make_launcher(["edgeserve.residency.guest"]))
+    launcher = roster.add(make_launcher(["edgeserve.residency.worker_entry"]))
     hosts = [ProcessHost(make_engine(fake_spec(job, **options)), launcher, governor) for job in jobs]
     with serving(Pool(hosts, governor, roster=roster), isolation="process") as running:
         yield running
