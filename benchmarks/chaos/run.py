@@ -22,6 +22,8 @@ from benchmarks.sampling import Record, Sampler
 
 BELOW = 0
 """Stands for all processes below the server where the sampler wants a pid."""
+STILL_MB = 0.5
+"""Growth between two looks at a server that rests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +93,9 @@ def _before(crowd: Crowd, plan: Plan, seen: Seen, one: House) -> None:
     last: list[Rest] = []
 
     def still(found: Rest) -> bool:
-        same = (
-            found.alone
-            and not (plan.alone and found.forks)
-            and bool(last)
-            and not found.more_than(last[-1], 0.5)
-            and not last[-1].more_than(found, 0.5)
-        )
+        same = bool(last) and not found.more_than(last[-1], STILL_MB) and not last[-1].more_than(found, STILL_MB)
         last.append(found)
-        return same
+        return same and found.alone and not (plan.alone and found.forks)
 
     seen.rests.append(watch.rest(one, still))
 

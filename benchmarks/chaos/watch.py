@@ -30,11 +30,15 @@ REST_SECONDS = 100.0
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One answer of /v1/health: ``status`` 0 where none came."""
+    """One answer of /v1/health: ``status`` 0 where none came.
+
+    ``late``: seconds by which this process itself woke too late meanwhile, because others took the processor.
+    """
 
     at: float
     seconds: float
     status: int
+    late: float = 0.0
 
 
 @dataclass(slots=True)
@@ -58,11 +62,20 @@ class Pulse:
             self._thread.join()
 
     def _loop(self) -> None:
-        while not self._over.wait(LOOK):
+        late = self._wait()
+        while not self._over.is_set():
             at, status = self.clock(), 0
             with contextlib.suppress(OSError, http.client.HTTPException):
                 status = health(self.port)
-            self.looks.append(Look(at, self.clock() - at, status))
+            seconds, before = self.clock() - at, late
+            late = self._wait()
+            self.looks.append(Look(at, seconds, status, before + late))
+
+    def _wait(self) -> float:
+        """Wait for the next look; returns by how much it was too long."""
+        at = self.clock()
+        over = self._over.wait(LOOK)
+        return 0.0 if over else self.clock() - at - LOOK
 
 
 def health(port: int) -> int:
@@ -87,8 +100,8 @@ def memory(one: House) -> Memory:
 class Rest:
     """All that a server holds when every engine is cold.
 
-    Fork servers stand apart: each ends after a minute without work. ``memory`` (MB), ``descriptors`` and ``threads`` are
-    those of all other processes. ``strangers``: processes of this run that have left the server's family.
+    Fork servers stand apart: each ends after a minute without work. ``memory`` (MB), ``descriptors`` and ``threads``
+    are those of all other processes. ``strangers``: processes of this run that have left the server's family.
     """
 
     memory: float

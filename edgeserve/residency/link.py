@@ -30,6 +30,9 @@ LOOK_AGAIN = 1.0
 HANG = 30.0
 """Seconds without a pulse after which a worker that owes an answer is killed; it sends one each second."""
 
+ANSWERED = frozenset({Kind.CALL, Kind.PREPARE, Kind.RUN, Kind.STOP})
+"""Frames that the worker answers with DONE."""
+
 
 class Link:
     """The line is open as long as the child lives. ``died`` is called once, on the link's thread, with the exit code
@@ -52,6 +55,8 @@ class Link:
         self._changed = threading.Condition()
         self._inboxes: dict[int, Inbox] = {}
         self._results: dict[int, Any] = {}
+        self._questions: set[int] = set()
+        self._owed: set[int] = set()
         self._dropped: deque[int] = deque()
         self._stirred = self._stopping = False
         self._killed = ""
@@ -77,13 +82,11 @@ class Link:
 
     def ask(self, method: str, *arguments: object) -> Any:
         """Let the engine do a step, after the answers under way; returns its result. Raises the error of the step."""
-        return self._wait_for(self._send(Kind.CALL, [method, *arguments]))
+        return self._result_of(Kind.CALL, [method, *arguments])[1]
 
     def prepare(self, request: Request) -> int:
         """Prepare a request beside the answers under way; returns its number. Raises the error of its check."""
-        number = self._send(Kind.PREPARE, request)
-        self._wait_for(number)
-        return number
+        return self._result_of(Kind.PREPARE, request)[0]
 
     def forget(self, number: int) -> None:
         """A prepared request is not wanted any more. Safe in a finaliser: the next frame tells the worker."""
@@ -148,7 +151,7 @@ class Link:
         self._stopping = True
         try:
             if self.alive:
-                self._wait_for(self._send(Kind.STOP, None))
+                self._result_of(Kind.STOP, None)
         except EdgeserveError as error:
             if error is not self._ended:  # else the process ended before its engine: nothing is left open
                 raise
@@ -178,6 +181,8 @@ class Link:
         number = next(self._numbers) if number is None else number
         writer = codec.Writer()
         head = writer.write(value)
+        if kind in ANSWERED:
+            self._expect(number)
         try:
             self._flush_dropped()
             self._channel.send(kind, number, head, writer.body, writer.descriptors)
@@ -191,6 +196,13 @@ class Link:
                 raise self._ended from None
         return number
 
+    def _expect(self, number: int) -> None:
+        """Note that the worker owes an answer. Its silence counts from now on: an idle worker sends no pulse."""
+        with self._changed:
+            if not self._owed:
+                self._heard = self._clock()
+            self._owed.add(number)
+
     def _tell(self, kind: Kind, value: object, number: int) -> None:
         """As ``_send``, for what no worker needs to know any more once it has gone."""
         try:
@@ -202,7 +214,20 @@ class Link:
         while self._dropped:
             self._channel.send(Kind.FORGET, self._dropped.popleft(), None)
 
-    # Waiting; the caller holds ``_changed``
+    # Waiting
+
+    def _result_of(self, kind: Kind, value: object) -> tuple[int, Any]:
+        """Ask a question and wait; returns its number and its result. Raises its error."""
+        number = next(self._numbers)
+        self._questions.add(number)  # before the worker can answer
+        try:
+            self._send(kind, value, number)
+            result = self._wait_for(number)
+        finally:
+            self._questions.discard(number)
+        if isinstance(result, EdgeserveError):
+            raise result
+        return number, result
 
     def _wait_for(self, number: int) -> Any:
         with self._changed:
@@ -210,10 +235,7 @@ class Link:
                 if self._ended is not None:
                     raise self._ended
                 self._pause()
-            result = self._results.pop(number)
-        if isinstance(result, EdgeserveError):
-            raise result
-        return result
+            return self._results.pop(number)
 
     def _pause(self) -> None:
         if not self._changed.wait(LOOK_AGAIN) and self._clock() - self._heard > HANG:
@@ -273,9 +295,10 @@ class Link:
         told = None if error is None else codec.read_error(error)
         with self._changed:
             self.failed |= bool(failed)
+            self._owed.discard(frame.number)
             if inbox := self._inboxes.pop(frame.number, None):
                 inbox.ended, inbox.error = True, told
-            else:
+            elif frame.number in self._questions:  # nobody wants the end of an answer that was given up
                 self._results[frame.number] = told or codec.read(result, frame.body)
             self._stir()
 
