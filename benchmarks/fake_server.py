@@ -11,30 +11,39 @@ from benchmarks.process import ServerProcess, free_port, running
 LONG = {"context": 1_000_000}
 
 
-def serve(port: int, slots: int, delay: float) -> None:
-    """In this process, until SIGTERM. Its chat repeats the last message, a word of each answer in ``delay`` seconds."""
+def serve(port: int, slots: int, delay: float, isolation: str = "thread") -> None:
+    """In this process, until SIGTERM. Its chat repeats the last message, a word of each answer in ``delay`` seconds.
+
+    ``isolation``: "process" puts the engine into a worker.
+    """
     from edgeserve import app, named
     from edgeserve.config import Config, EngineSettings, ServerSettings
     from edgeserve.engine import ModelSpec
     from edgeserve.memory.governor import make_governor
     from edgeserve.memory.policy import MemoryPolicy
+    from edgeserve.processes.launcher import make_launcher
+    from edgeserve.residency.host import Host
     from edgeserve.residency.pool import Pool
+    from edgeserve.residency.process_host import ProcessHost
     from edgeserve.residency.thread_host import ThreadHost
     from edgeserve.server import Server, listen
 
     spec = ModelSpec("llm", "fake", "engines.fake.chat:FakeBatchChat", options={"slots": slots, "delay": delay, **LONG})
-    governor = make_governor(MemoryPolicy())
-    pool = Pool([ThreadHost(named.make_engine(spec), governor)], governor)
+    launcher = make_launcher((*app.WORKERS_SHARE, "engines.fake.chat"))
+    governor = make_governor(MemoryPolicy(), workers=launcher.pids)
+    engine = named.make_engine(spec)
+    host: Host = ProcessHost(engine, launcher, governor) if isolation == "process" else ThreadHost(engine, governor)
+    pool = Pool([host], governor, on_stop=launcher.stop)
     config = Config(server=ServerSettings(), engines={"llm": EngineSettings(model=spec.name)})
     with contextlib.closing(listen("127.0.0.1", port)) as listener:
         Server(app.build(config, pool), pool, config.server.drain_seconds).run([listener])
 
 
 @contextlib.contextmanager
-def serving(slots: int, delay: float = 0.0) -> Iterator[ServerProcess]:
+def serving(slots: int, delay: float = 0.0, isolation: str = "thread") -> Iterator[ServerProcess]:
     """In a process of its own."""
     port = free_port()
-    code = f"from benchmarks.fake_server import serve; serve({port}, {slots}, {delay})"
+    code = f"from benchmarks.fake_server import serve; serve({port}, {slots}, {delay}, {isolation!r})"
     with running([sys.executable, "-c", code], port) as server:
         server.wait_healthy()
         yield server

@@ -61,7 +61,7 @@ class Scenes:
             dice = random.Random(f"steady {clients} {turn}")
             sizes = [dice.randrange(56, 73) * (2 if clients == 1 else 1) for _ in range(clients)]
             asks = [Stream(port, self._body(words(dice, 30), size, dice)) for size in sizes]
-            answers = asyncio.run(_together(asks))
+            answers = asyncio.run(together(asks))
             self._counted("short", answers[0])
             if [one.said for one in answers] != sizes:
                 raise RuntimeError(f"answers of {[one.said for one in answers]} tokens instead of {sizes}")
@@ -126,5 +126,5 @@ class Scenes:
             raise RuntimeError(f"a prompt of {answer.prompt} tokens where another had {near}")
 
 
-async def _together(asks: list[Stream]) -> list[Answer]:
+async def together(asks: list[Stream]) -> list[Answer]:
     return list(await asyncio.gather(*(one.run() for one in asks)))

@@ -15,8 +15,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import psutil
 from benchmarks import fake_server, report
+from benchmarks.process import processor_of_all
 from benchmarks.streams import Stream
 
 TOKENS = {1: 4000, 8: 1000, 64: 200}
@@ -59,20 +59,14 @@ def measure(runs: int, sizes: Mapping[int, int], delay: float = 0.0) -> dict[int
     """``sizes``: streams at once, and tokens of each."""
     results: dict[int, list[Run]] = {streams: [] for streams in sizes}
     with fake_server.serving(max(sizes), delay) as server:
-        process = psutil.Process(server.pid)
         for turn in range(runs + 1):  # the first warms up
             for streams, tokens in sizes.items():
-                before = _processor(process)
+                before = processor_of_all(server.pid)
                 seconds, first = asyncio.run(load(server.port, streams, tokens))
-                cost = (_processor(process) - before) / (streams * tokens)
+                cost = (processor_of_all(server.pid) - before) / (streams * tokens)
                 if turn:
                     results[streams].append(Run(streams * tokens / seconds, cost * 1e6, first))
     return results
-
-
-def _processor(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return float(times.user + times.system)
 
 
 def median(runs: Sequence[Run], name: str) -> float:

@@ -61,6 +61,34 @@ def _unique(pid: int) -> Memory:
     return Memory(size, size, 0.0, size)
 
 
+def family(pid: int) -> list[psutil.Process]:
+    """A process and all below it. Raises ProcessLookupError when the process has ended."""
+    try:
+        first = psutil.Process(pid)
+        return [first, *first.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        raise ProcessLookupError(f"there is no process {pid}") from None
+
+
+def memory_of_all(pid: int) -> Memory:
+    """The sum over a process and all below it. Raises as ``memory_of`` does."""
+    total = memory_of(pid)
+    for one in family(pid)[1:]:
+        with contextlib.suppress(ProcessLookupError, KeyError):  # it ended meanwhile; a zombie has no rows
+            total += memory_of(one.pid)
+    return total
+
+
+def processor_of_all(pid: int) -> float:
+    """Seconds of processor time of a process and all that live below it."""
+    total = 0.0
+    for one in family(pid):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            times = one.cpu_times()
+            total += times.user + times.system
+    return total
+
+
 class NotReady(RuntimeError):
     """The server answered 503."""
 
@@ -80,7 +108,8 @@ class ServerProcess:
         return f"http://127.0.0.1:{self.port}"
 
     def memory(self) -> Memory:
-        return memory_of(self.pid)
+        """Memory of the server and of the processes below it."""
+        return memory_of_all(self.pid)
 
     def get(self, path: str) -> object:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)

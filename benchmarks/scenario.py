@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from benchmarks.ask import Answer, Client
 from benchmarks.device import Device
-from benchmarks.process import Memory, ServerProcess, serving
+from benchmarks.process import Memory, ServerProcess, memory_of_all, serving
 from benchmarks.sampling import Record, Sampler
 
 from edgeserve.jobs import JOBS, Job
@@ -108,7 +108,7 @@ def sampled(
         server.wait_healthy()
         if scenario.lazy:
             close_all(server, scenario.jobs)
-        with Sampler(server.pid) as sampler:
+        with Sampler(server.pid, read=memory_of_all) as sampler:
             yield server, sampler
 
 
