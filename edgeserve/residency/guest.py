@@ -57,6 +57,9 @@ class Guest:
         self._preparing: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self._told = EngineState()
         self._busy = threading.Event()
+        self._rounds = 0
+        self._waits = False
+        """Every answer waits for its reader: a pulse has no progress to tell."""
 
     def serve(self) -> None:
         """Blocks until the engine is closed. Called on the main thread."""
@@ -126,7 +129,7 @@ class Guest:
     def _pulse(self) -> None:
         while True:
             self._busy.wait()
-            self._channel.send(Kind.PULSE, 0, None)
+            self._channel.send(Kind.PULSE, 0, None if self._waits else self._rounds)
             time.sleep(PULSE)
 
     # On the engine's thread
@@ -144,6 +147,7 @@ class Guest:
 
     def _go_round(self) -> None:
         self._collect()
+        self._rounds += 1
         while self._waiting and self._loop.free:
             self._begin(self._waiting.popleft())
         if self._loop.runs:
@@ -156,16 +160,18 @@ class Guest:
         able = self._loop.runs and not self._loop.runs.stuck and not self._loop.starved
         if not (able or self._calls or (self._waiting and self._loop.free) or self._stop):
             if not self._loop.runs:
+                self._busy.clear()
                 self._rest()
             else:
+                self._waits = True
                 self._sort(self._next(STARVED if self._loop.starved else None))
+                self._waits = False
         self._busy.set()
         while not self._news.empty():
             self._sort(self._news.get())
 
     def _rest(self) -> None:
         """Wait for something to do, and tell meanwhile how much memory the latest answers have left."""
-        self._busy.clear()
         self._tell_state()
         self._steps.give_back()
         frame = self._next(IDLE_AFTER if self._steps.used else None)

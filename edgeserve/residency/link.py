@@ -29,6 +29,9 @@ LOOK_AGAIN = 1.0
 """Seconds between two looks at a worker that owes an answer."""
 HANG = 30.0
 """Seconds without a pulse after which a worker that owes an answer is killed; it sends one each second."""
+STUCK = 600.0
+"""Seconds in which a worker sends pulses but makes no progress, after which it is killed. A slow box may take minutes
+to open a model, or for a step of a long prompt."""
 
 ANSWERED = frozenset({Kind.CALL, Kind.PREPARE, Kind.RUN, Kind.STOP})
 """Frames that the worker answers with DONE."""
@@ -48,7 +51,8 @@ class Link:
         self._name = name
         self._died = died
         self._clock = clock
-        self._heard = clock()
+        self._heard = self._moved = clock()
+        self._rounds = 0
         self._channel = Channel(child.socket)
         self._channel.limit_sending(HANG)
         self._numbers = itertools.count(1)
@@ -200,7 +204,7 @@ class Link:
         """Note that the worker owes an answer. Its silence counts from now on: an idle worker sends no pulse."""
         with self._changed:
             if not self._owed:
-                self._heard = self._clock()
+                self._heard = self._moved = self._clock()
             self._owed.add(number)
 
     def _tell(self, kind: Kind, value: object, number: int) -> None:
@@ -238,8 +242,12 @@ class Link:
             return self._results.pop(number)
 
     def _pause(self) -> None:
-        if not self._changed.wait(LOOK_AGAIN) and self._clock() - self._heard > HANG:
+        if self._changed.wait(LOOK_AGAIN):
+            return
+        if self._clock() - self._heard > HANG:
             self.kill(f"it has given no sign of life for {HANG:g} s")
+        elif self._clock() - self._moved > STUCK:
+            self.kill(f"it has made no progress for {STUCK:g} s")
 
     def _stir(self) -> None:
         self._stirred = True
@@ -270,6 +278,10 @@ class Link:
             relay(frame.head)
         elif frame.kind is not Kind.PULSE:
             raise Broken(f"a frame of kind {frame.kind.name}")
+        if frame.kind is not Kind.PULSE or frame.head is None or frame.head != self._rounds:
+            self._moved = self._heard
+        if frame.kind is Kind.PULSE:
+            self._rounds = frame.head
 
     def _take_state(self, state: object) -> None:
         if not isinstance(state, EngineState):

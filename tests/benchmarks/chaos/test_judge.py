@@ -82,7 +82,13 @@ def test_a_fault(one: Reply, happened: list[Happening], why: str) -> None:
 
 
 def test_the_health_must_be_well_and_quick() -> None:
-    looks = [Look(0.5, 1.5, 200, late=0.6), Look(1.0, 0.1, 200), Look(2.0, 1.5, 200), Look(3.0, 0.1, 503), Look(4.0, 0.0, 0)]
+    looks = [
+        Look(0.5, 1.5, 200, late=0.6),
+        Look(1.0, 0.1, 200),
+        Look(2.0, 1.5, 200),
+        Look(3.0, 0.1, 503),
+        Look(4.0, 0.0, 0),
+    ]
     assert [line.strip()[:5] for line in judge.of_health(looks, 1.0)] == ["2.0 s", "3.0 s", "4.0 s"]
     assert list(judge.of_health([], 1.0)) == ["nobody asked for the health"]
 

@@ -110,6 +110,17 @@ class TestProcessHost(HostContract):
         gc.collect()
         assert [one for one in gc.get_objects() if isinstance(one, Cancelled)] == []
 
+    def test_a_worker_that_makes_no_progress_is_killed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It sends pulses all the while."""
+        monkeypatch.setattr(link, "LOOK_AGAIN", 0.01)
+        monkeypatch.setattr(link, "STUCK", link.HANG / 2)
+        gate = self.gate(hang_word="bad")
+        asked = Asked(gate, "one bad two")
+        assert asked.first() == TokenEvent("one")
+        self.clock.now += link.STUCK + 1
+        with pytest.raises(EngineFailure, match="was ended, because it has made no progress for 15 s"):
+            asked.rest()
+
     def test_a_worker_that_dies_idle_is_cold(self) -> None:
         gate = self.gate()
         assert Asked(gate, "word").text() == "word"
