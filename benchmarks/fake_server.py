@@ -19,13 +19,13 @@ def serve(port: int, slots: int, delay: float, isolation: str = "thread") -> Non
     from edgeserve import app, named
     from edgeserve.config import Config, EngineSettings, ServerSettings
     from edgeserve.engine import ModelSpec
+    from edgeserve.hosts.process_host import ProcessHost
+    from edgeserve.hosts.thread_host import ThreadHost
     from edgeserve.memory.governor import make_governor
     from edgeserve.memory.policy import MemoryPolicy
     from edgeserve.processes.launcher import make_launcher
     from edgeserve.residency.host import Host
     from edgeserve.residency.pool import Pool
-    from edgeserve.residency.process_host import ProcessHost
-    from edgeserve.residency.thread_host import ThreadHost
     from edgeserve.server import Server, listen
 
     spec = ModelSpec("llm", "fake", "engines.fake.chat:FakeBatchChat", options={"slots": slots, "delay": delay, **LONG})

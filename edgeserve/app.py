@@ -24,6 +24,8 @@ from edgeserve.audio.files import SoundFiles, SoundFilesHere
 from edgeserve.config import Config, ServerSettings, chains, tables
 from edgeserve.engine import Engine, ModelSpec
 from edgeserve.errors import ConfigError
+from edgeserve.hosts.process_host import ProcessHost
+from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.jobs import INFO, PICTURES, Job
 from edgeserve.live.ear import Ear
 from edgeserve.live.sessions import Sessions
@@ -43,8 +45,6 @@ from edgeserve.residency.host import Host
 from edgeserve.residency.mailbox import Deliveries
 from edgeserve.residency.monitor import IdlePolicy, Monitor
 from edgeserve.residency.pool import Pool
-from edgeserve.residency.process_host import ProcessHost
-from edgeserve.residency.thread_host import ThreadHost
 from edgeserve.system import heap
 from edgeserve.units import MB
 
@@ -153,7 +153,7 @@ def _launchers(config: Config, found: Iterable[ModelSpec], roster: Roster) -> Ma
     modules = {
         spec.engine.partition(":")[0] for spec in found if config.isolated(spec.job) and not INFO[spec.job].mapped
     }
-    preload = ("edgeserve.residency.worker_entry", *sorted(modules))
+    preload = ("edgeserve.hosts.worker_entry", *sorted(modules))
     return {True: roster.add(Spawner()), False: roster.add(Resting(lambda: make_launcher(preload)))}
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from edgeserve.engine import Engine, Footprint, Rung
+from edgeserve.hosts.abilities import Abilities
+from edgeserve.hosts.loop import Loop
 from edgeserve.processes.state import EngineState
-from edgeserve.residency.abilities import Abilities
-from edgeserve.residency.loop import Loop
 from edgeserve.system import heap, libraries, pages
 
 STEPS = ("open", "heat", "park", "shed", "restore", "limit")

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 from edgeserve.errors import EdgeserveError, EngineFailure
+from edgeserve.hosts.inbox import Inbox, Over
+from edgeserve.hosts.worker_log import relay
 from edgeserve.messages import Event, Request, TokenEvent
 from edgeserve.processes import codec
 from edgeserve.processes.child import Child, ended
 from edgeserve.processes.frames import Broken, Channel, Frame, Kind
 from edgeserve.processes.state import EngineState
-from edgeserve.residency.inbox import Inbox, Over
 from edgeserve.residency.weight import weigh
-from edgeserve.residency.worker_log import relay
 from edgeserve.units import KB
 
 log = logging.getLogger("edgeserve.process")

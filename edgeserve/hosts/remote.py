@@ -20,17 +20,17 @@ from edgeserve.audio.apart import SharedClip
 from edgeserve.audio.piped import Piped
 from edgeserve.engine import Cancel, Engine, Footprint, Rung, SpeechToText, TextToSpeech
 from edgeserve.errors import EngineFailure, UnsupportedMedia
+from edgeserve.hosts.abilities import Abilities
+from edgeserve.hosts.inbox import Over
+from edgeserve.hosts.link import Link
 from edgeserve.messages import Event, Request, TranscribeRequest
 from edgeserve.processes import codec
 from edgeserve.processes.child import Child
 from edgeserve.processes.launcher import Launcher
-from edgeserve.residency.abilities import Abilities
-from edgeserve.residency.inbox import Over
-from edgeserve.residency.link import Link
 
 log = logging.getLogger("edgeserve.process")
 
-ENTRY, PREPARE = "edgeserve.residency.worker_entry:main", "edgeserve.residency.worker_entry:prepare"
+ENTRY, PREPARE = "edgeserve.hosts.worker_entry:main", "edgeserve.hosts.worker_entry:prepare"
 
 
 class Prepared:

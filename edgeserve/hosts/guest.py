@@ -22,15 +22,15 @@ import edgeserve.audio.clip
 import edgeserve.audio.piped  # noqa: F401 - both may come with a request
 from edgeserve.engine import Engine, Preparing
 from edgeserve.errors import Cancelled
+from edgeserve.hosts.abilities import Abilities
+from edgeserve.hosts.engine_host import IDLE_AFTER, STARVED
+from edgeserve.hosts.loop import Loop, loop_of
+from edgeserve.hosts.outgoing import Answer, GuestRuns, Outgoing
+from edgeserve.hosts.steps import Steps
 from edgeserve.messages import Request
 from edgeserve.processes import codec
 from edgeserve.processes.frames import Channel, Frame, Kind
 from edgeserve.processes.state import EngineState
-from edgeserve.residency.abilities import Abilities
-from edgeserve.residency.engine_host import IDLE_AFTER, STARVED
-from edgeserve.residency.loop import Loop, loop_of
-from edgeserve.residency.outgoing import Answer, GuestRuns, Outgoing
-from edgeserve.residency.steps import Steps
 from edgeserve.residency.work import Admitted
 
 PULSE = 1.0

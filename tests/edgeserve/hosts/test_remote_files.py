@@ -18,6 +18,7 @@ from support.hosts import Pipe
 from support.server import Running, serving, until
 from support.sounds import FORMS, encoded, melody
 
+from edgeserve.hosts.process_host import ProcessHost
 from edgeserve.jobs import Job
 from edgeserve.memory.governor import make_governor
 from edgeserve.memory.policy import MemoryPolicy
@@ -25,7 +26,6 @@ from edgeserve.named import make_engine
 from edgeserve.processes.launcher import make_launcher
 from edgeserve.processes.roster import Roster
 from edgeserve.residency.pool import Pool
-from edgeserve.residency.process_host import ProcessHost
 
 MP3 = encoded(melody(12, 44_100), FORMS["mp3"])
 LONG = encoded(melody(90), FORMS["mp3"])
@@ -37,7 +37,7 @@ DAMAGED = MP3[:40_000] + numpy.random.default_rng(1).bytes(3000) + MP3[43_000:]
 def serving_apart(*jobs: Job, **options: object) -> Iterator[Running]:
     """A server whose engines live in workers."""
     roster, governor = Roster(), make_governor(MemoryPolicy())
-    launcher = roster.add(make_launcher(["edgeserve.residency.worker_entry"]))
+    launcher = roster.add(make_launcher(["edgeserve.hosts.worker_entry"]))
     hosts = [ProcessHost(make_engine(fake_spec(job, **options)), launcher, governor) for job in jobs]
     with serving(Pool(hosts, governor, roster=roster), isolation="process") as running:
         yield running

@@ -15,13 +15,13 @@ from support.server import until
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import Cancelled, EngineFailure, Restarting
+from edgeserve.hosts import link
+from edgeserve.hosts.process_host import ProcessHost
 from edgeserve.messages import TokenEvent
 from edgeserve.named import make_engine
 from edgeserve.processes.launcher import Launcher, make_launcher
-from edgeserve.residency import link
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import Pressure
-from edgeserve.residency.process_host import ProcessHost
 from edgeserve.units import KB
 
 
@@ -31,7 +31,7 @@ class TestProcessHost(HostContract):
     @pytest.fixture(autouse=True, scope="class")
     @classmethod
     def _launcher(cls) -> Iterator[None]:
-        cls.launcher = make_launcher(["edgeserve.residency.worker_entry", "engines.fake.chat"])
+        cls.launcher = make_launcher(["edgeserve.hosts.worker_entry", "engines.fake.chat"])
         yield
         cls.launcher.stop()
 

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 
 from edgeserve import logs
+from edgeserve.hosts.link import WINDOW
+from edgeserve.hosts.runs import Ended, Runs
 from edgeserve.messages import Event, Request, TokenEvent
 from edgeserve.processes import codec
 from edgeserve.processes.frames import Channel, Kind
-from edgeserve.residency.link import WINDOW
-from edgeserve.residency.runs import Ended, Runs
 from edgeserve.residency.weight import weigh
 from edgeserve.residency.work import Done, Work
 

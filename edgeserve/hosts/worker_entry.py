@@ -8,12 +8,12 @@ import socket
 from typing import Any
 
 from edgeserve.engine import ModelSpec
+from edgeserve.hosts.guest import Guest
+from edgeserve.hosts.worker_log import ToServer
 from edgeserve.named import make_engine
 from edgeserve.processes import codec
 from edgeserve.processes.allowed import engine_confinement
 from edgeserve.processes.frames import Channel
-from edgeserve.residency.guest import Guest
-from edgeserve.residency.worker_log import ToServer
 from edgeserve.system import heap
 from edgeserve.system.confinement import confine
 
