@@ -31,9 +31,9 @@ ROOM = 16 * MB
 WORKER_SECONDS = 5.0
 """Longest wait for a process to hit."""
 NEIGHBOUR = 64
-"""MB that the neighbour takes: more than the server, so that the kernel takes the neighbour first."""
+"""MB that the neighbour takes. The kernel takes it after the server's children, and before the server."""
 TAKE = (
-    "import sys, threading\nheld = []\n"
+    "import sys, threading\nopen('/proc/self/oom_score_adj', 'w').write('300')\nheld = []\n"
     f"for _ in range({NEIGHBOUR}):\n held.append(bytearray(b'x' * (1 << 20)))\n threading.Event().wait(0.01)\n"
     "sys.stdin.read()"
 )

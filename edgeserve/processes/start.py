@@ -31,8 +31,9 @@ IGNORED = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIP
 UNBLOCKABLE = frozenset({signal.SIGKILL, signal.SIGSTOP})
 PDEATHSIG, NAME = 1, 15
 """Operations of prctl(2)."""
-OOM_STEP, OOM_MOST = 500, 1000
-"""A child's step of oom_score_adj above the server's, and the kernel's upper bound."""
+OOM_STEP, OOM_FORKS, OOM_MOST = 500, 400, 1000
+"""Steps of oom_score_adj above the server's, of a child and of a fork server, and the kernel's upper bound. So children
+go first, and the server last."""
 NAME_BYTES = 15
 MESSAGE_BYTES = 128 << 10
 """Longest task. A socket of Linux queues about 200 KB; longer data goes through the child's own socket."""
@@ -112,15 +113,15 @@ def isolate(task: Task, number: int, parent: int) -> socket.socket:
     libc.library().prctl(PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it ended before the kernel knew
         os.kill(os.getpid(), signal.SIGKILL)
-    settle(task.name)
+    settle(task.name, OOM_STEP - OOM_FORKS)  # beside the step that the fork server has taken
     reseed()
     return _own(number)
 
 
-def settle(name: str) -> None:
+def settle(name: str, oom_step: int = OOM_STEP) -> None:
     """Name this process, and let the kernel prefer it to the server when memory is out."""
     set_title(f"edgeserve: {name}")
-    raise_oom_score()
+    raise_oom_score(oom_step)
 
 
 def run(task: Task, sock: socket.socket) -> NoReturn:
@@ -170,11 +171,11 @@ def reseed() -> None:
         generator.seed()
 
 
-def raise_oom_score(path: str = "/proc/self/oom_score_adj") -> bool:
+def raise_oom_score(step: int, path: str = "/proc/self/oom_score_adj") -> bool:
     """Linux: make this process a likelier victim of the OOM killer than the server. False where that is impossible."""
     try:
         with open(path, "r+", encoding="ascii") as file:
-            score = min(OOM_MOST, int(file.read()) + OOM_STEP)
+            score = min(OOM_MOST, int(file.read()) + step)
             file.seek(0)
             file.write(str(score))
     except OSError:  # not Linux, or a sandbox whose /proc cannot be written
