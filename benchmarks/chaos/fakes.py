@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import struct
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.chaos import asks
@@ -60,8 +61,8 @@ def prepare(folder: Path) -> Form:
     )
 
 
-def serve(folder: Path, port: int) -> None:
-    """In this process, until SIGTERM."""
+def serve(folder: Path, port: int, options: Mapping[str, object] = OPTIONS) -> None:
+    """In this process, until SIGTERM. ``options`` of every engine."""
     from edgeserve import app, logs, named
     from edgeserve.audio.apart import SHARED, SoundFilesApart
     from edgeserve.config import Config, EngineSettings, ResidencySettings, ServerSettings
@@ -83,7 +84,7 @@ def serve(folder: Path, port: int) -> None:
     launcher = roster.add(make_launcher(("edgeserve.residency.guest", "engines.fake.chat")))
     governor = make_governor(policy, workers=roster.pids)
     specs = [
-        ModelSpec(job, f"fake-{job}", engine, {"model": folder / f"{job}.model"}, options=OPTIONS)  # type: ignore[arg-type]
+        ModelSpec(job, f"fake-{job}", engine, {"model": folder / f"{job}.model"}, options=options)  # type: ignore[arg-type]
         for job, engine in ENGINES.items()
     ]
     hosts = [ProcessHost(named.make_engine(spec), launcher, governor) for spec in specs]
