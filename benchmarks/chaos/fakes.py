@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.chaos import asks
@@ -57,8 +58,8 @@ def prepare(folder: Path) -> Form:
     )
 
 
-def serve(folder: Path, port: int) -> None:
-    """In this process, until SIGTERM: the server as it is built for any models, beside a store of these."""
+def serve(folder: Path, port: int, options: Mapping[str, object] = OPTIONS) -> None:
+    """In this process, until SIGTERM: the server as it is built for any models. ``options`` of every engine."""
     from edgeserve import server
     from edgeserve.config import Config, EngineSettings, ResidencySettings, ServerSettings
     from edgeserve.memory.policy import MemoryPolicy
@@ -69,7 +70,7 @@ def serve(folder: Path, port: int) -> None:
         def find(self, name: str) -> StoredModel:
             path = folder / f"{name}.model"
             files = {"model": path, "mmproj": path} if name == "vision" else {"model": path}
-            return StoredModel(f"fake-{name}", name, ENGINES[name], files, FILE_BYTES, options=OPTIONS)  # type: ignore[arg-type]
+            return StoredModel(f"fake-{name}", name, ENGINES[name], files, FILE_BYTES, options=options)  # type: ignore[arg-type]
 
         def needed(self, name: str) -> tuple[()]:
             return ()
