@@ -28,9 +28,10 @@ def main() -> int:
         form = fakes.prepare(Path(folder)) if options.fakes else real.prepare(Path(folder), device.chosen(options))
         seen = run.live(Path(folder), form, plan)
     if options.page:
+        flags = " --fakes" if options.fakes else ""
         page.draw(options.page, seen)
         title = "Chaos: workers die, hang and starve while sixteen clients ask"
-        print(report.write(options.page, title, page.text(options.page, seen, form.name)))
+        print(report.write(options.page, title, page.text(options.page, seen, form.name, flags)))
     print(summary(seen), *seen.faults, sep="\n")
     return 1 if seen.faults else 0
 
