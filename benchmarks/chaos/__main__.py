@@ -1,6 +1,6 @@
 """Clients of all kinds while workers die, hang and starve: every answer is right, or has a cause.
 
-python -m benchmarks.chaos --seed N [--minutes 10] [--fakes] [--page NAME]
+python -m benchmarks.chaos [--seed 1] [--minutes 10] [--fakes] [--page NAME]
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from benchmarks.chaos import fakes, page, real, run
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--seed", type=int, default=1, help="of the events and of the order in which clients ask")
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--gap", type=float, default=4.0, help="mean seconds between two events")
     parser.add_argument("--fakes", action="store_true", help="engines without models")
