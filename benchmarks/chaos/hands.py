@@ -112,7 +112,7 @@ class Hands:
         return shared or (event.job,)
 
     def _do(self, event: Event) -> str:
-        """What was done, in words; "" when there was nobody to do it to."""
+        """Returns the deed in words; "" when there was nobody to do it to."""
         if event.kind == events.ABORT and event.job == "llm" and self.house.form.abort:
             return self._abort_by_word()
         if event.kind in SIGNALS:
