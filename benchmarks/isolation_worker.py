@@ -58,7 +58,7 @@ def _steps(path: Path, variables: dict[str, str], rounds: int) -> Pairs:
     from edgeserve.processes.launcher import make_launcher
 
     (spec,) = app.specs(config.load(variables, path=path), Store(default_root(variables)))
-    launcher = make_launcher((*app.WORKERS_SHARE, spec.engine.partition(":")[0]))
+    launcher = make_launcher(("edgeserve.hosts.worker_entry", spec.engine.partition(":")[0]))
 
     def scene(side: str, turn: int) -> Figures:
         local = make_engine(spec)

@@ -12,9 +12,15 @@ from benchmarks.fuzz.case import Ask, Case
 from benchmarks.fuzz.mutate import mutated
 
 JSON = "application/json"
-TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {"a": {}}}}}
+TOOL = {
+    "type": "function",
+    "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {"a": {}}}},
+}
 CALL = {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": '{"a": 1}'}}
-FORM = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object", "properties": {"a": {"type": "integer"}}}}}
+FORM = {
+    "type": "json_schema",
+    "json_schema": {"name": "x", "schema": {"type": "object", "properties": {"a": {"type": "integer"}}}},
+}
 USER = {"role": "user", "content": 'hello get_weather {"a": 1}'}
 BODIES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("/v1/chat", {"prompt": "hello", "system": "short", "max_length": 20, "keep_alive": "5m"}),
@@ -36,7 +42,19 @@ BODIES: tuple[tuple[str, dict[str, Any]], ...] = (
 )  # fmt: skip
 """A body for each route of JSON; all of them are right."""
 SPREAD = "/v1/chat/completions", "/v1/audio/speech"
-MEDIA = (JSON, JSON, JSON, JSON, "", "text/plain", "application/json; charset=utf-16", "multipart/form-data", "application/vnd.x+json", "application/x-www-form-urlencoded", "\xff")
+MEDIA = (
+    JSON,
+    JSON,
+    JSON,
+    JSON,
+    "",
+    "text/plain",
+    "application/json; charset=utf-16",
+    "multipart/form-data",
+    "application/vnd.x+json",
+    "application/x-www-form-urlencoded",
+    "\xff",
+)
 ODD_HEADERS = (
     ("Content-Encoding", "gzip"), ("Expect", "100-continue"), ("Accept", "text/html;q=0.1, */*;q=x"), ("X-Request-Id", "\xff" * 300),
     ("Content-Length", "5"), ("Content-Length", "-1"), ("Content-Length", "99999999999999999999"), ("Content-Length", "0x10"),
@@ -83,7 +101,10 @@ def _form_ask(path: str, data: bytes, boundary: str = "x") -> Ask:
 def multipart_case(dice: random.Random, number: int) -> Case:
     """A form that is broken, around a file that is whole."""
     if dice.random() < 0.3:
-        path, parts = "/v1/chat/completions", [("payload", None, values.written(BODIES[7][1], dice)), ("a", "a.png", corpus.pictures()["gif"])]
+        path, parts = (
+            "/v1/chat/completions",
+            [("payload", None, values.written(BODIES[7][1], dice)), ("a", "a.png", corpus.pictures()["gif"])],
+        )
     elif dice.random() < 0.4:
         path = dice.choice(SIGHT)
         parts = [("image", "a.gif", corpus.pictures()["gif"]), ("prompt", None, b"what?")]
@@ -103,12 +124,19 @@ def multipart_case(dice: random.Random, number: int) -> Case:
 
 def _fields(dice: random.Random) -> list[tuple[str, str | None, bytes]]:
     chosen = [one for one in FIELDS if dice.random() < 0.25]
-    return [(name, None, dice.choice((value, value, *values.TEXTS)).encode("utf-8", "surrogatepass")) for name, value in chosen]
+    return [
+        (name, None, dice.choice((value, value, *values.TEXTS)).encode("utf-8", "surrogatepass"))
+        for name, value in chosen
+    ]
 
 
 def _odd_part(dice: random.Random) -> tuple[str, str | None, bytes]:
     name = dice.choice(("", "payload", "file", "[]", "model[]", "a\\", "x" * 2000, "keep_alive", "é", "\0"))
-    return name, dice.choice((None, "", "a", "../../x", "\udcff".encode("utf-8", "replace").decode())), dice.randbytes(dice.choice((0, 3, 3000)))
+    return (
+        name,
+        dice.choice((None, "", "a", "../../x", "\udcff".encode("utf-8", "replace").decode())),
+        dice.randbytes(dice.choice((0, 3, 3000))),
+    )
 
 
 def sound_case(dice: random.Random, number: int) -> Case:

@@ -28,8 +28,28 @@ SOUND_WORDS = (
 )
 PICTURE_WORDS = (
     *(b"\x89PNG\r\n\x1a\n", b"IHDR", b"IDAT", b"IEND", b"PLTE", b"tRNS", b"CgBI", b"iCCP", b"acTL", b"\xff\xd8\xff"),
-    *(b"\xff\xda", b"\xff\xc0", b"\xff\xc2", b"\xff\xc4", b"\xff\xdb", b"\xff\xdd", b"\xff\xd9", b"\xff\x00", b"JFIF\0"),
-    *(b"GIF89a", b"GIF87a", b"\x2c", b"\x21\xf9\x04", b"\x3b", b"BM", b"RIFF\0\0\0\0WEBPVP8L", b"8BPS", b"P6 9 9 255\n"),
+    *(
+        b"\xff\xda",
+        b"\xff\xc0",
+        b"\xff\xc2",
+        b"\xff\xc4",
+        b"\xff\xdb",
+        b"\xff\xdd",
+        b"\xff\xd9",
+        b"\xff\x00",
+        b"JFIF\0",
+    ),
+    *(
+        b"GIF89a",
+        b"GIF87a",
+        b"\x2c",
+        b"\x21\xf9\x04",
+        b"\x3b",
+        b"BM",
+        b"RIFF\0\0\0\0WEBPVP8L",
+        b"8BPS",
+        b"P6 9 9 255\n",
+    ),
 )
 FORM_WORDS = (
     *(b"\r\n", b"\n", b"--", b"--x", b"--x--", b"\r\n--x\r\n", b"Content-Disposition: form-data", b'; name="file"'),
@@ -86,7 +106,9 @@ def pictures() -> Mapping[str, bytes]:
     whole = Image.frombytes("RGB", (24, 16), dice.randbytes(24 * 16 * 3))
     made = {}
     for mode in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16"):
-        made[f"png {mode}"] = _picture(whole.convert("L").convert("I").convert(mode) if ";" in mode else whole.convert(mode), "PNG")
+        made[f"png {mode}"] = _picture(
+            whole.convert("L").convert("I").convert(mode) if ";" in mode else whole.convert(mode), "PNG"
+        )
     for name, mode, how in (
         ("jpeg", "RGB", {}), ("jpeg grey", "L", {}), ("jpeg CMYK", "CMYK", {}), ("jpeg progressive", "RGB", {"progressive": True}),
     ):  # fmt: skip
@@ -150,7 +172,12 @@ def _projector(path: Path) -> Path:
 
     writer = gguf.GGUFWriter(str(path), "clip")
     writer.add_string("clip.projector_type", "qwen2vl_merger")
-    for name, number in {"image_size": 560, "patch_size": 14, "embedding_length": 64, "feed_forward_length": 128}.items():
+    for name, number in {
+        "image_size": 560,
+        "patch_size": 14,
+        "embedding_length": 64,
+        "feed_forward_length": 128,
+    }.items():
         writer.add_uint32(f"clip.vision.{name}", number)
     writer.add_array("clip.vision.image_mean", [0.5, 0.5, 0.5])
     return _finished(writer, path)
@@ -171,7 +198,7 @@ TEMPLATES = (
     "{{- '\\n</tools><|im_end|>\\n' }}{%- endif %}{%- for message in messages %}"
     "{%- if message.role == 'assistant' and message.tool_calls %}{{- '<|im_start|>' + message.role }}"
     "{%- for tool_call in message.tool_calls %}{%- if tool_call.function is defined %}"
-    "{%- set tool_call = tool_call.function %}{%- endif %}{{- '\\n<tool_call>\\n{\"name\": \"' }}{{- tool_call.name }}"
+    '{%- set tool_call = tool_call.function %}{%- endif %}{{- \'\\n<tool_call>\\n{"name": "\' }}{{- tool_call.name }}'
     "{{- '\", \"arguments\": ' }}{{- tool_call.arguments | tojson }}{{- '}\\n</tool_call>' }}{%- endfor %}"
     "{{- '<|im_end|>\\n' }}{%- elif message.role == 'tool' %}{%- if (loop.index0 == 0) or "
     "(messages[loop.index0 - 1].role != 'tool') %}{{- '<|im_start|>user' }}{%- endif %}"

@@ -16,7 +16,14 @@ from benchmarks.fuzz.case import SESSION, Ask, Case
 
 FORM = "multipart/form-data"
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "get", "X-Y")
-PIECES = (struct.pack("<f", 0.25) * 8000, b"", b"abc", struct.pack("<f", float("nan")) * 100, bytes(640_000), bytes(640_004))
+PIECES = (
+    struct.pack("<f", 0.25) * 8000,
+    b"",
+    b"abc",
+    struct.pack("<f", float("nan")) * 100,
+    bytes(640_000),
+    bytes(640_004),
+)
 ENGINES = ("llm", "vision", "asr", "tts", "embedding", "nobody", "LLM", "%00", "..", "a/b")
 NAMES = ("llm", "fake-llm", "nobody", "%00", "a%2Fb", "%F0%9F%8E%88", "..", "%ff", "x" * 3000)
 STATELESS = 0.7
@@ -91,7 +98,10 @@ class Routes:
 def live(dice: random.Random) -> tuple[str, Sequence[Ask]]:
     """A live session in which anything may follow anything."""
     name = SESSION.decode()
-    where = [("push", "POST", f"/v1/transcribe/push?session={name}"), ("flush", "POST", f"/v1/transcribe/flush?session={name}")]
+    where = [
+        ("push", "POST", f"/v1/transcribe/push?session={name}"),
+        ("flush", "POST", f"/v1/transcribe/flush?session={name}"),
+    ]
     where += [("delete", "DELETE", f"/v1/transcribe/stream/{name}"), ("push", "POST", "/v1/transcribe/push")]
     where += [("lost", "POST", "/v1/transcribe/push?session=nobody"), ("cold", "POST", "/memory/evict/asr")]
     steps = [Ask("POST", "/v1/transcribe/stream", b"{}" if dice.random() < 0.5 else b"", JSON)]
@@ -115,5 +125,10 @@ def admin(dice: random.Random) -> tuple[str, Sequence[Ask]]:
             body = {"messages": [{"role": "user", "content": "hello"}], "keep_alive": dice.choice((0, -1, "1s"))}
             steps.append(Ask("POST", "/v1/chat/completions", json.dumps(body).encode(), JSON))
         else:
-            steps.append(Ask("GET", f"/memory/{dice.choice(('stats', 'models', 'evictions', 'offloaded', 'fragmentation', 'health'))}"))
+            steps.append(
+                Ask(
+                    "GET",
+                    f"/memory/{dice.choice(('stats', 'models', 'evictions', 'offloaded', 'fragmentation', 'health'))}",
+                )
+            )
     return "engines up and down", steps

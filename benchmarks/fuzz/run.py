@@ -148,7 +148,11 @@ class Run:
             return
         if (follows := self._routes.follows(step.path, step.body)) is None:
             return
-        if follows != (end.status == "200") and end.code not in ("model_not_found", "context_length_exceeded", "not_found"):
+        if follows != (end.status == "200") and end.code not in (
+            "model_not_found",
+            "context_length_exceeded",
+            "not_found",
+        ):
             what = "refused" if follows else "taken"
             self.seen.drift.append(f"{what} {end.code}: POST {step.path} {step.body[:600]!r}")
 
@@ -187,7 +191,9 @@ def smaller(case: Case) -> Iterator[Case]:
             size = len(step.body) // parts
             for start in range(0, size * parts, size) if size else ():
                 body = step.body[:start] + step.body[start + size :]
-                yield dataclasses.replace(case, steps=[*steps[:at], dataclasses.replace(step, body=body), *steps[at + 1 :]])
+                yield dataclasses.replace(
+                    case, steps=[*steps[:at], dataclasses.replace(step, body=body), *steps[at + 1 :]]
+                )
 
 
 def plan(cases: int, kinds: Sequence[str] = tuple(SHARES), start: int = 0) -> list[tuple[str, int]]:
