@@ -15,7 +15,7 @@ from edgeserve.hosts.inbox import Inbox, Over
 from edgeserve.hosts.worker_log import relay
 from edgeserve.messages import Event, Request, TokenEvent
 from edgeserve.processes import codec
-from edgeserve.processes.child import Child, ended
+from edgeserve.processes.child import STOP_SECONDS, Child, ended
 from edgeserve.processes.frames import Broken, Channel, Frame, Kind
 from edgeserve.processes.state import EngineState
 from edgeserve.residency.weight import weigh
@@ -151,7 +151,10 @@ class Link:
     # The end
 
     def stop(self) -> None:
-        """Let the worker close its engine and end; kill it if it does not. Raises the error of the engine's close."""
+        """Let the worker close its engine and end; kill it if it does not. Raises the error of the engine's close.
+
+        A worker may take long to close its engine, as long as it gives signs of life.
+        """
         self._stopping = True
         try:
             if self.alive:
@@ -244,8 +247,9 @@ class Link:
     def _pause(self) -> None:
         if self._changed.wait(LOOK_AGAIN):
             return
-        if self._clock() - self._heard > HANG:
-            self.kill(f"it has given no sign of life for {HANG:g} s")
+        patience = STOP_SECONDS if self._stopping else HANG
+        if self._clock() - self._heard > patience:
+            self.kill(f"it has given no sign of life for {patience:g} s")
         elif self._clock() - self._moved > STUCK:
             self.kill(f"it has made no progress for {STUCK:g} s")
 
