@@ -21,7 +21,7 @@ LOOK = 0.25
 PATIENCE = 20.0
 """Longest wait for an answer about the health, which is a fault long before."""
 FORK_SERVERS = 3
-"""Of workers, of sound and of pictures."""
+"""Most of them: for workers, sound and pictures."""
 POOLS = 6
 """Threads that the server's pools may still start: the pools grow to their bounds, and never shrink."""
 REST_SECONDS = 100.0
@@ -88,7 +88,7 @@ def health(port: int) -> int:
 
 
 def memory(one: House) -> Memory:
-    """Of all processes below the server, MB."""
+    """The sum over all processes below the server, MB."""
     total = NONE
     for process in one.family():
         with contextlib.suppress(ProcessLookupError, PermissionError, OSError, KeyError):
@@ -120,7 +120,7 @@ class Rest:
         return self.processes == ("server",)
 
     def more_than(self, before: Rest, allowed_mb: float) -> list[str]:
-        """What it holds beyond ``before``, each in one line."""
+        """Everything held beyond ``before``, each in one line."""
         found = [*_grown("descriptors", self.descriptors, before.descriptors)]
         found += _grown("threads", self.threads, before.threads, POOLS)
         found += [f"{getattr(self, what)} {what}" for what in ("memfds", "zombies", "strangers") if getattr(self, what)]
