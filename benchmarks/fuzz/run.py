@@ -184,7 +184,9 @@ def smaller(case: Case) -> Iterator[Case]:
             size = len(step.body) // parts
             for start in range(0, size * parts, size) if size else ():
                 body = step.body[:start] + step.body[start + size :]
-                yield dataclasses.replace(case, steps=[*steps[:at], dataclasses.replace(step, body=body), *steps[at + 1 :]])
+                yield dataclasses.replace(
+                    case, steps=[*steps[:at], dataclasses.replace(step, body=body), *steps[at + 1 :]]
+                )
 
 
 def plan(cases: int, kinds: Sequence[str] = tuple(SHARES), start: int = 0) -> list[tuple[str, int]]:
