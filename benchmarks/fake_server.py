@@ -19,21 +19,23 @@ def serve(port: int, slots: int, delay: float, isolation: str = "thread") -> Non
     from edgeserve import app, named
     from edgeserve.config import Config, EngineSettings, ServerSettings
     from edgeserve.engine import ModelSpec
+    from edgeserve.hosts.process_host import ProcessHost
+    from edgeserve.hosts.thread_host import ThreadHost
     from edgeserve.memory.governor import make_governor
     from edgeserve.memory.policy import MemoryPolicy
     from edgeserve.processes.launcher import make_launcher
+    from edgeserve.processes.roster import Roster
     from edgeserve.residency.host import Host
     from edgeserve.residency.pool import Pool
-    from edgeserve.residency.process_host import ProcessHost
-    from edgeserve.residency.thread_host import ThreadHost
     from edgeserve.server import Server, listen
 
     spec = ModelSpec("llm", "fake", "engines.fake.chat:FakeBatchChat", options={"slots": slots, "delay": delay, **LONG})
-    launcher = make_launcher((*app.WORKERS_SHARE, "engines.fake.chat"))
-    governor = make_governor(MemoryPolicy(), workers=launcher.pids)
+    roster = Roster()
+    launcher = roster.add(make_launcher(("edgeserve.hosts.worker_entry", "engines.fake.chat")))
+    governor = make_governor(MemoryPolicy(), workers=roster.pids)
     engine = named.make_engine(spec)
     host: Host = ProcessHost(engine, launcher, governor) if isolation == "process" else ThreadHost(engine, governor)
-    pool = Pool([host], governor, on_stop=launcher.stop)
+    pool = Pool([host], governor, roster=roster)
     config = Config(server=ServerSettings(), engines={"llm": EngineSettings(model=spec.name)})
     with contextlib.closing(listen("127.0.0.1", port)) as listener:
         Server(app.build(config, pool), pool, config.server.drain_seconds).run([listener])

@@ -20,7 +20,7 @@ from benchmarks.streams import Stream
 from benchmarks.targets import STILL
 
 from edgeserve.engine import Engine
-from edgeserve.residency.remote import RemoteEngine
+from edgeserve.hosts.remote import RemoteEngine
 
 WORKER = "edgeserve: llm"
 """The name that ps shows."""
@@ -50,15 +50,15 @@ def steps(device: Device, rounds: int) -> Pairs:
 
 def _steps(path: Path, variables: dict[str, str], rounds: int) -> Pairs:
     from edgeserve import app, config
+    from edgeserve.hosts.link import Link
+    from edgeserve.hosts.remote import ENTRY
     from edgeserve.models.folder import default_root
     from edgeserve.models.store import Store
     from edgeserve.named import make_engine
     from edgeserve.processes.launcher import make_launcher
-    from edgeserve.residency.link import Link
-    from edgeserve.residency.remote import ENTRY
 
     (spec,) = app.specs(config.load(variables, path=path), Store(default_root(variables)))
-    launcher = make_launcher((*app.WORKERS_SHARE, spec.engine.partition(":")[0]))
+    launcher = make_launcher(("edgeserve.hosts.worker_entry", spec.engine.partition(":")[0]))
 
     def scene(side: str, turn: int) -> Figures:
         local = make_engine(spec)

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from benchmarks.process import Memory, memory_of
+from benchmarks.process import Memory, memory_of_all
 
 INTERVAL = 0.2
 """Seconds between two samples."""
@@ -83,7 +83,7 @@ class Sampler:
         self,
         *pids: int,
         interval: float = INTERVAL,
-        read: Callable[[int], Memory] = memory_of,
+        read: Callable[[int], Memory] = memory_of_all,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.record = Record()

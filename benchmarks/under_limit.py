@@ -29,7 +29,7 @@ from benchmarks import report
 from benchmarks.control_group import MB, Group, NotPermittedHere, group
 from benchmarks.device import Device, Models, add_arguments, chosen, prepare
 from benchmarks.load import REFUSALS, Ask, Load, Outcome, chat, go_on, look, speak, transcribe
-from benchmarks.process import Memory, memory_of, serving
+from benchmarks.process import Memory, memory_of_all, serving
 from benchmarks.sampling import Record, Sampler
 
 from edgeserve.jobs import JOBS
@@ -152,7 +152,9 @@ def _lived(device: Device, name: str, limit: int | None, use: Any) -> tuple[Run,
             inside.limit(limit)
         with serving(config, "--log-level", "warning", environ=device.environ, launcher=inside.launcher) as server:
             server.wait_healthy()
-            with Sampler(server.pid, GROUP, read=lambda pid: memory_of(pid) if pid else memory_in(inside)) as sampler:
+            with Sampler(
+                server.pid, GROUP, read=lambda pid: memory_of_all(pid) if pid else memory_in(inside)
+            ) as sampler:
                 load = use(server.url)
             alive = server.process.poll() is None
             steps = server.get("/memory/stats")["total_evictions"] if alive else 0

@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import logging
 import socket
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -24,6 +24,8 @@ from edgeserve.audio.files import SoundFiles, SoundFilesHere
 from edgeserve.config import Config, ServerSettings, chains, tables
 from edgeserve.engine import Engine, ModelSpec
 from edgeserve.errors import ConfigError
+from edgeserve.hosts.process_host import ProcessHost
+from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.jobs import INFO, PICTURES, Job
 from edgeserve.live.ear import Ear
 from edgeserve.live.sessions import Sessions
@@ -35,21 +37,18 @@ from edgeserve.models.folder import expanded
 from edgeserve.models.needs import command, packages
 from edgeserve.models.store import Store, StoredModel
 from edgeserve.named import find, make_engine
-from edgeserve.processes.launcher import make_launcher
+from edgeserve.processes.launcher import Launcher, make_launcher
+from edgeserve.processes.resting import Resting
+from edgeserve.processes.roster import Roster
+from edgeserve.processes.spawner import Spawner
 from edgeserve.residency.host import Host
 from edgeserve.residency.mailbox import Deliveries
 from edgeserve.residency.monitor import IdlePolicy, Monitor
 from edgeserve.residency.pool import Pool
-from edgeserve.residency.process_host import ProcessHost
-from edgeserve.residency.thread_host import ThreadHost
 from edgeserve.system import heap
 from edgeserve.units import MB
 
 log = logging.getLogger("edgeserve.app")
-
-WORKERS_SHARE = ("edgeserve.residency.guest",)
-"""Modules that every worker needs. Together with those of the engines they are imported once, and all workers share
-them."""
 
 
 def specs(config: Config, store: Store) -> Iterator[ModelSpec]:
@@ -116,21 +115,23 @@ def _configured(config: Config, spec: ModelSpec) -> Engine:
 def build_pool(config: Config, store: Store) -> Pool:
     """All configured engines behind their gates, under one governor. Raises ModelMissing and ConfigError."""
     heap.tune()
-    found = list(specs(config, store))
-    isolated = [spec.engine.partition(":")[0] for spec in found if config.isolated(spec.job)]
-    deliveries, launcher = Deliveries(), make_launcher((*WORKERS_SHARE, *sorted(set(isolated))))
+    deliveries, roster = Deliveries(), Roster()
     governor = make_governor(
         config.memory,
         peaks=store.root.parent / "memory.json",
         devices=find(catalog.DEVICES),
         allocator=find(catalog.ALLOCATOR)(),
         undelivered=lambda: deliveries.held,
-        workers=launcher.pids,
+        workers=roster.pids,
     )
+    found = list(specs(config, store))
+    launchers = _launchers(config, found, roster)
 
     def host(spec: ModelSpec) -> Host:
         engine = _configured(config, spec)
-        return ProcessHost(engine, launcher, governor) if config.isolated(spec.job) else ThreadHost(engine, governor)
+        if not config.isolated(spec.job):
+            return ThreadHost(engine, governor)
+        return ProcessHost(engine, launchers[INFO[spec.job].mapped], governor)
 
     return Pool(
         [host(spec) for spec in found],
@@ -139,8 +140,21 @@ def build_pool(config: Config, store: Store) -> Pool:
         pinned={job for job, settings in config.engines.items() if settings.pinned},
         chains=chains(config.engines),
         deliveries=deliveries,
-        on_stop=launcher.stop,
+        roster=roster,
     )
+
+
+def _launchers(config: Config, found: Iterable[ModelSpec], roster: Roster) -> Mapping[bool, Launcher]:
+    """The launcher of workers by ``JobInfo.mapped``.
+
+    A worker of a mapped engine starts once and stays. So it is a fresh interpreter: a fork server that stays with it
+    would take 8 to 15 MB. The others come and go. Their fork server has imported what they need, and ends when idle.
+    """
+    modules = {
+        spec.engine.partition(":")[0] for spec in found if config.isolated(spec.job) and not INFO[spec.job].mapped
+    }
+    preload = ("edgeserve.hosts.worker_entry", *sorted(modules))
+    return {True: roster.add(Spawner()), False: roster.add(Resting(lambda: make_launcher(preload)))}
 
 
 def _limits(server: ServerSettings) -> Limits:
@@ -170,19 +184,16 @@ def own_names(host: str) -> set[str]:
     return {site.name, site.name.partition(".")[0]} if site and not site.is_address else set()
 
 
-def _sound_files(server: ServerSettings) -> SoundFiles:
-    """Children read and write sound files, unless all is to stay in this process."""
+def _files(server: ServerSettings, roster: Roster) -> tuple[SoundFiles, PictureFiles]:
+    """Children decode and encode, unless all is to stay in this process."""
     if server.isolation == "thread":
-        return SoundFilesHere()
-    return SoundFilesApart(Children(lambda: make_launcher(SHARED)))
+        return SoundFilesHere(), PictureFilesHere()
 
+    def children(*preload: str) -> Children:
+        return Children(roster.add(Resting(lambda: make_launcher(preload))))
 
-def _picture_files(server: ServerSettings) -> PictureFiles:
-    """As ``_sound_files``."""
-    if server.isolation == "thread":
-        return PictureFilesHere()
-    shared = (apart.CHILD, catalog.PICTURES_LOADED)
-    return PictureFilesApart(Children(lambda: make_launcher(shared)), catalog.PICTURES)
+    pictures = children(apart.CHILD, catalog.PICTURES_LOADED)
+    return SoundFilesApart(children(*SHARED)), PictureFilesApart(pictures, catalog.PICTURES)
 
 
 def build(config: Config, pool: Pool) -> Starlette:
@@ -192,7 +203,7 @@ def build(config: Config, pool: Pool) -> Starlette:
     """
     limits, residency = _limits(config.server), config.residency
     idle = IdlePolicy(residency.warm_after, residency.idle_timeout, residency.check_interval)
-    sound_files, picture_files = _sound_files(config.server), _picture_files(config.server)
+    sound_files, picture_files = _files(config.server, pool.roster)
     sessions = Sessions(
         Ear(pool),
         limit=config.server.live_sessions,
@@ -211,9 +222,9 @@ def build(config: Config, pool: Pool) -> Starlette:
             sessions.close()
             await asyncio.to_thread(monitor.stop)
             await asyncio.to_thread(pool.governor.stop)
-            await pool.stop()
             await asyncio.to_thread(sound_files.close)
             await asyncio.to_thread(picture_files.close)
+            await pool.stop()
 
     application = Starlette(
         routes=routes(),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,8 +30,6 @@ KINDS: tuple[str, ...] = tuple(one.kind for one in INFO.values())
 
 Isolation = Literal["auto", "process", "thread"]
 """Home of an engine: a process of its own, or threads of the server."""
-ISOLATED = False
-"""Whether "auto" means a process of its own on this system."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,7 @@ class Config:
     def isolated(self, job: Job) -> bool:
         """Whether the engine of a job lives in a process of its own."""
         chosen = [one for one in (self.engines[job].isolation, self.server.isolation) if one != "auto"]
-        return chosen[0] == "process" if chosen else ISOLATED
+        return chosen[0] == "process" if chosen else pays(job)
 
     def in_file(self, table: Job | Literal["server"], name: str) -> bool:
         """Whether the value of a key comes from the file, and not from a flag, a variable or a default."""
@@ -111,6 +110,15 @@ class Config:
     def label(self, table: Job | Literal["server"], name: str) -> str:
         """A key for messages, with file and line where the file holds its value."""
         return self.written.label(table, name) if self.in_file(table, name) else f"[{table}] {name}"
+
+
+def pays(job: Job, platform: str = sys.platform) -> bool:
+    """Whether "auto" means a process of its own: on Linux, for engines that come and go.
+
+    Their memory returns with the process. One that is mapped at startup stays, and would take 34 MB more. Figures:
+    docs/decisions/0019-hosts.md.
+    """
+    return platform == "linux" and not INFO[job].mapped
 
 
 ENGINE_VARIABLES: Mapping[str, tuple[Job, str]] = MappingProxyType(

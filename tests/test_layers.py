@@ -20,6 +20,7 @@ SERVER = (
     "edgeserve.media",
     "edgeserve.memory edgeserve.audio edgeserve.models.sources edgeserve.models.convert",
     "edgeserve.models edgeserve.residency edgeserve.config edgeserve.doctor",
+    "edgeserve.hosts",
     "edgeserve.live edgeserve.exposure edgeserve.missing",
     "edgeserve.api",
     "edgeserve.protocols edgeserve.app",
@@ -35,6 +36,8 @@ ENGINES = ("engines.thinking engines.model_files engines.grammar", "engines.onnx
 
 BELOW_ENGINES = SERVER[:4]
 """Floors of the server that engines may know: the contract and the system."""
+
+WITHOUT_HTTP = ("engines", "edgeserve.memory", "edgeserve.system", "edgeserve.residency", "edgeserve.hosts")
 
 ANYWHERE = {"edgeserve", "edgeserve.__version__"}
 
@@ -89,7 +92,9 @@ def test_runtimes_and_http_stay_in_their_rooms() -> None:
         name, roots = module.name, {one.split(".")[0] for one in module.imports}
         if not name.startswith("engines"):
             wrong += [f"{name} imports the runtime {one}" for one in roots & RUNTIMES]
-        if name.startswith(("engines", "edgeserve.memory", "edgeserve.system", "edgeserve.residency")):
+        if name.startswith(
+            ("engines", "edgeserve.memory", "edgeserve.system", "edgeserve.residency", "edgeserve.hosts")
+        ):
             wrong += [f"{name} knows HTTP: {one}" for one in roots & HTTP]
         early = {one.split(".")[0] for one in module.early}
         wrong += [f"{name} imports {one} before it is needed" for one in early & HEAVY]

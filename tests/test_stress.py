@@ -18,13 +18,13 @@ from support.stress import Witness, seeded, settle, storm
 from edgeserve import app, named
 from edgeserve.config import Config, EngineSettings, ResidencySettings
 from edgeserve.engine import Rung
+from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.jobs import JOBS, Job
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.governor import Governor, make_governor
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.models.store import Store
 from edgeserve.residency.pool import Pool
-from edgeserve.residency.thread_host import ThreadHost
 from edgeserve.system.probe import Probe
 from edgeserve.units import MB
 

@@ -7,9 +7,9 @@ Every engine has a model file in FOLDER, which it maps as runtimes map weights.
 
 from __future__ import annotations
 
-import contextlib
 import struct
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.chaos import asks
@@ -29,8 +29,6 @@ FILE_BYTES = 1 << 20
 LIVE_SECONDS = 4
 LIMIT = 90.0
 """A request may wait for a worker that hangs, and for another that is started anew."""
-BRIEF = 1.0
-"""Seconds without a sound file after which the fork server of decoders ends."""
 RESTLESS = {"warm_after": 1.0, "idle_timeout": 2.0, "check_interval": 0.25}
 
 
@@ -60,41 +58,31 @@ def prepare(folder: Path) -> Form:
     )
 
 
-def serve(folder: Path, port: int) -> None:
-    """In this process, until SIGTERM."""
-    from edgeserve import app, logs, named
-    from edgeserve.audio.apart import SHARED, SoundFilesApart
+def serve(folder: Path, port: int, options: Mapping[str, object] = OPTIONS) -> None:
+    """In this process, until SIGTERM: the server as it is built for any models. ``options`` of every engine."""
+    from edgeserve import server
     from edgeserve.config import Config, EngineSettings, ResidencySettings, ServerSettings
-    from edgeserve.engine import ModelSpec
-    from edgeserve.media.children import Children
-    from edgeserve.memory.governor import make_governor
     from edgeserve.memory.policy import MemoryPolicy
-    from edgeserve.processes.launcher import make_launcher
-    from edgeserve.residency.pool import Pool
-    from edgeserve.residency.process_host import ProcessHost
-    from edgeserve.server import Server, listen
-    from edgeserve.system import heap
+    from edgeserve.models.store import Store
+    from edgeserve.models.stored import StoredModel
 
-    heap.tune()
-    logs.configure("info")
-    policy = MemoryPolicy(grace_seconds=0.5, queue_seconds=5.0)
-    launcher = make_launcher((*app.WORKERS_SHARE, "engines.fake.chat"))
-    governor = make_governor(policy, workers=launcher.pids)
-    specs = [
-        ModelSpec(job, f"fake-{job}", engine, {"model": folder / f"{job}.model"}, options=OPTIONS)  # type: ignore[arg-type]
-        for job, engine in ENGINES.items()
-    ]
-    hosts = [ProcessHost(named.make_engine(spec), launcher, governor) for spec in specs]
-    pool = Pool(hosts, governor, on_stop=launcher.stop)
-    engines = {spec.job: EngineSettings(model=spec.name) for spec in specs}
-    config = Config(server=ServerSettings(), residency=ResidencySettings(**RESTLESS), engines=engines)
-    with (
-        contextlib.closing(listen("127.0.0.1", port)) as listener,
-        contextlib.closing(SoundFilesApart(Children(lambda: make_launcher(SHARED), idle_seconds=BRIEF))) as files,
-    ):
-        application = app.build(config, pool)
-        application.state.sound_files = files  # whose fork server ends soon
-        Server(application, pool, config.server.drain_seconds).run([listener])
+    class Fakes(Store):
+        def find(self, name: str) -> StoredModel:
+            path = folder / f"{name}.model"
+            files = {"model": path, "mmproj": path} if name == "vision" else {"model": path}
+            return StoredModel(f"fake-{name}", name, ENGINES[name], files, FILE_BYTES, options=options)  # type: ignore[arg-type]
+
+        def needed(self, name: str) -> tuple[()]:
+            return ()
+
+    engines = {job: EngineSettings(model=job) for job in ENGINES}
+    config = Config(
+        server=ServerSettings(port=port, isolation="process"),
+        residency=ResidencySettings(**RESTLESS),
+        memory=MemoryPolicy(grace_seconds=0.5, queue_seconds=5.0),
+        engines=engines,  # type: ignore[arg-type]
+    )
+    raise SystemExit(server.serve(config, Fakes(folder)))
 
 
 if __name__ == "__main__":

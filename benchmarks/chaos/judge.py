@@ -22,7 +22,7 @@ CAUSES: Mapping[str, Collection[str]] = {
     "model_damaged": {events.CUT, events.REPLACE},
     "model_missing": {events.CUT, events.REPLACE},
     "store_error": {events.CUT, events.REPLACE},
-    "memory_pressure": MEMORY,
+    "memory_pressure": {*MEMORY, events.FORKS},
     "insufficient_memory": MEMORY,
     "disk_full": {events.DISK},
 }
@@ -95,8 +95,9 @@ def explained(one: Reply, code: str, happened: Sequence[Happening]) -> bool:
 
 def of_health(looks: Sequence[Look], limit: float) -> Iterator[str]:
     for one in looks:
-        if one.status != 200 or one.seconds > limit:
-            yield f"{one.at:6.1f} s  health: {one.status or 'no answer'} after {one.seconds:.2f} s"
+        if one.status != 200 or one.seconds - one.late > limit:
+            late = f" (of which this process was late {one.late:.2f} s)"
+            yield f"{one.at:6.1f} s  health: {one.status or 'no answer'} after {one.seconds:.2f} s{late}"
     if not looks:
         yield "nobody asked for the health"
 

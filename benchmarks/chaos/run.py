@@ -22,18 +22,21 @@ from benchmarks.sampling import Record, Sampler
 
 BELOW = 0
 """Stands for all processes below the server where the sampler wants a pid."""
+STILL_MB = 0.5
+"""Growth between two looks at a server that rests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """``seconds`` of chaos, ``calm`` seconds before it, ``gap`` mean seconds between two events, and ``patience``:
-    seconds in which /v1/health must answer."""
+    seconds in which /v1/health must answer. ``alone``: wait until no fork server is left before the server rests."""
 
     seed: int
     seconds: float
     calm: float
     gap: float
     patience: float = 1.0
+    alone: bool = True
 
 
 @dataclass(slots=True)
@@ -90,9 +93,9 @@ def _before(crowd: Crowd, plan: Plan, seen: Seen, one: House) -> None:
     last: list[Rest] = []
 
     def still(found: Rest) -> bool:
-        same = found.alone and bool(last) and not found.more_than(last[-1], 0.5) and not last[-1].more_than(found, 0.5)
+        same = bool(last) and not found.more_than(last[-1], STILL_MB) and not last[-1].more_than(found, STILL_MB)
         last.append(found)
-        return same
+        return same and found.alone and not (plan.alone and found.forks)
 
     seen.rests.append(watch.rest(one, still))
 
@@ -132,7 +135,11 @@ def _after(crowd: Crowd, seen: Seen, one: House) -> None:
                 break
             time.sleep(1.0)
     before = seen.rests[0]
-    seen.rests.append(watch.rest(one, lambda found: not found.more_than(before, judge.allowed(before))))
+
+    def as_before(found: Rest) -> bool:
+        return not found.more_than(before, judge.allowed(before)) and not (seen.plan.alone and found.forks)
+
+    seen.rests.append(watch.rest(one, as_before))
     if (status := watch.health(one.server.port)) != 200:
         seen.faults.append(f"the health at the end is {status}")
 

@@ -20,6 +20,8 @@ from benchmarks.sampling import NONE
 LOOK = 0.25
 PATIENCE = 20.0
 """Longest wait for an answer about the health, which is a fault long before."""
+FORK_SERVERS = 3
+"""Most of them: for workers, sound and pictures."""
 POOLS = 6
 """Threads that the server's pools may still start: the pools grow to their bounds, and never shrink."""
 REST_SECONDS = 100.0
@@ -28,11 +30,15 @@ REST_SECONDS = 100.0
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One answer of /v1/health: ``status`` 0 where none came."""
+    """One answer of /v1/health: ``status`` 0 where none came.
+
+    ``late``: seconds by which this process itself woke too late meanwhile, because others took the processor.
+    """
 
     at: float
     seconds: float
     status: int
+    late: float = 0.0
 
 
 @dataclass(slots=True)
@@ -56,11 +62,20 @@ class Pulse:
             self._thread.join()
 
     def _loop(self) -> None:
-        while not self._over.wait(LOOK):
+        late = self._wait()
+        while not self._over.is_set():
             at, status = self.clock(), 0
             with contextlib.suppress(OSError, http.client.HTTPException):
                 status = health(self.port)
-            self.looks.append(Look(at, self.clock() - at, status))
+            seconds, before = self.clock() - at, late
+            late = self._wait()
+            self.looks.append(Look(at, seconds, status, before + late))
+
+    def _wait(self) -> float:
+        """Wait for the next look; returns by how much it was too long."""
+        at = self.clock()
+        over = self._over.wait(LOOK)
+        return 0.0 if over else self.clock() - at - LOOK
 
 
 def health(port: int) -> int:
@@ -73,7 +88,7 @@ def health(port: int) -> int:
 
 
 def memory(one: House) -> Memory:
-    """Of all processes below the server, MB."""
+    """The sum over all processes below the server, MB."""
     total = NONE
     for process in one.family():
         with contextlib.suppress(ProcessLookupError, PermissionError, OSError, KeyError):
@@ -83,7 +98,11 @@ def memory(one: House) -> Memory:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """All that a server holds when every engine is cold. Counts of the server and the fork server by their names."""
+    """All that a server holds when every engine is cold.
+
+    Fork servers stand apart: each ends after a minute without work. ``memory`` (MB), ``descriptors`` and ``threads``
+    are those of all other processes. ``strangers``: processes of this run that have left the server's family.
+    """
 
     memory: float
     descriptors: Mapping[str, int]
@@ -93,19 +112,22 @@ class Rest:
     zombies: int
     strangers: int
     files: tuple[str, ...]
+    forks: int = 0
 
     @property
     def alone(self) -> bool:
-        """Whether the server has no child beside the fork server of its workers."""
-        return self.processes in ((house.FORKS, "server"), ("server",))
+        """Whether the server has no child beside fork servers."""
+        return self.processes == ("server",)
 
     def more_than(self, before: Rest, allowed_mb: float) -> list[str]:
-        """What it holds beyond ``before``, each in one line."""
+        """Everything held beyond ``before``, each in one line."""
         found = [*_grown("descriptors", self.descriptors, before.descriptors)]
         found += _grown("threads", self.threads, before.threads, POOLS)
         found += [f"{getattr(self, what)} {what}" for what in ("memfds", "zombies", "strangers") if getattr(self, what)]
         if self.processes != before.processes:
             found.append(f"processes {self.processes} instead of {before.processes}")
+        if self.forks > FORK_SERVERS:
+            found.append(f"{self.forks} fork servers; {FORK_SERVERS} may be there")
         if new := set(self.files) - set(before.files):
             found.append(f"files {sorted(new)}")
         if self.memory > before.memory + allowed_mb:
@@ -153,16 +175,17 @@ def _post(port: int, path: str) -> int:
 
 def _holding(one: House) -> Rest:
     named = {"server": [one.server.pid]} | one.named()
+    forks = named.pop(house.FORKS, [])
     family = [psutil.Process(one.server.pid), *one.family()]
     descriptors, memfds = {}, 0
     for name, pids in named.items():
         links = [_link(path) for pid in pids for path in _listed(Path(f"/proc/{pid}/fd"))]
         descriptors[name] = len(links)
         memfds += sum("memfd:" in link for link in links)
-    zombies = sum(process.status() == psutil.STATUS_ZOMBIE for process in family)
+    zombies = sum(map(_is_zombie, family))
     known = {process.pid for process in family}
     return Rest(
-        memory=memory_of(one.server.pid).pss + memory(one).pss,
+        memory=memory_of(one.server.pid).pss + memory(one).pss - sum(_pss(pid) for pid in forks),
         descriptors=descriptors,
         threads={name: sum(len(_listed(Path(f"/proc/{pid}/task"))) for pid in pids) for name, pids in named.items()},
         memfds=memfds,
@@ -170,7 +193,22 @@ def _holding(one: House) -> Rest:
         zombies=zombies,
         strangers=len(set(one.marked()) - known),
         files=_files(one),
+        forks=len(forks),
     )
+
+
+def _pss(pid: int) -> float:
+    try:
+        return memory_of(pid).pss
+    except (ProcessLookupError, OSError, KeyError):  # it has just ended
+        return 0.0
+
+
+def _is_zombie(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _listed(folder: Path) -> list[Path]:

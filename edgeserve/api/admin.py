@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 from edgeserve.api.fields import NAME_CHARS, Fields, clipped
 from edgeserve.api.json_body import read_json
 from edgeserve.api.limits import Limits
+from edgeserve.api.presence import unless_gone
 from edgeserve.api.schema import Field, Objects, Record
 from edgeserve.api.values import Text
 from edgeserve.errors import Busy, NotFound
@@ -92,7 +93,7 @@ async def preload(request: Request) -> Response:
     jobs = [*asked.engines, *(one.job(pool) for one in asked.models)]
     if not jobs:
         raise asked.error("engines", f"is required: a list of {', '.join(ALL_JOBS)}")
-    done = await pool.preload(dict.fromkeys(jobs))  # each once, however often it is named
+    done = await unless_gone(request, pool.preload(dict.fromkeys(jobs)))  # each once, however often it is named
     return JSONResponse({"results": {f"{job}:{pool.configured[job].name}": hot for job, hot in done.items()}})
 
 

@@ -1,14 +1,16 @@
-"""Watches whether the client of a request is still there."""
+"""Whether the client of a request is still there, and work that ends when it has gone."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
+from starlette.requests import Request
 from starlette.types import Receive
 
+from edgeserve.errors import Cancelled
 from edgeserve.media.leash import Leash
 from edgeserve.residency.aside import Aside
 
@@ -48,3 +50,27 @@ async def leashed(receive: Receive, aside: Aside, work: Callable[[Leash], T]) ->
             return await aside.run(work, leash)
     finally:
         leash.cut()  # the request may be cancelled for another reason, too
+
+
+async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """The result of ``work``, which is cancelled when the client goes. The body must have been read.
+
+    Raises what ``work`` raises, and Cancelled.
+    """
+    working = asyncio.create_task(work)
+    left = False
+
+    async def gone() -> None:
+        nonlocal left
+        left = working.cancel()
+
+    try:
+        async with watching(request.receive, gone):
+            return await working
+    except asyncio.CancelledError:
+        if left:
+            raise Cancelled("the client went away") from None
+        raise
+    finally:
+        working.cancel()
+        await asyncio.wait([working])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
 import weakref
@@ -14,7 +15,7 @@ from edgeserve.audio import piped
 from edgeserve.audio.decode import SEND
 from edgeserve.audio.encode import FORMS, PCM_RATE, Encoder
 from edgeserve.errors import Busy, UnsupportedMedia
-from edgeserve.media.children import Children
+from edgeserve.media.children import Children, scarce
 from edgeserve.media.helper import Helper
 from edgeserve.media.leash import Leash
 from edgeserve.media.task import Bounds, Task
@@ -48,7 +49,9 @@ class SoundFilesApart:
         task = Task(f"{CHILD}:check", "sound check", param, bounds, param, SEND)
         with self._children.start(task, leash) as helper:
             file.give(helper, max_seconds, param)
-            seconds = float(helper.result())
+            seconds = helper.result()
+            if not (isinstance(seconds, int | float) and 0 <= seconds < math.inf):
+                raise helper.nonsense()
         return SharedClip(self._children, file, max_seconds, param, seconds)
 
     def prepare(self) -> None:
@@ -73,11 +76,17 @@ class SoundFilesApart:
 
 
 class SharedFile:
-    """The bytes of a file in memory that other processes can read. They are freed with the object."""
+    """The bytes of a file in memory that other processes can read. They are freed with the object.
+
+    Raises Busy when the system has no memory or descriptor left.
+    """
 
     def __init__(self, data: bytes) -> None:
         self.size = len(data)
-        self._descriptor = shared_memory(data)
+        try:
+            self._descriptor = shared_memory(data)
+        except OSError as error:
+            raise scarce("a sound file", error) from error
         self._close = weakref.finalize(self, os.close, self._descriptor)
 
     def give(self, helper: Helper, max_seconds: float, param: str) -> None:
@@ -103,7 +112,7 @@ class SharedClip:
 
     def decode(self, leash: Leash | None = None) -> Decoding:
         """Begin to decode; the caller closes the result. The pipe holds what nobody reads, and the decoder waits."""
-        cpu = DECODE_CPU + int((self.seconds or self._max_seconds) / DECODE_SHARE)
+        cpu = DECODE_CPU + int(min(self.seconds or math.inf, self._max_seconds) / DECODE_SHARE)
         task = Task(f"{CHILD}:decode", "sound decoder", self.param, Bounds(cpu=cpu), self.param, SEND)
         helper = self._children.start(task, leash)
         try:
@@ -130,6 +139,10 @@ class Decoding:
 
     def pieces(self) -> Iterator[bytes]:
         return piped.pieces(self._helper.receive)
+
+    def check_end(self) -> None:
+        """As ``Helper.check_end``, after another process has met the end of the samples."""
+        self._helper.check_end()
 
     def close(self) -> None:
         """Kill the decoder unless it has ended. Idempotent."""

@@ -1,4 +1,4 @@
-"""What a Matroska file holds beside its sound, counted before FFmpeg reads it (RFC 9559).
+"""Contents of a Matroska file beside its sound, counted before FFmpeg reads it (RFC 9559).
 
 FFmpeg goes through all tags again after each, so 80 kB of tags took it a minute, and 400 kB hours. It searches all
 chapters for each chapter, and moves all entries of the index for each entry. It reads nothing meanwhile.
@@ -28,7 +28,7 @@ ENCODINGS = b"\x6d\x80"
 
 
 def surplus(data: bytes) -> str:
-    """What a Matroska file has too much of; empty for other files, and for those that FFmpeg opens quickly."""
+    """The contents that a Matroska file has too many of; empty for other files, and for files that open quickly."""
     if BEGIN not in data:
         return ""
     for element, (name, limits) in LIMITS.items():
@@ -54,7 +54,7 @@ def _more(data: bytes, element: bytes, kind: bytes, most: int) -> bool:
 
 
 def _contents(data: bytes, element: bytes) -> Iterator[tuple[int, int]]:
-    """Where each element of a kind begins and ends, apart from what one before it holds."""
+    """Begin and end of each element of a kind, apart from the contents of one before it."""
     at, reached = data.find(element), 0
     while at >= 0:
         start, size = _size(data, at + len(element))

@@ -7,10 +7,10 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from edgeserve.audio.decode import SEND
 from edgeserve.errors import UnsupportedMedia
-from edgeserve.media.bounded import LACKING
 from edgeserve.processes import codec
 from edgeserve.processes.frames import Broken, Channel, Frame, Kind
 
@@ -38,12 +38,14 @@ class Piped:
             frame = channel.receive()
         except (Broken, OSError):
             frame = None
-        if frame is None or (frame.kind is Kind.DONE and LACKING in frame.head):
-            text = f"{self.param} makes its decoder fail, or takes more memory or processor time than it may"
-            raise UnsupportedMedia(f"{text}; {SEND}", param=self.param)
-        if frame.kind is Kind.DONE and "error" in frame.head:
-            raise codec.read_error(frame.head["error"])
-        return frame
+        match frame and (frame.kind, frame.head):
+            case (Kind.EVENTS, _) | (Kind.DONE, {"result": _}):
+                return cast(Frame, frame)
+            case Kind.DONE, {"error": value}:
+                with contextlib.suppress(ValueError):  # no error at all
+                    raise codec.read_error(value)
+        text = f"{self.param} makes its decoder fail, or takes more memory or processor time than it may"
+        raise UnsupportedMedia(f"{text}; {SEND}", param=self.param)
 
 
 def pieces(receive: Callable[[], Frame]) -> Iterator[bytes]:

@@ -116,9 +116,11 @@ def _ogg_counts(data: bytes, start: int) -> Iterator[int]:
         begins.setdefault(serial, []).extend(len(stream) + place for place in _long_packets(sizes))
         stream += data[body : body + sum(sizes)]
     for serial, stream in streams.items():
-        yield from _marked(stream)
-        for at in begins[serial]:
-            yield from (count for skipped in SKIPPED if (count := _walked(stream, at + skipped)) > MAX_TAGS)
+        marked = dict(_marked(stream))
+        yield from marked.values()
+        # Next to nothing where there is no comment. All of them count, so that their number bounds this work, too.
+        places = dict.fromkeys(at + skipped for at in begins[serial] for skipped in SKIPPED)
+        yield from filter(None, (_walked(stream, at) for at in places if at not in marked))
 
 
 def _pages(data: bytes, page: int) -> Iterator[tuple[int, bytes | None]]:
@@ -149,18 +151,19 @@ def _long_packets(sizes: bytes) -> Iterator[int]:
         yield sum(sizes[: len(sizes.rstrip(b"\xff"))])
 
 
-def _marked(stream: bytearray) -> Iterator[int]:
-    """The tags that comments with a begin of their own state."""
+def _marked(stream: bytearray) -> Iterator[tuple[int, int]]:
+    """Place and stated tags of each comment that has a begin of its own; no more of them than tags are allowed."""
+    left = MAX_TAGS + 1
     for begin in OGG_COMMENTS:
         at = stream.find(begin)
-        while at >= 0:
-            at += len(begin)
-            yield _stated(bytes(stream[at : at + MAX_VENDOR + 8]))
+        while at >= 0 and left:
+            at, left = at + len(begin), left - 1
+            yield at, _stated(bytes(stream[at : at + MAX_VENDOR + 8]))
             at = stream.find(begin, at)
 
 
 def _walked(stream: bytearray, at: int) -> int:
-    """The number of tags in the comment at a place; next to none where there is no comment."""
+    """The number of tags in the comment at a place, up to MAX_TAGS + 1."""
     at += 4 + int.from_bytes(stream[at : at + 4], "little")
     stated, found = int.from_bytes(stream[at : at + 4], "little"), 0
     at += 4

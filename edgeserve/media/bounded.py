@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import sys
 from collections.abc import Callable
 from typing import Any
 
 from edgeserve.errors import EdgeserveError
 from edgeserve.processes import codec
+from edgeserve.processes.allowed import decoder_confinement
 from edgeserve.processes.frames import Channel, Frame, Kind
+from edgeserve.system import rlimits
+from edgeserve.system.confinement import confine
 
 Work = Callable[[Channel, Frame], Any]
-LACKING = "lacking"
-"""Key in the head of the last frame: the work took more memory than the child may take."""
 STATM = "/proc/self/statm"
 XCPU_GAP = 1
 """Seconds between SIGXCPU, which tells of processor time, and SIGKILL, which could have another reason."""
 
 
 def answer(sock: socket.socket, arguments: dict[str, Any], work: Work) -> None:
-    """Do ``work`` on the first frame. The last frame holds its result, its error, or ``LACKING``.
+    """Do ``work`` on the first frame. The head of the last frame holds one of three keys:
+
+    - ``result``
+    - ``error``, as ``codec.write_error`` writes it
+    - ``lacking``: the work took more memory than this process may take
 
     ``arguments``: the bounds in force from here on. Other errors than the product's end the child with a traceback.
     """
@@ -29,7 +35,7 @@ def answer(sock: socket.socket, arguments: dict[str, Any], work: Work) -> None:
     frame = channel.receive()
     if frame is None:
         return
-    head: dict[str, Any] = {LACKING: True}  # made now, since nothing may be left then
+    head: dict[str, Any] = {"lacking": True}  # made now, since nothing may be left then
     with contextlib.suppress(ConnectionError):  # the server wants no more
         try:
             head = {"result": work(channel, frame)}
@@ -41,13 +47,14 @@ def answer(sock: socket.socket, arguments: dict[str, Any], work: Work) -> None:
 
 
 def limit(memory: int, cpu: int | None) -> None:
-    """Bound the addresses and the processor time of this process, and give it no core dump."""
+    """Bound the addresses and the processor time of this process, and give up all rights that it does not need."""
     import resource
 
-    page = resource.getpagesize()
-    with contextlib.suppress(OSError), open(STATM, encoding="ascii") as file:  # macOS has no such file or bound
-        used = int(file.read().split()[0]) * page
-        resource.setrlimit(resource.RLIMIT_AS, (used + memory, used + memory))
     if cpu is not None:
         resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + XCPU_GAP))
-    resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
+    if sys.platform == "linux":
+        with open(STATM, encoding="ascii") as file:
+            used = int(file.read().split()[0]) * resource.getpagesize()
+        confine(decoder_confinement(used + memory, None))
+    else:  # macOS bounds no addresses, and a thread of its own watches the server there
+        rlimits.lower({"CORE": rlimits.NO_CORE})

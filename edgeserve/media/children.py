@@ -1,66 +1,29 @@
-"""Starts short-lived children, from a fork server of their own that ends when there is nothing to do."""
+"""Starts short-lived children."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from typing import Protocol
-
-from edgeserve.errors import ShuttingDown
+from edgeserve.errors import Busy, ShuttingDown
 from edgeserve.media.helper import Helper
 from edgeserve.media.leash import Leash
 from edgeserve.media.task import Task
 from edgeserve.processes.launcher import Launcher
 
-IDLE_SECONDS = 60.0
-"""Time without a child after which the launcher ends, and its memory returns."""
 
-
-class Timer(Protocol):
-    def start(self) -> None: ...
-    def cancel(self) -> None: ...
-
-
-def daemon(seconds: float, call: Callable[[], None]) -> Timer:
-    """A timer that does not hold up the end of the process."""
-    timer = threading.Timer(seconds, call)
-    timer.daemon = True
-    timer.name = "edgeserve idle decoders"
-    return timer
+def scarce(what: str, error: OSError) -> Busy:
+    """The error for a system that has no descriptor or memory left for some work."""
+    return Busy(f"the system has nothing left for {what}: {error.strerror}; try again", retry_after=5)
 
 
 class Children:
-    """Any thread may use it. ``make`` gives a launcher that has imported what the children need.
+    """Any thread may use it. ``launcher`` shares what the children need, and may rest while there are none."""
 
-    ``timer`` makes a timer of seconds and a function.
-    """
-
-    def __init__(
-        self,
-        make: Callable[[], Launcher],
-        *,
-        idle_seconds: float = IDLE_SECONDS,
-        timer: Callable[[float, Callable[[], None]], Timer] = daemon,
-    ) -> None:
-        self._make, self._idle_seconds, self._new_timer = make, idle_seconds, timer
-        self._lock = threading.Lock()
-        self._launcher: Launcher | None = None
-        self._timer: Timer | None = None
-        self._running = 0
+    def __init__(self, launcher: Launcher) -> None:
+        self._launcher = launcher
         self._closed = False
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether there is a launcher, which takes memory."""
-        return self._launcher is not None
-
     def prepare(self) -> None:
-        """Begin what the first child would wait for. Raises Busy and EngineFailure as ``start`` does; never waits."""
-        launcher = self._enter()
-        try:
-            launcher.start()
-        finally:
-            self._leave()
+        """Begin what the first child would wait for. Raises as ``Launcher.start`` does; never waits."""
+        self._launcher.start()
 
     def start(self, task: Task, leash: Leash | None = None) -> Helper:
         """Start a child for ``task``; the caller closes it. Blocks until it has a pid.
@@ -69,51 +32,19 @@ class Children:
         """
         leash = leash or Leash()
         leash.check()
-        launcher = self._enter()
+        bounds: dict[str, object] = {"memory": task.bounds.memory, "cpu": task.bounds.cpu}
         try:
-            child = launcher.launch(task.entry, {"memory": task.bounds.memory, "cpu": task.bounds.cpu}, task.name)
-        except BaseException:
-            self._leave()
-            raise
-        return Helper(child, task, leash, self._leave)
+            child = self._launcher.launch(task.entry, bounds, task.name)
+        except OSError as error:
+            raise scarce(task.name, error) from error
+        return Helper(child, task, leash, self.check)
+
+    def check(self) -> None:
+        """Raises ShuttingDown once the children are closed."""
+        if self._closed:
+            raise ShuttingDown("the server ends and decodes nothing more")
 
     def close(self) -> None:
         """End the launcher, and with it all children. Blocks for seconds at most."""
-        with self._lock:
-            self._closed = True
-            self._stop_timer()
-            launcher, self._launcher = self._launcher, None
-        if launcher is not None:
-            launcher.stop()
-
-    def _enter(self) -> Launcher:
-        with self._lock:
-            if self._closed:
-                raise ShuttingDown("the server ends and decodes nothing more")
-            self._stop_timer()
-            if self._launcher is None:
-                self._launcher = self._make()
-            self._running += 1
-            return self._launcher
-
-    def _leave(self) -> None:
-        with self._lock:
-            self._running -= 1
-            if self._running == 0 and not self._closed:
-                self._stop_timer()
-                self._timer = self._new_timer(self._idle_seconds, self._idle)
-                self._timer.start()
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _idle(self) -> None:
-        with self._lock:
-            if self._running or self._closed:
-                return
-            self._timer = None
-            launcher, self._launcher = self._launcher, None
-        if launcher is not None:
-            launcher.stop()
+        self._closed = True
+        self._launcher.stop()

@@ -11,11 +11,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from edgeserve.errors import EdgeserveError
-from edgeserve.media.bounded import LACKING
 from edgeserve.media.leash import Leash
 from edgeserve.media.task import Task
 from edgeserve.processes import codec
-from edgeserve.processes.child import Child
+from edgeserve.processes.child import Child, described
 from edgeserve.processes.frames import Broken, Channel, Frame, Kind
 from edgeserve.units import MB
 
@@ -28,12 +27,12 @@ END_SECONDS = 2.0
 class Helper:
     """A child at work. One thread at a time uses it; ``leash`` may kill the child from any other.
 
-    ``ended`` is called once, by ``close``.
+    ``check`` raises ShuttingDown when the child was ended because the server ends.
     """
 
-    def __init__(self, child: Child, task: Task, leash: Leash, ended: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, child: Child, task: Task, leash: Leash, check: Callable[[], None] = lambda: None) -> None:
         self.task = task
-        self._child, self._leash, self._ended = child, leash, ended
+        self._child, self._leash, self._check_going = child, leash, check
         self._channel = Channel(child.socket)
         self._limit_waiting(task.bounds.patience)
         self._closed = self._told = False
@@ -77,25 +76,46 @@ class Helper:
             frame = None
         if frame is None:
             raise self.verdict()
-        if frame.kind is Kind.DONE:
-            self._check(frame.head)
+        if frame.kind is not Kind.EVENTS:
+            self._check(frame)
         return frame
 
     def result(self) -> Any:
         """The result of work that sends nothing else. Raises as ``receive`` does."""
-        return self.receive().head["result"]
+        frame = self.receive()
+        if frame.kind is not Kind.DONE:
+            raise self.nonsense()
+        return frame.head["result"]
 
-    def _check(self, head: Any) -> None:
+    def _check(self, frame: Frame) -> None:
+        """Raises the error in the last frame. A child that its input has taken over may send anything."""
         self._leash.check()
-        if LACKING in head:
-            raise self._out_of_memory("its own limit")
-        if "error" in head:
-            raise codec.read_error(head["error"])
+        match frame.kind, frame.head:
+            case Kind.DONE, {"result": _}:
+                return
+            case Kind.DONE, {"lacking": _}:
+                raise self._out_of_memory("its own limit")
+            case Kind.DONE, {"error": value}:
+                raise self._error(value)
+        raise self.nonsense()
+
+    def _error(self, value: Any) -> EdgeserveError:
+        try:
+            return codec.read_error(value)
+        except ValueError:
+            return self.nonsense()
+
+    def nonsense(self) -> EdgeserveError:
+        """The error for a child that sends what its work cannot have as a result."""
+        self._child.kill()
+        self._tell("it sent no answer; killed")
+        return self.task.failed("no answer")
 
     def verdict(self) -> EdgeserveError:
         """The error that the end of the child means. The log tells the cause."""
         code = self._child.wait(END_SECONDS)
         self._leash.check()
+        self._check_going()
         task, bounds = self.task, self.task.bounds
         if code is None:
             self._child.kill()
@@ -105,9 +125,15 @@ class Helper:
             self._tell(f"it took more than {bounds.cpu} s of processor time")
             return task.too_large(f"takes more than {bounds.cpu} s of processor time")
         if code == -signal.SIGKILL:
-            return self._out_of_memory("SIGKILL, most likely from the kernel, which had none left")
-        self._tell(_described(code))
-        return task.failed(_described(code))
+            self._tell("SIGKILL, most likely from the kernel, which had no memory left")
+            return task.killed()
+        self._tell(described(code))
+        return task.failed(described(code))
+
+    def check_end(self) -> None:
+        """Raise the error that the child's end means, unless it has ended well or goes on."""
+        if self._child.wait(END_SECONDS):
+            raise self.verdict()
 
     def _out_of_memory(self, why: str) -> EdgeserveError:
         self._tell(f"out of memory: {why}")
@@ -132,13 +158,10 @@ class Helper:
             return
         self._closed = True
         if not self._leash.is_cut and (code := self._child.exit):  # another process read it, and cannot know why
-            self._tell(_described(code))
+            self._tell(described(code))
         self._leash.let_go()
-        try:
-            self._child.close()
-            self._channel.close()
-        finally:
-            self._ended()
+        self._child.close()
+        self._channel.close()
 
     def __enter__(self) -> Self:
         return self
@@ -147,12 +170,3 @@ class Helper:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _described(code: int) -> str:
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return signal.Signals(-code).name
-    except ValueError:  # a real-time signal
-        return f"signal {-code}"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgeserve.errors import EdgeserveError, EngineFailure, TooLarge, UnsupportedMedia
+from edgeserve.errors import EdgeserveError, EngineFailure, MemoryPressure, TooLarge, UnsupportedMedia
 from edgeserve.units import GB
 
 PATIENCE_SECONDS = 60.0
 """Time in which a child must say something. A piece of sound takes a second on a slow machine."""
+RETRY_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,11 @@ class Task:
     def too_large(self, why: str) -> EdgeserveError:
         """The error for input that takes more than the bounds allow; ``why`` begins with a verb."""
         return self._error(TooLarge, why)
+
+    def killed(self) -> EdgeserveError:
+        """The error for a child that the system killed within its bounds: no input is to blame for that."""
+        text = f"the {self.name} was killed by the system, most likely because memory ran out"
+        return MemoryPressure(f"{text}; free memory, or try again", retry_after=RETRY_SECONDS)
 
     def failed(self, how: str) -> EdgeserveError:
         """The error for input at which the child failed; ``how`` it ended."""

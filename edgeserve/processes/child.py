@@ -10,6 +10,7 @@ import socket
 import subprocess
 import threading
 import weakref
+from collections.abc import Callable
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Protocol, Self
@@ -55,6 +56,7 @@ class Child:
 
     def __init__(self, process: Process, sock: socket.socket, name: str) -> None:
         self._process = process
+        self._on_close: Callable[[], None] | None = None
         self.socket = sock
         self.name = name
 
@@ -106,6 +108,13 @@ class Child:
             self.kill()
         self.socket.close()
         self._process.close()
+        call, self._on_close = self._on_close, None
+        if call is not None:
+            call()
+
+    def on_close(self, call: Callable[[], None]) -> None:
+        """Call this once, when the child is closed."""
+        self._on_close = call
 
     def __enter__(self) -> Self:
         return self
@@ -233,3 +242,23 @@ class Spawned:
 
     def close(self) -> None:
         self._lifeline.close()
+
+
+def described(code: int) -> str:
+    """An exit code in words: "exit code 1", "SIGKILL"."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:  # a real-time signal
+        return f"signal {-code}"
+
+
+def ended(code: int | None) -> str:
+    """The end of a child, as the end of a sentence about it."""
+    if code is None:
+        return "has gone, and nobody knows why"
+    if code >= 0:
+        return f"ended with code {code}"
+    told = " (most likely the system ran out of memory)" if -code == signal.SIGKILL else ""
+    return f"was ended by {described(code)}{told}"

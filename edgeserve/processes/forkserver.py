@@ -48,7 +48,7 @@ def main(number: int) -> NoReturn:
     """Serve the control socket ``number`` to its end. Each child leaves the loop with its duty, then does it."""
     start.reset_signals()
     control = socket.socket(fileno=number)
-    start.set_title("edgeserve: forks")
+    start.settle("forks", start.OOM_FORKS)
     heap.tune()
     first = control.recv(MESSAGE_BYTES)
     if not first:  # the server ended first

@@ -30,6 +30,8 @@ LARGE = MB
 """Bytes of a body that still goes through the socket."""
 MOST_HEAD, MOST_BODY, MOST_DESCRIPTORS = 64 * MB, 1024 * MB, 16
 """Limits of a frame that a process accepts from the other."""
+MOST_WAITING = 4 * MOST_DESCRIPTORS
+"""Descriptors that have come before their frames were read."""
 READ = 64 * 1024
 SHARED = 1 << 7
 """Flag beside the number of descriptors: the first one holds the body."""
@@ -138,7 +140,8 @@ class Channel:
             return None
         heads, bodies, number, kind, count = HEADER.unpack(lead)
         shared, count = bool(count & SHARED), count & ~SHARED
-        if heads > MOST_HEAD or bodies > MOST_BODY or count > MOST_DESCRIPTORS:
+        most = MOST_BODY if shared else LARGE
+        if heads > MOST_HEAD or bodies > most or not shared <= count <= MOST_DESCRIPTORS:
             raise Broken(f"a frame of {heads} and {bodies} bytes with {count} descriptors")
         text = self._take(heads)
         body = self._take(0 if shared else bodies)
@@ -150,7 +153,9 @@ class Channel:
             passed = passed[1:]
         try:
             return Frame(Kind(kind), number, json.loads(text), memoryview(body), tuple(passed))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
+            for one in passed:
+                os.close(one)
             raise Broken(f"a frame of kind {kind}: {error}") from error
 
     def close(self) -> None:
@@ -181,6 +186,8 @@ class Channel:
                 found = array.array("i")
                 found.frombytes(data[: len(data) // found.itemsize * found.itemsize])
                 self._passed.extend(found)
+        if len(self._passed) > MOST_WAITING:
+            raise Broken(f"{len(self._passed)} descriptors came that no frame promises")
 
     def _descriptors(self, count: int) -> list[int]:
         if len(self._passed) < count:
@@ -215,13 +222,22 @@ def _unnamed() -> int:
 
 
 def _mapped(descriptor: int, size: int) -> Any:
-    """The body where it lies. Closes ``descriptor``. Raises Broken when it holds less than ``size`` bytes."""
+    """The body where it lies. Closes ``descriptor``. Raises Broken when it holds less, or on Linux may still change."""
     try:
         if os.fstat(descriptor).st_size < size:
             raise Broken(f"shared memory of less than {size} bytes")
-        if SEALS and fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & SEALS == SEALS:
+        if SEALS:
+            if not _is_sealed(descriptor):
+                raise Broken("shared memory that the other process may change")
             # Native code takes the address of writable memory only. Nobody writes; a page would be copied first.
             return mmap.mmap(descriptor, size, access=mmap.ACCESS_COPY)
         return os.pread(descriptor, size, 0)  # the other process could cut it: a mapping would end this one
     finally:
         os.close(descriptor)
+
+
+def _is_sealed(descriptor: int) -> bool:
+    try:
+        return fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & SEALS == SEALS
+    except OSError:  # no shared memory at all
+        return False

@@ -1,4 +1,4 @@
-"""A launcher whose every child is a fresh interpreter, for systems where a fork is unsafe."""
+"""A launcher whose every child is a fresh interpreter: where a fork is unsafe, and for children that stay."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import importlib
 import json
 import os
@@ -30,8 +31,9 @@ IGNORED = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIP
 UNBLOCKABLE = frozenset({signal.SIGKILL, signal.SIGSTOP})
 PDEATHSIG, NAME = 1, 15
 """Operations of prctl(2)."""
-OOM_STEP, OOM_MOST = 500, 1000
-"""A child's step of oom_score_adj above the server's, and the kernel's upper bound."""
+OOM_STEP, OOM_FORKS, OOM_MOST = 500, 400, 1000
+"""Steps of oom_score_adj above the server's, of a child and of a fork server, and the kernel's upper bound. So children
+go first, and the server last."""
 NAME_BYTES = 15
 MESSAGE_BYTES = 128 << 10
 """Longest task. A socket of Linux queues about 200 KB; longer data goes through the child's own socket."""
@@ -72,12 +74,29 @@ def main(number: int, lifeline: int) -> NoReturn:
     if not line:  # the server ended first
         os._exit(1)
     task = Task.decode(line)
-    threading.Thread(target=_die_with, args=[rope], name="edgeserve-lifeline", daemon=True).start()
+    die_with(rope)
     settle(task.name)
     run(task, _own(number))
 
 
-def _die_with(rope: socket.socket) -> None:
+def die_with(rope: socket.socket, platform: str = sys.platform) -> None:
+    """End this process when the other end of ``rope`` closes, or anything comes from there.
+
+    On Linux the kernel sends the signal (fcntl(2), F_SETSIG). That takes no thread, so that the process may confine
+    itself, and needs no Python: code that never returns ends too. Elsewhere a thread waits.
+    """
+    if platform != "linux":
+        threading.Thread(target=_wait_and_die, args=[rope], name="edgeserve-lifeline", daemon=True).start()
+        return
+    fcntl.fcntl(rope, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(rope, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(rope, fcntl.F_SETFL, fcntl.fcntl(rope, fcntl.F_GETFL) | fcntl.FASYNC)
+    rope.setblocking(False)
+    with contextlib.suppress(BlockingIOError):  # nothing has come: the server lives
+        _wait_and_die(rope)
+
+
+def _wait_and_die(rope: socket.socket) -> None:
     # The server writes nothing more, so that any return is the end of its life.
     with contextlib.suppress(ConnectionError):
         rope.recv(1)
@@ -94,15 +113,15 @@ def isolate(task: Task, number: int, parent: int) -> socket.socket:
     libc.library().prctl(PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it ended before the kernel knew
         os.kill(os.getpid(), signal.SIGKILL)
-    settle(task.name)
+    settle(task.name, OOM_STEP - OOM_FORKS)  # beside the step that the fork server has taken
     reseed()
     return _own(number)
 
 
-def settle(name: str) -> None:
+def settle(name: str, oom_step: int = OOM_STEP) -> None:
     """Name this process, and let the kernel prefer it to the server when memory is out."""
     set_title(f"edgeserve: {name}")
-    raise_oom_score()
+    raise_oom_score(oom_step)
 
 
 def run(task: Task, sock: socket.socket) -> NoReturn:
@@ -152,11 +171,11 @@ def reseed() -> None:
         generator.seed()
 
 
-def raise_oom_score(path: str = "/proc/self/oom_score_adj") -> bool:
+def raise_oom_score(step: int, path: str = "/proc/self/oom_score_adj") -> bool:
     """Linux: make this process a likelier victim of the OOM killer than the server. False where that is impossible."""
     try:
         with open(path, "r+", encoding="ascii") as file:
-            score = min(OOM_MOST, int(file.read()) + OOM_STEP)
+            score = min(OOM_MOST, int(file.read()) + step)
             file.seek(0)
             file.write(str(score))
     except OSError:  # not Linux, or a sandbox whose /proc cannot be written

@@ -73,8 +73,8 @@ class Bounded(asyncio.BufferedProtocol):
     """One connection. A class lists this base before Uvicorn's protocol."""
 
     transport: Any
-    wide = False
-    """Whether to read in large pieces now."""
+    plain = 0
+    """Bytes that come next and cost no parsing, those of a body of known length. One read has nothing behind them."""
 
     def __init__(
         self, *args: Any, connections: Connections, patience: Patience, reading: Reading, **settings: Any
@@ -100,7 +100,7 @@ class Bounded(asyncio.BufferedProtocol):
         return counted
 
     def get_buffer(self, sizehint: int) -> bytearray:
-        self._buffer = bytearray(WIDE_READ_BYTES if self.wide else READ_BYTES)
+        self._buffer = bytearray(max(READ_BYTES, min(self.plain, WIDE_READ_BYTES)))
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -112,8 +112,12 @@ class Bounded(asyncio.BufferedProtocol):
 
     def go_on_reading(self) -> None:
         """Read on, unless the protocol, which may be another one by now, has enough for the moment."""
-        if not self.transport.is_closing() and self.transport.get_protocol().may_read:
+        if not self.is_closing() and self.transport.get_protocol().may_read:
             self.transport.resume_reading()
+
+    def is_closing(self) -> bool:
+        closing: bool = self.transport.is_closing()
+        return closing
 
     @property
     def may_read(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import http
 import json
@@ -39,6 +40,12 @@ class HttpConnection(Bounded, H11Protocol):
         self._framing = 0.0
 
     # State of the connection
+
+    @property
+    def _body_left(self) -> int:
+        """Bytes to come of a body of known length; 0 for any other."""
+        reader = self.conn._reader if self.conn.their_state is h11.SEND_BODY else None
+        return getattr(reader, "_remaining", 0)
 
     @property
     def _awaits_head(self) -> bool:
@@ -131,7 +138,7 @@ class HttpConnection(Bounded, H11Protocol):
 
     def _weigh(self, sent: int, body: int) -> None:
         """Refuse a body whose framing outweighs it, since each chunk costs the same work."""
-        if self._closed or self.wide or self.conn.their_state is not h11.SEND_BODY:
+        if self._closed or self.plain or self.conn.their_state is not h11.SEND_BODY:
             self._framing = 0.0
             return
         self._framing = max(0.0, self._framing + sent - MOST_FRAMING * body)
@@ -149,7 +156,7 @@ class HttpConnection(Bounded, H11Protocol):
         before = self.cycle
         super().handle_events()
         self._requests += self.cycle is not before
-        self.wide = self.conn.their_state is h11.SEND_BODY and any(n == b"content-length" for n, _ in self.headers)
+        self.plain = self._body_left
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         super().handle_websocket_upgrade(event)
@@ -193,6 +200,7 @@ class HttpConnection(Bounded, H11Protocol):
         """Read to the end of a body without use."""
         try:
             while (event := self.conn.next_event()) is not h11.NEED_DATA:
+                self.plain = self._body_left
                 if isinstance(event, h11.EndOfMessage):
                     self._lingering = None
                     self._complete()
@@ -219,4 +227,5 @@ class HttpConnection(Bounded, H11Protocol):
             self.cycle.message_event.set()
         self._lingering = self._since + self.patience.linger
         self.flow.resume_reading()
-        self.transport.write_eof()
+        with contextlib.suppress(OSError):  # it has left meanwhile
+            self.transport.write_eof()

@@ -40,6 +40,10 @@ class Reader(Protocol):
         """All bytes so far are worked on."""
         ...
 
+    def is_closing(self) -> bool:
+        """Whether nothing is read from the connection any more."""
+        ...
+
     def cut(self) -> None:
         """Close at once."""
         ...
@@ -93,8 +97,10 @@ class Reading:
         self._turn_is_due, self._reads, self._spent = False, 0, 0.0
         while self._clients and self._has_time():
             one = self._next()
+            if one.is_closing():
+                self.forget(one)
             if one not in self._waiting:
-                continue  # it was lost
+                continue
             data = self._waiting[one].popleft()
             try:
                 self._work(one, data)

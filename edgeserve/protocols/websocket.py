@@ -39,6 +39,8 @@ class SocketConnection(Bounded, WebSocketsSansIOProtocol):
 
     def check(self, now: float) -> None:
         self.check_reader(now)
+        if not self.transport.is_closing() and not self.may_read and self.has_gone():
+            self.transport.abort()  # else the server would work for minutes on frames that it sent before it left
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

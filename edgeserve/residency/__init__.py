@@ -1,1 +1,1 @@
-"""Engines in memory: each has a gate with a queue, and a host that moves it up and down and makes its answers."""
+"""Engines in memory: each has a gate with a queue, and behind it a host (edgeserve/hosts)."""

@@ -17,11 +17,12 @@ from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import Busy, Cancelled, EdgeserveError, ShuttingDown
 from edgeserve.jobs import Job
 from edgeserve.memory.entry import Moved, Refused, cached, taken
-from edgeserve.memory.governor import Governor, Reservation
+from edgeserve.memory.governor import Governor
 from edgeserve.residency.failure import explain
 from edgeserve.residency.host import LONG_PATIENCE, Host
-from edgeserve.residency.turns import Turns
-from edgeserve.residency.work import Admitted, Work
+from edgeserve.residency.turns import Asked, Turns
+from edgeserve.residency.way_up import WayUp
+from edgeserve.residency.work import Work
 
 log = logging.getLogger("edgeserve.gate")
 
@@ -49,16 +50,15 @@ class Gate:
         self.last_used = clock()
         self.keep_alive: float | None = None
         """Idle seconds that the latest request asks for, in place of the configured ones; infinite: to stay."""
-        self._governor = governor
         self._queue_limit = queue_limit
         self._clock = clock
         self._on_idle = on_idle
         self._state = threading.Condition()
-        self._turns = Turns(host, self._state, self._make_hot, self._went_idle, clock)
+        self._way_up = WayUp(self, host, governor)
+        self._turns = Turns(host, self._state, self._way_up.admit, self._went_idle, clock)
         self._leases = 0
         self._closing = self._warming = False
         self._loading: Future[None] | None = None
-        self._reserving: int | None = None  # the thread that reserves memory for this engine now, and holds it
 
     # The resident that the governor knows
 
@@ -114,7 +114,7 @@ class Gate:
         return self._adjust(self.host.restore)
 
     def _adjust(self, change: Callable[[], bool]) -> bool:
-        if self._reserving == threading.get_ident():
+        if self._way_up.asking:
             return change()  # the request makes room for itself in its own engine, which this thread holds
         with self._unused() as refused:
             return not refused and change()
@@ -215,8 +215,8 @@ class Gate:
 
     def preload(self, cancel: Cancel | None = None) -> None:
         """Bring the engine up to hot on the calling thread. Raises DoesNotFit or EngineFailure."""
-        with self.host.hold(), self._reserve(cancel) as reservation:
-            self._climb(reservation)
+        with self.host.hold(), self._way_up.reserve(cancel) as reservation:
+            self._way_up.climb(reservation)
             self._used_now()
 
     def preload_in_turn(self) -> Future[None]:
@@ -236,7 +236,7 @@ class Gate:
 
     def _preload_unless_asked(self) -> None:
         try:
-            self.preload(_Asked(self._turns))
+            self.preload(Asked(self._turns))
         except Cancelled:
             text = f"{self.job} waited for memory when a request came, which loads it now"
             raise Busy(f"{text}: ask again to know whether it is loaded", retry_after=5) from None
@@ -267,13 +267,12 @@ class Gate:
             self._warming = False
 
     def _climb_if_free(self) -> None:
-        with self._asking():
-            reservation = None if self._closing else self._governor.reserve_if_free(self)
+        reservation = None if self._closing else self._way_up.reserve_if_free()
         if reservation is None:
             log.debug("%s is not heated ahead: it does not fit as things stand", self.spec.name)
             return
         with reservation:
-            self._climb(reservation)
+            self._way_up.climb(reservation)
             self._used_now()
 
     def _used_now(self) -> None:
@@ -282,52 +281,6 @@ class Gate:
             if not self._leases:
                 self.keep_alive = None
 
-    # Memory
-
-    def _make_hot(self, admitted: Admitted, beside: bool) -> bool:
-        """Reserve memory for one request, and climb. False at once when there is none beside the answers under way."""
-        if beside:
-            reservation = self._governor.reserve_at_once(self)
-            if reservation is not None:
-                admitted.held.enter_context(reservation)
-            return reservation is not None
-        reservation = admitted.held.enter_context(self._reserve(admitted.work.cancel))
-        admitted.work.check_wanted()
-        self._climb(reservation)
-        return True
-
-    def _reserve(self, cancel: Cancel | None = None) -> Reservation:
-        with self._asking():
-            return self._governor.reserve(self, cancel)
-
-    @contextlib.contextmanager
-    def _asking(self) -> Iterator[None]:
-        """While this thread asks for memory, the governor may make the engine do with less."""
-        self._reserving = threading.get_ident()
-        try:
-            yield
-        finally:
-            self._reserving = None
-
-    def _climb(self, reservation: Reservation) -> None:
-        """Up to hot on reserved memory. An engine that fails on its way is closed."""
-        try:
-            self.host.climb(Rung.HOT)
-        except Exception:
-            self.host.close()
-            raise
-        self._governor.settle(reservation)
-
     def _went_idle(self) -> None:
         if self.keep_alive is not None:
             self._on_idle()
-
-
-class _Asked:
-    """Set while a request waits for its turn."""
-
-    def __init__(self, turns: Turns) -> None:
-        self._turns = turns
-
-    def is_set(self) -> bool:
-        return self._turns.waits()

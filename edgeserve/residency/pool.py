@@ -13,6 +13,7 @@ from edgeserve.errors import NotConfigured, ShuttingDown
 from edgeserve.jobs import INFO, Job
 from edgeserve.memory.governor import Governor
 from edgeserve.messages import Request
+from edgeserve.processes.roster import Roster
 from edgeserve.residency.aside import Aside
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import Host
@@ -27,8 +28,8 @@ class Pool:
     """Every engine that the device is configured for, behind its gate.
 
     ``queue_limit`` and ``pinned`` as in ``Gate``. ``chains``: engines to heat ahead, where they fit, when a request of
-    a kind begins. ``deliveries``: the answers on their way to their readers, which the governor counts. ``on_stop`` is
-    called, on a thread, when all hosts have ended. ``clock`` in seconds.
+    a kind begins. ``deliveries``: the answers on their way to their readers, which the governor counts. ``roster``: the
+    launchers of the hosts' workers, which end with the pool. ``clock`` in seconds.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class Pool:
         pinned: Collection[Job] = (),
         chains: Mapping[str, Sequence[Job]] = MappingProxyType({}),
         deliveries: Deliveries | None = None,
-        on_stop: Callable[[], None] = lambda: None,
+        roster: Roster | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.idle = threading.Event()
@@ -55,7 +56,7 @@ class Pool:
         self.chains = chains
         self._moves = Aside("moves of engines", threads=2)
         self.deliveries = deliveries or Deliveries()
-        self._on_stop = on_stop
+        self.roster = roster or Roster()
         self.configured: Mapping[Job, ModelSpec] = MappingProxyType(
             {job: gate.spec for job, gate in self.gates.items()}
         )
@@ -141,7 +142,7 @@ class Pool:
             await asyncio.to_thread(prefetch.stop)
         for gate in self.gates.values():
             await asyncio.to_thread(gate.stop)
-        await asyncio.to_thread(self._on_stop)
+        await asyncio.to_thread(self.roster.stop)
 
     def _heat_ahead(self, request: Request) -> None:
         for job in self.chains.get(kind_of(request), ()):

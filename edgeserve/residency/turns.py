@@ -47,7 +47,10 @@ class Turns:
     def submit(self, work: Work) -> None:
         """Queue work and hand it to the host. Raises Busy when the system gives no thread."""
         self._queue.add(work)
-        self._host.submit(work, self)
+        if work.cancelled is None:
+            self._host.submit(work, self)
+        else:
+            self.cancel(work)  # whoever cancelled it did not find it in the queue
 
     def cancel(self, work: Work, reason: EdgeserveError | None = None) -> None:
         """End work: at once before its turn, else within a token or segment. Any thread."""
@@ -132,3 +135,13 @@ class Turns:
         except Exception:
             log.exception("nobody could be told that a request has ended")
         return True
+
+
+class Asked:
+    """A ``Cancel`` that is set while a request waits for its turn."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+
+    def is_set(self) -> bool:
+        return self._turns.waits()

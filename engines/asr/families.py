@@ -19,6 +19,8 @@ WINDOW_SECONDS = 30.0
 """Longest window; longer audio is cut at the quietest moment in the last fifth of each window."""
 SPEECH = Rules(silence=frames(0.8), pad=frames(0.2), longest=frames(WINDOW_SECONDS))
 """A pause of 0.8 s ends a segment. The cost grows with the length, so short segments cost no more."""
+SHORTEST = INPUT_SAMPLE_RATE // 10
+"""Samples that a family gets at least. Some compute no spectrum of fewer than 400, and none of a single one."""
 LAST_TOKEN_SECONDS = 0.24
 """Duration of a window's last token: onnx-asr gives no ends of tokens, and three of these models' steps take 240 ms."""
 
@@ -77,10 +79,13 @@ class OnnxAsrModel:
             yield TranscriptEnd(request.language or "en", source.seconds)
 
     def _recognize(self, samples: Any, language: str | None) -> Any:
+        """Raises InvalidRequest for an unknown language. Any other failure is the engine's, which closes it."""
         settings = {"language": language} if language else {}
         try:
-            return self._model.recognize(samples, sample_rate=INPUT_SAMPLE_RATE, **settings)
+            return self._model.recognize(padded(samples), sample_rate=INPUT_SAMPLE_RATE, **settings)
         except Exception as error:
+            if isinstance(error, KeyError) and error.args == (f"<|{language}|>",):  # no such token
+                raise InvalidRequest(f"this model does not know the language {language!r}", param="language") from error
             raise EngineFailure(f"onnx-asr failed while recognising: {error}") from error
 
 
@@ -135,6 +140,13 @@ def windows(arrays: Iterable[Any]) -> Iterator[Stretch]:
             tape.forget(tape.start + length)
     if tape.end > tape.start:
         yield Stretch(tape.start, tape.read(tape.start, tape.end))
+
+
+def padded(samples: Any) -> Any:
+    """The samples, of at least SHORTEST: a stretch that is shorter ends in silence."""
+    import numpy
+
+    return numpy.pad(samples, (0, max(0, SHORTEST - len(samples))))
 
 
 def cut(window: Any) -> int:

@@ -108,6 +108,8 @@ class FakeChat(FakeEngine):
             raise EngineFailure(f"{self.spec.name} failed at the word {word!r}, as configured")
         if word == options.get("abort_word"):
             os.abort()
+        if word == options.get("hang_word"):
+            threading.Event().wait()
         if word == options.get("stop_word"):
             signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)  # this thread stops at once, the others soon
 

@@ -14,8 +14,8 @@ Their answers are deterministic:
     delay      seconds each event takes (0)
     fail_on    step that raises EngineFailure: "open", "heat", "park", "close", "run" or, of a batch, "step" or "idle"
     fail_word  word at which a chat engine's answer raises EngineFailure (none)
-    abort_word, stop_word    words at which the process of a chat engine aborts, or is stopped as if it hung (none);
-               only for an engine in a process of its own
+    abort_word, stop_word, hang_word    words at which the process of a chat engine aborts, is stopped as by SIGSTOP, or
+               computes for ever (none); only for an engine in a process of its own
     leak_mb    MB that each answer takes and never returns, not even when the engine is closed (0)
     hold       folder of named pipes (os.mkfifo). The engine waits at the step of a pipe's name, or at the pipe "word"
                before each event, until a writer has opened and closed the pipe (no folder)

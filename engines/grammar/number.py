@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import Any
 
 from engines.grammar.rules import Unsayable, either, literal
+
+BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 
 MAX_DIGITS = 15
 """Longest whole numbers that every JSON reader reads alike."""
@@ -13,6 +18,24 @@ FRACTION = 4
 """Digits after the point of a bounded number, unless its bounds have more."""
 
 
+def of_schema(kind: str, schema: Mapping[str, Any]) -> str:
+    """The numbers of a schema of this kind, "number" or "integer", which has at least one keyword of numbers.
+
+    Raises Unsayable.
+    """
+    if schema.get("multipleOf", 1) != 1:
+        raise Unsayable("uses multipleOf, which is supported for 1 only")
+    low, high, over, under = (Decimal(repr(schema[key])) if key in schema else None for key in BOUNDS)
+    above, below = over is not None, under is not None
+    if over is not None and low is not None and low > over:
+        above = False
+    if under is not None and high is not None and high < under:
+        below = False
+    whole = kind == "integer" or "multipleOf" in schema
+    return bounded(over if above else low, under if below else high, above=above, below=below, whole=whole)
+
+
+@functools.lru_cache(maxsize=64)
 def bounded(
     low: Decimal | None, high: Decimal | None, *, above: bool = False, below: bool = False, whole: bool = False
 ) -> str:

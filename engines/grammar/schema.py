@@ -11,7 +11,6 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator
-from decimal import Decimal
 from typing import Any
 
 from edgeserve.errors import InvalidRequest
@@ -181,7 +180,7 @@ class SchemaGrammar:
         if not own:
             return kind
         make = {"object": self._object, "array": self._array, "string": self._string}
-        return self._rules.add(make[kind](own) if kind in make else self._number(kind, own))
+        return self._rules.add(make[kind](own) if kind in make else number.of_schema(kind, own))
 
     def _object(self, schema: dict[str, Any]) -> str:
         declared, more = schema.get("properties", {}), schema.get("additionalProperties")
@@ -213,21 +212,6 @@ class SchemaGrammar:
             value = self._rules.add(self._visit(more, frozenset()))
         other = self._rules.add(f'{gbnf_object.other_key(self._rules, declared)} ":" ws {value}')
         return gbnf_object.body(self._rules, members, other, least, None if high is None else high - len(members))
-
-    def _number(self, kind: str, schema: dict[str, Any]) -> str:
-        if schema.get("multipleOf", 1) != 1:
-            raise Unsayable("uses multipleOf, which is supported for 1 only")
-        bounds = {key: Decimal(repr(schema[key])) for key in OWN["number"][:4] if key in schema}
-        low, high = bounds.get("minimum"), bounds.get("maximum")
-        above, below = bounds.get("exclusiveMinimum"), bounds.get("exclusiveMaximum")
-        beyond, within = above is not None, below is not None
-        if above is not None and low is not None and low > above:
-            beyond = False
-        if below is not None and high is not None and high < below:
-            within = False
-        low, high = above if beyond else low, below if within else high
-        whole = kind == "integer" or "multipleOf" in schema
-        return number.bounded(low, high, above=beyond, below=within, whole=whole)
 
     def _string(self, schema: dict[str, Any]) -> str:
         low, high = _range(schema, "Length")

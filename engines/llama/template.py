@@ -28,7 +28,7 @@ class ChatTemplate:
     """A compiled template. ``begin`` and ``end``: texts of the model's BOS and EOS tokens."""
 
     def __init__(self, source: str | None, begin: str, end: str) -> None:
-        from jinja2 import TemplateError, meta
+        from jinja2 import meta
         from jinja2.ext import loopcontrols
 
         self._environment = sandbox = environment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
@@ -39,7 +39,7 @@ class ChatTemplate:
         try:
             self._template = sandbox.from_string(source)
             self._knows_tools = "tools" in meta.find_undeclared_variables(sandbox.parse(source))
-        except (TemplateError, RecursionError) as error:
+        except Exception as error:  # Jinja's own errors, and those of Python's compiler: "'break' outside loop"
             text = f"the model's chat template cannot be used: {error}; ask /v1/completions, which needs none"
             raise InvalidRequest(text, param="messages") from error
         self.form = form_of(source) if self._knows_tools else CallForm()

@@ -25,8 +25,10 @@ START, END, PAD = "^", "$", "_"
 _DOTTED = re.compile(r"\b((?:[^\W\d_]{1,2}\.){2,})(?=(\s*$)?)")
 """U.S., Ph.D., A.M.: espeak-ng would end a sentence at their full stops."""
 _FEW_DOTS = re.compile(r"(?:[^.․‥…。．｡]*+[.․‥…。．｡]){1,24}+|[^.․‥…。．｡]++")
-"""A text of at most 24 dots. espeak-ng joins single letters with dots (a.b.c) in a buffer of 160 bytes, and writes on
-beyond its end: 32 letters of four bytes ended the process."""
+"""A text of at most 24 dots. espeak-ng joins single letters with dots (a.b.c) in a buffer of 160 bytes.
+
+It writes on beyond the end of the buffer: 32 letters of four bytes ended the process.
+"""
 _espeak = threading.Lock()
 """A lock, since espeak-ng has one voice for the whole process."""
 

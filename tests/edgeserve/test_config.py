@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from edgeserve import config
+from edgeserve.config import Config, EngineSettings, ServerSettings
 from edgeserve.errors import ConfigError
+from edgeserve.jobs import JOBS, Job
 
 
 def write(tmp_path: Path, text: str) -> Path:
@@ -163,3 +166,26 @@ def test_an_unsendable_key_is_refused_and_not_shown(value: str) -> None:
     with pytest.raises(ConfigError, match="visible characters without spaces") as caught:
         config.load({"EDGESERVE_API_KEY": value})
     assert "sesame" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("server", "engine", "isolated"),
+    [
+        ("auto", "process", True),
+        ("auto", "thread", False),
+        ("process", "auto", True),
+        ("thread", "auto", False),
+        ("process", "thread", False),
+        ("thread", "process", True),
+    ],
+)
+def test_the_home_of_an_engine_is_its_own_choice_or_the_servers(server: Any, engine: Any, isolated: bool) -> None:
+    engines: dict[Job, EngineSettings] = {"llm": EngineSettings(isolation=engine)}
+    assert Config(server=ServerSettings(isolation=server), engines=engines).isolated("llm") is isolated
+
+
+def test_engines_that_come_and_go_have_processes_of_their_own_on_linux() -> None:
+    assert {job: config.pays(job, "linux") for job in JOBS} == {
+        "llm": False, "vision": False, "asr": True, "tts": True,
+    }  # fmt: skip
+    assert not any(config.pays(job, "darwin") for job in JOBS)

@@ -86,7 +86,7 @@ def test_no_descriptors_left_is_a_line_and_no_spinning(
     with caplog.at_level(logging.WARNING), serving(fake_pool(["llm"])) as running, dialled(running):
         until(lambda: Full.attempts > 0)
         waiting.wait(0.2)  # asyncio tries again after 0.4 s; spinning would be thousands of attempts by now
-        assert Full.attempts <= ACCEPTED_AT_ONCE
+        assert Full.attempts <= 3 * ACCEPTED_AT_ONCE
         Full.spare.set()
         until(lambda: alive(running))
         records = tuple(caplog.records)  # asyncio fails to resume accepting on a server that has stopped meanwhile

@@ -13,7 +13,7 @@ from support.children import gone
 
 from edgeserve.errors import InvalidRequest
 from edgeserve.media import bounded
-from edgeserve.processes.frames import Channel, Frame
+from edgeserve.processes.frames import Channel, Frame, Kind
 
 HERE = __name__
 
@@ -64,7 +64,16 @@ def _nonsense(channel: Channel, frame: Frame) -> None:
     signal.pause()
 
 
+def _send(kind: Kind, head: object) -> Any:
+    return lambda channel, frame: (channel.send(kind, 0, head), signal.pause())
+
+
 WAYS = {
+    "no result": _send(Kind.DONE, {}),
+    "no head": _send(Kind.DONE, 7),
+    "no error": _send(Kind.DONE, {"error": ["SystemExit", "text", None, None, ""]}),
+    "another kind": _send(Kind.STATE, {"result": 1}),
+    "too early": _send(Kind.EVENTS, None),
     "result": lambda channel, frame: [frame.head, len(frame.body), os.getpid()],
     "refuse": _refuse,
     "fill": _fill,

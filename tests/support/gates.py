@@ -12,12 +12,12 @@ from typing import Any, cast
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import EdgeserveError
+from edgeserve.hosts.engine_host import IDLE_AFTER
+from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.jobs import Job
 from edgeserve.memory.entry import Moved
 from edgeserve.messages import Request
-from edgeserve.residency.engine_host import IDLE_AFTER
 from edgeserve.residency.gate import Gate
-from edgeserve.residency.thread_host import ThreadHost
 from edgeserve.residency.work import Done, Work
 from engines.fake.chat import FakeBatchChat, FakeChat
 from engines.fake.engine import FakeSpeechToText, FakeTextToSpeech

@@ -48,6 +48,11 @@ def alike(count: int) -> Schema:
     return {"$ref": "#/$defs/a0", "$defs": {**parts, f"a{count}": {"const": 1}}}
 
 
+def far(index: int) -> Schema:
+    """Numbers of one to fifteen digits and of up to four behind the point."""
+    return {"type": "number", "minimum": -(10**14) + index + 0.1234, "maximum": 10**14 - index - 0.4321}
+
+
 def spread(depth: int) -> str:
     return "(" * depth + "a?" + "){0,2}" * depth
 
@@ -55,6 +60,7 @@ def spread(depth: int) -> str:
 REFUSED_HOSTILE: dict[str, Any] = {
     "reference that is an object": {"$ref": {}},
     "reference that is a list": {"anyOf": [{"$ref": [1]}]},
+    "numbers with far bounds that begin alike": {"anyOf": [far(index) for index in range(10)]},
     "a pattern of a megabyte": {"type": "string", "pattern": "a" * 1_000_000},
     "a long pattern of an item that never comes": {
         "type": "array",
@@ -109,6 +115,8 @@ for _ in range(300):
 REFUSED_HOSTILE["nested 300 levels"] = deep
 
 TAKEN_HOSTILE: dict[str, Any] = {
+    "three numbers with far bounds": {"anyOf": [far(index) for index in range(3)]},
+    "many ranges of whole numbers": {"anyOf": [{"type": "integer", "minimum": 9 * index} for index in range(20)]},
     "a long name": {"type": "object", "properties": {"a" * 5000: True}, "additionalProperties": True},
     "names that begin with each other": {
         "properties": {"a" * size: True for size in range(1, 200)},

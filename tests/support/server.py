@@ -20,12 +20,12 @@ from support.memory import POLICY, FakeProbe
 from edgeserve import app
 from edgeserve.config import Config, EngineSettings, ResidencySettings, ServerSettings
 from edgeserve.connections import Connections, Patience
+from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.jobs import JOBS, Job
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.governor import Governor, make_governor
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.residency.pool import Pool
-from edgeserve.residency.thread_host import ThreadHost
 from edgeserve.server import Server, address, listen
 from edgeserve.units import MB
 

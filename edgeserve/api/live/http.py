@@ -13,6 +13,7 @@ from edgeserve.api.auth import client_of
 from edgeserve.api.fields import NAME_CHARS, Fields
 from edgeserve.api.json_body import check_media, read_bytes, read_record
 from edgeserve.api.limits import Limits, limits_of
+from edgeserve.api.presence import unless_gone
 from edgeserve.api.question import Question
 from edgeserve.api.schema import Record
 from edgeserve.api.sound import languages
@@ -77,17 +78,26 @@ async def push(request: Request) -> Response:
     text = f"push at most {MAX_PUSH_SECONDS:g} s of samples at once"
     name, data = _named(request), await read_bytes(request, 2 * MAX_PUSH_BYTES, text)
     expect(request.app.state.pool)
-    with _using(request, name) as session:
-        await session.push(data)
-        return JSONResponse(step_body(session, session.step()))
+
+    async def pushed() -> Response:
+        with _using(request, name) as session:
+            await session.push(data)
+            return JSONResponse(step_body(session, session.step()))
+
+    return await unless_gone(request, pushed())
 
 
 async def flush(request: Request) -> Response:
     sessions: Sessions = request.app.state.sessions
-    with _using(request, _named(request)) as session:
-        last = flushed_body(session, await session.flush())
-        sessions.end(session)
-        return JSONResponse(last)
+    await read_bytes(request, MAX_OPTIONS, "a flush takes no body")
+
+    async def flushed() -> Response:
+        with _using(request, _named(request)) as session:
+            last = flushed_body(session, await session.flush())
+            sessions.end(session)
+            return JSONResponse(last)
+
+    return await unless_gone(request, flushed())
 
 
 async def delete(request: Request) -> Response:

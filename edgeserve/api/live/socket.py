@@ -109,7 +109,7 @@ class Conversation:
             await self._socket.accept()
             await self._send("started", live.started_body(self._session, self._sessions))
             sender = asyncio.create_task(self._send_news())
-            while True:
+            while self._is_open:
                 await self._take(await self._socket.receive())
         except WebSocketDisconnect:
             log.debug("the client of live transcription %s has gone", self._session.name)
@@ -119,6 +119,11 @@ class Conversation:
                 sender.cancel()
                 with contextlib.suppress(asyncio.CancelledError, WebSocketDisconnect):
                     await sender
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether this side has not closed. Frames that come after its close are not read."""
+        return self._socket.application_state is WebSocketState.CONNECTED
 
     async def _take(self, message: Any) -> None:
         if message["type"] == "websocket.disconnect":
@@ -156,7 +161,7 @@ class Conversation:
                     last = live.flushed_body(session, await session.flush())
                 self._renew(session.options)
                 await self._send("flushed", last)
-            case Close():
+            case Close() if self._is_open:  # else the session has expired meanwhile
                 await self._socket.close()
 
     def _renew(self, options: Options) -> None:
@@ -185,5 +190,5 @@ class Conversation:
             partial = step.partial
 
     async def _send(self, kind: str, value: dict[str, Any]) -> None:
-        if self._socket.application_state is WebSocketState.CONNECTED:
+        if self._is_open:
             await self._socket.send_text(json.dumps({"type": kind, **value}, ensure_ascii=False))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import weakref
 
@@ -15,15 +14,13 @@ from edgeserve.messages import ImagePart
 from edgeserve.processes.frames import Frame
 from edgeserve.units import MB
 
-log = logging.getLogger("edgeserve.media")
-
 CHILD = "edgeserve.api.pictures.child"
 """The module of the children's entry."""
 RGB = 3
 """Bytes a pixel."""
 MEMORY = 512 * MB
 """Bytes that a child may take. The largest picture takes 160 MB while it is decoded, and 60 MB afterwards."""
-CPU, CPU_PIXELS = 3, 2_000_000
+CPU, CPU_PIXELS = 3, 4_000_000
 """Seconds of processor time: so many, and one more for so many pixels of the largest picture."""
 HELD_PICTURES = 4
 """Largest pictures that all requests together may hold decoded."""
@@ -49,19 +46,12 @@ class PictureFilesApart:
         with self._children.start(task, leash) as helper:
             helper.send(head, data)
             frame = helper.receive()
-        width, height = self._size(task, frame)
+            size = _size(frame)
+            if size is None:
+                raise helper.nonsense()
         self._take(len(frame.body), limits)
         weakref.finalize(frame.body, self._give_back, len(frame.body))
-        return ImagePart(frame.body, param, width * height, (width, height))
-
-    @staticmethod
-    def _size(task: Task, frame: Frame) -> tuple[int, int]:
-        """Width and height. A child that its file has taken over may send anything."""
-        match frame.head:
-            case [int(width), int(height)] if width > 0 and len(frame.body) == RGB * width * height:
-                return width, height
-        log.warning("%s sent %d bytes that are no picture", task.name, len(frame.body))
-        raise task.failed("no picture")
+        return ImagePart(frame.body, param, size[0] * size[1], size)
 
     def _take(self, size: int, limits: Limits) -> None:
         most = HELD_PICTURES * limits.max_image_pixels * RGB
@@ -77,3 +67,11 @@ class PictureFilesApart:
 
     def close(self) -> None:
         self._children.close()
+
+
+def _size(frame: Frame) -> tuple[int, int] | None:
+    """Width and height; None for a frame that holds no picture."""
+    match frame.head:
+        case [int(width), int(height)] if width > 0 and len(frame.body) == RGB * width * height:
+            return width, height
+    return None

@@ -104,6 +104,13 @@ def test_a_comment_that_begins_within_a_page_is_counted() -> None:
     assert tags(stream) > MAX_TAGS
 
 
+def test_what_looks_like_comments_counts_together() -> None:
+    text = (b"\0\0\0\0\0\x10\0\0" + b"\1\0\0\0a" * 50)[:255]
+    own = tags(page(text, b"\xff", 0, 1, 0))
+    assert 40 < own < 50
+    assert tags(page(text, b"\xff", 0, 1, 0) * 200) > MAX_TAGS
+
+
 def test_a_comment_within_a_page_of_a_wrong_checksum_is_counted() -> None:
     hidden = ogg(5000)
     broken = bytearray(page(hidden[:255], b"\xff", 2, 9, 0) + hidden[255:])

@@ -6,6 +6,7 @@ import json
 import resource
 import socket
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,17 +15,27 @@ from support.children import first
 from edgeserve.media import bounded
 from edgeserve.processes.frames import Channel, Kind
 from edgeserve.processes.launcher import make_launcher
+from edgeserve.system import confinement
 from edgeserve.units import MB
 
 
 def told(sock: socket.socket, arguments: dict[str, Any]) -> None:
-    """Entry: the limits that ``limit`` sets, and the addresses in use before."""
+    """Entry: the addresses in use before ``limit``, the limits that it sets, and whether it takes rights."""
     with open(bounded.STATM, encoding="ascii") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
     bounded.limit(arguments["memory"], arguments["cpu"])
     names = ("AS", "CPU", "CORE")
     limits = {name: resource.getrlimit(getattr(resource, f"RLIMIT_{name}")) for name in names}
-    sock.sendall(json.dumps([used, limits]).encode())
+    refused = {"landlock": _refused(lambda: open("/etc/passwd").close()), "seccomp": _refused(socket.socket)}
+    sock.sendall(json.dumps([used, limits, refused]).encode())
+
+
+def _refused(act: Callable[[], object]) -> bool:
+    try:
+        act()
+    except PermissionError:
+        return True
+    return False
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS bounds no addresses")
@@ -32,13 +43,15 @@ def test_the_bounds_are_those_that_were_asked_for() -> None:
     launcher = make_launcher([__name__])
     try:
         with launcher.launch(f"{__name__}:told", {"memory": 64 * MB, "cpu": 3}, "test") as child:
-            used, limits = json.loads(first(child))
+            used, limits, refused = json.loads(first(child))
     finally:
         launcher.stop()
     assert 64 * MB <= limits["AS"][0] - used < 65 * MB
     assert limits["AS"][0] == limits["AS"][1]
     assert limits["CPU"] == [3, 4]
     assert limits["CORE"] == [1, 1]
+    on = {layer: words.startswith("on") for layer, words in confinement.available().items()}
+    assert refused == {"landlock": on["landlock"], "seccomp": on["seccomp"]}
 
 
 def test_no_input_is_no_work() -> None:

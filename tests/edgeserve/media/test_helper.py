@@ -12,7 +12,16 @@ import pytest
 from support.children import gone
 from support.decoders import HERE
 
-from edgeserve.errors import Cancelled, EdgeserveError, EngineFailure, InvalidRequest, TooLarge, UnsupportedMedia
+from edgeserve.errors import (
+    Cancelled,
+    EdgeserveError,
+    EngineFailure,
+    InvalidRequest,
+    MemoryPressure,
+    ShuttingDown,
+    TooLarge,
+    UnsupportedMedia,
+)
 from edgeserve.media import helper as helper_module
 from edgeserve.media.children import Children
 from edgeserve.media.leash import Leash
@@ -23,7 +32,7 @@ from edgeserve.units import MB
 
 @pytest.fixture(scope="module")
 def children() -> Iterator[Children]:
-    made = Children(lambda: make_launcher([HERE]))
+    made = Children(make_launcher([HERE]))
     yield made
     made.close()
 
@@ -51,7 +60,6 @@ DEATHS = [
         "it sent no frame",
     ),
     ("let go", UnsupportedMedia, "file makes its decoder fail (no answer); send WAV", "closed its socket and went on"),
-    ("kill", TooLarge, "file takes more than 256 MB of memory; send WAV", "SIGKILL, most likely from the kernel"),
     ("fill", TooLarge, "file takes more than 256 MB of memory; send WAV", "out of memory: its own limit"),
     pytest.param(
         *("spin", TooLarge, "file takes more than 1 s of processor time; send WAV", "more than 1 s of processor time"),
@@ -84,6 +92,19 @@ def test_each_death_has_its_error(
     assert gone(helper.pid)
 
 
+@pytest.mark.parametrize("way", ["no result", "no head", "no error", "another kind", "too early"])
+def test_a_child_that_sends_something_else_is_killed(
+    children: Children, caplog: pytest.LogCaptureFixture, way: str
+) -> None:
+    caplog.set_level(logging.WARNING, "edgeserve.media")
+    with children.start(task()) as helper:
+        helper.send(way)
+        with pytest.raises(UnsupportedMedia, match=r"file makes its decoder fail \(no answer\); send WAV"):
+            helper.result()
+        assert gone(helper.pid)
+    assert caplog.text.count("ended early: it sent no answer; killed") == 1
+
+
 def test_a_death_that_another_process_meets_is_logged(children: Children, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "edgeserve.media")
     with children.start(task()) as helper:
@@ -91,6 +112,24 @@ def test_a_death_that_another_process_meets_is_logged(children: Children, caplog
         assert select.select([helper.descriptor], [], [], 20)[0]
         assert helper._child.wait(20) == -signal.SIGSEGV
     assert caplog.text.count("ended early: SIGSEGV") == 1
+
+
+def test_a_child_that_the_system_killed_is_no_fault_of_its_file(children: Children) -> None:
+    with children.start(task()) as helper:
+        helper.send("kill")
+        with pytest.raises(MemoryPressure, match=r"^the test decoder was killed by the system.*try again$") as raised:
+            helper.receive()
+        with pytest.raises(MemoryPressure):
+            helper.check_end()
+    assert raised.value.retry_after == 5
+
+
+def test_a_child_that_ended_well_has_no_bad_end(children: Children) -> None:
+    with children.start(task()) as helper:
+        helper.send("refuse")
+        with pytest.raises(InvalidRequest):
+            helper.receive()
+        helper.check_end()
 
 
 def test_an_error_of_the_product_comes_as_it_was_raised(children: Children) -> None:
@@ -146,6 +185,16 @@ def test_a_leash_that_is_cut_starts_nothing(children: Children) -> None:
     leash.cut()
     with pytest.raises(Cancelled):
         children.start(task(), leash)
+
+
+def test_the_end_of_the_server_is_no_fault_of_the_file() -> None:
+    children = Children(make_launcher([HERE]))
+    with children.start(task()) as helper:
+        helper.send("wait")
+        children.close()
+        with pytest.raises(ShuttingDown, match="the server ends and decodes nothing more"):
+            helper.receive()
+    assert gone(helper.pid)
 
 
 def test_closing_twice_ends_once(children: Children) -> None:

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -40,6 +41,17 @@ def test_a_start_needs_no_launch(forker: Forker) -> None:
     with forker.launch(ECHO, {}, "test") as child:
         assert psutil.Process(child.pid).ppid() == pid == pid_of(forker)
     assert psutil.Process(pid).name() == "edgeserve: forks"
+
+
+def test_the_kernel_takes_children_first_and_the_server_last(forker: Forker) -> None:
+    def score(pid: int) -> int:
+        return int(Path(f"/proc/{pid}/oom_score_adj").read_text())
+
+    with forker.launch(WAIT, {}, "test") as child:
+        assert first(child) == b"x"
+        mine = score(os.getpid())
+        assert score(pid_of(forker)) == min(1000, mine + 400)
+        assert score(child.pid) == min(1000, mine + 500)
 
 
 def test_a_dead_fork_server_is_replaced(forker: Forker, caplog: pytest.LogCaptureFixture) -> None:

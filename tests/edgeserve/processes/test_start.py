@@ -31,9 +31,9 @@ def test_a_task_has_a_longest_form() -> None:
 def test_the_oom_score_rises_by_500_to_1000_at_most(tmp_path: Path, before: str, after: str) -> None:
     path = tmp_path / "oom_score_adj"
     path.write_text(before)
-    assert start.raise_oom_score(str(path))
+    assert start.raise_oom_score(500, str(path))
     assert path.read_text()[: len(after)] == after
 
 
 def test_a_system_without_oom_scores_is_no_error(tmp_path: Path) -> None:
-    assert not start.raise_oom_score(str(tmp_path / "missing"))
+    assert not start.raise_oom_score(500, str(tmp_path / "missing"))

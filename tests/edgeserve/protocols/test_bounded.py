@@ -9,11 +9,24 @@ from typing import Any
 
 import pytest
 from support.gates import Held, engine_of
-from support.raw import CHAT, HEALTH, HELLO, SHORT, dialled, read_answer
+from support.raw import CHAT, HEALTH, HELLO, SHORT, dialled, read_all, read_answer, refusal
 from support.server import Running, fake_pool, serving, until
 
 from edgeserve.protocols.bounded import HANGUP, READ_BYTES, WIDE_READ_BYTES, WRITE_BYTES
 from edgeserve.protocols.http import HttpConnection
+
+
+def sizes_of_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of all reads from now on."""
+    sizes: list[int] = []
+    feed = HttpConnection.data_received
+
+    def noted(self: Any, data: bytes) -> None:
+        sizes.append(len(data))
+        feed(self, data)
+
+    monkeypatch.setattr(HttpConnection, "data_received", noted)
+    return sizes
 
 
 def test_requests_that_are_sent_ahead_wait_in_the_system() -> None:
@@ -79,14 +92,7 @@ def test_answers_that_wait_for_their_reader_are_bounded(usual: Running) -> None:
 
 
 def test_reads_are_small_where_they_cost_work(usual: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes: list[int] = []
-    feed = HttpConnection.data_received
-
-    def noted(self: Any, data: bytes) -> None:
-        sizes.append(len(data))
-        feed(self, data)
-
-    monkeypatch.setattr(HttpConnection, "data_received", noted)
+    sizes = sizes_of_reads(monkeypatch)
     chunks = b"20\r\n" + b" " * 32 + b"\r\n"
     with dialled(usual) as link:
         link.sendall(
@@ -97,3 +103,30 @@ def test_reads_are_small_where_they_cost_work(usual: Running, monkeypatch: pytes
     sizes.clear()
     assert usual.client.post("/v1/chat", content=b" " * 4_000_000 + HELLO).status_code == 200
     assert READ_BYTES < max(sizes) <= WIDE_READ_BYTES
+
+
+def test_no_read_goes_beyond_a_body(usual: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiny chunks of the next request cost 2.5 ms a kilobyte."""
+    with dialled(usual) as link:
+        link.sendall(CHAT + b"Content-Length: 100020\r\n\r\n" + b" " * 100_000)
+        until(lambda: sum(one.plain for one in list(usual.server.connections._open)) == 20)  # type: ignore[attr-defined]
+        sizes = sizes_of_reads(monkeypatch)
+        link.sendall(HELLO + b" " + CHAT + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\n \r\n" * 10_000)
+        assert read_answer(link)[0] == 200
+        assert refusal(read_all(link))[0] == 400
+    assert max(sizes) <= READ_BYTES
+
+
+def test_reads_are_small_again_after_a_body_that_nobody_read(usual: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    with dialled(usual) as link:
+        link.sendall(b"POST /none HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 200000\r\n\r\n" + bytes(100_000))
+        assert read_answer(link)[0] == 404
+        open_ = usual.server.connections._open
+        until(lambda: any(getattr(one, "_lingering", None) for one in list(open_)))
+        link.sendall(bytes(100_000))
+        until(lambda: not any(getattr(one, "_lingering", None) for one in list(open_)))
+        sizes = sizes_of_reads(monkeypatch)
+        link.sendall(CHAT + b"Transfer-Encoding: chunked\r\n\r\n" + (b"20\r\n" + b" " * 32 + b"\r\n") * 2000)
+        link.sendall(b"13\r\n" + HELLO + b"\r\n0\r\n\r\n")
+        assert read_answer(link)[0] == 200
+    assert max(sizes) <= READ_BYTES

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import errno
 import logging
 import socket
 import time
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -41,6 +44,17 @@ def test_a_head_that_is_not_finished_is_answered_408(short: Running) -> None:
             status, told = refusal(read_all(link))
             assert (status, told["code"]) == (408, "request_timeout"), (before, part)
             assert told["message"].startswith("the request's head is not complete 0.4 s after its first byte")
+
+
+def test_a_client_that_has_left_before_it_is_refused_is_no_error(
+    short: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def reset(self: Any) -> None:
+        raise OSError(errno.ENOTCONN, "Transport endpoint is not connected")
+
+    monkeypatch.setattr(asyncio.selector_events._SelectorSocketTransport, "write_eof", reset)  # type: ignore[attr-defined]
+    assert refusal(ask(short, b"GET / HTTP/1.1\r\n"))[0] == 408
+    assert not [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
 
 
 def test_a_head_that_trickles_gains_no_time(short: Running) -> None:
@@ -247,17 +261,21 @@ def test_a_client_with_all_its_places_at_work_is_told_so() -> None:
 def test_a_request_whose_client_has_gone_keeps_its_place() -> None:
     """It holds memory. A client that asks and leaves would have any number of them."""
     connections = Connections(4)
-    load = b"POST /memory/preload HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 18\r\n\r\n" + b'{"engines": "llm"}'
-    with serving(fake_pool(["llm"]), connections=connections) as running:
-        held = Held(engine_of(running.pool.gates["llm"]))
-        for count in (1, 2):
+    with serving(fake_pool(["llm", "tts"]), connections=connections) as running:
+        running.client.post("/memory/preload", json={"engines": ["llm", "tts"]}).raise_for_status()
+        running.client.close()
+        until(lambda: not len(connections))
+        held = [Held(engine_of(gate)) for gate in running.pool.gates.values()]
+        for engine in (b"llm", b"tts"):
             with dialled(running) as link:
-                link.sendall(load)
-                until(lambda: len(running.server.server_state.tasks) == count)  # noqa: B023 - ends with the loop
+                link.sendall(b"POST /memory/evict/%b HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" % engine)
+                assert held[engine == b"tts"].entered.wait(10)
         until(lambda: not running.server.server_state.connections)
         assert len(connections) == 2
-        assert refusal(ask(running, load))[0] == 503
-        assert len(running.server.server_state.tasks) == 2
-        held.go.set()
+        assert refusal(ask(running, HEALTH))[0] == 503
+        for one in held:
+            one.go.set()
         until(lambda: not len(connections))
-        assert alive(running)
+        with dialled(running) as link:
+            link.sendall(HEALTH)
+            assert read_answer(link)[0] == 200

@@ -11,8 +11,8 @@ from support.contract import ask
 from support.gates import Clock, Mailbox, engine_of, fake_spec, gate_of
 
 from edgeserve.errors import SlowReader
+from edgeserve.hosts import engine_host
 from edgeserve.messages import TokenEvent
-from edgeserve.residency import engine_host
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import PATIENCE
 from edgeserve.residency.work import Work

@@ -54,6 +54,9 @@ class Reader:
     def go_on_reading(self) -> None:
         self.reads = True
 
+    def is_closing(self) -> bool:
+        return self.is_cut
+
     def cut(self) -> None:
         self.is_cut = True
 
@@ -126,6 +129,22 @@ def test_each_connection_gets_its_bytes_in_order(events: list[tuple[int, int, bo
             came = [data for _, reader, data in told if reader is one]
             assert came == sent[one][: len(came)]
             assert one in lost or (came == sent[one] and one.reads)
+
+    asyncio.run(main())
+
+
+def test_bytes_of_a_connection_that_was_closed_meanwhile_are_dropped() -> None:
+    """It may have lost its place; a request in them would be served without one."""
+
+    async def main() -> None:
+        loop, told = Loop(), Told()
+        reading = Reading(loop.clock)
+        readers = [Reader("192.0.2.1", told, loop, 2 * SECONDS) for _ in range(3)]
+        for one in readers:
+            reading.take(one, b"1")
+        readers[1].cut()
+        await all_turns(loop, told)
+        assert [one for _, one, _ in told] == [readers[0], readers[2]]
 
     asyncio.run(main())
 

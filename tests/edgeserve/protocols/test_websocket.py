@@ -11,11 +11,14 @@ import struct
 from collections.abc import Iterator
 
 import pytest
+from support.gates import Held, engine_of
 from support.raw import alive, dialled, read_all, refusal
 from support.server import Running, fake_pool, serving, until
+from support.sound import speech
 
 from edgeserve.connections import Patience
-from edgeserve.protocols.bounded import READ_BYTES, WRITE_BYTES
+from edgeserve.live.session import PATIENCE_SECONDS
+from edgeserve.protocols.bounded import HANGUP, READ_BYTES, WRITE_BYTES
 from edgeserve.protocols.websocket import MAX_FRAGMENTS
 
 PING, PONG, TEXT, BINARY, CONT = 9, 10, 1, 2, 0
@@ -151,3 +154,18 @@ def test_a_refused_handshake_is_no_error_in_the_log(live: Running, caplog: pytes
         assert refusal(read_all(link))[0] == 403
     assert alive(live)
     assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
+
+
+@pytest.mark.skipif(HANGUP is None, reason="this system does not tell that a client has gone before all is read")
+def test_a_client_that_leaves_while_its_sound_waits_is_noticed() -> None:
+    with serving(fake_pool(["asr"]), patience=Patience(write=0.4)) as running:
+        held = Held(engine_of(running.pool.gates["asr"]))
+        with opened(running) as link:
+            sound = speech(0.9)
+            for _ in range(40):
+                link.sendall(frame(BINARY, sound))
+            (session,) = running.app.state.sessions._open.values()
+            (connection,) = running.server.server_state.connections
+            until(lambda: session._window.room < len(sound) and not connection.may_read)
+        until(lambda: not running.server.server_state.connections, PATIENCE_SECONDS / 2)
+        held.go.set()

@@ -128,6 +128,22 @@ def test_a_load_by_hand_that_waits_for_memory_gives_way_to_a_request(gates: Call
     assert gate.preload_in_turn().result(10) is None
 
 
+def test_work_that_is_cancelled_as_it_comes_ends_at_once(gates: Callable[..., Gate]) -> None:
+    """One of several choices begins as another ends, while its client leaves."""
+    gate = gates()
+    held = Held(engine_of(gate))
+    first, second = Mailbox(), Mailbox()
+    gate.submit(first.work(ask("word")))
+    assert held.entered.wait(10)
+    late = second.work(ask("word"))
+    gate.cancel(late)
+    gate.submit(late)
+    assert isinstance(second.rest(5)[1], Cancelled)
+    assert len(gate.work) == 1
+    held.go.set()
+    assert first.rest()[1] is None
+
+
 def test_a_step_down_never_waits_for_work(gates: Callable[..., Gate]) -> None:
     """Even when the client has gone and its lease with it, the worker's engine is left alone."""
     gate = gates()

@@ -14,12 +14,12 @@ from support.gates import FAKES, Clock, CountingGovernor, fake_spec
 
 from edgeserve.engine import Rung
 from edgeserve.errors import Busy, ContextOverflow, NotConfigured, ShuttingDown, SlowReader
+from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.jobs import Job
 from edgeserve.messages import FinishEvent, SpeakRequest, TokenEvent
 from edgeserve.residency.host import PATIENCE
 from edgeserve.residency.mailbox import LARGEST
 from edgeserve.residency.pool import Pool
-from edgeserve.residency.thread_host import ThreadHost
 
 
 def make_pool(*jobs: Job, **settings: Any) -> Pool:

@@ -59,6 +59,8 @@ def test_a_layer_that_is_lacking_is_told_and_costs_no_other(layer: str, monkeypa
 def test_elsewhere_only_limits_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     without(monkeypatch)
     monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(confinement, "TASKS", Path("/nowhere"))
+    monkeypatch.setattr(threading, "active_count", lambda: 2)  # a spawned child watches its server's life
     assert confine(Confinement()).words == {
         "no_new_privs": "off: only Linux has it",
         "rlimits": "on, CORE 1, NOFILE 256",

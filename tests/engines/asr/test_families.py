@@ -134,6 +134,39 @@ def test_what_cannot_be_honoured_is_refused_by_name(
     assert caught.value.param == param
 
 
+@pytest.mark.parametrize("length", [1, 2, 100, 399])
+def test_a_moment_of_sound_is_no_failure_of_the_engine(engine: OnnxSpeechToText, length: int) -> None:
+    (end,) = transcribe(engine, numpy.ones(length, numpy.float32))
+    assert end == TranscriptEnd("en", length / 16_000)
+
+
+def test_families_get_enough_samples_for_a_spectrum() -> None:
+    given: list[Any] = []
+
+    class Model:
+        def with_timestamps(self) -> Any:
+            return SimpleNamespace(recognize=lambda samples, **_: given.append(samples) or result(text=""))
+
+    model = families.OnnxAsrModel(Model(), families.windows)
+    for length in (1, 1599, 1600, 5000):
+        list(model.transcribe(TranscribeRequest(Pcm(numpy.ones(length, "<f4").tobytes())), threading.Event()))
+    assert [len(one) for one in given] == [1600, 1600, 1600, 5000]
+    assert given[1].sum() == 1599
+
+
+@pytest.mark.parametrize(("language", "error"), [("xx", InvalidRequest), ("yy", EngineFailure)])
+def test_an_unknown_language_is_no_failure_of_the_engine(language: str, error: type[Exception]) -> None:
+    class Model:
+        def with_timestamps(self) -> Any:
+            return SimpleNamespace(recognize=lambda samples, **_: {}["<|xx|>"])
+
+    model = families.OnnxAsrModel(Model(), families.windows)
+    sound = Pcm(numpy.ones(5000, "<f4").tobytes())
+    with pytest.raises(error) as caught:
+        list(model.transcribe(TranscribeRequest(sound, language=language), threading.Event()))
+    assert type(caught.value) is error
+
+
 def test_words_without_times_are_refused() -> None:
     with pytest.raises(InvalidRequest) as caught:
         families.segment(result(), 0.0, 1.0, with_words=True)

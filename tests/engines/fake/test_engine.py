@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import signal
 import struct
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from support.contract import ChatContract, SpeechToTextContract, TextToSpeechContract
 
-from edgeserve.engine import ModelSpec
+from edgeserve.engine import ModelSpec, Rung
+from edgeserve.errors import EngineFailure
 from edgeserve.messages import TranscribeRequest
 from engines.fake.chat import FakeBatchChat, FakeChat
-from engines.fake.engine import FakeSpeechToText, FakeTextToSpeech
+from engines.fake.engine import MARK, FakeEngine, FakeSpeechToText, FakeTextToSpeech
 
 
 class TestFakeChat(ChatContract):
@@ -88,3 +93,33 @@ class TestFakeTextToSpeech(TextToSpeechContract):
     @pytest.fixture
     def spec(self) -> ModelSpec:
         return ModelSpec("tts", "fake", "engines.fake.engine:FakeTextToSpeech")
+
+
+class TestModelFile:
+    def engine(self, path: Path, data: bytes) -> FakeEngine:
+        path.write_bytes(data)
+        return FakeEngine(ModelSpec("llm", "fake", "engines.fake.engine:FakeEngine", {"model": path}))
+
+    def test_an_open_engine_maps_its_file(self, tmp_path: Path) -> None:
+        engine = self.engine(tmp_path / "model", MARK + bytes(9000) + MARK)
+        engine.open()
+        engine.heat()
+        engine.close()
+        assert engine.rung is Rung.COLD
+
+    @pytest.mark.parametrize("data", [b"", MARK + bytes(9000), b"another" + MARK], ids=["empty", "cut", "another"])
+    def test_another_file_is_a_failure(self, tmp_path: Path, data: bytes) -> None:
+        engine = self.engine(tmp_path / "model", data)
+        with pytest.raises(EngineFailure, match="model"):
+            engine.open()
+        assert engine.rung is Rung.COLD
+
+    def test_a_file_that_is_cut_under_its_reader_ends_the_process(self, tmp_path: Path) -> None:
+        engine = self.engine(tmp_path / "model", MARK + bytes(9000) + MARK)
+        code = (
+            "import os, pathlib\nfrom edgeserve.engine import ModelSpec\nfrom engines.fake.engine import FakeEngine\n"
+            f"path = pathlib.Path({str(engine.spec.files['model'])!r})\n"
+            "engine = FakeEngine(ModelSpec('llm', 'fake', '', {'model': path}))\n"
+            "engine.open()\nos.truncate(path, 100)\nengine.heat()\n"
+        )
+        assert subprocess.run([sys.executable, "-c", code]).returncode == -signal.SIGBUS

@@ -78,7 +78,7 @@ def test_tools_too_large_together_are_refused_where_a_call_is_required(parameter
 
 
 def test_many_threads_make_grammars_at_once() -> None:
-    wanted = [json.dumps({"type": "array", "items": TAKEN_HOSTILE["any JSON"], "maxItems": most}) for most in range(40)]
+    wanted = [json.dumps({"type": "array", "items": TAKEN_HOSTILE["any JSON"], "maxItems": most}) for most in range(12)]
     alone = [grammar(ask("Hi", json_schema=one), CallForm()) for one in wanted]
     made: list[list[str | None]] = []
     threads = [

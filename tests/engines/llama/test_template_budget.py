@@ -72,6 +72,8 @@ BROKEN = [
     "{{ 'a' + 1 }}",
     "{{ ''.__class__.__mro__ }}",
     "{% for",
+    "{% break %}",
+    "{% for m in messages %}{% macro f() %}{% continue %}{% endmacro %}{% endfor %}",
 ]
 
 

@@ -22,6 +22,7 @@ from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, ImagePart, M
 from edgeserve.system import heap, pages
 from engines.llama.chat import LlamaChat
 from engines.llama.model import MappedModel
+from engines.llama.pixels import rgb
 from engines.llama.projector import Chunks, Projector
 from engines.llama.vision import LlamaVision
 
@@ -99,6 +100,17 @@ def test_bytes_that_are_no_picture_are_refused(engine: LlamaVision) -> None:
     with pytest.raises(UnsupportedMedia, match="image 2 cannot be decoded"):
         answer(engine, look(picture("red"), b"\x89PNG\r\n\x1a\n" + bytes(100)))
     assert "red" in answer(engine, look(picture("red")))[0]
+
+
+def test_pixels_are_the_same_picture_as_their_file(engine: LlamaVision) -> None:
+    file = picture("red")
+    with rgb(file) as found:
+        assert found is not None
+        width, height, pixels = found
+        decoded = ImagePart(bytes(pixels), pixels=width * height, size=(width, height))
+    message = Message("user", (decoded, TextPart("Describe this image.")))
+    asked = dataclasses.replace(look(), messages=(message,))
+    assert answer(engine, asked) == answer(engine, look(file))
 
 
 def damaged(number: int) -> bytes:

@@ -10,12 +10,16 @@ from typing import Any
 
 import httpx
 import pytest
-from support.gates import engine_of
+from support.gates import Held, engine_of
+from support.raw import dialled
 from support.server import Running, build, fake_pool, serving, until
 from support.sound import silence, speech
 from support.sounds import FORMS, encoded, melody
 
 from edgeserve.api import json_body
+from edgeserve.live.session import PATIENCE_SECONDS
+
+LOAD = b'POST /memory/preload HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 18\r\n\r\n{"engines": "asr"}'
 
 
 def error(answer: httpx.Response, status: int) -> Any:
@@ -260,3 +264,36 @@ def test_long_options_are_read_beside_the_event_loop(live: Running, monkeypatch:
     body = b'{"none": [' + b"{}," * 20_000 + b"1]}"
     assert error(live.client.post("/v1/transcribe/stream", content=body), 400)["param"] == "none"
     assert threads[0].startswith("asyncio_")
+
+
+@pytest.mark.parametrize("path", ["push", "flush"])
+def test_a_client_that_leaves_waits_no_longer(live: Running, path: str) -> None:
+    """Others of the same address would find no place among the connections."""
+    held = Held(engine_of(live.pool.gates["asr"]))
+    for _ in range(3):
+        push(live.client, speech(9.9))
+    until(lambda: not live.server.server_state.tasks)
+    with dialled(live) as link:
+        sound = speech(9.9) if path == "push" else b""
+        head = f"POST /v1/transcribe/{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(sound)}\r\n\r\n"
+        link.sendall(head.encode() + sound)
+        (session,) = live.app.state.sessions._open.values()
+        until(lambda: session._taking.locked() if sound else session._flushing)
+    until(lambda: not live.server.server_state.tasks, PATIENCE_SECONDS / 2)
+    assert not session._flushing
+    assert len(live.app.state.sessions) == 1
+    held.go.set()
+
+
+def test_a_client_that_leaves_while_it_loads_waits_no_longer(live: Running) -> None:
+    """Another who asks for the same load still gets it."""
+    held = Held(engine_of(live.pool.gates["asr"]))
+    with concurrent.futures.ThreadPoolExecutor() as others, dialled(live) as link:
+        link.sendall(LOAD)
+        assert held.entered.wait(10)
+        other = others.submit(live.client.post, "/memory/preload", json={"engines": ["asr"]})
+        until(lambda: len(live.server.server_state.tasks) == 2)
+        link.close()
+        until(lambda: len(live.server.server_state.tasks) == 1, 5)
+        held.go.set()
+        assert other.result(10).json() == {"results": {"asr:fake-asr": True}}

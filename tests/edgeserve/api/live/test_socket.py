@@ -10,6 +10,7 @@ from socket import SHUT_RDWR
 from typing import Any
 
 import pytest
+from benchmarks.fuzz.talk import TEXT, frame
 from support.gates import engine_of
 from support.server import Running, fake_pool, serving, until
 from support.sound import silence, speech
@@ -121,6 +122,17 @@ def test_an_engine_that_is_behind_is_told_once_and_sound_is_left_out(
         free.set()
         command(socket, "flush")
         assert told(socket, "flushed")["duration"] == 30
+
+
+def test_frames_after_a_close_are_not_read(live: Running) -> None:
+    close = frame(TEXT, b'{"type": "close"}')
+    with dial(live) as socket:
+        socket.socket.sendall(close * 2 + frame(TEXT, b"no JSON") + close)
+        told(socket, "started")
+        with pytest.raises(ConnectionClosed) as closed:
+            socket.recv(timeout=10)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1000
 
 
 @pytest.mark.unforeseen

@@ -10,8 +10,8 @@ from support.contract import ask
 from support.gates import Clock, Mailbox
 
 from edgeserve.errors import MemoryPressure
+from edgeserve.hosts.runs import CHECK_EVERY, Runs
 from edgeserve.messages import TokenEvent
-from edgeserve.residency.runs import CHECK_EVERY, Runs
 from edgeserve.residency.work import Admitted
 
 WORD = TokenEvent("word")

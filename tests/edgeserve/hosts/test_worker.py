@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from edgeserve.errors import Busy
-from edgeserve.residency.worker import Worker
+from edgeserve.hosts.worker import Worker
 
 
 def test_tasks_are_done_in_order_on_one_thread() -> None:

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Mapping
 
 from edgeserve.engine import Batching, Engine
-from edgeserve.residency.abilities import Abilities
-from edgeserve.residency.engine_host import IDLE_AFTER, EngineHost
+from edgeserve.hosts.abilities import Abilities
+from edgeserve.hosts.engine_host import IDLE_AFTER, EngineHost
+from edgeserve.hosts.loop import loop_of
+from edgeserve.hosts.runs import Runs
 from edgeserve.residency.host import Pressure
-from edgeserve.residency.loop import loop_of
-from edgeserve.residency.runs import Runs
 
 
 class ThreadHost(EngineHost):

@@ -8,13 +8,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from edgeserve.errors import EdgeserveError, EngineFailure
+from edgeserve.hosts.inbox import Inbox, Over
+from edgeserve.hosts.worker_log import relay
 from edgeserve.messages import Event, Request, TokenEvent
 from edgeserve.processes import codec
-from edgeserve.processes.child import Child
+from edgeserve.processes.child import Child, ended
 from edgeserve.processes.frames import Broken, Channel, Frame, Kind
 from edgeserve.processes.state import EngineState
 from edgeserve.residency.weight import weigh
@@ -28,21 +29,12 @@ LOOK_AGAIN = 1.0
 """Seconds between two looks at a worker that owes an answer."""
 HANG = 30.0
 """Seconds without a pulse after which a worker that owes an answer is killed; it sends one each second."""
+STUCK = 600.0
+"""Seconds in which a worker sends pulses but makes no progress, after which it is killed. A slow box may take minutes
+to open a model, or for a step of a long prompt."""
 
-
-@dataclass(slots=True)
-class Inbox:
-    """Events of one answer that have arrived. ``taken``: bytes passed on that the worker does not know of yet."""
-
-    number: int
-    events: deque[Event] = field(default_factory=deque)
-    taken: int = 0
-    ended: bool = False
-    error: EdgeserveError | None = None
-
-
-class Over(Exception):
-    """An answer has ended well."""
+ANSWERED = frozenset({Kind.CALL, Kind.PREPARE, Kind.RUN, Kind.STOP})
+"""Frames that the worker answers with DONE."""
 
 
 class Link:
@@ -59,13 +51,16 @@ class Link:
         self._name = name
         self._died = died
         self._clock = clock
-        self._heard = clock()
+        self._heard = self._moved = clock()
+        self._rounds = 0
         self._channel = Channel(child.socket)
         self._channel.limit_sending(HANG)
         self._numbers = itertools.count(1)
         self._changed = threading.Condition()
         self._inboxes: dict[int, Inbox] = {}
         self._results: dict[int, Any] = {}
+        self._questions: set[int] = set()
+        self._owed: set[int] = set()
         self._dropped: deque[int] = deque()
         self._stirred = self._stopping = False
         self._killed = ""
@@ -91,13 +86,11 @@ class Link:
 
     def ask(self, method: str, *arguments: object) -> Any:
         """Let the engine do a step, after the answers under way; returns its result. Raises the error of the step."""
-        return self._wait_for(self._send(Kind.CALL, [method, *arguments]))
+        return self._result_of(Kind.CALL, [method, *arguments])[1]
 
     def prepare(self, request: Request) -> int:
         """Prepare a request beside the answers under way; returns its number. Raises the error of its check."""
-        number = self._send(Kind.PREPARE, request)
-        self._wait_for(number)
-        return number
+        return self._result_of(Kind.PREPARE, request)[0]
 
     def forget(self, number: int) -> None:
         """A prepared request is not wanted any more. Safe in a finaliser: the next frame tells the worker."""
@@ -162,7 +155,7 @@ class Link:
         self._stopping = True
         try:
             if self.alive:
-                self._wait_for(self._send(Kind.STOP, None))
+                self._result_of(Kind.STOP, None)
         except EdgeserveError as error:
             if error is not self._ended:  # else the process ended before its engine: nothing is left open
                 raise
@@ -177,7 +170,7 @@ class Link:
         self._stopping = True
         self._reader.join()
         if code := self._child.wait(1.0):
-            log.warning("%s: a child that was to prepare it %s; it is used as it is", self._name, _described(code))
+            log.warning("%s: a child that was to prepare it %s; it is used as it is", self._name, ended(code))
         self._child.close()
 
     def kill(self, why: str) -> None:
@@ -192,6 +185,8 @@ class Link:
         number = next(self._numbers) if number is None else number
         writer = codec.Writer()
         head = writer.write(value)
+        if kind in ANSWERED:
+            self._expect(number)
         try:
             self._flush_dropped()
             self._channel.send(kind, number, head, writer.body, writer.descriptors)
@@ -205,6 +200,13 @@ class Link:
                 raise self._ended from None
         return number
 
+    def _expect(self, number: int) -> None:
+        """Note that the worker owes an answer. Its silence counts from now on: an idle worker sends no pulse."""
+        with self._changed:
+            if not self._owed:
+                self._heard = self._moved = self._clock()
+            self._owed.add(number)
+
     def _tell(self, kind: Kind, value: object, number: int) -> None:
         """As ``_send``, for what no worker needs to know any more once it has gone."""
         try:
@@ -216,7 +218,20 @@ class Link:
         while self._dropped:
             self._channel.send(Kind.FORGET, self._dropped.popleft(), None)
 
-    # Waiting; the caller holds ``_changed``
+    # Waiting
+
+    def _result_of(self, kind: Kind, value: object) -> tuple[int, Any]:
+        """Ask a question and wait; returns its number and its result. Raises its error."""
+        number = next(self._numbers)
+        self._questions.add(number)  # before the worker can answer
+        try:
+            self._send(kind, value, number)
+            result = self._wait_for(number)
+        finally:
+            self._questions.discard(number)
+        if isinstance(result, EdgeserveError):
+            raise result
+        return number, result
 
     def _wait_for(self, number: int) -> Any:
         with self._changed:
@@ -224,14 +239,15 @@ class Link:
                 if self._ended is not None:
                     raise self._ended
                 self._pause()
-            result = self._results.pop(number)
-        if isinstance(result, EdgeserveError):
-            raise result
-        return result
+            return self._results.pop(number)
 
     def _pause(self) -> None:
-        if not self._changed.wait(LOOK_AGAIN) and self._clock() - self._heard > HANG:
+        if self._changed.wait(LOOK_AGAIN):
+            return
+        if self._clock() - self._heard > HANG:
             self.kill(f"it has given no sign of life for {HANG:g} s")
+        elif self._clock() - self._moved > STUCK:
+            self.kill(f"it has made no progress for {STUCK:g} s")
 
     def _stir(self) -> None:
         self._stirred = True
@@ -246,10 +262,8 @@ class Link:
                 self._take(frame)
         except OSError as error:
             log.debug("%s: %s", self._name, error)
-        except (Broken, ValueError) as error:
+        except (Broken, ValueError, TypeError) as error:
             self.kill(f"it sent what it must not send: {error}")
-        except Exception:
-            log.exception("%s: the line to its process failed", self._name)
         finally:
             self._end()
 
@@ -261,9 +275,13 @@ class Link:
         elif frame.kind is Kind.STATE:
             self._take_state(codec.read(frame.head, frame.body))
         elif frame.kind is Kind.LOG:
-            _relay(frame.head)
+            relay(frame.head)
         elif frame.kind is not Kind.PULSE:
             raise Broken(f"a frame of kind {frame.kind.name}")
+        if frame.kind is not Kind.PULSE or frame.head is None or frame.head != self._rounds:
+            self._moved = self._heard
+        if frame.kind is Kind.PULSE:
+            self._rounds = frame.head
 
     def _take_state(self, state: object) -> None:
         if not isinstance(state, EngineState):
@@ -289,16 +307,17 @@ class Link:
         told = None if error is None else codec.read_error(error)
         with self._changed:
             self.failed |= bool(failed)
+            self._owed.discard(frame.number)
             if inbox := self._inboxes.pop(frame.number, None):
                 inbox.ended, inbox.error = True, told
-            else:
+            elif frame.number in self._questions:  # nobody wants the end of an answer that was given up
                 self._results[frame.number] = told or codec.read(result, frame.body)
             self._stir()
 
     def _end(self) -> None:
         """The connection has ended; so has the process, or it will."""
         code = self._child.stop(1.0) if not self._stopping else None
-        text = f"the process of {self._name} {_described(code)}"
+        text = f"the process of {self._name} {ended(code)}"
         if self._killed:
             text = f"the process of {self._name} was ended, because {self._killed}"
         elif self._stopping:
@@ -311,29 +330,3 @@ class Link:
             self._ended = EngineFailure(f"{text}; the next request starts it again")
             self.failed = True
             self._stir()
-
-
-def _described(code: int | None) -> str:
-    if code is None:
-        return "has gone, and nobody knows why"
-    if code >= 0:
-        return f"ended with code {code}"
-    import signal
-
-    told = " (most likely the system ran out of memory)" if -code == signal.SIGKILL else ""
-    return f"was ended by {signal.Signals(-code).name}{told}"
-
-
-def _relay(head: Any) -> None:
-    """A log line of the worker, as a line of this process."""
-    level, name, text, log_id = head
-    record = logging.LogRecord(str(name), int(level), "", 0, str(text), None, None)
-    from edgeserve import logs
-
-    token = logs.request_id.set(str(log_id))
-    try:
-        logger = logging.getLogger(record.name)
-        if logger.isEnabledFor(record.levelno):
-            logger.handle(record)
-    finally:
-        logs.request_id.reset(token)

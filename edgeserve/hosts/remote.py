@@ -19,17 +19,18 @@ from edgeserve import logs
 from edgeserve.audio.apart import SharedClip
 from edgeserve.audio.piped import Piped
 from edgeserve.engine import Cancel, Engine, Footprint, Rung, SpeechToText, TextToSpeech
-from edgeserve.errors import EngineFailure
+from edgeserve.errors import EngineFailure, UnsupportedMedia
+from edgeserve.hosts.abilities import Abilities
+from edgeserve.hosts.inbox import Over
+from edgeserve.hosts.link import Link
 from edgeserve.messages import Event, Request, TranscribeRequest
 from edgeserve.processes import codec
 from edgeserve.processes.child import Child
 from edgeserve.processes.launcher import Launcher
-from edgeserve.residency.abilities import Abilities
-from edgeserve.residency.link import Link, Over
 
 log = logging.getLogger("edgeserve.process")
 
-ENTRY, PREPARE = "edgeserve.residency.guest:main", "edgeserve.residency.guest:prepare"
+ENTRY, PREPARE = "edgeserve.hosts.worker_entry:main", "edgeserve.hosts.worker_entry:prepare"
 
 
 class Prepared:
@@ -258,4 +259,8 @@ def _sendable(request: Request) -> Iterator[Request]:
         return
     clip = request.audio
     with clip.decode() as decoding:
-        yield replace(request, audio=Piped(codec.Passed(decoding.descriptor), clip.seconds, clip.param))
+        try:
+            yield replace(request, audio=Piped(codec.Passed(decoding.descriptor), clip.seconds, clip.param))
+        except UnsupportedMedia:  # the worker does not know why the samples ended
+            decoding.check_end()
+            raise

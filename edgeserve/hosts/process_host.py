@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 from edgeserve.engine import Batching, Engine
+from edgeserve.hosts.engine_host import IDLE_AFTER, EngineHost
+from edgeserve.hosts.remote import RemoteEngine
+from edgeserve.hosts.restarts import Restarts
+from edgeserve.hosts.runs import Ended, Runs
 from edgeserve.processes.launcher import Launcher
-from edgeserve.residency.engine_host import IDLE_AFTER, EngineHost
 from edgeserve.residency.host import Pressure
-from edgeserve.residency.remote import RemoteEngine
-from edgeserve.residency.restarts import Restarts
-from edgeserve.residency.runs import Ended, Runs
 from edgeserve.residency.work import Admitted
 
 

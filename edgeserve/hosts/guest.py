@@ -9,115 +9,32 @@ Threads of the worker:
 
 from __future__ import annotations
 
-import importlib
-import logging
 import os
 import queue
 import signal
-import socket
 import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import edgeserve.audio.clip
 import edgeserve.audio.piped  # noqa: F401 - both may come with a request
-from edgeserve import logs
-from edgeserve.engine import Engine, ModelSpec, Preparing, Rung
+from edgeserve.engine import Engine, Preparing
 from edgeserve.errors import Cancelled
-from edgeserve.messages import Event, Request, TokenEvent
-from edgeserve.named import make_engine
+from edgeserve.hosts.abilities import Abilities
+from edgeserve.hosts.engine_host import IDLE_AFTER, STARVED
+from edgeserve.hosts.loop import Loop, loop_of
+from edgeserve.hosts.outgoing import Answer, GuestRuns, Outgoing
+from edgeserve.hosts.steps import Steps
+from edgeserve.messages import Request
 from edgeserve.processes import codec
-from edgeserve.processes.allowed import engine_confinement
 from edgeserve.processes.frames import Channel, Frame, Kind
 from edgeserve.processes.state import EngineState
-from edgeserve.residency.abilities import Abilities
-from edgeserve.residency.engine_host import STARVED
-from edgeserve.residency.link import WINDOW
-from edgeserve.residency.loop import Loop, loop_of
-from edgeserve.residency.runs import Ended, Runs
-from edgeserve.residency.weight import weigh
-from edgeserve.residency.work import Admitted, Done, Work
-from edgeserve.system import heap, libraries
-from edgeserve.system.confinement import confine
+from edgeserve.residency.work import Admitted
 
-STEPS = ("open", "heat", "park", "shed", "restore", "limit")
-"""Methods of an engine that the serving process may call."""
 PULSE = 1.0
 """Seconds between two pulses."""
-
-
-class Answer:
-    """One answer that the serving process has asked for; its window is what it may send ahead of the reader.
-
-    ``close`` closes the descriptors that came with its request.
-    """
-
-    def __init__(
-        self,
-        number: int,
-        request: Request | None,
-        log_id: str,
-        send: Callable[[int, Event], None],
-        close: Callable[[], None],
-    ) -> None:
-        self.number = number
-        self.close = close
-        self._ahead = 0
-        self._send = send
-        self.work = Work(request, self._emit, self._room)  # type: ignore[arg-type]  # prepared before it is run
-        self.work.context.run(logs.request_id.set, log_id)
-
-    def taken(self, size: int) -> None:
-        """The reader has taken so many bytes. Any thread."""
-        self._ahead -= size
-
-    def _emit(self, item: Event | Done) -> None:
-        if not isinstance(item, Done):
-            self._ahead += weigh(item)
-            self._send(self.number, item)
-
-    def _room(self) -> bool:
-        return self._ahead < WINDOW
-
-
-class Outgoing:
-    """Events of one round, sent together."""
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-        self._events: list[tuple[int, Event]] = []
-
-    def add(self, number: int, event: Event) -> None:
-        self._events.append((number, event))
-
-    def flush(self) -> None:
-        if self._events:
-            writer = codec.Writer()
-            head = [(number, _short(event, writer)) for number, event in self._events]
-            self._events.clear()
-            self._channel.send(Kind.EVENTS, 0, head, writer.body)
-
-
-def _short(event: Event, writer: codec.Writer) -> object:
-    """A token is its text alone: there are many of them."""
-    return event.text if isinstance(event, TokenEvent) and not event.logprobs else writer.write(event)
-
-
-class GuestRuns(Runs):
-    """Sends the events of each round before the step that follows it."""
-
-    def __init__(self, flush: Callable[[], None]) -> None:
-        super().__init__(lambda: None, time.monotonic)
-        self._flush = flush
-
-    def advance(self) -> tuple[list[Ended], bool]:
-        try:
-            return super().advance()
-        finally:
-            self._flush()
 
 
 class Guest:
@@ -126,11 +43,11 @@ class Guest:
     def __init__(self, channel: Channel, engine: Engine, confined: Mapping[str, str]) -> None:
         """``confined``: the layers of confinement that are on, or off and why."""
         self._channel = channel
-        self._confined = confined
         self._engine = engine
         self._able = Abilities.of(engine)
         self._out = Outgoing(channel)
         self._loop: Loop = loop_of(engine, GuestRuns(self._out.flush))
+        self._steps = Steps(engine, self._loop, confined)
         self._answers: dict[int, Answer] = {}
         self._prepared: dict[int, tuple[Request, object]] = {}
         self._waiting: deque[Answer] = deque()
@@ -138,10 +55,11 @@ class Guest:
         self._stop: Frame | None = None
         self._news: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self._preparing: queue.SimpleQueue[Frame] = queue.SimpleQueue()
-        self._idle: Iterator[None] | None = None
         self._told = EngineState()
-        self._changed = False
         self._busy = threading.Event()
+        self._rounds = 0
+        self._waits = False
+        """Every answer waits for its reader: a pulse has no progress to tell."""
 
     def serve(self) -> None:
         """Blocks until the engine is closed. Called on the main thread."""
@@ -211,7 +129,7 @@ class Guest:
     def _pulse(self) -> None:
         while True:
             self._busy.wait()
-            self._channel.send(Kind.PULSE, 0, None)
+            self._channel.send(Kind.PULSE, 0, None if self._waits else self._rounds)
             time.sleep(PULSE)
 
     # On the engine's thread
@@ -229,6 +147,7 @@ class Guest:
 
     def _go_round(self) -> None:
         self._collect()
+        self._rounds += 1
         while self._waiting and self._loop.free:
             self._begin(self._waiting.popleft())
         if self._loop.runs:
@@ -242,20 +161,24 @@ class Guest:
         if not (able or self._calls or (self._waiting and self._loop.free) or self._stop):
             if not self._loop.runs:
                 self._busy.clear()
-                self._tell_state()
-                self._give_back()
-            self._sort(self._next(STARVED if self._loop.starved else None))
+                self._rest()
+            else:
+                self._waits = True
+                self._sort(self._next(STARVED if self._loop.starved else None))
+                self._waits = False
         self._busy.set()
         while not self._news.empty():
             self._sort(self._news.get())
 
-    def _give_back(self) -> None:
-        """Return the heap's free pages after a change of rung, and below hot the pages of code too."""
-        if self._changed and self._news.empty():
-            self._changed = False
-            heap.collect()
-            if self._engine.rung is not Rung.HOT:
-                libraries.drop_pages()
+    def _rest(self) -> None:
+        """Wait for something to do, and tell meanwhile how much memory the latest answers have left."""
+        self._tell_state()
+        self._steps.give_back()
+        frame = self._next(IDLE_AFTER if self._steps.used else None)
+        if frame is None and self._steps.used:
+            self._steps.measure()
+            self._tell_state()
+        self._sort(frame)
 
     def _next(self, seconds: float | None) -> Frame | None:
         try:
@@ -274,7 +197,7 @@ class Guest:
             self._calls.append(frame)
 
     def _begin(self, answer: Answer) -> None:
-        self._idle = None
+        self._steps.use()
         try:
             answer.work.check_wanted()
             answer.work.context.run(self._loop.begin, Admitted(answer.work, 0.0))
@@ -301,34 +224,15 @@ class Guest:
     def _call(self, frame: Frame) -> None:
         method, *arguments = codec.read(frame.head, frame.body)
         try:
-            result = self._step(method, arguments)
+            result = self._steps.take(method, arguments)
+            if method == "park":
+                self._prepared.clear()
         except Exception as error:
             self._tell_state()
             self._end(frame.number, error)
         else:
             self._tell_state()
             self._end(frame.number, result=result)
-
-    def _step(self, method: str, arguments: list[Any]) -> object:
-        if method == "idle":
-            return self._idle_step()
-        if method not in STEPS:
-            raise ValueError(f"an engine has no step {method!r}")
-        self._idle = None
-        getattr(self._engine, method)(*arguments)
-        if method == "park":
-            self._prepared.clear()
-        self._changed = True
-        return None
-
-    def _idle_step(self) -> bool:
-        """One short step of the engine's idle work. False when there is none left."""
-        if self._idle is None:
-            self._idle = self._loop.idle_work()
-        for _ in self._idle:
-            return True
-        self._idle = None
-        return False
 
     def _close(self, frame: Frame) -> None:
         try:
@@ -347,69 +251,8 @@ class Guest:
         self._channel.send(Kind.DONE, number, [told, result, failed])
 
     def _tell_state(self) -> None:
-        able, engine = self._able, self._engine
-        state = EngineState(
-            rung=int(engine.rung),
-            footprint=engine.footprint(),
-            savings=dict(able.thrifty.savings()) if able.thrifty else {},
-            context_tokens=able.contextual.context_tokens if able.contextual else None,
-            slots=self._loop.slots,
-            starved=self._loop.starved,
-            confined=self._confined,
-        )
+        state = self._steps.state()
         if state != self._told:
             self._told = state
             writer = codec.Writer()
             self._channel.send(Kind.STATE, 0, writer.write(state), writer.body)
-
-
-class ToServer(logging.Handler):
-    """Sends log lines to the serving process, which writes them with its own."""
-
-    def __init__(self, channel: Channel) -> None:
-        super().__init__()
-        self._channel = channel
-        self.setFormatter(logging.Formatter("%(message)s"))
-
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            line = [record.levelno, record.name, self.format(record), logs.request_id.get()]
-            self._channel.send(Kind.LOG, 0, line)
-        except OSError:
-            self.handleError(record)
-
-
-def main(connection: socket.socket, arguments: dict[str, Any]) -> None:
-    """The entry of a worker. Arguments: the model's ``spec``, and the ``level`` of log lines to send."""
-    heap.tune()
-    channel = _channel(connection, arguments)
-    engine = make_engine(_spec(arguments))
-    Guest(channel, engine, confine(engine_confinement(engine)).words).serve()
-
-
-def prepare(connection: socket.socket, arguments: dict[str, Any]) -> None:
-    """The entry of a child that prepares a model for this machine, if that is not done. Arguments as of ``main``.
-
-    It writes beside the model, which no worker may do.
-    """
-    _channel(connection, arguments)
-    spec = _spec(arguments)
-    engine_prepares = getattr(importlib.import_module(spec.engine.partition(":")[0]), "prepare", None)
-    if engine_prepares is not None:
-        engine_prepares(spec, lambda done, total: None)
-
-
-def _channel(connection: socket.socket, arguments: dict[str, Any]) -> Channel:
-    """The line to the serving process; log lines take it from now on."""
-    channel = Channel(connection)
-    root = logging.getLogger()
-    root.handlers[:] = [ToServer(channel)]
-    root.setLevel(arguments["level"])
-    return channel
-
-
-def _spec(arguments: dict[str, Any]) -> ModelSpec:
-    spec = codec.read(arguments["spec"], memoryview(b""))
-    if not isinstance(spec, ModelSpec):
-        raise TypeError("a worker needs the spec of its model")
-    return spec

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from edgeserve.engine import Batching, Engine
 from edgeserve.errors import EdgeserveError, EngineFailure
-from edgeserve.residency.runs import Answer, Ended, Runs
+from edgeserve.hosts.runs import Answer, Ended, Runs
 from edgeserve.residency.work import METHODS, Admitted, Work
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -9,18 +10,18 @@ from collections.abc import Callable, Iterator
 from typing import cast
 
 import pytest
-from support.hosts import Asked, HostContract, Pipe, every
+from support.hosts import SERIAL, Asked, HostContract, Pipe, every
 from support.server import until
 
 from edgeserve.engine import ModelSpec, Rung
-from edgeserve.errors import EngineFailure, Restarting
+from edgeserve.errors import Cancelled, EngineFailure, Restarting
+from edgeserve.hosts import link
+from edgeserve.hosts.process_host import ProcessHost
 from edgeserve.messages import TokenEvent
 from edgeserve.named import make_engine
 from edgeserve.processes.launcher import Launcher, make_launcher
-from edgeserve.residency import link
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import Pressure
-from edgeserve.residency.process_host import ProcessHost
 from edgeserve.units import KB
 
 
@@ -30,7 +31,7 @@ class TestProcessHost(HostContract):
     @pytest.fixture(autouse=True, scope="class")
     @classmethod
     def _launcher(cls) -> Iterator[None]:
-        cls.launcher = make_launcher(["edgeserve.residency.guest", "engines.fake.chat"])
+        cls.launcher = make_launcher(["edgeserve.hosts.worker_entry", "engines.fake.chat"])
         yield
         cls.launcher.stop()
 
@@ -80,6 +81,45 @@ class TestProcessHost(HostContract):
             asked.rest()
         assert Asked(gate, "next").text() == "next"
         assert self.governor.outgrown == []  # the host has killed it itself
+
+    def test_a_worker_that_was_idle_for_long_is_no_worker_that_hangs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(link, "LOOK_AGAIN", 0.01)
+        gate = self.gate(SERIAL)
+        assert Asked(gate, "word").text() == "word"
+        pid = self.worker(gate)
+        os.kill(pid, signal.SIGSTOP)  # as on a machine that has no time for it at once
+        self.clock.now += link.HANG + 1
+        looks: list[float] = []
+        monkeypatch.setattr(type(self.clock), "__call__", lambda clock: looks.append(clock.now) or clock.now)
+        asked = Asked(gate, "next")
+        until(lambda: len(looks) > 20)
+        os.kill(pid, signal.SIGCONT)
+        assert asked.text() == "next"
+        assert self.worker(gate) == pid
+
+    def test_answers_that_were_given_up_leave_nothing_behind(self) -> None:
+        gate = self.gate(delay=0.005)
+        for _ in range(5):
+            asked = Asked(gate, "word " * 1000)
+            asked.first()
+            gate.cancel(asked.work)
+            with pytest.raises(Cancelled):
+                asked.rest()
+            del asked
+        assert Asked(gate, "next").text() == "next"  # so that the worker has told the ends of all before
+        gc.collect()
+        assert [one for one in gc.get_objects() if isinstance(one, Cancelled)] == []
+
+    def test_a_worker_that_makes_no_progress_is_killed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It sends pulses all the while."""
+        monkeypatch.setattr(link, "LOOK_AGAIN", 0.01)
+        monkeypatch.setattr(link, "STUCK", link.HANG / 2)
+        gate = self.gate(hang_word="bad")
+        asked = Asked(gate, "one bad two")
+        assert asked.first() == TokenEvent("one")
+        self.clock.now += link.STUCK + 1
+        with pytest.raises(EngineFailure, match="was ended, because it has made no progress for 15 s"):
+            asked.rest()
 
     def test_a_worker_that_dies_idle_is_cold(self) -> None:
         gate = self.gate()

@@ -11,9 +11,9 @@ from support.gates import Clock, Mailbox, fake_spec
 
 from edgeserve.engine import Cancel
 from edgeserve.errors import EngineFailure, InvalidRequest
+from edgeserve.hosts.loop import BatchLoop, Loop, SerialLoop
+from edgeserve.hosts.runs import Runs
 from edgeserve.messages import AudioEvent, SpeakRequest, TokenEvent
-from edgeserve.residency.loop import BatchLoop, Loop, SerialLoop
-from edgeserve.residency.runs import Runs
 from edgeserve.residency.work import Admitted
 from engines.fake.chat import FakeBatchChat, FakeChat
 from engines.fake.engine import FakeTextToSpeech

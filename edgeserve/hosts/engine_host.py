@@ -14,15 +14,15 @@ from typing import cast
 
 from edgeserve.engine import Engine, Footprint, ModelSpec, Preparing, Rung, SpeechToText, TextToSpeech
 from edgeserve.errors import EngineFailure, NotSupported
+from edgeserve.hosts.abilities import Abilities
+from edgeserve.hosts.ladder import Ladder
+from edgeserve.hosts.loop import Loop
+from edgeserve.hosts.runs import Ended
+from edgeserve.hosts.worker import Worker
 from edgeserve.messages import Request
-from edgeserve.residency.abilities import Abilities
 from edgeserve.residency.failure import explain
 from edgeserve.residency.host import FOREVER, PATIENCE, Pressure, Scheduler
-from edgeserve.residency.ladder import Ladder
-from edgeserve.residency.loop import Loop
-from edgeserve.residency.runs import Ended
 from edgeserve.residency.work import METHODS, Work
-from edgeserve.residency.worker import Worker
 
 log = logging.getLogger("edgeserve.gate")
 

@@ -12,9 +12,9 @@ from support.server import until
 
 from edgeserve.engine import ModelSpec
 from edgeserve.errors import Busy
+from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.named import make_engine
 from edgeserve.residency.host import Pressure
-from edgeserve.residency.thread_host import ThreadHost
 
 
 def make(spec: ModelSpec, pressure: Pressure, clock: Callable[[], float], idle_after: float) -> ThreadHost:

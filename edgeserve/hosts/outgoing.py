@@ -1,0 +1,86 @@
+"""The answers that a worker makes, and their events on the way to the serving process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from edgeserve import logs
+from edgeserve.hosts.link import WINDOW
+from edgeserve.hosts.runs import Ended, Runs
+from edgeserve.messages import Event, Request, TokenEvent
+from edgeserve.processes import codec
+from edgeserve.processes.frames import Channel, Kind
+from edgeserve.residency.weight import weigh
+from edgeserve.residency.work import Done, Work
+
+
+class Answer:
+    """One answer that the serving process has asked for; its window is what it may send ahead of the reader.
+
+    ``close`` closes the descriptors that came with its request.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        request: Request | None,
+        log_id: str,
+        send: Callable[[int, Event], None],
+        close: Callable[[], None],
+    ) -> None:
+        self.number = number
+        self.close = close
+        self._sent = self._taken = 0  # each is changed by one thread alone
+        self._send = send
+        self.work = Work(request, self._emit, self._room)  # type: ignore[arg-type]  # prepared before it is run
+        self.work.context.run(logs.request_id.set, log_id)
+
+    def taken(self, size: int) -> None:
+        """The reader has taken so many bytes. On the main thread."""
+        self._taken += size
+
+    def _emit(self, item: Event | Done) -> None:
+        if not isinstance(item, Done):
+            self._sent += weigh(item)
+            self._send(self.number, item)
+
+    def _room(self) -> bool:
+        return self._sent - self._taken < WINDOW
+
+
+class Outgoing:
+    """Events of one round, sent together."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._events: list[tuple[int, Event]] = []
+
+    def add(self, number: int, event: Event) -> None:
+        self._events.append((number, event))
+
+    def flush(self) -> None:
+        if self._events:
+            writer = codec.Writer()
+            head = [(number, _short(event, writer)) for number, event in self._events]
+            self._events.clear()
+            self._channel.send(Kind.EVENTS, 0, head, writer.body)
+
+
+def _short(event: Event, writer: codec.Writer) -> object:
+    """A token is its text alone: there are many of them."""
+    return event.text if isinstance(event, TokenEvent) and not event.logprobs else writer.write(event)
+
+
+class GuestRuns(Runs):
+    """Sends the events of each round before the step that follows it."""
+
+    def __init__(self, flush: Callable[[], None]) -> None:
+        super().__init__(lambda: None, time.monotonic)
+        self._flush = flush
+
+    def advance(self) -> tuple[list[Ended], bool]:
+        try:
+            return super().advance()
+        finally:
+            self._flush()

@@ -1,0 +1,96 @@
+"""The steps and figures of the engine in a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from edgeserve.engine import Engine, Footprint, Rung
+from edgeserve.hosts.abilities import Abilities
+from edgeserve.hosts.loop import Loop
+from edgeserve.processes.state import EngineState
+from edgeserve.system import heap, libraries, pages
+
+STEPS = ("open", "heat", "park", "shed", "restore", "limit")
+"""Methods of an engine that the serving process may call."""
+
+
+class Steps:
+    """On the engine's thread. ``confined``: the layers of confinement that are on, or off and why."""
+
+    def __init__(self, engine: Engine, loop: Loop, confined: Mapping[str, str]) -> None:
+        self._engine = engine
+        self._able = Abilities.of(engine)
+        self._loop = loop
+        self._confined = confined
+        self._idle: Iterator[None] | None = None
+        self._private = 0
+        self._changed = self._used = False
+
+    def take(self, method: str, arguments: Sequence[object]) -> object:
+        """Do a step; returns its result. Raises the error of the engine, and ValueError for an unknown step."""
+        if method == "idle":
+            return self._idle_step()
+        if method not in STEPS:
+            raise ValueError(f"an engine has no step {method!r}")
+        self._idle = None
+        getattr(self._engine, method)(*arguments)
+        self._changed = True
+        if method in ("park", "shed"):  # the serving process measures what has come back
+            self.give_back()
+        if method in ("open", "heat", "park"):
+            self.measure()
+        return None
+
+    def use(self) -> None:
+        """An answer begins: idle work that is under way is given up."""
+        self._idle, self._used = None, True
+
+    @property
+    def used(self) -> bool:
+        """True when answers have begun since memory was measured."""
+        return self._used
+
+    def measure(self) -> None:
+        """Measure the memory of this process: some 17 ms for each GB."""
+        self._private, self._used = pages.private_bytes(), False
+
+    def give_back(self) -> None:
+        """Return the heap's free pages after a change of rung, and below hot the pages of code too."""
+        if self._changed:
+            self._changed = False
+            heap.collect()
+            if self._engine.rung is not Rung.HOT:
+                libraries.drop_pages()
+
+    def state(self) -> EngineState:
+        able, engine = self._able, self._engine
+        savings = dict(able.thrifty.savings()) if able.thrifty else {}
+        return EngineState(
+            rung=int(engine.rung),
+            footprint=self._footprint(savings.get("prefix_cache", 0)),
+            savings=savings,
+            context_tokens=able.contextual.context_tokens if able.contextual else None,
+            slots=self._loop.slots,
+            starved=self._loop.starved,
+            confined=self._confined,
+        )
+
+    def _footprint(self, cached: int) -> Footprint:
+        """The engine's figures; private memory is at least that of this process, since all of it ends with the engine.
+
+        ``cached`` bytes of saved states come on top.
+        """
+        found = self._engine.footprint()
+        if self._engine.rung is Rung.COLD:
+            return found
+        return replace(found, private=max(found.private, self._private - cached))
+
+    def _idle_step(self) -> bool:
+        """One short step of the engine's idle work. False when there is none left."""
+        if self._idle is None:
+            self._idle = self._loop.idle_work()
+        for _ in self._idle:
+            return True
+        self._idle = None
+        return False

@@ -1,0 +1,67 @@
+"""The way of an engine up to hot: memory is reserved first, then the host climbs."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+from edgeserve.engine import Cancel, Rung
+from edgeserve.memory.entry import Resident
+from edgeserve.memory.governor import Governor, Reservation
+from edgeserve.residency.host import Host
+from edgeserve.residency.work import Admitted
+
+
+class WayUp:
+    """``climb`` requires that the calling thread holds the engine; so do the others, for the sake of ``asking``."""
+
+    def __init__(self, resident: Resident, host: Host, governor: Governor) -> None:
+        self._resident = resident
+        self._host = host
+        self._governor = governor
+        self._thread: int | None = None
+
+    @property
+    def asking(self) -> bool:
+        """True on the thread that asks for memory now, and so holds the engine: it may make the engine do with less."""
+        return self._thread == threading.get_ident()
+
+    def reserve(self, cancel: Cancel | None = None) -> Reservation:
+        """As ``Governor.reserve``."""
+        with self._asking():
+            return self._governor.reserve(self._resident, cancel)
+
+    def reserve_if_free(self) -> Reservation | None:
+        """As ``Governor.reserve_if_free``."""
+        with self._asking():
+            return self._governor.reserve_if_free(self._resident)
+
+    def admit(self, admitted: Admitted, beside: bool) -> bool:
+        """Reserve memory for one request, and climb. False at once when there is none beside the answers under way."""
+        if beside:
+            reservation = self._governor.reserve_at_once(self._resident)
+            if reservation is not None:
+                admitted.held.enter_context(reservation)
+            return reservation is not None
+        reservation = admitted.held.enter_context(self.reserve(admitted.work.cancel))
+        admitted.work.check_wanted()
+        self.climb(reservation)
+        return True
+
+    def climb(self, reservation: Reservation) -> None:
+        """Up to hot on reserved memory. An engine that fails on its way is closed."""
+        try:
+            self._host.climb(Rung.HOT)
+        except Exception:
+            self._host.close()
+            raise
+        self._governor.settle(reservation)
+
+    @contextlib.contextmanager
+    def _asking(self) -> Iterator[None]:
+        self._thread = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._thread = None

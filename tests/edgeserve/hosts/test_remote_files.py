@@ -1,0 +1,105 @@
+"""Files for engines in processes of their own: a child decodes, and the engine reads."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, cast
+
+import numpy
+import psutil
+import pytest
+from support import bombs
+from support.gates import fake_spec
+from support.hosts import Pipe
+from support.server import Running, serving, until
+from support.sounds import FORMS, encoded, melody
+
+from edgeserve.hosts.process_host import ProcessHost
+from edgeserve.jobs import Job
+from edgeserve.memory.governor import make_governor
+from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.named import make_engine
+from edgeserve.processes.launcher import make_launcher
+from edgeserve.processes.roster import Roster
+from edgeserve.residency.pool import Pool
+
+MP3 = encoded(melody(12, 44_100), FORMS["mp3"])
+LONG = encoded(melody(90), FORMS["mp3"])
+"""More samples than a socket holds."""
+DAMAGED = MP3[:40_000] + numpy.random.default_rng(1).bytes(3000) + MP3[43_000:]
+
+
+@contextlib.contextmanager
+def serving_apart(*jobs: Job, **options: object) -> Iterator[Running]:
+    """A server whose engines live in workers."""
+    roster, governor = Roster(), make_governor(MemoryPolicy())
+    launcher = roster.add(make_launcher(["edgeserve.hosts.worker_entry"]))
+    hosts = [ProcessHost(make_engine(fake_spec(job, **options)), launcher, governor) for job in jobs]
+    with serving(Pool(hosts, governor, roster=roster), isolation="process") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Running]:
+    with serving_apart("asr", "vision") as running:
+        yield running
+
+
+def hear(running: Running, data: bytes) -> tuple[int, Any]:
+    answer = running.client.post("/v1/transcribe/file", files={"audio": ("said", data)})
+    return answer.status_code, answer.json()
+
+
+def descriptors(running: Running) -> int:
+    """Open descriptors of the worker."""
+    pid = cast(ProcessHost, running.pool.gates["asr"].host).pid
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def test_a_worker_reads_what_a_child_decodes(running: Running) -> None:
+    status, heard = hear(running, MP3)
+    assert status == 200
+    assert heard["text"].split() == [str(second) for second in range(1, 13)]
+
+
+def test_a_worker_tells_the_decoders_error(running: Running) -> None:
+    status, heard = hear(running, DAMAGED)
+    assert status == 400
+    assert heard["error"]["message"].startswith("audio is damaged at")
+    assert heard["error"]["param"] == "audio"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the decoder by its title")
+def test_a_decoder_that_the_system_killed_is_no_fault_of_the_file(tmp_path: Path) -> None:
+    pipe = Pipe(tmp_path, "word")
+    with serving_apart("asr", hold=str(tmp_path)) as running, ThreadPoolExecutor(1) as thread:
+        answer = thread.submit(hear, running, LONG)
+        with pipe.reached():  # the engine has the first samples, and the decoder waits with more
+            for child in psutil.Process().children(recursive=True):
+                if "sound decoder" in " ".join(child.cmdline()):
+                    child.kill()
+        status, heard = answer.result(30)
+    assert (status, heard["error"]["code"]) == (503, "memory_pressure")
+    assert heard["error"]["message"].startswith("the sound decoder was killed by the system")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts descriptors in /proc")
+def test_a_worker_keeps_no_descriptor(running: Running) -> None:
+    hear(running, MP3)
+    before = descriptors(running)
+    for data in (MP3, DAMAGED, MP3, DAMAGED):
+        hear(running, data)
+    until(lambda: descriptors(running) == before)
+
+
+@pytest.mark.parametrize("side", [8, 700])
+def test_a_worker_gets_pixels(running: Running, side: int) -> None:
+    """The fake engine names the bytes that it gets: three a pixel, of which the larger ones are shared memory."""
+    file = {"image": ("seen", bombs.deep_png(side, side))}
+    answer = running.client.post("/v1/vision/analyze", files=file, data={"prompt": "what?"})
+    assert answer.status_code == 200, answer.text
+    assert f"1 images of {3 * side * side} bytes" in answer.text

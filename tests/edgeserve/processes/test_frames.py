@@ -1,0 +1,170 @@
+"""Frames cross as they were sent; whatever else a process sends is broken, and costs the other nothing."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from edgeserve.processes.frames import (
+    HEADER,
+    LARGE,
+    MOST_DESCRIPTORS,
+    MOST_HEAD,
+    MOST_WAITING,
+    SHARED,
+    Broken,
+    Channel,
+    Kind,
+    shared_memory,
+)
+from edgeserve.units import MB
+
+linux = pytest.mark.skipif(
+    sys.platform != "linux", reason="memory is sealed on Linux only, and /proc lists descriptors"
+)
+Ends = tuple[socket.socket, Channel]
+
+
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    """The socket of another process, and a channel."""
+    theirs, ours = socket.socketpair()
+    with theirs:
+        channel = Channel(ours)
+        yield theirs, channel
+        channel.close()
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.mark.parametrize("size", [0, 1, LARGE, LARGE + 1, 3 * MB])
+@pytest.mark.parametrize("kind", [bytes, memoryview])
+def test_a_frame_comes_as_it_was_sent(ends: Ends, size: int, kind: type[bytes] | type[memoryview]) -> None:
+    body = bytes(range(251)) * (size // 251 + 1)
+    sender = threading.Thread(target=Channel(ends[0]).send, args=[Kind.RUN, 7, {"a": [1]}, kind(body[:size])])
+    sender.start()
+    frame = ends[1].receive()
+    sender.join(10)
+    assert frame is not None
+    assert (frame.kind, frame.number, frame.head, frame.descriptors) == (Kind.RUN, 7, {"a": [1]}, ())
+    assert bytes(frame.body) == body[:size]
+
+
+def test_descriptors_come_in_their_order(ends: Ends) -> None:
+    held = [os.memfd_create(str(number)) if sys.platform == "linux" else os.dup(0) for number in range(3)]
+    Channel(ends[0]).send(Kind.RUN, 0, None, bytes(2 * MB), held)
+    frame = ends[1].receive()
+    assert frame is not None
+    assert len(frame.body) == 2 * MB
+    assert [os.fstat(one).st_ino for one in frame.descriptors] == [os.fstat(one).st_ino for one in held]
+    frame.close()
+    for one in held:
+        os.close(one)
+
+
+def test_the_end_is_none(ends: Ends) -> None:
+    ends[0].sendall(HEADER.pack(2, 0, 0, Kind.RUN, 0))
+    ends[0].close()
+    assert ends[1].receive() is None
+
+
+def header(
+    head: bytes = b"{}", heads: int | None = None, bodies: int = 0, kind: int = Kind.RUN, count: int = 0
+) -> bytes:
+    return HEADER.pack(len(head) if heads is None else heads, bodies, 0, kind, count) + head
+
+
+BROKEN = {
+    "a large head": header(heads=MOST_HEAD + 1),
+    "a large body beside shared memory": header(bodies=LARGE + 1),
+    "too many descriptors": header(count=MOST_DESCRIPTORS + 1),
+    "no descriptor": header(count=1),
+    "no shared memory": header(bodies=2 * MB, count=SHARED),
+    "no kind": header(kind=99),
+    "no JSON": header(b"{"),
+    "a deep head": header(b"[" * 100_000),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_other_bytes_are_broken(ends: Ends, name: str) -> None:
+    sender = threading.Thread(target=ends[0].sendall, args=[BROKEN[name]])
+    sender.start()
+    with pytest.raises(Broken):
+        ends[1].receive()
+    sender.join(10)
+
+
+def send(sock: socket.socket, data: bytes, passed: Sequence[int]) -> None:
+    """Send, and give up the descriptors."""
+    socket.send_fds(sock, [data], passed)
+    for one in passed:
+        os.close(one)
+
+
+@linux
+def test_memory_that_may_change_is_broken(ends: Ends) -> None:
+    loose = os.memfd_create("loose", os.MFD_ALLOW_SEALING)
+    os.truncate(loose, 2 * MB)
+    before = descriptors()
+    send(ends[0], header(bodies=2 * MB, count=SHARED | 1), [loose])
+    with pytest.raises(Broken, match="may change"):
+        ends[1].receive()
+    assert descriptors() == before - 1
+
+
+@linux
+@pytest.mark.parametrize("path", ["/dev/zero", sys.executable])
+def test_a_file_is_no_shared_memory(ends: Ends, path: str) -> None:
+    send(ends[0], header(bodies=1000, count=SHARED | 1), [os.open(path, os.O_RDONLY)])
+    with pytest.raises(Broken, match="shared memory"):
+        ends[1].receive()
+
+
+@linux
+def test_shared_memory_that_is_shorter_is_broken(ends: Ends) -> None:
+    send(ends[0], header(bodies=2 * MB, count=SHARED | 1), [shared_memory(bytes(MB))])
+    with pytest.raises(Broken, match="less than 2097152 bytes"):
+        ends[1].receive()
+
+
+@linux
+def test_descriptors_that_no_frame_promises_are_not_gathered(ends: Ends) -> None:
+    before, rounds = descriptors(), MOST_WAITING // MOST_DESCRIPTORS
+    with open("/dev/null", "rb") as null:
+        for _ in range(rounds + 1):
+            socket.send_fds(ends[0], [header()], [null.fileno()] * MOST_DESCRIPTORS)
+    for _ in range(rounds):
+        assert ends[1].receive() is not None
+    with pytest.raises(Broken, match="descriptors came that no frame promises"):
+        ends[1].receive()
+    ends[1].close()
+    assert descriptors() == before - 1
+
+
+@linux
+def test_a_broken_frame_closes_its_descriptors(ends: Ends) -> None:
+    before = descriptors()
+    send(ends[0], header(b"{", count=1), [os.open("/dev/null", os.O_RDONLY)])
+    with pytest.raises(Broken):
+        ends[1].receive()
+    assert descriptors() == before
+
+
+def test_a_process_that_reads_nothing_is_told_of(ends: Ends) -> None:
+    ends[1].limit_sending(0.05)
+
+    def fill() -> None:
+        for _ in range(64):
+            ends[1].send(Kind.RUN, 0, None, bytes(LARGE))
+
+    with pytest.raises(TimeoutError, match="reads nothing"):
+        fill()

@@ -1,0 +1,142 @@
+"""A launcher lives from the first child until some time after the last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from edgeserve.errors import Busy, ShuttingDown
+from edgeserve.processes.resting import Resting
+from edgeserve.processes.roster import Roster
+
+
+class FakeTimer:
+    def __init__(self, seconds: float, call: Callable[[], None]) -> None:
+        self.seconds, self.call = seconds, call
+        self.started = self.cancelled = False
+
+    def start(self) -> None:
+        self.started = True
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class FakeChild:
+    def on_close(self, call: Callable[[], None]) -> None:
+        self.close = call
+
+
+class FakeLauncher:
+    """Launches children with pid 7; ``refuses`` makes the system refuse."""
+
+    refuses = False
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+
+    def start(self) -> None:
+        self.steps.append("start")
+
+    def launch(self, entry: str, arguments: dict[str, object], name: str) -> Any:
+        if self.refuses:
+            raise Busy("the system has no process left")
+        self.steps.append("launch")
+        return FakeChild()
+
+    def pids(self) -> list[int]:
+        return [7]
+
+    def stop(self) -> None:
+        self.steps.append("stop")
+
+
+class Box:
+    """A resting launcher with those under it, and its timers."""
+
+    def __init__(self) -> None:
+        self.launchers: list[FakeLauncher] = []
+        self.timers: list[FakeTimer] = []
+        self.one = Resting(self._launcher, idle_seconds=60, timer=self._timer)
+
+    def _launcher(self) -> Any:
+        self.launchers.append(FakeLauncher())
+        return self.launchers[-1]
+
+    def _timer(self, seconds: float, call: Callable[[], None]) -> FakeTimer:
+        self.timers.append(FakeTimer(seconds, call))
+        return self.timers[-1]
+
+    def launch(self) -> Any:
+        return self.one.launch("none:none", {}, "test")
+
+
+def test_nothing_is_there_before_the_first_child() -> None:
+    box = Box()
+    assert (box.launchers, box.one.pids()) == ([], [])
+    box.launch()
+    assert box.launchers[0].steps == ["launch"]
+    assert box.one.pids() == [7]
+
+
+def test_it_ends_some_time_after_the_last_child_and_the_next_gets_another() -> None:
+    box = Box()
+    first, second = box.launch(), box.launch()
+    first.close()
+    assert box.timers == []
+    second.close()
+    assert (box.timers[0].seconds, box.timers[0].started) == (60, True)
+    box.timers[0].call()
+    assert box.launchers[0].steps == ["launch", "launch", "stop"]
+    assert box.one.pids() == []
+    box.launch()
+    assert box.launchers[1].steps == ["launch"]
+
+
+def test_a_new_child_puts_the_end_off() -> None:
+    box = Box()
+    box.launch().close()
+    box.launch()
+    assert box.timers[0].cancelled
+    box.timers[0].call()  # it may have been on its way already
+    assert box.launchers[0].steps == ["launch", "launch"]
+
+
+def test_what_is_started_ahead_ends_when_no_child_comes() -> None:
+    box = Box()
+    box.one.start()
+    box.timers[0].call()
+    assert box.launchers[0].steps == ["start", "stop"]
+
+
+def test_a_launch_that_fails_counts_no_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeLauncher, "refuses", True)
+    box = Box()
+    with pytest.raises(Busy):
+        box.launch()
+    box.timers[-1].call()
+    assert box.launchers[0].steps == ["stop"]
+
+
+def test_after_stop_it_starts_nothing() -> None:
+    box = Box()
+    child = box.launch()
+    box.one.stop()
+    assert box.launchers[0].steps == ["launch", "stop"]
+    child.close()
+    assert box.timers == []
+    with pytest.raises(ShuttingDown):
+        box.launch()
+
+
+def test_a_roster_knows_the_processes_of_all_launchers() -> None:
+    roster, boxes = Roster(), [Box(), Box(), Box()]
+    for box in boxes:
+        roster.add(box.one)
+    boxes[0].launch()
+    boxes[2].launch()
+    assert roster.pids() == [7, 7]
+    roster.stop()
+    assert [launcher.steps for box in boxes for launcher in box.launchers] == [["launch", "stop"]] * 2
