@@ -14,11 +14,20 @@ from typing import Any
 
 SECONDS, RATE = 0.4, 16_000
 CONTAINERS = {
-    "flac": ("flac", "flac"), "mp3": ("mp3", "libmp3lame"), "m4a": ("ipod", "aac"), "adts": ("adts", "aac"),
-    "ogg": ("ogg", "libopus"), "webm": ("webm", "libopus"), "mkv": ("matroska", "aac"), "aiff": ("aiff", "pcm_s16be"),
-    "caf": ("caf", "pcm_s16be"), "wav": ("wav", "pcm_s16le"), "wav-float": ("wav", "pcm_f32le"),
-    "mov": ("mov", "alac"), "au": ("au", "pcm_mulaw"),
-}  # fmt: skip
+    "flac": ("flac", "flac"),
+    "mp3": ("mp3", "libmp3lame"),
+    "m4a": ("ipod", "aac"),
+    "adts": ("adts", "aac"),
+    "ogg": ("ogg", "libopus"),
+    "webm": ("webm", "libopus"),
+    "mkv": ("matroska", "aac"),
+    "aiff": ("aiff", "pcm_s16be"),
+    "caf": ("caf", "pcm_s16be"),
+    "wav": ("wav", "pcm_s16le"),
+    "wav-float": ("wav", "pcm_f32le"),
+    "mov": ("mov", "alac"),
+    "au": ("au", "pcm_mulaw"),
+}
 """Muxers and encoders of FFmpeg."""
 SOUND_WORDS = (
     *(b"RIFF", b"WAVEfmt ", b"data", b"LIST", b"OggS", b"OpusHead", b"\x01vorbis", b"fLaC", b"ID3\x04", b"\xff\xfb"),
@@ -28,8 +37,28 @@ SOUND_WORDS = (
 )
 PICTURE_WORDS = (
     *(b"\x89PNG\r\n\x1a\n", b"IHDR", b"IDAT", b"IEND", b"PLTE", b"tRNS", b"CgBI", b"iCCP", b"acTL", b"\xff\xd8\xff"),
-    *(b"\xff\xda", b"\xff\xc0", b"\xff\xc2", b"\xff\xc4", b"\xff\xdb", b"\xff\xdd", b"\xff\xd9", b"\xff\x00", b"JFIF\0"),
-    *(b"GIF89a", b"GIF87a", b"\x2c", b"\x21\xf9\x04", b"\x3b", b"BM", b"RIFF\0\0\0\0WEBPVP8L", b"8BPS", b"P6 9 9 255\n"),
+    *(
+        b"\xff\xda",
+        b"\xff\xc0",
+        b"\xff\xc2",
+        b"\xff\xc4",
+        b"\xff\xdb",
+        b"\xff\xdd",
+        b"\xff\xd9",
+        b"\xff\x00",
+        b"JFIF\0",
+    ),
+    *(
+        b"GIF89a",
+        b"GIF87a",
+        b"\x2c",
+        b"\x21\xf9\x04",
+        b"\x3b",
+        b"BM",
+        b"RIFF\0\0\0\0WEBPVP8L",
+        b"8BPS",
+        b"P6 9 9 255\n",
+    ),
 )
 FORM_WORDS = (
     *(b"\r\n", b"\n", b"--", b"--x", b"--x--", b"\r\n--x\r\n", b"Content-Disposition: form-data", b'; name="file"'),
@@ -86,10 +115,15 @@ def pictures() -> Mapping[str, bytes]:
     whole = Image.frombytes("RGB", (24, 16), dice.randbytes(24 * 16 * 3))
     made = {}
     for mode in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16"):
-        made[f"png {mode}"] = _picture(whole.convert("L").convert("I").convert(mode) if ";" in mode else whole.convert(mode), "PNG")
+        made[f"png {mode}"] = _picture(
+            whole.convert("L").convert("I").convert(mode) if ";" in mode else whole.convert(mode), "PNG"
+        )
     for name, mode, how in (
-        ("jpeg", "RGB", {}), ("jpeg grey", "L", {}), ("jpeg CMYK", "CMYK", {}), ("jpeg progressive", "RGB", {"progressive": True}),
-    ):  # fmt: skip
+        ("jpeg", "RGB", {}),
+        ("jpeg grey", "L", {}),
+        ("jpeg CMYK", "CMYK", {}),
+        ("jpeg progressive", "RGB", {"progressive": True}),
+    ):
         made[name] = _picture(whole.convert(mode), "JPEG", **how)
     frames = [whole.rotate(90 * turn) for turn in range(3)]
     made["gif"] = _picture(whole.convert("P"), "GIF")
@@ -136,8 +170,8 @@ def _language_model(path: Path) -> Path:
     writer.add_bos_token_id(0)
     writer.add_eos_token_id(0)
     writer.add_chat_template(TEMPLATES[0])
-    shapes: dict[str, Sequence[int]] = {name: (WORDS, WIDTH) for name in ("token_embd", "output")}
-    shapes |= {name: (WIDTH,) for name in ("output_norm", "blk.0.attn_norm", "blk.0.ffn_norm")}
+    shapes: dict[str, Sequence[int]] = dict.fromkeys(("token_embd", "output"), (WORDS, WIDTH))
+    shapes |= dict.fromkeys(("output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"), (WIDTH,))
     shapes |= {f"blk.0.{name}": (WIDTH, WIDTH) for name in ("attn_q", "attn_output", "ffn_gate", "ffn_up", "ffn_down")}
     shapes |= {f"blk.0.{name}": (WIDTH // 2, WIDTH) for name in ("attn_k", "attn_v")}
     for name, shape in shapes.items():
@@ -150,7 +184,12 @@ def _projector(path: Path) -> Path:
 
     writer = gguf.GGUFWriter(str(path), "clip")
     writer.add_string("clip.projector_type", "qwen2vl_merger")
-    for name, number in {"image_size": 560, "patch_size": 14, "embedding_length": 64, "feed_forward_length": 128}.items():
+    for name, number in {
+        "image_size": 560,
+        "patch_size": 14,
+        "embedding_length": 64,
+        "feed_forward_length": 128,
+    }.items():
         writer.add_uint32(f"clip.vision.{name}", number)
     writer.add_array("clip.vision.image_mean", [0.5, 0.5, 0.5])
     return _finished(writer, path)
@@ -166,12 +205,12 @@ def _finished(writer: Any, path: Path) -> Path:
 
 TEMPLATES = (
     # ChatML, with the calls of Qwen 2.5 and Hermes
-    "{%- if tools %}{{- '<|im_start|>system\\n' }}{%- if messages[0]['role'] == 'system' %}{{- messages[0]['content'] }}"
-    "{%- endif %}{{- '\\n# Tools\\n<tools>' }}{%- for tool in tools %}{{- '\\n' }}{{- tool | tojson }}{%- endfor %}"
+    "{%- if tools %}{{- '<|im_start|>system\\n' }}{%- if messages[0]['role'] == 'system' %}"
+    "{{- messages[0]['content'] }}{%- endif %}{{- '\\n# Tools\\n<tools>' }}{%- for tool in tools %}{{- '\\n' }}{{- tool | tojson }}{%- endfor %}"
     "{{- '\\n</tools><|im_end|>\\n' }}{%- endif %}{%- for message in messages %}"
     "{%- if message.role == 'assistant' and message.tool_calls %}{{- '<|im_start|>' + message.role }}"
     "{%- for tool_call in message.tool_calls %}{%- if tool_call.function is defined %}"
-    "{%- set tool_call = tool_call.function %}{%- endif %}{{- '\\n<tool_call>\\n{\"name\": \"' }}{{- tool_call.name }}"
+    '{%- set tool_call = tool_call.function %}{%- endif %}{{- \'\\n<tool_call>\\n{"name": "\' }}{{- tool_call.name }}'
     "{{- '\", \"arguments\": ' }}{{- tool_call.arguments | tojson }}{{- '}\\n</tool_call>' }}{%- endfor %}"
     "{{- '<|im_end|>\\n' }}{%- elif message.role == 'tool' %}{%- if (loop.index0 == 0) or "
     "(messages[loop.index0 - 1].role != 'tool') %}{{- '<|im_start|>user' }}{%- endif %}"
@@ -183,8 +222,8 @@ TEMPLATES = (
     "{% set rest = messages[1:] %}{% else %}{% set first = '' %}{% set rest = messages %}{% endif %}"
     "{% for message in rest %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}"
     "{{ raise_exception('Roles must alternate user/assistant/user/assistant/...') }}{% endif %}"
-    "{% set role = 'model' if message['role'] == 'assistant' else message['role'] %}{{ '<start_of_turn>' + role + '\\n' "
-    "+ (first if loop.first else '') }}{% if message['content'] is string %}{{ message['content'] | trim }}"
+    "{% set role = 'model' if message['role'] == 'assistant' else message['role'] %}"
+    "{{ '<start_of_turn>' + role + '\\n' + (first if loop.first else '') }}{% if message['content'] is string %}{{ message['content'] | trim }}"
     "{% elif message['content'] is iterable %}{% for item in message['content'] %}{% if item['type'] == 'text' %}"
     "{{ item['text'] | trim }}{% endif %}{% endfor %}{% endif %}{{ '<end_of_turn>\\n' }}{% endfor %}",
     # A date, a macro and a namespace, as Llama 3 and Command R write them

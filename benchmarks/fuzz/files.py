@@ -18,9 +18,20 @@ SCALARS = {0: "B", 1: "b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "?", 
 TEXT, ARRAY = 8, 9
 FLOATS = (0.0, -1.0, 0.5, 1e9, 1e300, math.inf, -math.inf, math.nan)
 KEYS = (
-    *("general.architecture", "general.alignment", "llama.block_count", "llama.embedding_length", "llama.context_length"),
+    *(
+        "general.architecture",
+        "general.alignment",
+        "llama.block_count",
+        "llama.embedding_length",
+        "llama.context_length",
+    ),
     *("llama.attention.head_count", "llama.attention.head_count_kv", "llama.attention.key_length", "llama.vocab_size"),
-    *("llama.feed_forward_length", "llama.attention.sliding_window", "tokenizer.ggml.tokens", "tokenizer.chat_template"),
+    *(
+        "llama.feed_forward_length",
+        "llama.attention.sliding_window",
+        "tokenizer.ggml.tokens",
+        "tokenizer.chat_template",
+    ),
     *("clip.projector_type", "clip.vision.projector_type", "clip.vision.image_size", "clip.vision.patch_size", ""),
     *("clip.vision.embedding_length", "clip.vision.feed_forward_length", "clip.vision.projector.scale_factor"),
     *("clip.vision.spatial_merge_size", "llama.rope.dimension_count", "split.count"),
@@ -40,9 +51,11 @@ def gguf_case(dice: random.Random, number: int) -> Case:
 
 
 def _header(dice: random.Random) -> bytes:
-    """A header whose keys have values that no model has. The architecture is there, so that the others are looked at."""
+    """A header whose keys have values that no model has. Readers look at them because the architecture is right."""
     keys = ["general.architecture", *(key for key in KEYS if dice.random() < 0.7)]
-    pairs = _text(keys[0].encode()) + struct.pack("<I", TEXT) + _text(dice.choice((b"llama", b"llama", b"clip", b"\xff")))
+    pairs = (
+        _text(keys[0].encode()) + struct.pack("<I", TEXT) + _text(dice.choice((b"llama", b"llama", b"clip", b"\xff")))
+    )
     pairs += b"".join(_text(key.encode()) + _value(dice) for key in keys[1:])
     count = len(keys) + dice.choice((0, 0, 0, 0, 1, -1, 1 << 40))
     head = struct.pack("<IQQ", dice.choice((3, 3, 3, 2, 1, 4, 0xFFFFFFFF)), 0, count)

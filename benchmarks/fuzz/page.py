@@ -27,7 +27,9 @@ def text(seen: Seen, seconds: float, cpu: float) -> str:
 
 
 def _verdict(seen: Seen) -> str:
-    lines = [f"- {one.case.kind} {one.case.number} ({one.case.name}): {one.faults[0].splitlines()[0]}" for one in seen.found]
+    lines = [
+        f"- {one.case.kind} {one.case.number} ({one.case.name}): {one.faults[0].splitlines()[0]}" for one in seen.found
+    ]
     lines += [f"- {one}" for one in seen.faults]
     return "\n".join([f"**{len(lines)} faults:**", "", *lines[:60]]) if lines else "**No fault.**"
 

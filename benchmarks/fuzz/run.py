@@ -21,8 +21,15 @@ from benchmarks.fuzz.rooms import Rooms
 from benchmarks.fuzz.routes import Routes
 
 SHARES = {
-    "json": 0.20, "multipart": 0.15, "routes": 0.25, "frames": 0.10, "sound": 0.10, "pictures": 0.10, "gguf": 0.05, "templates": 0.05,
-}  # fmt: skip
+    "json": 0.20,
+    "multipart": 0.15,
+    "routes": 0.25,
+    "frames": 0.10,
+    "sound": 0.10,
+    "pictures": 0.10,
+    "gguf": 0.05,
+    "templates": 0.05,
+}
 """Kinds of cases, and their shares of a run."""
 LOOK = 10
 """Cases between two looks at the health. After a fault the health is looked at too."""
@@ -184,7 +191,9 @@ def smaller(case: Case) -> Iterator[Case]:
             size = len(step.body) // parts
             for start in range(0, size * parts, size) if size else ():
                 body = step.body[:start] + step.body[start + size :]
-                yield dataclasses.replace(case, steps=[*steps[:at], dataclasses.replace(step, body=body), *steps[at + 1 :]])
+                yield dataclasses.replace(
+                    case, steps=[*steps[:at], dataclasses.replace(step, body=body), *steps[at + 1 :]]
+                )
 
 
 def plan(cases: int, kinds: Sequence[str] = tuple(SHARES), start: int = 0) -> list[tuple[str, int]]:

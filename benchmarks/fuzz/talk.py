@@ -13,8 +13,23 @@ from benchmarks.fuzz.mutate import mutated
 CONTINUED, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 CODES = (CONTINUED, TEXT, TEXT, TEXT, BINARY, BINARY, CLOSE, PING, PONG, 3, 7, 11, 15)
 COMMANDS = ('{"type": "flush"}', '{"type": "start", "language": "en"}', '{"type": "close"}', '{"type": "start"}')
-QUERIES = ("", "", "", "?language=en", "?language=%00", "?keep_alive=0", "?keep_alive=x", "?prompt=" + "a" * 5000, "?a=b")
-WORDS = (b"\x81\x80\0\0\0\0", b"\x82\xff\x7f\xff\xff\xff\xff\xff\xff\xff", b"\x88\x80\0\0\0\0", b"\x89\x80\0\0\0\0", b"\xf1", b"\xc1")
+QUERIES = (
+    *[""] * 40,
+    "?language=en",
+    "?language=%00",
+    "?keep_alive=0",
+    "?keep_alive=x",
+    "?prompt=" + "a" * 5000,
+    "?a=b",
+)
+WORDS = (
+    b"\x81\x80\0\0\0\0",
+    b"\x82\xff\x7f\xff\xff\xff\xff\xff\xff\xff",
+    b"\x88\x80\0\0\0\0",
+    b"\x89\x80\0\0\0\0",
+    b"\xf1",
+    b"\xc1",
+)
 PATH = "/v1/transcribe/live"
 
 
@@ -41,6 +56,7 @@ def make(dice: random.Random, number: int) -> Case:
         data, name = mutated(data, dice, WORDS), "broken frames"
     elif dice.random() < 0.05:
         data, name = frame(PING, b"p") * 200, "two hundred pings"
+    data += END if dice.random() < 0.8 else b""
     return Case("frames", number, name, [Talk(PATH + dice.choice(QUERIES), data)])
 
 
@@ -60,7 +76,9 @@ def _data(code: int, dice: random.Random) -> bytes:
             return values.written(values.spoiled(json.loads(dice.choice(COMMANDS)), dice), dice)
         return dice.choice((b"\xff\xfe", b"\xed\xa0\x80", b"", b"x" * 70_000, b"[]", b"null"))
     if code == CLOSE:
-        return dice.choice((b"", b"\x03", struct.pack(">H", dice.choice((0, 999, 1000, 1005, 1006, 4999, 65535))), b"\x03\xe8\xff"))
+        return dice.choice(
+            (b"", b"\x03", struct.pack(">H", dice.choice((0, 999, 1000, 1005, 1006, 4999, 65535))), b"\x03\xe8\xff")
+        )
     if code == BINARY:
         return dice.choice((_samples(dice), dice.randbytes(dice.randrange(64)), b"", b"abc", bytes(640_004)))
     return dice.randbytes(dice.choice((0, 1, 125, 126, 300)))
