@@ -51,7 +51,7 @@ def gguf_case(dice: random.Random, number: int) -> Case:
 
 
 def _header(dice: random.Random) -> bytes:
-    """A header whose keys have values that no model has. The architecture is there, so that the others are looked at."""
+    """A header whose keys have values that no model has. Readers look at them because the architecture is right."""
     keys = ["general.architecture", *(key for key in KEYS if dice.random() < 0.7)]
     pairs = (
         _text(keys[0].encode()) + struct.pack("<I", TEXT) + _text(dice.choice((b"llama", b"llama", b"clip", b"\xff")))

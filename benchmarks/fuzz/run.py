@@ -21,8 +21,15 @@ from benchmarks.fuzz.rooms import Rooms
 from benchmarks.fuzz.routes import Routes
 
 SHARES = {
-    "json": 0.20, "multipart": 0.15, "routes": 0.25, "frames": 0.10, "sound": 0.10, "pictures": 0.10, "gguf": 0.05, "templates": 0.05,
-}  # fmt: skip
+    "json": 0.20,
+    "multipart": 0.15,
+    "routes": 0.25,
+    "frames": 0.10,
+    "sound": 0.10,
+    "pictures": 0.10,
+    "gguf": 0.05,
+    "templates": 0.05,
+}
 """Kinds of cases, and their shares of a run."""
 LOOK = 10
 """Cases between two looks at the health. After a fault the health is looked at too."""
