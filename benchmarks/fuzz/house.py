@@ -19,7 +19,7 @@ from benchmarks.process import ServerProcess, free_port, memory_of, running
 
 UNFORESEEN = re.compile(r"^.*(?:unforeseen|Task exception was never retrieved|died|ended by|killed).*$", re.MULTILINE)
 GROWTH_MB, GROWTH_DESCRIPTORS = 30.0, 12
-"""What the server may hold more at the end of a run than after its first cases. Libraries keep some for ever."""
+"""Growth that the server may show between its first cases and its last. Libraries keep some for ever."""
 REST_SECONDS = 12.0
 """Longest wait for the decoders' fork server and idle engines to end."""
 
@@ -80,7 +80,7 @@ class House:
             self.ask("DELETE", f"/v1/transcribe/stream/{self.client.sessions.pop()}")
 
     def held(self) -> Held:
-        """What the server holds when its engines are cold, as soon as that is as little as it gets."""
+        """Let the engines go cold, wait for the decoders to end, and measure the server."""
         until = time.monotonic() + REST_SECONDS
         for job in fakes.ENGINES:
             while self.ask("POST", f"/memory/evict/{job}")[0] != 200 and time.monotonic() < until:

@@ -12,7 +12,9 @@ from urllib.parse import quote
 
 from benchmarks.fuzz import corpus, values
 from benchmarks.fuzz.asks import JSON, form
-from benchmarks.fuzz.case import SESSION, Ask, Case
+from benchmarks.fuzz.case import SESSION, Ask, Case, Raw
+from benchmarks.fuzz.client import request
+from benchmarks.fuzz.mutate import mutated
 
 FORM = "multipart/form-data"
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "get", "X-Y")
@@ -26,8 +28,46 @@ PIECES = (
 )
 ENGINES = ("llm", "vision", "asr", "tts", "embedding", "nobody", "LLM", "%00", "..", "a/b")
 NAMES = ("llm", "fake-llm", "nobody", "%00", "a%2Fb", "%F0%9F%8E%88", "..", "%ff", "x" * 3000)
-STATELESS = 0.7
-"""Share of single requests; the others are rows."""
+STATELESS, BROKEN = 0.7, 0.08
+"""Shares of single requests, the others are rows; and of requests whose bytes are broken, head and all."""
+HEAD_WORDS = (
+    *(
+        b"\r\n",
+        b"\n",
+        b"\r\n\r\n",
+        b" ",
+        b"\t",
+        b":",
+        b"\0",
+        b"\xff",
+        b"HTTP/1.0",
+        b"HTTP/2.0",
+        b"HTTP/9.9",
+        b"%",
+        b"//",
+        b"?",
+    ),
+    *(
+        b"Transfer-Encoding: chunked\r\n",
+        b"Content-Length: 9\r\n",
+        b"Content-Length: -1\r\n",
+        b"Host: a\r\nHost: b\r\n",
+        b"\r\n folded",
+    ),
+    *(
+        b"Expect: 100-continue\r\n",
+        b"Upgrade: websocket\r\nConnection: Upgrade\r\n",
+        b"GET http://a/ HTTP/1.1\r\n",
+        b"0\r\n\r\n",
+    ),
+    *(
+        b"Sec-WebSocket-Key: x\r\n",
+        b"Connection: keep-alive\r\n",
+        b"X: " + b"a" * 9000 + b"\r\n",
+        b"X:\r\n" * 200,
+        b"PRI * HTTP/2.0",
+    ),
+)
 
 
 class Routes:
@@ -47,7 +87,10 @@ class Routes:
         body, media, name = self._body(one, dice)
         if dice.random() < 0.05:
             method, name = dice.choice(METHODS), "another method"
-        return Case("routes", number, f"{name} for {path}", [Ask(method, self._path(path, one, dice), body, media)])
+        ask = Ask(method, self._path(path, one, dice), body, media)
+        if dice.random() < BROKEN:
+            return Case("routes", number, f"a broken head for {path}", [Raw(mutated(request(ask), dice, HEAD_WORDS))])
+        return Case("routes", number, f"{name} for {path}", [ask])
 
     def follows(self, path: str, body: bytes) -> bool | None:
         """Whether a JSON body follows the schema of its route; None for a route that takes no JSON."""
@@ -76,9 +119,9 @@ class Routes:
         if media != JSON:
             return dice.choice(PIECES), media, "bytes"
         body = values.following(schema, self.document, dice)
-        if right := dice.random() < 0.5:
+        if dice.random() < 0.5:
             return json.dumps(body).encode(), media, "a right body"
-        return json.dumps(values.spoiled(body, dice)).encode(), media, "a wrong body" if not right else ""
+        return json.dumps(values.spoiled(body, dice)).encode(), media, "a wrong body"
 
     def _form(self, schema: Mapping[str, Any], dice: random.Random) -> bytes:
         parts: list[tuple[str, str | None, bytes]] = []
