@@ -10,8 +10,9 @@ from pathlib import Path
 from benchmarks.chaos import events
 from benchmarks.chaos.clients import STREAMED
 from benchmarks.chaos.hands import Happening
+from benchmarks.chaos.pulse import Look
 from benchmarks.chaos.replies import BROKEN, CUT, FAILED, HUNG, LEFT, RIGHT, WRONG, Reply
-from benchmarks.chaos.watch import Look, Rest
+from benchmarks.chaos.watch import Rest
 
 ERRORS = Path(__file__).parents[2] / "docs" / "api" / "errors.md"
 DEADLY = {events.HANG, events.KILL, events.SEGV, events.ABORT, events.FORKS, events.CUT, events.REPLACE}

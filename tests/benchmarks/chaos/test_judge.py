@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from benchmarks.chaos import events, judge
 from benchmarks.chaos.hands import Happening
+from benchmarks.chaos.pulse import Look
 from benchmarks.chaos.replies import BROKEN, CUT, FAILED, HUNG, LEFT, REFUSED, RIGHT, WRONG, Reply, told_in
-from benchmarks.chaos.watch import Look, Rest
+from benchmarks.chaos.watch import Rest
 
 from edgeserve.api.failures import STATUS
 
