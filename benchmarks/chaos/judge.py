@@ -123,6 +123,6 @@ def of_end(ended: Ended) -> Iterator[str]:
 
 
 def of_log(text: str) -> Iterator[str]:
-    """Tracebacks: the log of a server that foresees its failures has none of its own."""
+    """Tracebacks that no logger wrote, which indents them: a thread or a process ended by an unforeseen exception."""
     for found in re.finditer(r"^Traceback.*?^(?=\S)(?!Traceback|  )[^\n]*", text, re.DOTALL | re.MULTILINE):
-        yield f"the log has a traceback: {found[0].splitlines()[-1]}"
+        yield f"an unforeseen exception: {found[0].splitlines()[-1]}"

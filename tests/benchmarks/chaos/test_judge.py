@@ -125,7 +125,7 @@ def test_tracebacks_of_the_log() -> None:
     log = (
         'INFO well\nTraceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\nValueError: no\nINFO on\n'
     )
-    assert list(judge.of_log(log)) == ["the log has a traceback: ValueError: no"]
+    assert list(judge.of_log(log)) == ["an unforeseen exception: ValueError: no"]
     assert list(judge.of_log("INFO well\n")) == []
 
 
