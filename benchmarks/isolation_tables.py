@@ -44,7 +44,7 @@ class Section:
 
 BOUNDS = (
     "What bounds it: a token of a worker wakes two threads of the server instead of one, and costs 150 to 200 µs on "
-    "each after a pause, when nothing of them is in the caches; carried without pauses, 12 to 20 µs in all. For a model "
+    "each after a pause, when nothing of them is in the caches; without pauses, 12 to 20 µs in all. For a model "
     "with 30 tokens/s that is 1% of one core. Each way of a request and its first token is a wake-up, too: 0.6 ms for "
     "its preparation and 3 for its first token, measured at the engine. Where other programs want the cores, each of "
     "these waits for its turn. With a load of 7 to 9, a run of ten pairs gave 1.04, 1.02 and 1.06 of the thread host's "
