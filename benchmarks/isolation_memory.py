@@ -101,5 +101,5 @@ def _require(server: ServerProcess, wanted: Mapping[str, str]) -> None:
 def _wait_for_forks(server: ServerProcess) -> None:
     """Wait until the fork servers have ended, or REST_SECONDS are over: then the table shows them."""
     until = time.monotonic() + REST_SECONDS
-    while any(one.name() == FORKS for one in family(server.pid)) and time.monotonic() < until:
+    while any(one.name().startswith(FORKS) for one in family(server.pid)) and time.monotonic() < until:
         time.sleep(0.5)
