@@ -19,7 +19,8 @@ MEANT = """A case fails when one of these is so:
 The run fails when the serving process holds 30 MB or 12 descriptors more at its end."""
 FOUND = """## Found and mended
 
-Each has a test, and the smallest form of it lies in `tests/corpus`.
+By these runs, or while what they found was mended. Each has a test; files and frames lie in
+`tests/corpus`.
 
 | kind | found | now |
 | --- | --- | --- |
@@ -34,7 +35,7 @@ Each has a test, and the smallest form of it lies in `tests/corpus`.
 | gguf | NaN, infinity or a text as a size: ValueError | counts as left out |
 | gguf | a negative size: a negative estimate of memory | counts as left out |
 
-A model whose header names no layer or more than 512 makes llama.cpp's loader abort. With
+A model whose header names more than 512 layers makes llama.cpp's loader abort. With
 `isolation = "process"` that ends the worker alone, and the next request starts another.
 
 ## How cases are made
