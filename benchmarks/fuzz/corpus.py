@@ -206,7 +206,8 @@ def _finished(writer: Any, path: Path) -> Path:
 TEMPLATES = (
     # ChatML, with the calls of Qwen 2.5 and Hermes
     "{%- if tools %}{{- '<|im_start|>system\\n' }}{%- if messages[0]['role'] == 'system' %}"
-    "{{- messages[0]['content'] }}{%- endif %}{{- '\\n# Tools\\n<tools>' }}{%- for tool in tools %}{{- '\\n' }}{{- tool | tojson }}{%- endfor %}"
+    "{{- messages[0]['content'] }}{%- endif %}"
+    "{{- '\\n# Tools\\n<tools>' }}{%- for tool in tools %}{{- '\\n' }}{{- tool | tojson }}{%- endfor %}"
     "{{- '\\n</tools><|im_end|>\\n' }}{%- endif %}{%- for message in messages %}"
     "{%- if message.role == 'assistant' and message.tool_calls %}{{- '<|im_start|>' + message.role }}"
     "{%- for tool_call in message.tool_calls %}{%- if tool_call.function is defined %}"
@@ -223,7 +224,8 @@ TEMPLATES = (
     "{% for message in rest %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}"
     "{{ raise_exception('Roles must alternate user/assistant/user/assistant/...') }}{% endif %}"
     "{% set role = 'model' if message['role'] == 'assistant' else message['role'] %}"
-    "{{ '<start_of_turn>' + role + '\\n' + (first if loop.first else '') }}{% if message['content'] is string %}{{ message['content'] | trim }}"
+    "{{ '<start_of_turn>' + role + '\\n' + (first if loop.first else '') }}"
+    "{% if message['content'] is string %}{{ message['content'] | trim }}"
     "{% elif message['content'] is iterable %}{% for item in message['content'] %}{% if item['type'] == 'text' %}"
     "{{ item['text'] | trim }}{% endif %}{% endfor %}{% endif %}{{ '<end_of_turn>\\n' }}{% endfor %}",
     # A date, a macro and a namespace, as Llama 3 and Command R write them

@@ -86,7 +86,7 @@ class Kind:
 @dataclass(slots=True)
 class Seen:
     """``found``: faults of cases; ``faults``: those of the whole run. ``held``: after a tenth of it, and at its end.
-    ``deaths``: processes that llama.cpp's loader ended."""
+    ``deaths``: processes that llama.cpp's loader ended; ``decoders``: decoders of the server that died."""
 
     seed: int
     kinds: dict[str, Kind] = field(default_factory=dict)
@@ -94,6 +94,7 @@ class Seen:
     faults: list[str] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
     deaths: int = 0
+    decoders: int = 0
 
 
 class Run:
@@ -118,7 +119,7 @@ class Run:
         self.seen.faults += [*self._house.unwell(), *self._house.said()]
         if len(self.seen.held) == 2:
             self.seen.faults += self.seen.held[1].faults(self.seen.held[0])
-        self.seen.deaths = self._rooms.deaths
+        self.seen.deaths, self.seen.decoders = self._rooms.deaths, self._house.decoders
         return self.seen
 
     def _one(self, kind: str, number: int, *, look: bool) -> None:

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from benchmarks.fuzz import corpus, rooms, run
 from benchmarks.fuzz.case import Ask, Case, End, File, dice_of
-from benchmarks.fuzz.house import Held
+from benchmarks.fuzz.house import Held, House
 from benchmarks.fuzz.mutate import MOST, mutated
-from benchmarks.fuzz.rooms import MOST as MOST_MEMORY
 from benchmarks.fuzz.rooms import Rooms
+
+from edgeserve.units import MB
 
 
 def test_a_case_is_the_same_whatever_ran_before() -> None:
@@ -57,7 +58,7 @@ def fail(data: bytes, path: Path) -> None:
 
 
 def eat(data: bytes, path: Path) -> None:
-    assert len(b"1" * MOST_MEMORY * 5 // 4)
+    assert len(b"1" * (40 * MB))
 
 
 def serve(sock: socket.socket, arguments: dict[str, Any]) -> None:
@@ -73,6 +74,7 @@ def test_a_room_that_fails_dies_or_eats_is_found_out(tmp_path: Path, monkeypatch
         assert well.read(File("header", b"no model")) == End("refused", "engine_failure")
         assert well.read(File("loader", corpus.headers()["llama"])) == End("read")
     monkeypatch.setattr(rooms, "ENTRY", "tests.benchmarks.fuzz.test_run:serve")
+    monkeypatch.setattr(rooms, "MOST", 20 * MB)
     with contextlib.closing(Rooms(tmp_path)) as ill:
         assert "died" in ill.read(File("header", b"")).faults[0]
         assert "ValueError: as arranged" in ill.read(File("template", b"")).faults[0]
@@ -80,3 +82,21 @@ def test_a_room_that_fails_dies_or_eats_is_found_out(tmp_path: Path, monkeypatch
         monkeypatch.setattr(rooms, "PATIENCE", 1.0)
         assert "no end after 1 s" in ill.read(File("hang", b"")).faults[0]
         assert ill.deaths == 1
+
+
+class Ended:
+    """A server process of the past, on no port."""
+
+    port = 0
+
+
+def test_errors_in_the_log_are_faults_and_dead_decoders_are_counted(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("10:00:00,000 INFO    a [-] well\n")
+    one = House(Ended(), log)  # type: ignore[arg-type]
+    assert one.said() == []
+    with log.open("a") as file:
+        file.write("10:00:01,000 ERROR   b [-] bad\n  | Traceback (most recent call last):\n  | ValueError: x\n")
+        file.write("10:00:02,000 WARNING c [-] sound decoder (pid 7) ended early: SIGSEGV\n")
+    assert one.said() == ["10:00:01,000 ERROR   b [-] bad\n  | Traceback (most recent call last):\n  | ValueError: x"]
+    assert (one.said(), one.decoders) == ([], 1)
