@@ -164,8 +164,8 @@ def _link(path: Path) -> str:
 
 
 def _files(one: House) -> tuple[str, ...]:
-    """Temporary files: those on the server's disk, beside the models, and in shared memory."""
+    """Files on the server's disk and beside the models. Shared memory has no name on Linux: ``memfds`` counts it."""
     disk = house.inside(one) if one.disk else one.folder / house.DISK
     places = {disk, *(path.parent for path in one.form.files.values())}
     found = {path for place in places for path in place.rglob("*") if path.is_file() and house.STATES not in path.parts}
-    return tuple(sorted(str(path) for path in [*found, *Path("/dev/shm").iterdir()]))
+    return tuple(sorted(map(str, found)))
