@@ -12,7 +12,7 @@ from typing import cast
 from edgeserve.audio.decode import SEND
 from edgeserve.errors import UnsupportedMedia
 from edgeserve.processes import codec
-from edgeserve.processes.frames import Broken, Channel, Frame, Kind
+from edgeserve.processes.frames import FROM_CHILD, Broken, Channel, Frame, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Piped:
 
     def pieces(self) -> Iterator[bytes]:
         """As ``Audio.pieces``."""
-        channel = Channel(socket.socket(fileno=os.dup(self.socket.descriptor)))
+        channel = Channel(socket.socket(fileno=os.dup(self.socket.descriptor)), FROM_CHILD)
         with contextlib.closing(channel):
             yield from pieces(lambda: self._next(channel))
 

@@ -15,7 +15,7 @@ from support.server import until
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import Cancelled, EngineFailure, Restarting
-from edgeserve.hosts import link
+from edgeserve.hosts import link, watch
 from edgeserve.hosts.process_host import ProcessHost
 from edgeserve.messages import TokenEvent
 from edgeserve.named import make_engine
@@ -76,7 +76,7 @@ class TestProcessHost(HostContract):
         gate = self.gate(stop_word="bad")
         asked = Asked(gate, "one bad two")
         assert asked.first() == TokenEvent("one")
-        self.clock.now += link.HANG + 1
+        self.clock.now += watch.HANG + 1
         with pytest.raises(EngineFailure, match="was ended, because it has given no sign of life for 30 s"):
             asked.rest()
         assert Asked(gate, "next").text() == "next"
@@ -88,7 +88,7 @@ class TestProcessHost(HostContract):
         assert Asked(gate, "word").text() == "word"
         pid = self.worker(gate)
         os.kill(pid, signal.SIGSTOP)  # as on a machine that has no time for it at once
-        self.clock.now += link.HANG + 1
+        self.clock.now += watch.HANG + 1
         looks: list[float] = []
         monkeypatch.setattr(type(self.clock), "__call__", lambda clock: looks.append(clock.now) or clock.now)
         asked = Asked(gate, "next")
@@ -113,11 +113,11 @@ class TestProcessHost(HostContract):
     def test_a_worker_that_makes_no_progress_is_killed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """It sends pulses all the while."""
         monkeypatch.setattr(link, "LOOK_AGAIN", 0.01)
-        monkeypatch.setattr(link, "STUCK", link.HANG / 2)
+        monkeypatch.setattr(watch, "STUCK", watch.HANG / 2)
         gate = self.gate(hang_word="bad")
         asked = Asked(gate, "one bad two")
         assert asked.first() == TokenEvent("one")
-        self.clock.now += link.STUCK + 1
+        self.clock.now += watch.STUCK + 1
         with pytest.raises(EngineFailure, match="was ended, because it has made no progress for 15 s"):
             asked.rest()
 
