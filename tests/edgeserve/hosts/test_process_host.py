@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import cast
 
 import pytest
-from support.hosts import SERIAL, Asked, HostContract, Pipe, every
+from support.hosts import PREPARING, SERIAL, Asked, HostContract, Pipe, every
 from support.server import until
 
 from edgeserve.engine import ModelSpec, Rung
@@ -96,6 +96,24 @@ class TestProcessHost(HostContract):
         os.kill(pid, signal.SIGCONT)
         assert asked.text() == "next"
         assert self.worker(gate) == pid
+
+    def test_a_worker_that_prepares_for_long_is_no_worker_that_hangs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Its engine is idle meanwhile."""
+        monkeypatch.setattr(link, "LOOK_AGAIN", 0.3)
+        looks: list[str | None] = []
+        look = watch.Watch.look
+        monkeypatch.setattr(watch.Watch, "look", lambda one: looks.append(look(one)) or looks[-1])
+        gate = self.gate(PREPARING, idle_after=1000.0)
+        assert Asked(gate, "word").text() == "word"
+        pid, pipe = self.worker(gate), Pipe(self.folder, "prepare")
+        asked = Asked(gate, "next")
+        with pipe.reached():
+            until(lambda: len(looks) > 2)  # the worker has told its last figures
+            self.clock.now += watch.HANG + 1
+            until(lambda: len(looks) > watch.LOOKS + 5)
+        assert asked.text() == "next"
+        assert self.worker(gate) == pid
+        assert not any(looks)
 
     def test_answers_that_were_given_up_leave_nothing_behind(self) -> None:
         gate = self.gate(delay=0.005)
