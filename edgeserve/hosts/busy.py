@@ -1,4 +1,4 @@
-"""Which threads of a worker have work."""
+"""The threads of a worker that have work."""
 
 from __future__ import annotations
 

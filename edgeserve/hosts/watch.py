@@ -12,8 +12,8 @@ STUCK = 600.0
 """Seconds in which a worker sends pulses but makes no progress, after which it is killed. A slow box may take minutes
 to open a model, or for a step of a long prompt."""
 LOOKS = 5
-"""Looks in a row at which a worker must be late. A box that stood still as a whole, such as a paused container, has
-nobody to blame: the first of these looks comes before the worker's next pulse."""
+"""Looks in a row at which a worker must be late. A box that stood still, such as a paused container, has nobody to
+blame. Its first look comes before the worker's next pulse."""
 
 
 class Watch:

@@ -123,9 +123,9 @@ class Channel:
         body: bytes | memoryview = b"",
         descriptors: Sequence[int] = (),
     ) -> None:
-        """Send one frame; blocks while the socket is full. Raises OSError when the other process has gone, and Busy
-        when the system has no memory or descriptor left for a large body; then nothing was sent.
+        """Send one frame; blocks while the socket is full. Raises OSError when the other process has gone.
 
+        Raises Busy when the system has no memory or descriptor left for a large body; then nothing was sent.
         The caller keeps its descriptors. ``head`` is anything that JSON can hold; lone surrogates survive.
         """
         passed, flag, size = list(descriptors), 0, len(body)
