@@ -103,7 +103,7 @@ class SharedClip:
 
     def __init__(self, children: Children, file: SharedFile, max_seconds: float, param: str, seconds: float) -> None:
         self.seconds, self.param = seconds, param
-        self._children, self._file, self._max_seconds = children, file, max_seconds
+        self._children, self._file, self.max_seconds = children, file, max_seconds
 
     def pieces(self) -> Iterator[bytes]:
         """See ``Audio.pieces``. Raises InvalidRequest for a damaged file, TooLarge beyond a limit, and Busy."""
@@ -112,22 +112,22 @@ class SharedClip:
 
     def decode(self, leash: Leash | None = None) -> Decoding:
         """Begin to decode; the caller closes the result. The pipe holds what nobody reads, and the decoder waits."""
-        cpu = DECODE_CPU + int(min(self.seconds or math.inf, self._max_seconds) / DECODE_SHARE)
+        cpu = DECODE_CPU + int(min(self.seconds or math.inf, self.max_seconds) / DECODE_SHARE)
         task = Task(f"{CHILD}:decode", "sound decoder", self.param, Bounds(cpu=cpu), self.param, SEND)
         helper = self._children.start(task, leash)
         try:
-            self._file.give(helper, self._max_seconds, self.param)
+            self._file.give(helper, self.max_seconds, self.param)
         except BaseException:
             helper.close()
             raise
-        return Decoding(helper)
+        return Decoding(helper, self.max_seconds)
 
 
 class Decoding:
     """A file that a child decodes. Either this process reads ``pieces``, or another one ``descriptor`` (``Piped``)."""
 
-    def __init__(self, helper: Helper) -> None:
-        self._helper = helper
+    def __init__(self, helper: Helper, max_seconds: float) -> None:
+        self._helper, self._max_seconds = helper, max_seconds
 
     @property
     def descriptor(self) -> int:
@@ -138,7 +138,7 @@ class Decoding:
         return self._helper.pid
 
     def pieces(self) -> Iterator[bytes]:
-        return piped.pieces(self._helper.receive)
+        return piped.pieces(self._helper.receive, self._max_seconds, self._helper.nonsense)
 
     def check_end(self) -> None:
         """As ``Helper.check_end``, after another process has met the end of the samples."""

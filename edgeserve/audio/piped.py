@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -10,9 +11,12 @@ from dataclasses import dataclass
 from typing import cast
 
 from edgeserve.audio.decode import SEND
-from edgeserve.errors import UnsupportedMedia
+from edgeserve.errors import EdgeserveError, UnsupportedMedia
 from edgeserve.processes import codec
-from edgeserve.processes.frames import Broken, Channel, Frame, Kind
+from edgeserve.processes.frames import FROM_CHILD, Broken, Channel, Frame, Kind
+from edgeserve.sound import INPUT_SAMPLE_RATE, PIECE_SECONDS
+
+SAMPLE_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,17 +25,19 @@ class Piped:
 
     They come once: a second ``pieces`` has the rest, or none. Whoever got the socket closes it. ``param`` names the
     field of the request in errors, and ``seconds`` is the length of the sound, 0 when it is unknown.
+    ``max_seconds``: the longest sound; a decoder that a crafted file has taken over would send more.
     """
 
     socket: codec.Passed
     seconds: float = 0.0
     param: str = "audio"
+    max_seconds: float = math.inf
 
     def pieces(self) -> Iterator[bytes]:
         """As ``Audio.pieces``."""
-        channel = Channel(socket.socket(fileno=os.dup(self.socket.descriptor)))
+        channel = Channel(socket.socket(fileno=os.dup(self.socket.descriptor)), FROM_CHILD)
         with contextlib.closing(channel):
-            yield from pieces(lambda: self._next(channel))
+            yield from pieces(lambda: self._next(channel), self.max_seconds, self._refused)
 
     def _next(self, channel: Channel) -> Frame:
         try:
@@ -44,13 +50,23 @@ class Piped:
             case Kind.DONE, {"error": value}:
                 with contextlib.suppress(ValueError):  # no error at all
                     raise codec.read_error(value)
+        raise self._refused()
+
+    def _refused(self) -> EdgeserveError:
         text = f"{self.param} makes its decoder fail, or takes more memory or processor time than it may"
-        raise UnsupportedMedia(f"{text}; {SEND}", param=self.param)
+        return UnsupportedMedia(f"{text}; {SEND}", param=self.param)
 
 
-def pieces(receive: Callable[[], Frame]) -> Iterator[bytes]:
-    """The samples in the frames up to the last one."""
+def pieces(receive: Callable[[], Frame], max_seconds: float, refused: Callable[[], EdgeserveError]) -> Iterator[bytes]:
+    """The samples in the frames up to the last one.
+
+    Raises ``refused()`` for what no decoder sends: a part of a sample, or more sound than the longest, and one piece.
+    """
+    left = (max_seconds + PIECE_SECONDS) * INPUT_SAMPLE_RATE * SAMPLE_BYTES
     while (frame := receive()).kind is not Kind.DONE:
+        left -= len(frame.body)
+        if left < 0 or len(frame.body) % SAMPLE_BYTES:
+            raise refused()
         yield bytes(frame.body)
 
 

@@ -23,6 +23,7 @@ import edgeserve.audio.piped  # noqa: F401 - both may come with a request
 from edgeserve.engine import Engine, Preparing
 from edgeserve.errors import Cancelled
 from edgeserve.hosts.abilities import Abilities
+from edgeserve.hosts.busy import Busy
 from edgeserve.hosts.engine_host import IDLE_AFTER, STARVED
 from edgeserve.hosts.loop import Loop, loop_of
 from edgeserve.hosts.outgoing import Answer, GuestRuns, Outgoing
@@ -56,7 +57,7 @@ class Guest:
         self._news: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self._preparing: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self._told = EngineState()
-        self._busy = threading.Event()
+        self._busy = Busy()
         self._rounds = 0
         self._waits = False
         """Every answer waits for its reader: a pulse has no progress to tell."""
@@ -113,7 +114,10 @@ class Guest:
 
     def _prepare_all(self, engine: Preparing) -> None:
         while True:
-            self._prepare(engine, self._preparing.get())
+            frame = self._preparing.get()
+            self._busy.begin("prepare")
+            self._prepare(engine, frame)
+            self._busy.end("prepare")
 
     def _prepare(self, engine: Preparing, frame: Frame) -> None:
         try:
@@ -160,13 +164,13 @@ class Guest:
         able = self._loop.runs and not self._loop.runs.stuck and not self._loop.starved
         if not (able or self._calls or (self._waiting and self._loop.free) or self._stop):
             if not self._loop.runs:
-                self._busy.clear()
+                self._busy.end("engine")
                 self._rest()
             else:
                 self._waits = True
                 self._sort(self._next(STARVED if self._loop.starved else None))
                 self._waits = False
-        self._busy.set()
+        self._busy.begin("engine")
         while not self._news.empty():
             self._sort(self._news.get())
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from edgeserve.errors import EdgeserveError, EngineFailure
-from edgeserve.hosts.inbox import Inbox, Over
+from edgeserve.errors import Busy, EdgeserveError, EngineFailure
+from edgeserve.hosts.inbox import Inbox, Over, kinds_of
+from edgeserve.hosts.watch import HANG, Watch
 from edgeserve.hosts.worker_log import relay
 from edgeserve.messages import Event, Request, TokenEvent
 from edgeserve.processes import codec
 from edgeserve.processes.child import STOP_SECONDS, Child, ended
-from edgeserve.processes.frames import Broken, Channel, Frame, Kind
+from edgeserve.processes.frames import FROM_CHILD, Broken, Channel, Frame, Kind
 from edgeserve.processes.state import EngineState
 from edgeserve.residency.weight import weigh
 from edgeserve.units import KB
@@ -27,11 +29,12 @@ WINDOW = 64 * KB
 """Bytes of one answer that the worker makes ahead of the server; one event more may be under way."""
 LOOK_AGAIN = 1.0
 """Seconds between two looks at a worker that owes an answer."""
-HANG = 30.0
-"""Seconds without a pulse after which a worker that owes an answer is killed; it sends one each second."""
-STUCK = 600.0
-"""Seconds in which a worker sends pulses but makes no progress, after which it is killed. A slow box may take minutes
-to open a model, or for a step of a long prompt."""
+FAREWELL = 5.0
+"""Seconds in which a worker that takes nothing more must have ended; then it is killed."""
+CLOSING = 30.0
+"""Seconds that a worker has to close its engine, whatever else it sends meanwhile; then it is killed."""
+PREPARING = 1800.0
+"""Seconds that a child has to prepare a model; then it is killed, and the model is used as it is."""
 
 ANSWERED = frozenset({Kind.CALL, Kind.PREPARE, Kind.RUN, Kind.STOP})
 """Frames that the worker answers with DONE."""
@@ -39,7 +42,10 @@ ANSWERED = frozenset({Kind.CALL, Kind.PREPARE, Kind.RUN, Kind.STOP})
 
 class Link:
     """The line is open as long as the child lives. ``died`` is called once, on the link's thread, with the exit code
-    of a worker that ended without having been asked to. ``clock`` in seconds."""
+    of a worker that ended without having been asked to. ``clock`` in seconds.
+
+    Raises Busy when the system gives no thread; the child is closed then.
+    """
 
     def __init__(
         self, child: Child, name: str, died: Callable[[int | None], None], clock: Callable[[], float] = time.monotonic
@@ -51,22 +57,24 @@ class Link:
         self._name = name
         self._died = died
         self._clock = clock
-        self._heard = self._moved = clock()
-        self._rounds = 0
-        self._channel = Channel(child.socket)
+        self._watch = Watch(clock)
+        self._channel = Channel(child.socket, FROM_CHILD)
         self._channel.limit_sending(HANG)
         self._numbers = itertools.count(1)
         self._changed = threading.Condition()
         self._inboxes: dict[int, Inbox] = {}
         self._results: dict[int, Any] = {}
         self._questions: set[int] = set()
-        self._owed: set[int] = set()
         self._dropped: deque[int] = deque()
         self._stirred = self._stopping = False
         self._killed = ""
         self._ended: EdgeserveError | None = None
         self._reader = threading.Thread(target=self._read, name=f"edgeserve-{name}", daemon=True)
-        self._reader.start()
+        try:
+            self._reader.start()
+        except RuntimeError as error:
+            child.close()
+            raise Busy(f"no thread can be started for {name}: {error}; try again", retry_after=2) from error
 
     @property
     def pid(self) -> int:
@@ -99,25 +107,24 @@ class Link:
     # Answers
 
     def begin(self, request: Request, prepared: int | None, log_id: str) -> Inbox:
-        """Let the worker begin an answer. Raises EngineFailure when the worker has gone."""
-        inbox = Inbox(next(self._numbers) if prepared is None else prepared)
+        """Let the worker begin an answer. Raises EngineFailure when the worker has gone, and Busy as ``send`` does."""
+        inbox = Inbox(next(self._numbers) if prepared is None else prepared, kinds_of(request))
         with self._changed:
             self._inboxes[inbox.number] = inbox
         try:
             self._send(Kind.RUN, [log_id, None if prepared else request], inbox.number)
-        except EdgeserveError:
-            self.end(inbox)
+        except BaseException:
+            with self._changed:
+                self._inboxes.pop(inbox.number, None)
             raise
         return inbox
 
     def next(self, inbox: Inbox) -> Event | None:
         """The next event; None when none has come yet. Raises Over at the end, or the answer's error."""
         if inbox.events:
-            event = inbox.events.popleft()
-            inbox.taken += weigh(event)
-            if inbox.taken >= WINDOW // 4:
-                self._tell(Kind.TAKEN, inbox.taken, inbox.number)
-                inbox.taken = 0
+            event = inbox.take()
+            if inbox.untold >= WINDOW // 4:
+                self._tell(Kind.TAKEN, inbox.tell(), inbox.number)
             return event
         with self._changed:
             if inbox.events:
@@ -158,7 +165,7 @@ class Link:
         self._stopping = True
         try:
             if self.alive:
-                self._result_of(Kind.STOP, None)
+                self._result_of(Kind.STOP, None, CLOSING)
         except EdgeserveError as error:
             if error is not self._ended:  # else the process ended before its engine: nothing is left open
                 raise
@@ -171,7 +178,10 @@ class Link:
     def join(self) -> None:
         """Wait until a child that needs no asking has ended by itself. Its failure is logged."""
         self._stopping = True
-        self._reader.join()
+        self._reader.join(PREPARING)
+        if self._reader.is_alive():
+            self.kill(f"it has prepared for {PREPARING:g} s")
+            self._reader.join()
         if code := self._child.wait(1.0):
             log.warning("%s: a child that was to prepare it %s; it is used as it is", self._name, ended(code))
         self._child.close()
@@ -189,7 +199,8 @@ class Link:
         writer = codec.Writer()
         head = writer.write(value)
         if kind in ANSWERED:
-            self._expect(number)
+            with self._changed:
+                self._watch.owe(number)
         try:
             self._flush_dropped()
             self._channel.send(kind, number, head, writer.body, writer.descriptors)
@@ -197,18 +208,20 @@ class Link:
             self.kill(f"it has read nothing for {HANG:g} s")
             raise EngineFailure(f"{self._name} did not take a request for {HANG:g} s and was ended") from error
         except OSError:  # the process has gone, or goes: the link's thread finds out how
+            raise self._gone() from None
+        except BaseException:  # nothing was sent
             with self._changed:
-                while self._ended is None:
-                    self._changed.wait()
-                raise self._ended from None
+                self._watch.settle(number)
+            raise
         return number
 
-    def _expect(self, number: int) -> None:
-        """Note that the worker owes an answer. Its silence counts from now on: an idle worker sends no pulse."""
+    def _gone(self) -> EdgeserveError:
+        """The end of a worker that takes nothing more. One that has closed its ears alone is killed."""
         with self._changed:
-            if not self._owed:
-                self._heard = self._moved = self._clock()
-            self._owed.add(number)
+            if not self._changed.wait_for(lambda: self._ended is not None, FAREWELL):
+                self.kill("it takes no frames")
+                self._changed.wait_for(lambda: self._ended is not None, FAREWELL)
+            return self._ended or EngineFailure(f"{self._name} takes no requests, and its process does not end")
 
     def _tell(self, kind: Kind, value: object, number: int) -> None:
         """As ``_send``, for what no worker needs to know any more once it has gone."""
@@ -223,35 +236,38 @@ class Link:
 
     # Waiting
 
-    def _result_of(self, kind: Kind, value: object) -> tuple[int, Any]:
-        """Ask a question and wait; returns its number and its result. Raises its error."""
-        number = next(self._numbers)
+    def _result_of(self, kind: Kind, value: object, seconds: float = math.inf) -> tuple[int, Any]:
+        """Ask a question and wait; returns its number and its result. Raises its error.
+
+        The worker is killed after so many seconds.
+        """
+        number, until = next(self._numbers), self._clock() + seconds
         self._questions.add(number)  # before the worker can answer
         try:
             self._send(kind, value, number)
-            result = self._wait_for(number)
+            result = self._wait_for(number, until)
         finally:
             self._questions.discard(number)
         if isinstance(result, EdgeserveError):
             raise result
         return number, result
 
-    def _wait_for(self, number: int) -> Any:
+    def _wait_for(self, number: int, until: float) -> Any:
         with self._changed:
             while number not in self._results:
                 if self._ended is not None:
                     raise self._ended
+                if self._clock() > until:
+                    self.kill("it has not closed its engine in time")
+                    until = math.inf  # its end follows
                 self._pause()
             return self._results.pop(number)
 
     def _pause(self) -> None:
         if self._changed.wait(LOOK_AGAIN):
             return
-        patience = STOP_SECONDS if self._stopping else HANG
-        if self._clock() - self._heard > patience:
-            self.kill(f"it has given no sign of life for {patience:g} s")
-        elif self._clock() - self._moved > STUCK:
-            self.kill(f"it has made no progress for {STUCK:g} s")
+        if why := self._watch.look(STOP_SECONDS if self._stopping else HANG):
+            self.kill(why)
 
     def _stir(self) -> None:
         self._stirred = True
@@ -262,12 +278,12 @@ class Link:
     def _read(self) -> None:
         try:
             while (frame := self._channel.receive()) is not None:
-                self._heard = self._clock()
                 self._take(frame)
+                self._watch.heard(frame)
         except OSError as error:
             log.debug("%s: %s", self._name, error)
-        except (Broken, ValueError, TypeError) as error:
-            self.kill(f"it sent what it must not send: {error}")
+        except Exception as error:  # a worker that a crafted file has taken over may send anything
+            self.kill(f"it sent what it must not send: {type(error).__name__}: {error}")
         finally:
             self._end()
 
@@ -282,27 +298,25 @@ class Link:
             relay(frame.head)
         elif frame.kind is not Kind.PULSE:
             raise Broken(f"a frame of kind {frame.kind.name}")
-        if frame.kind is not Kind.PULSE or frame.head is None or frame.head != self._rounds:
-            self._moved = self._heard
-        if frame.kind is Kind.PULSE:
-            self._rounds = frame.head
 
     def _take_state(self, state: object) -> None:
         if not isinstance(state, EngineState):
             raise Broken("no state")
+        state.check()
         with self._changed:
             self.state = state
             self._stir()
 
     def _take_events(self, frame: Frame) -> None:
+        reader = codec.Reader(frame.body)
         events = [
-            (number, TokenEvent(value) if isinstance(value, str) else codec.read(value, frame.body))
+            (number, TokenEvent(value) if isinstance(value, str) else reader.read(value))
             for number, value in frame.head
         ]
         with self._changed:
             for number, event in events:
                 if inbox := self._inboxes.get(number):
-                    inbox.events.append(event)
+                    inbox.put(event, WINDOW)
             self._stir()
 
     def _take_end(self, frame: Frame) -> None:
@@ -311,7 +325,7 @@ class Link:
         told = None if error is None else codec.read_error(error)
         with self._changed:
             self.failed |= bool(failed)
-            self._owed.discard(frame.number)
+            self._watch.settle(frame.number)
             if inbox := self._inboxes.pop(frame.number, None):
                 inbox.ended, inbox.error = True, told
             elif frame.number in self._questions:  # nobody wants the end of an answer that was given up

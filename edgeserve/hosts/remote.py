@@ -260,7 +260,9 @@ def _sendable(request: Request) -> Iterator[Request]:
     clip = request.audio
     with clip.decode() as decoding:
         try:
-            yield replace(request, audio=Piped(codec.Passed(decoding.descriptor), clip.seconds, clip.param))
+            yield replace(
+                request, audio=Piped(codec.Passed(decoding.descriptor), clip.seconds, clip.param, clip.max_seconds)
+            )
         except UnsupportedMedia:  # the worker does not know why the samples ended
             decoding.check_end()
             raise

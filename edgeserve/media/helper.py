@@ -15,7 +15,7 @@ from edgeserve.media.leash import Leash
 from edgeserve.media.task import Task
 from edgeserve.processes import codec
 from edgeserve.processes.child import Child, described
-from edgeserve.processes.frames import Broken, Channel, Frame, Kind
+from edgeserve.processes.frames import FROM_CHILD, Broken, Channel, Frame, Kind
 from edgeserve.units import MB
 
 log = logging.getLogger("edgeserve.media")
@@ -33,7 +33,7 @@ class Helper:
     def __init__(self, child: Child, task: Task, leash: Leash, check: Callable[[], None] = lambda: None) -> None:
         self.task = task
         self._child, self._leash, self._check_going = child, leash, check
-        self._channel = Channel(child.socket)
+        self._channel = Channel(child.socket, FROM_CHILD)
         self._limit_waiting(task.bounds.patience)
         self._closed = self._told = False
         try:

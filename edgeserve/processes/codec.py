@@ -22,9 +22,12 @@ from typing import Any
 from edgeserve import errors, messages
 from edgeserve.engine import Footprint, ModelSpec
 from edgeserve.errors import EdgeserveError, EngineFailure
+from edgeserve.processes.shapes import unfit
 from edgeserve.processes.state import EngineState
 
 Json = Any
+LONGEST_RETRY = 1e6
+"""Longest ``retry_after`` in seconds, which goes into a header of HTTP."""
 
 _CLASSES: dict[str, type] = {
     name: one for name, one in vars(messages).items() if isinstance(one, type) and dataclasses.is_dataclass(one)
@@ -85,33 +88,58 @@ class Writer:
         return [start, self._size]
 
 
-def read(value: Json, body: memoryview, descriptors: Sequence[int] = ()) -> Any:
-    """The value that ``Writer.write`` encoded. Raises ValueError for anything else."""
-    if isinstance(value, list):
-        return tuple(read(one, body, descriptors) for one in value)
-    if not isinstance(value, dict):
-        return value
-    try:
+class Reader:
+    """Decodes the values of one frame, in the order in which ``Writer`` encoded them.
+
+    Each byte of the body belongs to one value, so that no frame grows when it is read.
+    """
+
+    def __init__(self, body: memoryview, descriptors: Sequence[int] = ()) -> None:
+        self._body = body
+        self._descriptors = descriptors
+        self._read = 0
+
+    def read(self, value: Json) -> Any:
+        """The value that ``Writer.write`` encoded. Raises ValueError for anything else."""
+        if isinstance(value, list):
+            return tuple([self.read(one) for one in value])
+        if not isinstance(value, dict):
+            return value
+        try:
+            return self._object(value)
+        except (KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(f"no value of an edgeserve process: {type(error).__name__}: {error}") from error
+
+    def _object(self, value: dict[str, Json]) -> Any:
         if "c" in value:
-            fields = [read(one, body, descriptors) for one in value["v"]]
-            return _CLASSES[value["c"]](**dict(zip(_FIELDS[value["c"]], fields, strict=True)))
+            return self._instance(value["c"], value["v"])
         if "b" in value:
-            return bytes(_stretch(body, *value["b"]))
+            return bytes(self._stretch(*value["b"]))
         if "m" in value:
-            return _stretch(body, *value["m"])
+            return self._stretch(*value["m"])
         if "p" in value:
             return Path(value["p"])
         if "f" in value:
-            return Passed(descriptors[value["f"]])
-        return {name: read(one, body, descriptors) for name, one in value["d"].items()}
-    except (KeyError, IndexError, TypeError) as error:
-        raise ValueError(f"no value of an edgeserve process: {type(error).__name__}: {error}") from error
+            return Passed(self._descriptors[value["f"]])
+        return {name: self.read(one) for name, one in value["d"].items()}
+
+    def _instance(self, name: str, values: Json) -> Any:
+        fields = [self.read(one) for one in values]
+        found = _CLASSES[name](**dict(zip(_FIELDS[name], fields, strict=True)))
+        if wrong := unfit(found):
+            raise ValueError(f"{name}.{wrong} of another type")
+        return found
+
+    def _stretch(self, start: int, end: int) -> memoryview:
+        if not self._read == start <= end <= len(self._body):
+            raise ValueError(f"bytes {start} to {end} of {len(self._body)}, behind byte {self._read}")
+        self._read = end
+        return self._body[start:end]
 
 
-def _stretch(body: memoryview, start: int, end: int) -> memoryview:
-    if not 0 <= start <= end <= len(body):
-        raise ValueError(f"bytes {start} to {end} of {len(body)}")
-    return body[start:end]
+def read(value: Json, body: memoryview, descriptors: Sequence[int] = ()) -> Any:
+    """The only value of a frame, as ``Reader.read``."""
+    return Reader(body, descriptors).read(value)
 
 
 def write_error(error: Exception, model: str, trace: str = "") -> Json:
@@ -126,9 +154,21 @@ def read_error(value: Json) -> EdgeserveError:
     """Raises ValueError for anything but an error."""
     try:
         name, message, param, retry_after, trace = value
-        error = _ERRORS[name](str(message), param=param, retry_after=retry_after)
+        error = _ERRORS[name](str(message), param=_param(param), retry_after=_seconds(retry_after))
     except (KeyError, TypeError, ValueError) as problem:
         raise ValueError(f"no error of an edgeserve process: {problem}") from problem
     if trace:
         error.add_note(str(trace))
     return error
+
+
+def _param(value: Json) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise ValueError("a param that is no text")
+
+
+def _seconds(value: Json) -> float | None:
+    if value is None or (isinstance(value, int | float) and 0 <= value <= LONGEST_RETRY):
+        return value
+    raise ValueError(f"a time of at most {LONGEST_RETRY:g} s is no such time")

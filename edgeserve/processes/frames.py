@@ -23,16 +23,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from edgeserve.errors import Busy
 from edgeserve.units import MB
 
 HEADER = struct.Struct("<IIIBB")
 LARGE = MB
 """Bytes of a body that still goes through the socket."""
 MOST_HEAD, MOST_BODY, MOST_DESCRIPTORS = 64 * MB, 1024 * MB, 16
-"""Limits of a frame that a process accepts from the other."""
 MOST_WAITING = 4 * MOST_DESCRIPTORS
 """Descriptors that have come before their frames were read."""
 READ = 64 * 1024
+RETRY_SECONDS = 5.0
 SHARED = 1 << 7
 """Flag beside the number of descriptors: the first one holds the body."""
 
@@ -66,6 +67,20 @@ class Broken(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Most:
+    """Limits of a frame that a process accepts from the other: bytes of its head and body, and descriptors."""
+
+    head: int = MOST_HEAD
+    body: int = MOST_BODY
+    descriptors: int = MOST_DESCRIPTORS
+
+
+FROM_CHILD = Most(8 * MB, MOST_BODY, 0)
+"""Limits for a child, which a crafted file may have taken over. JSON takes up to 20 times its size once it is read, and
+a descriptor that nobody expects stays open."""
+
+
+@dataclass(frozen=True, slots=True)
 class Frame:
     kind: Kind
     number: int
@@ -83,8 +98,9 @@ class Frame:
 class Channel:
     """One end of the socket. Any thread sends; one thread receives."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, most: Most = Most()) -> None:
         connection.setblocking(True)
+        self._most = most
         self._socket = connection
         self._sending = threading.Lock()
         self._received = bytearray()
@@ -109,10 +125,11 @@ class Channel:
     ) -> None:
         """Send one frame; blocks while the socket is full. Raises OSError when the other process has gone.
 
+        Raises Busy when the system has no memory or descriptor left for a large body; then nothing was sent.
         The caller keeps its descriptors. ``head`` is anything that JSON can hold; lone surrogates survive.
         """
         passed, flag, size = list(descriptors), 0, len(body)
-        shared = shared_memory(body) if size > LARGE else None
+        shared = _shared(body) if size > LARGE else None
         if shared is not None:
             passed, flag, body = [shared, *passed], SHARED, b""
         try:
@@ -140,23 +157,24 @@ class Channel:
             return None
         heads, bodies, number, kind, count = HEADER.unpack(lead)
         shared, count = bool(count & SHARED), count & ~SHARED
-        most = MOST_BODY if shared else LARGE
-        if heads > MOST_HEAD or bodies > most or not shared <= count <= MOST_DESCRIPTORS:
+        fits = LARGE < bodies <= self._most.body if shared else bodies <= LARGE
+        if heads > self._most.head or not fits or not shared <= count <= self._most.descriptors + shared:
             raise Broken(f"a frame of {heads} and {bodies} bytes with {count} descriptors")
         text = self._take(heads)
         body = self._take(0 if shared else bodies)
         if text is None or body is None:
             return None
         passed = self._descriptors(count)
-        if shared:
-            body = _mapped(passed[0], bodies)
-            passed = passed[1:]
         try:
+            if shared:
+                body = _mapped(passed.pop(0), bodies)
             return Frame(Kind(kind), number, json.loads(text), memoryview(body), tuple(passed))
-        except (ValueError, RecursionError) as error:
+        except BaseException as error:
             for one in passed:
                 os.close(one)
-            raise Broken(f"a frame of kind {kind}: {error}") from error
+            if isinstance(error, ValueError | RecursionError):
+                raise Broken(f"a frame of kind {kind}: {error}") from error
+            raise
 
     def close(self) -> None:
         """End the connection; the other process reads its end. A ``receive`` that waits returns None."""
@@ -203,12 +221,24 @@ SEALS = sum(getattr(fcntl, name, 0) for name in ("F_SEAL_SHRINK", "F_SEAL_GROW",
 def shared_memory(data: bytes | memoryview) -> int:
     """The descriptor of memory that holds ``data``, for another process. Nobody can change it any more, on Linux."""
     descriptor = _unnamed()
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
-    if SEALS:
-        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SEALS)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        if SEALS:
+            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SEALS)
+    except BaseException:
+        os.close(descriptor)
+        raise
     return descriptor
+
+
+def _shared(body: bytes | memoryview) -> int:
+    try:
+        return shared_memory(body)
+    except OSError as error:
+        text = f"the system has no memory or descriptor left for {len(body):,} bytes: {error.strerror}; try again"
+        raise Busy(text, retry_after=RETRY_SECONDS) from error
 
 
 def _unnamed() -> int:

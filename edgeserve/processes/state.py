@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from edgeserve.engine import Footprint
+from edgeserve.engine import Footprint, Rung
+
+MOST_SLOTS, MOST_BYTES = 4096, 1 << 50
+"""Upper bounds of figures, beyond those of any machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,3 +23,12 @@ class EngineState:
     starved: bool = False
     confined: Mapping[str, str] = field(default_factory=dict)
     """Layers of the worker's confinement: on, or off and why."""
+
+    def check(self) -> None:
+        """Raises ValueError for figures that no engine can have."""
+        sizes = [self.footprint.mapped, self.footprint.private, self.footprint.per_request, self.footprint.device]
+        sizes += [*self.savings.values(), self.context_tokens or 0]
+        if self.rung not in list(Rung) or not 1 <= self.slots <= MOST_SLOTS:
+            raise ValueError(f"rung {self.rung} and {self.slots} slots")
+        if not all(0 <= size <= MOST_BYTES for size in sizes):
+            raise ValueError(f"an engine of {sizes} bytes")

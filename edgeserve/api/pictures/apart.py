@@ -46,7 +46,7 @@ class PictureFilesApart:
         with self._children.start(task, leash) as helper:
             helper.send(head, data)
             frame = helper.receive()
-            size = _size(frame)
+            size = _size(frame, limits.max_image_pixels)
             if size is None:
                 raise helper.nonsense()
         self._take(len(frame.body), limits)
@@ -69,9 +69,9 @@ class PictureFilesApart:
         self._children.close()
 
 
-def _size(frame: Frame) -> tuple[int, int] | None:
-    """Width and height; None for a frame that holds no picture."""
+def _size(frame: Frame, most: int) -> tuple[int, int] | None:
+    """Width and height; None for a frame that holds no picture of at most so many pixels."""
     match frame.head:
-        case [int(width), int(height)] if width > 0 and len(frame.body) == RGB * width * height:
+        case [int(width), int(height)] if width > 0 and len(frame.body) == RGB * width * height <= RGB * most:
             return width, height
     return None

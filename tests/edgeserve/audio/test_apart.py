@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -193,6 +194,18 @@ def test_another_process_tells_of_a_decoder_without_memory() -> None:
         pieces = Piped(Passed(ours.fileno()), 25.0, "file").pieces()
         assert len(next(pieces)) == 4000
         with pytest.raises(UnsupportedMedia, match="or takes more memory"):
+            next(pieces)
+
+
+@pytest.mark.parametrize(("seconds", "size"), [(25.0, 4001), (1.0, 4 * 16_000 * 12)])
+def test_samples_that_no_decoder_sends_are_refused(seconds: float, size: int) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        Channel(theirs).send(Kind.EVENTS, 0, None, bytes(4000))
+        threading.Thread(target=Channel(theirs).send, args=[Kind.EVENTS, 0, None, bytes(size)], daemon=True).start()
+        pieces = Piped(Passed(ours.fileno()), seconds, "file", max_seconds=seconds).pieces()
+        assert len(next(pieces)) == 4000
+        with pytest.raises(UnsupportedMedia, match="file makes its decoder fail"):
             next(pieces)
 
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from typing import cast
 
 import pytest
-from support.hosts import SERIAL, Asked, HostContract, Pipe, every
+from support.hosts import PREPARING, SERIAL, Asked, HostContract, Pipe, every
 from support.server import until
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import Cancelled, EngineFailure, Restarting
-from edgeserve.hosts import link
+from edgeserve.hosts import link, watch
 from edgeserve.hosts.process_host import ProcessHost
 from edgeserve.messages import TokenEvent
 from edgeserve.named import make_engine
@@ -78,7 +78,7 @@ class TestProcessHost(HostContract):
         gate = self.gate(stop_word="bad")
         asked = Asked(gate, "one bad two")
         assert asked.first() == TokenEvent("one")
-        self.clock.now += link.HANG + 1
+        self.clock.now += watch.HANG + 1
         with pytest.raises(EngineFailure, match="was ended, because it has given no sign of life for 30 s"):
             asked.rest()
         assert Asked(gate, "next").text() == "next"
@@ -90,7 +90,7 @@ class TestProcessHost(HostContract):
         assert Asked(gate, "word").text() == "word"
         pid = self.worker(gate)
         os.kill(pid, signal.SIGSTOP)  # as on a machine that has no time for it at once
-        self.clock.now += link.HANG + 1
+        self.clock.now += watch.HANG + 1
         looks: list[float] = []
         monkeypatch.setattr(type(self.clock), "__call__", lambda clock: looks.append(clock.now) or clock.now)
         asked = Asked(gate, "next")
@@ -119,6 +119,24 @@ class TestProcessHost(HostContract):
                 os.kill(pid, signal.SIGCONT)
         assert gate.rung is Rung.COLD
 
+    def test_a_worker_that_prepares_for_long_is_no_worker_that_hangs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Its engine is idle meanwhile."""
+        monkeypatch.setattr(link, "LOOK_AGAIN", 0.3)
+        looks: list[str | None] = []
+        look = watch.Watch.look
+        monkeypatch.setattr(watch.Watch, "look", lambda one, patience: looks.append(look(one, patience)) or looks[-1])
+        gate = self.gate(PREPARING, idle_after=1000.0)
+        assert Asked(gate, "word").text() == "word"
+        pid, pipe = self.worker(gate), Pipe(self.folder, "prepare")
+        asked = Asked(gate, "next")
+        with pipe.reached():
+            until(lambda: len(looks) > 2)  # the worker has told its last figures
+            self.clock.now += watch.HANG + 1
+            until(lambda: len(looks) > watch.LOOKS + 5)
+        assert asked.text() == "next"
+        assert self.worker(gate) == pid
+        assert not any(looks)
+
     def test_answers_that_were_given_up_leave_nothing_behind(self) -> None:
         gate = self.gate(delay=0.005)
         for _ in range(5):
@@ -135,11 +153,11 @@ class TestProcessHost(HostContract):
     def test_a_worker_that_makes_no_progress_is_killed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """It sends pulses all the while."""
         monkeypatch.setattr(link, "LOOK_AGAIN", 0.01)
-        monkeypatch.setattr(link, "STUCK", link.HANG / 2)
+        monkeypatch.setattr(watch, "STUCK", watch.HANG / 2)
         gate = self.gate(hang_word="bad")
         asked = Asked(gate, "one bad two")
         assert asked.first() == TokenEvent("one")
-        self.clock.now += link.STUCK + 1
+        self.clock.now += watch.STUCK + 1
         with pytest.raises(EngineFailure, match="was ended, because it has made no progress for 15 s"):
             asked.rest()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from edgeserve.processes.frames import (
+    FROM_CHILD,
     HEADER,
     LARGE,
     MOST_DESCRIPTORS,
@@ -124,7 +126,7 @@ def test_memory_that_may_change_is_broken(ends: Ends) -> None:
 @linux
 @pytest.mark.parametrize("path", ["/dev/zero", sys.executable])
 def test_a_file_is_no_shared_memory(ends: Ends, path: str) -> None:
-    send(ends[0], header(bodies=1000, count=SHARED | 1), [os.open(path, os.O_RDONLY)])
+    send(ends[0], header(bodies=LARGE + 1, count=SHARED | 1), [os.open(path, os.O_RDONLY)])
     with pytest.raises(Broken, match="shared memory"):
         ends[1].receive()
 
@@ -168,3 +170,49 @@ def test_a_process_that_reads_nothing_is_told_of(ends: Ends) -> None:
 
     with pytest.raises(TimeoutError, match="reads nothing"):
         fill()
+
+
+@linux
+def test_a_child_passes_no_descriptor_but_shared_memory(ends: Ends) -> None:
+    ours, theirs = socket.socketpair()
+    before = descriptors()
+    with theirs, ours:
+        reader, writer = Channel(ours, FROM_CHILD), Channel(theirs)
+        writer.send(Kind.RUN, 0, None, bytes(2 * MB))
+        frame = reader.receive()
+        assert frame is not None
+        assert len(frame.body) == 2 * MB
+        writer.send(Kind.RUN, 0, None, descriptors=[theirs.fileno()])
+        with pytest.raises(Broken, match="1 descriptors"):
+            reader.receive()
+        reader.close()
+    assert descriptors() <= before
+
+
+@linux
+def test_shared_memory_that_is_broken_closes_the_other_descriptors(ends: Ends) -> None:
+    before = descriptors()
+    passed = [shared_memory(bytes(MB)), os.open("/dev/null", os.O_RDONLY), os.open("/dev/null", os.O_RDONLY)]
+    send(ends[0], header(bodies=2 * MB, count=SHARED | 3), passed)
+    with pytest.raises(Broken, match="less than"):
+        ends[1].receive()
+    assert descriptors() == before
+
+
+@linux
+def test_small_bodies_are_not_shared(ends: Ends) -> None:
+    send(ends[0], header(bodies=0, count=SHARED | 1), [shared_memory(b"")])
+    with pytest.raises(Broken, match="0 bytes with 1 descriptors"):
+        ends[1].receive()
+
+
+@linux
+def test_memory_that_cannot_be_filled_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int, data: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", full)
+    before = descriptors()
+    with pytest.raises(OSError, match="No space left"):
+        shared_memory(b"data")
+    assert descriptors() == before

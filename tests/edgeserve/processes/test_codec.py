@@ -1,0 +1,135 @@
+"""Every request and event crosses the border between processes unchanged; nothing else comes out of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgeserve import messages
+from edgeserve.engine import Footprint, ModelSpec
+from edgeserve.errors import Busy, EngineFailure, InvalidRequest
+from edgeserve.processes import codec
+from edgeserve.processes.state import EngineState
+
+CLASSES = [one for one in vars(messages).values() if isinstance(one, type) and dataclasses.is_dataclass(one)]
+WHOLE = st.integers(-(2**64), 2**64)
+NUMBERS = st.floats() | st.sampled_from([-0.0, 0.0, math.inf, -math.inf, math.nan])
+TEXTS = st.text(st.characters(), max_size=8) | st.sampled_from(["", "\ud800", "\udfff\ud800", "\0", "é\u2028"])
+for kind, strategy in {int: WHOLE, float: NUMBERS, str: TEXTS, bytes: st.binary(max_size=9)}.items():
+    st.register_type_strategy(kind, strategy)
+st.register_type_strategy(memoryview, st.binary(max_size=9).map(memoryview))
+st.register_type_strategy(messages.Audio, st.from_type(messages.Pcm))
+
+
+def plain(value: object) -> object:
+    """A form that tells -0.0 from 0.0, one type from another, and finds NaN equal to itself."""
+    if dataclasses.is_dataclass(value):
+        return type(value), [plain(getattr(value, field.name)) for field in dataclasses.fields(value)]
+    if isinstance(value, tuple | list):
+        return tuple, [plain(one) for one in value]
+    if isinstance(value, dict):
+        return dict, [(name, plain(one)) for name, one in value.items()]
+    return type(value), repr(bytes(value)) if isinstance(value, memoryview) else repr(value)
+
+
+def crossed(value: object) -> Any:
+    """The value on the other side."""
+    writer = codec.Writer()
+    head = json.loads(json.dumps(writer.write(value)).encode())
+    return codec.read(head, memoryview(writer.body), writer.descriptors)
+
+
+@pytest.mark.parametrize("kind", [*CLASSES, Footprint])
+@settings(deadline=None, max_examples=10, derandomize=True)
+@given(st.data())
+def test_each_message_crosses(kind: type, data: st.DataObject) -> None:
+    value = data.draw(st.from_type(kind))
+    assert plain(crossed(value)) == plain(value)
+
+
+def test_nothing_is_not_an_empty_list() -> None:
+    assert crossed(messages.ChatRequest(prompt=())).prompt == ()
+    assert crossed(messages.ChatRequest(prompt=None)).prompt is None
+
+
+def test_figures_cross() -> None:
+    state = EngineState(2, Footprint(1, 2, 3, 4), {"context": 5}, 6, 7, True, {"landlock": "on"})
+    assert crossed(state) == state
+
+
+def test_a_spec_crosses() -> None:
+    spec = ModelSpec("llm", "name", "module:Class", options={"a": 1, "b": {"c": (1, "two", 3.0)}})
+    assert crossed(spec) == spec
+
+
+JSON: Any = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("cvbmpfdx"), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(deadline=None, max_examples=40, derandomize=True)
+@given(JSON, st.sampled_from([*(one.__name__ for one in CLASSES), "Popen"]))
+def test_other_json_is_a_value_or_a_value_error(value: Any, name: str) -> None:
+    for one in (value, {"c": name, "v": value}):
+        try:
+            codec.read(one, memoryview(bytes(8)))
+        except ValueError:
+            continue
+
+
+def test_bytes_come_once_and_in_order() -> None:
+    with pytest.raises(ValueError, match="bytes 0 to 4 of 8, behind byte 4"):
+        codec.read([{"b": [0, 4]}, {"b": [0, 4]}], memoryview(bytes(8)))
+    reader = codec.Reader(memoryview(b"onetwo"))
+    assert (reader.read({"b": [0, 3]}), reader.read({"b": [3, 6]})) == (b"one", b"two")
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("TokenEvent", [5, []]),
+        ("TokenEvent", [None, []]),
+        ("TokenEvent", ["text", ["no logprob"]]),
+        ("FinishEvent", ["bored", 1, 1, 0, 0]),
+        ("FinishEvent", ["stop", 1.5, 1, 0, 0]),
+        ("FinishEvent", ["stop", True, 1, 0, 0]),
+        ("AudioEvent", ["text", 1]),
+        ("SegmentEvent", ["0", 1.0, "", [], 0.0, 0.0, 0.0, 0.0, []]),
+        ("EngineState", [0, None, {"d": {}}, None, 1, False, {"d": {}}]),
+    ],
+)
+def test_fields_of_another_type_are_refused(name: str, values: list[object]) -> None:
+    with pytest.raises(ValueError, match="of another type"):
+        codec.read({"c": name, "v": values}, memoryview(b""))
+
+
+@pytest.mark.parametrize("error", [InvalidRequest("text", param="field"), Busy("text", retry_after=2.5)])
+def test_an_error_crosses(error: Any) -> None:
+    found = codec.read_error(json.loads(json.dumps(codec.write_error(error, "model", "trace"))))
+    assert (type(found), found.message, found.param, found.retry_after) == (
+        type(error),
+        error.message,
+        error.param,
+        error.retry_after,
+    )
+    assert found.__notes__ == ["trace"]
+
+
+def test_a_foreign_error_is_a_failure_of_the_engine() -> None:
+    found = codec.read_error(codec.write_error(KeyError("x"), "model"))
+    assert isinstance(found, EngineFailure)
+    assert found.message == "model failed on this request: 'x'"
+
+
+@pytest.mark.parametrize("retry_after", ["2", math.inf, math.nan, -1, 1e9])
+def test_an_error_with_a_time_that_is_none_is_refused(retry_after: object) -> None:
+    with pytest.raises(ValueError, match="no error of an edgeserve process"):
+        codec.read_error(["Busy", "text", None, retry_after, ""])
