@@ -5,7 +5,7 @@
 #   make check WORKERS=8            processes that run tests side by side
 
 BIN := .venv/bin
-BENCHMARKS = $(shell grep -l __main__ benchmarks/*.py | xargs -n 1 basename | sed 's/\.py$$//')
+BENCHMARKS = $(shell grep -l __main__ benchmarks/*.py | xargs -n 1 basename | sed 's/\.py$$//') chaos
 WORKERS ?= 2
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 QUICK = -m "not models and not slow" --hypothesis-profile check

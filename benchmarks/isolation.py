@@ -14,13 +14,14 @@ import contextlib
 import functools
 import multiprocessing
 import os
+import pickle
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from benchmarks import (
     fake_server,
@@ -53,12 +54,13 @@ from edgeserve.models.folder import default_root
 from edgeserve.models.store import Store
 
 Found = TypeVar("Found")
+Given = ParamSpec("Given")
 
 SMALL, REAL = "small", "real size"
 TOKENS: Mapping[str, int] = {SMALL: 32, REAL: 16}
 """Tokens of an answer, so short that both sides of a pair meet the same load."""
 CONTEXT = 4096
-FEW = 4
+FEW = 3
 """Pairs of what takes seconds."""
 DEATHS: Mapping[str, int] = {SMALL: 3, REAL: 1}
 """Servers whose workers are killed."""
@@ -115,31 +117,48 @@ def fakes(pairs: int) -> Pairs:
     return found
 
 
-def measure(folder: Path, models: Models, real: str, pairs: int) -> Results:
+def measure(folder: Path, models: Models, real: str, pairs: int, kept: Path) -> Results:
+    """All parts, each as soon as it is measured kept in the file ``kept``. A part that lies there is not measured."""
     before = os.getloadavg()[0]
     device = prepare(folder, models)
     sizes = {SMALL: device, REAL: _real(device, folder, real)}
     endings = {size: _endings(one) for size, one in sizes.items()}
-    chats, steps, deaths = {}, {}, {}
     (recording,) = record_speech(device, SENTENCE)
-    lives = {
-        side: _told(f"memory, {side}", isolation_memory.live(device, side, asking(device, recording))) for side in SIDES
-    }
-    for size, one in sizes.items():
-        chats[size] = _told(f"chat, {size}", chat(one, size, pairs, endings[size]))
-        steps[size] = _told(f"steps, {size}", isolation_worker.steps(one, pairs))
-        deaths[size] = _told(f"deaths, {size}", isolation_worker.deaths(one, DEATHS[size], endings[size]))
+    parts = Parts(kept)
     return Results(
+        lives={
+            side: parts.of(f"memory, {side}", isolation_memory.live, device, side, asking(device, recording))
+            for side in SIDES
+        },
+        fakes=parts.of("fakes", fakes, pairs),
+        chats={size: parts.of(f"chat, {size}", chat, one, size, pairs, endings[size]) for size, one in sizes.items()},
+        steps={size: parts.of(f"steps, {size}", isolation_worker.steps, one, pairs) for size, one in sizes.items()},
+        deaths={
+            size: parts.of(f"deaths, {size}", isolation_worker.deaths, one, DEATHS[size], endings[size])
+            for size, one in sizes.items()
+        },
+        files=parts.of("files", files, device),
         models={size: f"`{_named(one.models.llm)}`, context {CONTEXT}" for size, one in sizes.items()},
-        chats=chats,
-        files=_told("files", files(device)),
-        steps=steps,
-        deaths=deaths,
-        fakes=_told("fakes", fakes(pairs)),
-        lives=lives,
-        loads=(before, os.getloadavg()[0]),
+        loads=parts.of("loads", lambda: (before, os.getloadavg()[0])),
         cores=os.cpu_count() or 1,
     )
+
+
+class Parts:
+    """Parts of the results by name, in a file, so that a run that was broken off can go on."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._parts: dict[str, Any] = pickle.loads(path.read_bytes()) if path.is_file() else {}
+
+    def of(self, name: str, measure: Callable[Given, Found], *given: Given.args, **named: Given.kwargs) -> Found:
+        """The part of this name, measured unless it is kept. Tells on stderr how far the run is."""
+        if name not in self._parts:
+            self._parts[name] = measure(*given, **named)
+            self._path.write_bytes(pickle.dumps(self._parts))
+            print(f"measured: {name}; load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
+        found: Found = self._parts[name]
+        return found
 
 
 def _real(device: Device, folder: Path, real: str) -> Device:
@@ -161,20 +180,16 @@ def _named(model: str) -> str:
     return Path(model).stem
 
 
-def _told(what: str, found: Found) -> Found:
-    """The figures, with a line on stderr for whoever waits."""
-    print(f"measured: {what}; load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
-    return found
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--pairs", type=int, default=8, help="of each figure; a quarter to a half of what takes long")
     parser.add_argument("--real", default="", metavar="MODEL", help="default: made here, 1.1 B weights of Q4_K_S")
+    parser.add_argument("--kept", type=Path, metavar="FILE", help="keeps what is measured, and is not measured again")
     add_arguments(parser)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        results = measure(Path(folder), chosen(arguments), arguments.real, arguments.pairs)
+        kept = arguments.kept or Path(folder) / "kept"
+        results = measure(Path(folder), chosen(arguments), arguments.real, arguments.pairs, kept)
     isolation_tables.draw(results)
     page = isolation_tables.document(results)
     print(report.write(isolation_tables.NAME, "Engines in processes of their own", page))

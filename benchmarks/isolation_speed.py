@@ -34,6 +34,7 @@ PACE = overhead.PACE
 
 CHAT: Mapping[str, Figure] = {
     **{f"rate {one}": Figure(f"tokens/s, clients: {one}", target=0.98, more=True, digits=1) for one in CLIENTS},
+    **{f"spent {one}": Figure(f"ms of processor time a token, clients: {one}", digits=1) for one in CLIENTS},
     "first": Figure("first token, prompt known, ms", "difference", 3.0, digits=1),
     "cold": Figure("first token, engine cold, ms", "difference"),
     "text": Figure("200 kB of text until it is refused as too long, ms", "difference"),
@@ -65,12 +66,15 @@ class Chat:
     endings: tuple[int, ...]
 
     def rate(self, clients: int, side: str, turn: int) -> Figures:
-        """Streams at once, from the first request to the last token."""
+        """Streams at once, from the first request to the last token; the processor time is of server and worker."""
         dice = random.Random(f"rate {clients} {turn}")
         asks = [Stream(self._port(side), self._body(words(dice, 12), self.tokens, dice)) for _ in range(clients)]
+        before = processor_of_all(self.servers[side].pid)
         answers = asyncio.run(together(asks))
+        spent = processor_of_all(self.servers[side].pid) - before
         seconds = max(one.times[-1] for one in answers) - min(one.sent for one in answers)
-        return {f"rate {clients}": clients * self.tokens / seconds}
+        count = clients * self.tokens
+        return {f"rate {clients}": count / seconds, f"spent {clients}": 1000 * spent / count}
 
     def first(self, side: str, turn: int) -> Figures:
         """The same prompt again and again, so that the engine computes one token."""

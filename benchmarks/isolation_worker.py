@@ -20,7 +20,9 @@ from benchmarks.streams import Stream
 from benchmarks.targets import STILL
 
 from edgeserve.engine import Engine
-from edgeserve.hosts.remote import RemoteEngine
+from edgeserve.hosts.link import Link
+from edgeserve.hosts.remote import ENTRY, RemoteEngine
+from edgeserve.processes.launcher import Launcher
 
 WORKER = "edgeserve: llm"
 """The name that ps shows."""
@@ -29,7 +31,8 @@ KILLS = 2
 """Deaths of one server's worker: after a third one within a minute it starts none for a second."""
 
 STEPS: Mapping[str, Figure] = {
-    "ready": Figure("worker: launch until it may be opened, ms", "alone", 60.0, digits=1),
+    "fork": Figure("launch until it may be opened, a fork (as for speech), ms", "alone", 60.0, digits=1),
+    "fresh": Figure("launch until it may be opened, a fresh interpreter (as for chat), ms", "alone", 60.0, digits=1),
     "open": Figure("cold → warm, ms", "difference"),
     "heat": Figure("warm → hot, ms", "difference"),
     "park": Figure("hot → warm, ms", "difference"),
@@ -50,36 +53,43 @@ def steps(device: Device, rounds: int) -> Pairs:
 
 def _steps(path: Path, variables: dict[str, str], rounds: int) -> Pairs:
     from edgeserve import app, config
-    from edgeserve.hosts.link import Link
-    from edgeserve.hosts.remote import ENTRY
     from edgeserve.models.folder import default_root
     from edgeserve.models.store import Store
     from edgeserve.named import make_engine
     from edgeserve.processes.launcher import make_launcher
+    from edgeserve.processes.spawner import Spawner
 
     (spec,) = app.specs(config.load(variables, path=path), Store(default_root(variables)))
-    launcher = make_launcher(("edgeserve.hosts.worker_entry", spec.engine.partition(":")[0]))
+    launchers: dict[str, Launcher] = {
+        "fork": make_launcher(("edgeserve.hosts.worker_entry", spec.engine.partition(":")[0])),
+        "fresh": Spawner(),
+    }
 
     def scene(side: str, turn: int) -> Figures:
-        local = make_engine(spec)
         if side == "thread":
-            return _climb(local)
-        remote = RemoteEngine(local, launcher)
-        remote.open()  # prepares the model, which is done once
-        remote.close()
-        began = time.perf_counter()
-        link = Link(remote._launch(ENTRY), spec.name, lambda code: None)
-        link.wait()  # for the first state that the worker tells
-        took = time.perf_counter() - began
-        link.stop()
-        return {"ready": 1000 * took, **_climb(remote)}
+            return _climb(make_engine(spec))
+        remotes = {name: RemoteEngine(make_engine(spec), launcher) for name, launcher in launchers.items()}
+        return {**{name: _ready(one) for name, one in remotes.items()}, **_climb(remotes["fresh"])}
 
     pairs = Pairs()
     try:
         pairs.measure(scene, rounds)
     finally:
-        launcher.stop()
+        for launcher in launchers.values():
+            launcher.stop()
     return pairs
+
+
+def _ready(remote: RemoteEngine) -> float:
+    """Milliseconds from the launch of a worker to its first frame."""
+    remote.open()  # prepares the model, which is done once
+    remote.close()
+    began = time.perf_counter()
+    link = Link(remote._launch(ENTRY), remote.spec.name, lambda code: None)
+    link.wait()
+    took = time.perf_counter() - began
+    link.stop()
+    return 1000 * took
 
 
 def _climb(engine: Engine | RemoteEngine) -> Figures:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from benchmarks.chaos import fakes, replies, run
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # waits alone: a hang and the pauses after deaths
 
 SLOW_BOX = 15.0
 """Seconds for an answer about the health: how fast it comes is measured by the benchmark, on a quiet box."""

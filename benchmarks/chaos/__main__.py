@@ -1,6 +1,6 @@
 """Clients of all kinds while workers die, hang and starve: every answer is right, or has a cause.
 
-python -m benchmarks.chaos --seed N [--minutes 10] [--fakes] [--page NAME]
+python -m benchmarks.chaos [--seed 1] [--minutes 10] [--fakes] [--page NAME]
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from benchmarks.chaos import fakes, page, real, run
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--seed", type=int, default=1, help="of the events and of the order in which clients ask")
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--gap", type=float, default=4.0, help="mean seconds between two events")
     parser.add_argument("--fakes", action="store_true", help="engines without models")
@@ -28,9 +28,10 @@ def main() -> int:
         form = fakes.prepare(Path(folder)) if options.fakes else real.prepare(Path(folder), device.chosen(options))
         seen = run.live(Path(folder), form, plan)
     if options.page:
+        flags = " --fakes" if options.fakes else ""
         page.draw(options.page, seen)
         title = "Chaos: workers die, hang and starve while sixteen clients ask"
-        print(report.write(options.page, title, page.text(options.page, seen, form.name)))
+        print(report.write(options.page, title, page.text(options.page, seen, form.name, flags)))
     print(summary(seen), *seen.faults, sep="\n")
     return 1 if seen.faults else 0
 

@@ -11,17 +11,17 @@ CUT, REPLACE, NEIGHBOUR, LIMIT, DISK, MOVE = "cut file", "replaced file", "neigh
 KINDS = (HANG, KILL, SEGV, ABORT, STOP, FORKS, CUT, REPLACE, NEIGHBOUR, LIMIT, DISK, MOVE)
 """Kinds of events.
 
-hang           the worker is stopped until the server kills it
-kill, segv     SIGKILL and SIGSEGV to the worker
-abort          the engine aborts: by a word where it knows one, else by SIGABRT
-stop           the worker is stopped, and goes on after some seconds
-forks          the fork server is killed, and its children with it
-cut file       the model's file is cut to its half, then whole again
-replaced file  the model's file is another one for some seconds
-neighbour      a process in the server's control group takes memory
-limit          the control group may have little more than it has
-full disk      the disk of temporary files and saved states is full
-move           the engine is evicted and loaded by hand
+HANG       the worker is stopped until the server kills it
+KILL, SEGV  SIGKILL and SIGSEGV to the worker
+ABORT      the engine aborts by a word where it knows one, else by SIGABRT
+STOP       the worker is stopped, and goes on after some seconds
+FORKS      the fork servers are killed, and their children with them
+CUT        the model's file is cut to its half, then whole again
+REPLACE    the model's file is another one for some seconds
+NEIGHBOUR  a process in the server's control group takes memory
+LIMIT      the control group may have little more than it has
+DISK       the disk of temporary files and saved states is full
+MOVE       the engine is evicted and loaded by hand
 """
 OF_ALL = {FORKS, NEIGHBOUR, LIMIT, DISK}
 """Kinds that hit every engine."""

@@ -65,6 +65,10 @@ class Hands:
     _over: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def stop(self) -> None:
+        """Undo everything at once; events to come happen at once, too."""
+        self._over.set()
+
     def run(self) -> None:
         """Blocks until all is undone. Events may overlap, but not two of one kind or at one job's file."""
         threads: list[threading.Thread] = []
@@ -91,9 +95,9 @@ class Hands:
             told = self._do(event)
         except httpx.HTTPError as error:
             told = f"{event.kind}: {type(error).__name__} {error}"
-        except BaseException as error:
+        except Exception as error:
             self.failures.append(error)
-            raise
+            return
         if told:
             with self._lock:
                 self.happened.append(Happening(event.kind, self._hit(event), at, self.clock(), told))
@@ -108,7 +112,7 @@ class Hands:
         return shared or (event.job,)
 
     def _do(self, event: Event) -> str:
-        """What was done, in words; "" when there was nobody to do it to."""
+        """Returns the deed in words; "" when there was nobody to do it to."""
         if event.kind == events.ABORT and event.job == "llm" and self.house.form.abort:
             return self._abort_by_word()
         if event.kind in SIGNALS:

@@ -25,6 +25,8 @@ DISK_MB = 8
 TITLE = "edgeserve: "
 DISK = "disk"
 """Folder of temporary files, saved states and learned peaks, on a file system of its own."""
+STATES = "states"
+"""Folder of saved conversations there: a cache with a limit of its own, and no leftover."""
 FORKS = "forks"
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from benchmarks.chaos import events
 from benchmarks.chaos.clients import STREAMED
 from benchmarks.chaos.hands import Happening
+from benchmarks.chaos.pulse import Look
 from benchmarks.chaos.replies import BROKEN, CUT, FAILED, HUNG, LEFT, RIGHT, WRONG, Reply
-from benchmarks.chaos.watch import Look, Rest
+from benchmarks.chaos.watch import Rest
 
 ERRORS = Path(__file__).parents[2] / "docs" / "api" / "errors.md"
 DEADLY = {events.HANG, events.KILL, events.SEGV, events.ABORT, events.FORKS, events.CUT, events.REPLACE}
@@ -122,6 +123,6 @@ def of_end(ended: Ended) -> Iterator[str]:
 
 
 def of_log(text: str) -> Iterator[str]:
-    """Tracebacks: the log of a server that foresees its failures has none of its own."""
+    """Tracebacks that no logger wrote, which indents them: a thread or a process ended by an unforeseen exception."""
     for found in re.finditer(r"^Traceback.*?^(?=\S)(?!Traceback|  )[^\n]*", text, re.DOTALL | re.MULTILINE):
-        yield f"the log has a traceback: {found[0].splitlines()[-1]}"
+        yield f"an unforeseen exception: {found[0].splitlines()[-1]}"

@@ -18,11 +18,11 @@ UNTRIED = (
 )
 
 
-def text(name: str, seen: Seen, form: str) -> str:
-    """The body of the page."""
+def text(name: str, seen: Seen, form: str, flags: str = "") -> str:
+    """The body of the page. ``flags`` of the command beside seed and time."""
     plan = seen.plan
     lacking = "".join(f" Left out here: {kind}, because {why}." for kind, why in seen.lacking.items())
-    command = f"python -m benchmarks.chaos --seed {plan.seed} --minutes {plan.seconds / 60:g}"
+    command = f"python -m benchmarks.chaos --seed {plan.seed} --minutes {plan.seconds / 60:g}{flags}"
     return "\n\n".join(
         [
             f'Sixteen clients, each of its own kind, ask one server ({form}; `isolation = "process"`) for '
@@ -138,5 +138,7 @@ def _draw_answers(axis: object, seen: Seen) -> None:
             label=verdict,
             zorder=1 if verdict == RIGHT else 2,
         )
-    axis.legend(loc="upper right", fontsize=8, ncols=6, framealpha=0.9)  # type: ignore[attr-defined]
+    axis.legend(  # type: ignore[attr-defined]
+        loc="lower right", bbox_to_anchor=(1, 1), fontsize=8, ncols=6, frameon=False, markerscale=2
+    )
     _rows(axis, KINDS)

@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks import device, live, load, under_limit
 from benchmarks.chaos import asks
 from benchmarks.chaos.asks import Asks
-from benchmarks.chaos.house import DISK, Form
+from benchmarks.chaos.house import DISK, STATES, Form
 from benchmarks.chaos.live import Sound
 from benchmarks.process import serving
 
@@ -40,7 +40,7 @@ def prepare(folder: Path, models: device.Models) -> Form:
         "memory": MEMORY,
     }
     config = place.config("chaos", **tables)
-    states = f'[llm]\nprefix_cache_disk_mb = 4\nprefix_cache_dir = "{folder / DISK / "states"}"\n'
+    states = f'[llm]\nprefix_cache_disk_mb = 4\nprefix_cache_dir = "{folder / DISK / STATES}"\n'
     config.write_text(config.read_text().replace("[llm]\n", states))
     command = (sys.executable, "-m", "edgeserve", "serve", "--config", str(config), "--port")
     return Form(

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.chaos import events, judge, watch
+from benchmarks.chaos import events, judge, pulse, watch
 from benchmarks.chaos.clients import Crowd
 from benchmarks.chaos.events import Event
 from benchmarks.chaos.hands import Hands, Happening
 from benchmarks.chaos.house import Form, House, house
+from benchmarks.chaos.pulse import Look, Pulse
 from benchmarks.chaos.replies import Reply
-from benchmarks.chaos.watch import Look, Pulse, Rest
+from benchmarks.chaos.watch import Rest
 from benchmarks.process import memory_of
 from benchmarks.sampling import Record, Sampler
 
@@ -105,12 +106,12 @@ def _chaos(crowd: Crowd, plan: Plan, seen: Seen, one: House, sampler: Sampler) -
     hands = Hands(one, _later(seen.start, plan, one), lambda: sampler.now)
     seen.happened, seen.passed_over = hands.happened, hands.passed_over
     acting = threading.Thread(target=hands.run, name="hands")
-    with Pulse(one.server.port, lambda: sampler.now) as pulse:
+    with Pulse(one.server.port, lambda: sampler.now) as beat:
         acting.start()
         until = seen.start + plan.seconds
         asyncio.run(crowd.stay(lambda: sampler.now < until or acting.is_alive()))
         acting.join()
-    seen.end, seen.looks, seen.replies = sampler.now, pulse.looks, crowd.replies
+    seen.end, seen.looks, seen.replies = sampler.now, beat.looks, crowd.replies
     seen.kills = hands.kills
     if hands.failures:
         raise hands.failures[0]
@@ -140,7 +141,7 @@ def _after(crowd: Crowd, seen: Seen, one: House) -> None:
         return not found.more_than(before, judge.allowed(before)) and not (seen.plan.alone and found.forks)
 
     seen.rests.append(watch.rest(one, as_before))
-    if (status := watch.health(one.server.port)) != 200:
+    if (status := pulse.health(one.server.port)) != 200:
         seen.faults.append(f"the health at the end is {status}")
 
 

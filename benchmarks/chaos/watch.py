@@ -5,90 +5,28 @@ from __future__ import annotations
 import contextlib
 import http.client
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 from benchmarks.chaos import house
 from benchmarks.chaos.house import House
+from benchmarks.chaos.pulse import PATIENCE
 from benchmarks.process import Memory, memory_of
 from benchmarks.sampling import NONE
 
-LOOK = 0.25
-PATIENCE = 20.0
-"""Longest wait for an answer about the health, which is a fault long before."""
 FORK_SERVERS = 3
-"""Of workers, of sound and of pictures."""
+"""Most of them: for workers, sound and pictures."""
 POOLS = 6
 """Threads that the server's pools may still start: the pools grow to their bounds, and never shrink."""
 REST_SECONDS = 100.0
 """Longest wait for a server to rest: the fork server of decoders stays for a minute."""
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
-    """One answer of /v1/health: ``status`` 0 where none came.
-
-    ``late``: seconds by which this process itself woke too late meanwhile, because others took the processor.
-    """
-
-    at: float
-    seconds: float
-    status: int
-    late: float = 0.0
-
-
-@dataclass(slots=True)
-class Pulse:
-    """Asks for the health on a thread while its block runs."""
-
-    port: int
-    clock: Callable[[], float]
-    looks: list[Look] = field(default_factory=list)
-    _over: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
-
-    def __enter__(self) -> Pulse:
-        self._thread = threading.Thread(target=self._loop, name="pulse", daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._over.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _loop(self) -> None:
-        late = self._wait()
-        while not self._over.is_set():
-            at, status = self.clock(), 0
-            with contextlib.suppress(OSError, http.client.HTTPException):
-                status = health(self.port)
-            seconds, before = self.clock() - at, late
-            late = self._wait()
-            self.looks.append(Look(at, seconds, status, before + late))
-
-    def _wait(self) -> float:
-        """Wait for the next look; returns by how much it was too long."""
-        at = self.clock()
-        over = self._over.wait(LOOK)
-        return 0.0 if over else self.clock() - at - LOOK
-
-
-def health(port: int) -> int:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-    with contextlib.closing(connection):
-        connection.request("GET", "/v1/health")
-        answer = connection.getresponse()
-        answer.read()
-        return answer.status
-
-
 def memory(one: House) -> Memory:
-    """Of all processes below the server, MB."""
+    """The sum over all processes below the server, MB."""
     total = NONE
     for process in one.family():
         with contextlib.suppress(ProcessLookupError, PermissionError, OSError, KeyError):
@@ -120,7 +58,7 @@ class Rest:
         return self.processes == ("server",)
 
     def more_than(self, before: Rest, allowed_mb: float) -> list[str]:
-        """What it holds beyond ``before``, each in one line."""
+        """Everything held beyond ``before``, each in one line."""
         found = [*_grown("descriptors", self.descriptors, before.descriptors)]
         found += _grown("threads", self.threads, before.threads, POOLS)
         found += [f"{getattr(self, what)} {what}" for what in ("memfds", "zombies", "strangers") if getattr(self, what)]
@@ -226,10 +164,8 @@ def _link(path: Path) -> str:
 
 
 def _files(one: House) -> tuple[str, ...]:
-    """Temporary files: those on the server's disk, beside the models, and in shared memory."""
-    places = [
-        house.inside(one) if one.disk else one.folder / "disk",
-        *{path.parent for path in one.form.files.values()},
-    ]
-    found = [path for place in places for path in place.rglob("*") if path.is_file()]
-    return tuple(sorted(str(path) for path in [*found, *Path("/dev/shm").iterdir()]))
+    """Files on the server's disk and beside the models. Shared memory has no name on Linux: ``memfds`` counts it."""
+    disk = house.inside(one) if one.disk else one.folder / house.DISK
+    places = {disk, *(path.parent for path in one.form.files.values())}
+    found = {path for place in places for path in place.rglob("*") if path.is_file() and house.STATES not in path.parts}
+    return tuple(sorted(map(str, found)))

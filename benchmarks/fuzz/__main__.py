@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import resource
+import tempfile
 import time
 from pathlib import Path
 
@@ -21,7 +22,8 @@ def main() -> int:
     parser.add_argument("--start", type=int, default=0, help="number of the first case of each kind")
     parser.add_argument("--kind", choices=run.SHARES, action="append", help="only this kind; may be repeated")
     parser.add_argument("--case", type=int, help="only the case of this number; needs --kind")
-    parser.add_argument("--out", type=Path, default=Path("fuzz-found"), help="folder of reproductions")
+    found = Path(tempfile.gettempdir()) / "edgeserve-fuzz"
+    parser.add_argument("--out", type=Path, default=found, help=f"folder of reproductions ({found})")
     parser.add_argument("--page", default="", help="name of a page in docs/benchmarks")
     options = parser.parse_args()
     kinds = options.kind or list(run.SHARES)

@@ -23,9 +23,16 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """One WebSocket: bytes that follow the handshake, whether they are frames or not. The body is all of them."""
+    """One WebSocket: bytes that follow the handshake, whether they are frames or not."""
 
     path: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """All bytes of a connection, which are almost an HTTP request. The client ends its half after them."""
+
     body: bytes
 
 
@@ -37,7 +44,7 @@ class File:
     body: bytes
 
 
-Step = Ask | Talk | File
+Step = Ask | Talk | Raw | File
 
 
 @dataclass(frozen=True, slots=True)

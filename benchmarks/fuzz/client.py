@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import re
 import socket
 import struct
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +16,7 @@ from pathlib import Path
 from benchmarks.chaos.judge import ERRORS
 from benchmarks.chaos.replies import told_in
 from benchmarks.fuzz import talk
-from benchmarks.fuzz.case import SESSION, Ask, End, Talk
+from benchmarks.fuzz.case import SESSION, Ask, End, Raw, Talk
 
 LIMIT = 10.0
 """Seconds for an answer."""
@@ -22,9 +24,9 @@ QUIET = 0.1
 """Seconds without an answer after which a WebSocket's client stops sending."""
 OVERLOAD = {"queue_full", "memory_pressure", "insufficient_memory"}
 """Codes of 5xx that a server in health may give to a right request."""
-CLOSES = {1000, 1001, 1002, 1003, 1007, 1008, 1009}
-"""Codes of RFC 6455 with which a server may close what a client broke. 1011 is a failure of the server."""
-SILENT = (b"", b"\r\n")
+CLOSES = {1000, 1001, 1002, 1003, 1005, 1007, 1008, 1009, *range(3000, 5000)}
+"""Codes of RFC 6455 with which a server may close what a client broke, or repeats the client's own. 1011 is a failure
+of the server."""
 
 
 def known(page: Path = ERRORS) -> Mapping[str, set[int]]:
@@ -44,10 +46,14 @@ class Client:
         self._port, self._known = port, known()
         self.sessions: list[str] = []
 
-    def send(self, step: Ask | Talk) -> End:
+    def send(self, step: Ask | Talk | Raw) -> End:
         session = (self.sessions[-1] if self.sessions else "none").encode()
         try:
-            return self._ask(step, session) if isinstance(step, Ask) else self._talk(step)
+            if isinstance(step, Talk):
+                return self._talk(step)
+            if isinstance(step, Raw):
+                return self._raw(step)
+            return self._ask(step, session)
         except TimeoutError:
             return End("0", faults=[f"no end of the answer after {LIMIT:g} s"])
 
@@ -63,6 +69,17 @@ class Client:
         if got is None:
             return End("0", faults=["the connection was reset before an answer"])
         return End("left") if not got and _short(data) else self.judged(ask, got)
+
+    def _raw(self, raw: Raw) -> End:
+        with self._dial() as link:
+            got = _sent(link, raw.body, patience=QUIET)
+        if not got:
+            return End("left")
+        match = re.match(rb"HTTP/1\.[01] (\d{3})", got)
+        end = End(match[1].decode() if match else "0")
+        if end.status == "0" or (end.status > "500" and not any(code.encode() in got for code in OVERLOAD)):
+            end.faults.append(f"an answer that is not meant: {got[:300]!r}")
+        return end
 
     def judged(self, ask: Ask, data: bytes) -> End:
         """The end of a whole answer, of which ``data`` are all bytes."""
@@ -119,7 +136,7 @@ class Client:
             head, rest = _head(link)
             if not head.startswith(b"HTTP/1.1 101"):
                 return self.judged(Ask("GET", step.path), head + b"\r\n\r\n" + rest + _rest(link))
-            data = _sent(link, step.body + talk.END, patience=QUIET)
+            data = _sent(link, step.body, patience=QUIET)
         return self._judge_frames(rest + (data or b""))
 
     def _judge_frames(self, data: bytes) -> End:
@@ -128,7 +145,7 @@ class Client:
             if code == talk.CLOSE:
                 number = struct.unpack(">H", body[:2])[0] if len(body) >= 2 else 1005
                 end.status = str(number)
-                if number not in {*CLOSES, 1005}:
+                if number not in CLOSES:
                     end.faults.append(f"closed with {number}: {body[2:]!r}")
             elif code == talk.TEXT and b'"type": "error"' in body and (told := told_in(body)):
                 end.code = told[0]
@@ -155,14 +172,12 @@ def _sent(link: socket.socket, data: bytes, patience: float = 0.0) -> bytes | No
     The client stops sending when nothing has come for ``patience`` seconds, where it is not 0. None: reset, and
     nothing came. Raises TimeoutError.
     """
-    import contextlib
-    import threading
 
     def send() -> None:
         with contextlib.suppress(OSError):
             link.sendall(data)
-            if not patience:
-                link.shutdown(socket.SHUT_WR) if _short(data) else None
+            if not patience and _short(data):
+                link.shutdown(socket.SHUT_WR)
 
     sender = threading.Thread(target=send) if len(data) > 1 << 16 else None
     if sender:
@@ -186,21 +201,23 @@ def _short(data: bytes) -> bool:
 def _read(link: socket.socket, patience: float) -> bytes | None:
     got, until = bytearray(), time.monotonic() + LIMIT
     link.settimeout(patience or LIMIT)
-    while True:
+    while time.monotonic() < until:
         try:
             part = link.recv(1 << 16)
         except ConnectionResetError:
             return bytes(got) if got else None
         except TimeoutError:
-            if time.monotonic() > until or not patience:
+            if not patience:
                 raise
-            link.settimeout(max(0.01, until - time.monotonic()))
+            link.settimeout(LIMIT)
             patience = 0.0
-            link.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(OSError):  # the server has just closed it
+                link.shutdown(socket.SHUT_WR)
             continue
         if not part:
             return bytes(got)
         got += part
+    raise TimeoutError
 
 
 def _rest(link: socket.socket) -> bytes:

@@ -14,11 +14,20 @@ from typing import Any
 
 SECONDS, RATE = 0.4, 16_000
 CONTAINERS = {
-    "flac": ("flac", "flac"), "mp3": ("mp3", "libmp3lame"), "m4a": ("ipod", "aac"), "adts": ("adts", "aac"),
-    "ogg": ("ogg", "libopus"), "webm": ("webm", "libopus"), "mkv": ("matroska", "aac"), "aiff": ("aiff", "pcm_s16be"),
-    "caf": ("caf", "pcm_s16be"), "wav": ("wav", "pcm_s16le"), "wav-float": ("wav", "pcm_f32le"),
-    "mov": ("mov", "alac"), "au": ("au", "pcm_mulaw"),
-}  # fmt: skip
+    "flac": ("flac", "flac"),
+    "mp3": ("mp3", "libmp3lame"),
+    "m4a": ("ipod", "aac"),
+    "adts": ("adts", "aac"),
+    "ogg": ("ogg", "libopus"),
+    "webm": ("webm", "libopus"),
+    "mkv": ("matroska", "aac"),
+    "aiff": ("aiff", "pcm_s16be"),
+    "caf": ("caf", "pcm_s16be"),
+    "wav": ("wav", "pcm_s16le"),
+    "wav-float": ("wav", "pcm_f32le"),
+    "mov": ("mov", "alac"),
+    "au": ("au", "pcm_mulaw"),
+}
 """Muxers and encoders of FFmpeg."""
 SOUND_WORDS = (
     *(b"RIFF", b"WAVEfmt ", b"data", b"LIST", b"OggS", b"OpusHead", b"\x01vorbis", b"fLaC", b"ID3\x04", b"\xff\xfb"),
@@ -110,8 +119,11 @@ def pictures() -> Mapping[str, bytes]:
             whole.convert("L").convert("I").convert(mode) if ";" in mode else whole.convert(mode), "PNG"
         )
     for name, mode, how in (
-        ("jpeg", "RGB", {}), ("jpeg grey", "L", {}), ("jpeg CMYK", "CMYK", {}), ("jpeg progressive", "RGB", {"progressive": True}),
-    ):  # fmt: skip
+        ("jpeg", "RGB", {}),
+        ("jpeg grey", "L", {}),
+        ("jpeg CMYK", "CMYK", {}),
+        ("jpeg progressive", "RGB", {"progressive": True}),
+    ):
         made[name] = _picture(whole.convert(mode), "JPEG", **how)
     frames = [whole.rotate(90 * turn) for turn in range(3)]
     made["gif"] = _picture(whole.convert("P"), "GIF")
@@ -193,8 +205,9 @@ def _finished(writer: Any, path: Path) -> Path:
 
 TEMPLATES = (
     # ChatML, with the calls of Qwen 2.5 and Hermes
-    "{%- if tools %}{{- '<|im_start|>system\\n' }}{%- if messages[0]['role'] == 'system' %}{{- messages[0]['content'] }}"
-    "{%- endif %}{{- '\\n# Tools\\n<tools>' }}{%- for tool in tools %}{{- '\\n' }}{{- tool | tojson }}{%- endfor %}"
+    "{%- if tools %}{{- '<|im_start|>system\\n' }}{%- if messages[0]['role'] == 'system' %}"
+    "{{- messages[0]['content'] }}{%- endif %}"
+    "{{- '\\n# Tools\\n<tools>' }}{%- for tool in tools %}{{- '\\n' }}{{- tool | tojson }}{%- endfor %}"
     "{{- '\\n</tools><|im_end|>\\n' }}{%- endif %}{%- for message in messages %}"
     "{%- if message.role == 'assistant' and message.tool_calls %}{{- '<|im_start|>' + message.role }}"
     "{%- for tool_call in message.tool_calls %}{%- if tool_call.function is defined %}"
@@ -210,8 +223,9 @@ TEMPLATES = (
     "{% set rest = messages[1:] %}{% else %}{% set first = '' %}{% set rest = messages %}{% endif %}"
     "{% for message in rest %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}"
     "{{ raise_exception('Roles must alternate user/assistant/user/assistant/...') }}{% endif %}"
-    "{% set role = 'model' if message['role'] == 'assistant' else message['role'] %}{{ '<start_of_turn>' + role + '\\n' "
-    "+ (first if loop.first else '') }}{% if message['content'] is string %}{{ message['content'] | trim }}"
+    "{% set role = 'model' if message['role'] == 'assistant' else message['role'] %}"
+    "{{ '<start_of_turn>' + role + '\\n' + (first if loop.first else '') }}"
+    "{% if message['content'] is string %}{{ message['content'] | trim }}"
     "{% elif message['content'] is iterable %}{% for item in message['content'] %}{% if item['type'] == 'text' %}"
     "{{ item['text'] | trim }}{% endif %}{% endfor %}{% endif %}{{ '<end_of_turn>\\n' }}{% endfor %}",
     # A date, a macro and a namespace, as Llama 3 and Command R write them

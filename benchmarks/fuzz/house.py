@@ -17,9 +17,11 @@ from benchmarks.chaos import fakes, judge
 from benchmarks.fuzz.client import LIMIT, Client
 from benchmarks.process import ServerProcess, free_port, memory_of, running
 
-UNFORESEEN = re.compile(r"^.*(?:unforeseen|Task exception was never retrieved|died|ended by|killed).*$", re.MULTILINE)
+BAD_LINE = re.compile(r"^\S+ +(?:ERROR|CRITICAL) .*(?:\n +\|.*)*", re.MULTILINE)
+"""A line of the log at the level ERROR, with its traceback."""
+DECODER_DIED = re.compile(r"^\S+ +WARNING .* ended early: .*$", re.MULTILINE)
 GROWTH_MB, GROWTH_DESCRIPTORS = 30.0, 12
-"""What the server may hold more at the end of a run than after its first cases. Libraries keep some for ever."""
+"""Growth that the server may show between its first cases and its last. Libraries keep some for ever."""
 REST_SECONDS = 12.0
 """Longest wait for the decoders' fork server and idle engines to end."""
 
@@ -43,6 +45,8 @@ class House:
     server: ServerProcess
     log: Path
     client: Client = field(init=False)
+    decoders: int = 0
+    """Decoders whose process died, which only their own request may notice."""
     _read: int = 0
 
     def __post_init__(self) -> None:
@@ -55,7 +59,8 @@ class House:
             data = file.read()
         self._read += len(data)
         text = data.decode(errors="replace")
-        return [*judge.of_log(text), *UNFORESEEN.findall(text)]
+        self.decoders += len(DECODER_DIED.findall(text))
+        return [*judge.of_log(text), *BAD_LINE.findall(text)]
 
     def unwell(self) -> list[str]:
         """Why the server is not well; empty where it is."""
@@ -80,7 +85,7 @@ class House:
             self.ask("DELETE", f"/v1/transcribe/stream/{self.client.sessions.pop()}")
 
     def held(self) -> Held:
-        """What the server holds when its engines are cold, as soon as that is as little as it gets."""
+        """Let the engines go cold, wait for the decoders to end, and measure the server."""
         until = time.monotonic() + REST_SECONDS
         for job in fakes.ENGINES:
             while self.ask("POST", f"/memory/evict/{job}")[0] != 200 and time.monotonic() < until:

@@ -26,6 +26,7 @@ from edgeserve.system.confinement import confine
 from edgeserve.units import MB
 
 SHARED = ("llama_cpp", "engines.llama.chat", "engines.llama.template", "engines.llama.projector_shape", "jinja2")
+ENTRY = "benchmarks.fuzz.rooms:serve"
 PATIENCE = 12.0
 """Seconds for one file. A template may render for ten, by its own budget."""
 MOST = 200 * MB
@@ -43,7 +44,7 @@ TOOLS = (Tool("get_weather", "tells", '{"type":"object","properties":{"a":{}}}')
 def serve(sock: socket.socket, arguments: dict[str, Any]) -> None:
     """The entry of a child. ``arguments``: the room, and the path of the file where the room wants one."""
     room, path = ROOMS[arguments["room"]], Path(arguments["path"])
-    if arguments["room"] == "loader":
+    if room is loader:
         confine(engine_confinement(_engine(path)))
     channel = Channel(sock)
     while (frame := channel.receive()) is not None:
@@ -146,7 +147,7 @@ class Rooms:
 
     def _child(self, room: str, path: Path) -> tuple[Child, Channel]:
         if room not in self._children:
-            child = self._launcher.launch("benchmarks.fuzz.rooms:serve", {"room": room, "path": str(path)}, room)
+            child = self._launcher.launch(ENTRY, {"room": room, "path": str(path)}, room)
             child.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", int(PATIENCE), 0))
             self._children[room] = child, Channel(child.socket)
         return self._children[room]

@@ -12,7 +12,9 @@ from urllib.parse import quote
 
 from benchmarks.fuzz import corpus, values
 from benchmarks.fuzz.asks import JSON, form
-from benchmarks.fuzz.case import SESSION, Ask, Case
+from benchmarks.fuzz.case import SESSION, Ask, Case, Raw
+from benchmarks.fuzz.client import request
+from benchmarks.fuzz.mutate import mutated
 
 FORM = "multipart/form-data"
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "get", "X-Y")
@@ -26,8 +28,46 @@ PIECES = (
 )
 ENGINES = ("llm", "vision", "asr", "tts", "embedding", "nobody", "LLM", "%00", "..", "a/b")
 NAMES = ("llm", "fake-llm", "nobody", "%00", "a%2Fb", "%F0%9F%8E%88", "..", "%ff", "x" * 3000)
-STATELESS = 0.7
-"""Share of single requests; the others are rows."""
+STATELESS, BROKEN = 0.7, 0.08
+"""Shares of single requests, the others are rows; and of requests whose bytes are broken, head and all."""
+HEAD_WORDS = (
+    *(
+        b"\r\n",
+        b"\n",
+        b"\r\n\r\n",
+        b" ",
+        b"\t",
+        b":",
+        b"\0",
+        b"\xff",
+        b"HTTP/1.0",
+        b"HTTP/2.0",
+        b"HTTP/9.9",
+        b"%",
+        b"//",
+        b"?",
+    ),
+    *(
+        b"Transfer-Encoding: chunked\r\n",
+        b"Content-Length: 9\r\n",
+        b"Content-Length: -1\r\n",
+        b"Host: a\r\nHost: b\r\n",
+        b"\r\n folded",
+    ),
+    *(
+        b"Expect: 100-continue\r\n",
+        b"Upgrade: websocket\r\nConnection: Upgrade\r\n",
+        b"GET http://a/ HTTP/1.1\r\n",
+        b"0\r\n\r\n",
+    ),
+    *(
+        b"Sec-WebSocket-Key: x\r\n",
+        b"Connection: keep-alive\r\n",
+        b"X: " + b"a" * 9000 + b"\r\n",
+        b"X:\r\n" * 200,
+        b"PRI * HTTP/2.0",
+    ),
+)
 
 
 class Routes:
@@ -47,17 +87,23 @@ class Routes:
         body, media, name = self._body(one, dice)
         if dice.random() < 0.05:
             method, name = dice.choice(METHODS), "another method"
-        return Case("routes", number, f"{name} for {path}", [Ask(method, self._path(path, one, dice), body, media)])
+        ask = Ask(method, self._path(path, one, dice), body, media)
+        if dice.random() < BROKEN:
+            return Case("routes", number, f"a broken head for {path}", [Raw(mutated(request(ask), dice, HEAD_WORDS))])
+        return Case("routes", number, f"{name} for {path}", [ask])
 
     def follows(self, path: str, body: bytes) -> bool | None:
-        """Whether a JSON body follows the schema of its route; None for a route that takes no JSON."""
+        """Whether a JSON body follows the schema of its route; None for a route that takes no JSON.
+
+        A null counts as left out, which is the server's rule for all fields and stands in no schema.
+        """
         import jsonschema
 
         content = self.document["paths"].get(path, {}).get("post", {}).get("requestBody", {}).get("content", {})
         if JSON not in content or not body.startswith(b"{"):
             return None
         schema = {**values.resolved(content[JSON]["schema"], self.document), "components": self.document["components"]}
-        return bool(jsonschema.Draft202012Validator(schema).is_valid(json.loads(body)))
+        return bool(jsonschema.Draft202012Validator(schema).is_valid(_without_nulls(json.loads(body))))
 
     def _path(self, path: str, one: Mapping[str, Any], dice: random.Random) -> str:
         made = re.sub(r"{\w+}", lambda found: dice.choice(NAMES), path)
@@ -76,9 +122,9 @@ class Routes:
         if media != JSON:
             return dice.choice(PIECES), media, "bytes"
         body = values.following(schema, self.document, dice)
-        if right := dice.random() < 0.5:
+        if dice.random() < 0.5:
             return json.dumps(body).encode(), media, "a right body"
-        return json.dumps(values.spoiled(body, dice)).encode(), media, "a wrong body" if not right else ""
+        return json.dumps(values.spoiled(body, dice)).encode(), media, "a wrong body"
 
     def _form(self, schema: Mapping[str, Any], dice: random.Random) -> bytes:
         parts: list[tuple[str, str | None, bytes]] = []
@@ -93,6 +139,12 @@ class Routes:
                 text = value if isinstance(value, str) else json.dumps(value)
                 parts.append((name, None, text.encode("utf-8", "surrogatepass")))
         return form(parts)
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(one) for name, one in value.items() if one is not None}
+    return [_without_nulls(one) for one in value] if isinstance(value, list) else value
 
 
 def live(dice: random.Random) -> tuple[str, Sequence[Ask]]:

@@ -14,9 +14,7 @@ CONTINUED, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 CODES = (CONTINUED, TEXT, TEXT, TEXT, BINARY, BINARY, CLOSE, PING, PONG, 3, 7, 11, 15)
 COMMANDS = ('{"type": "flush"}', '{"type": "start", "language": "en"}', '{"type": "close"}', '{"type": "start"}')
 QUERIES = (
-    "",
-    "",
-    "",
+    *[""] * 40,
     "?language=en",
     "?language=%00",
     "?keep_alive=0",
@@ -58,6 +56,7 @@ def make(dice: random.Random, number: int) -> Case:
         data, name = mutated(data, dice, WORDS), "broken frames"
     elif dice.random() < 0.05:
         data, name = frame(PING, b"p") * 200, "two hundred pings"
+    data += END if dice.random() < 0.8 else b""
     return Case("frames", number, name, [Talk(PATH + dice.choice(QUERIES), data)])
 
 

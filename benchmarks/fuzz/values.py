@@ -121,7 +121,16 @@ def _spoil(value: Any, dice: Dice) -> Any:
         if dice.random() < 0.2:
             return value * dice.choice((0, 2, 3, 40))
         return [*value[:at], _spoil(value[at], dice), *value[at + 1 :]]
-    return foreign(dice)
+    return alike(value, dice) if dice.random() < 0.6 else foreign(dice)
+
+
+def alike(value: Any, dice: Dice) -> Any:
+    """Another value of the same type, which gets further than one that is foreign there."""
+    if isinstance(value, str):
+        return dice.choice((value * 40, value.upper(), value[: dice.randrange(len(value) + 1)], dice.choice(TEXTS)))
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value if value is None else not value
+    return dice.choice((value + 1, value - 1, -value, value * 1000, value + 0.5, dice.choice(NUMBERS)))
 
 
 def foreign(dice: Dice) -> Any:

@@ -17,7 +17,7 @@ from edgeserve.hosts.watch import HANG, Watch
 from edgeserve.hosts.worker_log import relay
 from edgeserve.messages import Event, Request, TokenEvent
 from edgeserve.processes import codec
-from edgeserve.processes.child import Child, ended
+from edgeserve.processes.child import STOP_SECONDS, Child, ended
 from edgeserve.processes.frames import FROM_CHILD, Broken, Channel, Frame, Kind
 from edgeserve.processes.state import EngineState
 from edgeserve.residency.weight import weigh
@@ -158,7 +158,10 @@ class Link:
     # The end
 
     def stop(self) -> None:
-        """Let the worker close its engine and end; kill it if it does not. Raises the error of the engine's close."""
+        """Let the worker close its engine and end; kill it if it does not. Raises the error of the engine's close.
+
+        A worker may take long to close its engine, as long as it gives signs of life.
+        """
         self._stopping = True
         try:
             if self.alive:
@@ -261,8 +264,10 @@ class Link:
             return self._results.pop(number)
 
     def _pause(self) -> None:
-        if not self._changed.wait(LOOK_AGAIN) and (why := self._watch.look()):
-            self.kill(why)
+        if not self._changed.wait(LOOK_AGAIN):
+            why = self._watch.look(STOP_SECONDS if self._stopping else HANG)
+            if why is not None:
+                self.kill(why)
 
     def _stir(self) -> None:
         self._stirred = True

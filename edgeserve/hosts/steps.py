@@ -24,7 +24,7 @@ class Steps:
         self._loop = loop
         self._confined = confined
         self._idle: Iterator[None] | None = None
-        self._private = 0
+        self._private, self._found = 0, Footprint()
         self._changed = self._used = False
 
     def take(self, method: str, arguments: Sequence[object]) -> object:
@@ -40,6 +40,8 @@ class Steps:
             self.give_back()
         if method in ("open", "heat", "park"):
             self.measure()
+        else:
+            self._found = self._engine.footprint()
         return None
 
     def use(self) -> None:
@@ -52,8 +54,12 @@ class Steps:
         return self._used
 
     def measure(self) -> None:
-        """Measure the memory of this process: some 17 ms for each GB."""
-        self._private, self._used = pages.private_bytes(), False
+        """Measure the memory of this process and its engine: some 17 ms for each GB.
+
+        Never beside an answer: its end, or the next one's first token, would wait.
+        """
+        self._private, self._found = pages.private_bytes(), self._engine.footprint()
+        self._used = False
 
     def give_back(self) -> None:
         """Return the heap's free pages after a change of rung, and below hot the pages of code too."""
@@ -77,14 +83,13 @@ class Steps:
         )
 
     def _footprint(self, cached: int) -> Footprint:
-        """The engine's figures; private memory is at least that of this process, since all of it ends with the engine.
+        """The engine's figures as last measured; all memory of this process is private, since it ends with the engine.
 
         ``cached`` bytes of saved states come on top.
         """
-        found = self._engine.footprint()
         if self._engine.rung is Rung.COLD:
-            return found
-        return replace(found, private=max(found.private, self._private - cached))
+            return self._found
+        return replace(self._found, private=max(self._found.private, self._private - cached))
 
     def _idle_step(self) -> bool:
         """One short step of the engine's idle work. False when there is none left."""

@@ -46,12 +46,12 @@ class Watch:
         if frame.kind is Kind.PULSE:
             self._rounds = rounds
 
-    def look(self) -> str | None:
-        """Why the worker must be killed; None while it need not be."""
+    def look(self, patience: float = HANG) -> str | None:
+        """Why the worker must be killed; None while it need not be. ``patience``: longest silence in seconds."""
         now = self._clock()
         why = None
-        if now - self._heard > HANG:
-            why = f"it has given no sign of life for {HANG:g} s"
+        if now - self._heard > patience:
+            why = f"it has given no sign of life for {patience:g} s"
         elif now - self._moved > STUCK:
             why = f"it has made no progress for {STUCK:g} s"
         self._late = self._late + 1 if why else 0

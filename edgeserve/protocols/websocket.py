@@ -16,6 +16,8 @@ MAX_FRAGMENTS = 1024
 """Frames of one message. Empty frames cost memory and count towards no size."""
 CONTROL_FRAMES, CONTROL_RATE = 100, 10
 """Pings and pongs that a client may send at once, and each second. Each costs as much as a message."""
+ANSWERS = ("websocket.accept", "websocket.http.response.start", "websocket.http.response.body")
+"""Messages of the application that answer the handshake."""
 
 
 class SocketConnection(Bounded, WebSocketsSansIOProtocol):
@@ -32,7 +34,7 @@ class SocketConnection(Bounded, WebSocketsSansIOProtocol):
 
     @property
     def may_read(self) -> bool:
-        return not (self.read_paused or self._full)
+        return self.handshake_complete and not (self.read_paused or self._full)
 
     def idle(self, now: float) -> tuple[int, float] | None:
         return self.stalled(now)
@@ -48,6 +50,11 @@ class SocketConnection(Bounded, WebSocketsSansIOProtocol):
         if failure is not None and not self.handshake_initiated:
             self._refuse(str(failure))
 
+    def handle_connect(self, event: Any) -> None:
+        super().handle_connect(event)
+        if not self.handshake_complete:
+            self.transport.pause_reading()  # the library cannot refuse a frame before its answer to the handshake
+
     def pause_writing(self) -> None:
         super().pause_writing()
         self._full = True
@@ -56,7 +63,7 @@ class SocketConnection(Bounded, WebSocketsSansIOProtocol):
     def resume_writing(self) -> None:
         super().resume_writing()
         self._full = False
-        if not self.read_paused:
+        if self.may_read:
             self.transport.resume_reading()
 
     async def receive(self) -> Any:
@@ -71,6 +78,13 @@ class SocketConnection(Bounded, WebSocketsSansIOProtocol):
             self._fail(1009, f"a message in more than {MAX_FRAGMENTS} frames")
         else:
             super().handle_cont(event)
+
+    def send_receive_event_to_app(self) -> None:
+        if self.curr_msg_data_type == "text" and not self.close_sent and not _is_utf8(b"".join(self.frames)):
+            self.frames = []
+            self._fail(1007, "a text frame that is not UTF-8")  # Uvicorn would log it, and fail after a close frame
+        else:
+            super().send_receive_event_to_app()
 
     def handle_ping(self) -> None:
         if self._may_control():
@@ -92,7 +106,12 @@ class SocketConnection(Bounded, WebSocketsSansIOProtocol):
         self.handle_parser_exception()
 
     async def send(self, message: Any) -> None:
+        if self.disconnected and message["type"] in ANSWERS:
+            return  # it left before its answer: no mistake of the application, which the next message tells
+        waited = not self.handshake_complete
         await super().send(message)
+        if waited and self.may_read and not self.transport.is_closing():
+            self.transport.resume_reading()
         if self.initial_response is not None and self.close_sent:
             self.handshake_complete = True  # refused; Uvicorn would log an error, as if nothing had been answered
         if message["type"] == "websocket.accept" and not self.handshake_complete:
@@ -111,3 +130,11 @@ class SocketConnection(Bounded, WebSocketsSansIOProtocol):
             answer = head.encode() + b"\r\nconnection: close\r\n\r\n" + body
         self.transport.write(answer)
         self.transport.close()
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

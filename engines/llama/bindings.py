@@ -8,8 +8,10 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import re
 import sys
 import threading
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -28,6 +30,18 @@ def load(name: str) -> Any:
             return importlib.import_module(f"{PACKAGE}.{name}")
         finally:
             del sys.modules[PACKAGE]  # who imports the package itself gets all of it
+
+
+@functools.cache
+def version() -> str:
+    """The version of llama-cpp-python; "" where its first module does not say.
+
+    ``importlib.metadata`` would take 2 MB for it.
+    """
+    spec = importlib.util.find_spec(PACKAGE)
+    text = Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else ""
+    found = re.search(r'^__version__ = "([^"]+)"', text, re.MULTILINE)
+    return found[1] if found else ""
 
 
 def _bare() -> ModuleType:

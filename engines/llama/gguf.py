@@ -5,7 +5,10 @@ Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. The reader sk
 
 from __future__ import annotations
 
+import math
+import os
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -13,7 +16,7 @@ from typing import Any, BinaryIO
 from edgeserve.errors import EngineFailure
 
 MAGIC = b"GGUF"
-MAX_PAIRS, MAX_TEXT = 10_000, 64 << 20
+MAX_PAIRS, MAX_TEXT, MAX_ARRAY = 10_000, 64 << 20, 1 << 40
 SCALARS = {0: "B", 1: "b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "?", 10: "<Q", 11: "<q", 12: "<d"}
 TEXT, ARRAY = 8, 9
 
@@ -27,7 +30,10 @@ def read_header(path: Path) -> dict[str, Any]:
             version, _, pairs = _unpack(file, "<I"), _unpack(file, "<Q"), _unpack(file, "<Q")
             if version < 2 or pairs > MAX_PAIRS:
                 raise EngineFailure(f"{path}: GGUF version {version} with {pairs} entries cannot be read")
-            return {_text(file): _value(file, _unpack(file, "<I")) for _ in range(pairs)}
+            header = {_text(file): _value(file, _unpack(file, "<I")) for _ in range(pairs)}
+            if file.tell() > os.fstat(file.fileno()).st_size:
+                raise struct.error("its last array is longer than the file")
+            return header
     except FileNotFoundError:
         raise EngineFailure(f"{path}: no such file; pull the model again with `edgeserve pull`") from None
     except (OSError, struct.error, UnicodeDecodeError, KeyError) as error:
@@ -51,6 +57,8 @@ def _value(file: BinaryIO, kind: int) -> Any:
     if kind != ARRAY:
         return _unpack(file, SCALARS[kind])
     inner, count = _unpack(file, "<I"), _unpack(file, "<Q")
+    if count > MAX_ARRAY:
+        raise struct.error(f"an array of {count} values")
     if inner == TEXT:
         for _ in range(count):
             length = _unpack(file, "<Q")
@@ -60,6 +68,13 @@ def _value(file: BinaryIO, kind: int) -> Any:
     else:
         file.seek(struct.calcsize(SCALARS[inner]) * count, 1)
     return count
+
+
+def whole(header: Mapping[str, Any], key: str, default: int = 0) -> int:
+    """The number at ``key`` as a whole number; ``default`` without one, and for one that is negative or no number."""
+    value = header.get(key, default)
+    fits = isinstance(value, int | float) and math.isfinite(value) and value >= 0
+    return int(value) if fits else default
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +98,7 @@ def read_shape(path: Path) -> Shape:
     architecture = header.get("general.architecture")
 
     def number(key: str, default: int = 0) -> int:
-        value = header.get(f"{architecture}.{key}", default)
-        return int(value) if isinstance(value, int | float) else default
+        return whole(header, f"{architecture}.{key}", default)
 
     width, heads = number("embedding_length"), max(1, number("attention.head_count", 1))
     if not width or not number("block_count"):
@@ -96,7 +110,7 @@ def read_shape(path: Path) -> Shape:
         width=width,
         feed_forward=number("feed_forward_length", 4 * width),
         key_value_width=shared * head_width,
-        vocabulary=number("vocab_size", int(header.get("tokenizer.ggml.tokens", 32_000))),
+        vocabulary=number("vocab_size", whole(header, "tokenizer.ggml.tokens", 32_000)),
         trained_context=number("context_length", 2048),
         window=number("attention.sliding_window"),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgeserve.errors import EngineFailure
-from engines.llama.gguf import read_header
+from engines.llama.gguf import read_header, whole
 
 MOST_TOKENS = {
     "gemma4v": 1120,
@@ -71,8 +71,7 @@ def read_projector_shape(path: Path) -> ProjectorShape:
     header = read_header(path)
 
     def number(key: str, default: int) -> int:
-        value = header.get(f"clip.vision.{key}", default)
-        return int(value) if isinstance(value, int | float) else default
+        return whole(header, f"clip.vision.{key}", default)
 
     kind = str(header.get("clip.vision.projector_type") or header.get("clip.projector_type") or "")
     size, patch, width = number("image_size", 0), number("patch_size", 0), number("embedding_length", 0)

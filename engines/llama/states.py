@@ -18,9 +18,9 @@ import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
+from engines.llama.bindings import version
 from engines.llama.cache import SavedState, StateCache
 from engines.llama.options import LlamaOptions
 
@@ -174,7 +174,7 @@ class StateFiles(StateCache[StoredState]):
 def states_key(model: Path, options: LlamaOptions) -> bytes:
     """A hash of all that a state depends on. Raises OSError when there is no such model."""
     about = model.stat()
-    made = (options.kv_type, options.flash_attention, options.window, metadata.version("llama-cpp-python"))
+    made = (options.kv_type, options.flash_attention, options.window, version())
     return hashlib.sha256(json.dumps([model.name, about.st_size, about.st_mtime_ns, *made]).encode()).digest()
 
 

@@ -46,8 +46,13 @@ class LlamaVision(LlamaChat):
 
     def savings(self) -> Mapping[str, int]:
         """The savings of LlamaLadder, and smaller pictures if the projector takes any size."""
-        image = 0 if self.rung is Rung.HOT else self._picture.savable(self.options.image_max_tokens)
-        return {**super().savings(), "image": image}
+        return {**super().savings(), "image": 0 if self.rung is Rung.HOT else self._savable()}
+
+    def _savable(self) -> int:
+        try:
+            return self._picture.savable(self.options.image_max_tokens)
+        except EngineFailure:  # a damaged projector offers nothing to others; the request that opens it hears of it
+            return 0
 
     def shed(self, kind: str, amount: int) -> None:
         if kind == "image" and self.rung is not Rung.HOT:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from benchmarks.chaos import events, judge
 from benchmarks.chaos.hands import Happening
+from benchmarks.chaos.pulse import Look
 from benchmarks.chaos.replies import BROKEN, CUT, FAILED, HUNG, LEFT, REFUSED, RIGHT, WRONG, Reply, told_in
-from benchmarks.chaos.watch import Look, Rest
+from benchmarks.chaos.watch import Rest
 
 from edgeserve.api.failures import STATUS
 
@@ -124,7 +125,7 @@ def test_tracebacks_of_the_log() -> None:
     log = (
         'INFO well\nTraceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\nValueError: no\nINFO on\n'
     )
-    assert list(judge.of_log(log)) == ["the log has a traceback: ValueError: no"]
+    assert list(judge.of_log(log)) == ["an unforeseen exception: ValueError: no"]
     assert list(judge.of_log("INFO well\n")) == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -19,6 +20,7 @@ from edgeserve.hosts import link, watch
 from edgeserve.hosts.process_host import ProcessHost
 from edgeserve.messages import TokenEvent
 from edgeserve.named import make_engine
+from edgeserve.processes import child
 from edgeserve.processes.launcher import Launcher, make_launcher
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import Pressure
@@ -102,7 +104,7 @@ class TestProcessHost(HostContract):
         monkeypatch.setattr(link, "LOOK_AGAIN", 0.3)
         looks: list[str | None] = []
         look = watch.Watch.look
-        monkeypatch.setattr(watch.Watch, "look", lambda one: looks.append(look(one)) or looks[-1])
+        monkeypatch.setattr(watch.Watch, "look", lambda one, patience: looks.append(look(one, patience)) or looks[-1])
         gate = self.gate(PREPARING, idle_after=1000.0)
         assert Asked(gate, "word").text() == "word"
         pid, pipe = self.worker(gate), Pipe(self.folder, "prepare")
@@ -114,6 +116,26 @@ class TestProcessHost(HostContract):
         assert asked.text() == "next"
         assert self.worker(gate) == pid
         assert not any(looks)
+
+    def test_a_worker_that_hangs_at_its_end_is_killed_soon(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(link, "LOOK_AGAIN", 0.01)
+        gate = self.gate(SERIAL)
+        assert Asked(gate, "word").text() == "word"
+        pid = self.worker(gate)
+        os.kill(pid, signal.SIGSTOP)
+        looks: list[float] = []
+        monkeypatch.setattr(type(self.clock), "__call__", lambda clock: looks.append(clock.now) or clock.now)
+        closing = threading.Thread(target=gate.stop, daemon=True)
+        closing.start()
+        until(lambda: len(looks) > 20)
+        self.clock.now += child.STOP_SECONDS + 1
+        closing.join(10)
+        try:
+            assert not closing.is_alive()
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        assert gate.rung is Rung.COLD
 
     def test_answers_that_were_given_up_leave_nothing_behind(self) -> None:
         gate = self.gate(delay=0.005)

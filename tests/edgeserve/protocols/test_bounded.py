@@ -16,6 +16,19 @@ from edgeserve.protocols.bounded import HANGUP, READ_BYTES, WIDE_READ_BYTES, WRI
 from edgeserve.protocols.http import HttpConnection
 
 
+def sizes_of_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of all reads from now on."""
+    sizes: list[int] = []
+    feed = HttpConnection.data_received
+
+    def noted(self: Any, data: bytes) -> None:
+        sizes.append(len(data))
+        feed(self, data)
+
+    monkeypatch.setattr(HttpConnection, "data_received", noted)
+    return sizes
+
+
 def test_requests_that_are_sent_ahead_wait_in_the_system() -> None:
     """The server reads nothing from a client while it makes an answer."""
     with serving(fake_pool(["llm"])) as running, dialled(running, timeout=0.25) as link:
@@ -79,14 +92,7 @@ def test_answers_that_wait_for_their_reader_are_bounded(usual: Running) -> None:
 
 
 def test_reads_are_small_where_they_cost_work(usual: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes: list[int] = []
-    feed = HttpConnection.data_received
-
-    def noted(self: Any, data: bytes) -> None:
-        sizes.append(len(data))
-        feed(self, data)
-
-    monkeypatch.setattr(HttpConnection, "data_received", noted)
+    sizes = sizes_of_reads(monkeypatch)
     chunks = b"20\r\n" + b" " * 32 + b"\r\n"
     with dialled(usual) as link:
         link.sendall(
@@ -101,17 +107,10 @@ def test_reads_are_small_where_they_cost_work(usual: Running, monkeypatch: pytes
 
 def test_no_read_goes_beyond_a_body(usual: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiny chunks of the next request cost 2.5 ms a kilobyte."""
-    sizes: list[int] = []
-    feed = HttpConnection.data_received
-
-    def noted(self: Any, data: bytes) -> None:
-        sizes.append(len(data))
-        feed(self, data)
-
     with dialled(usual) as link:
         link.sendall(CHAT + b"Content-Length: 100020\r\n\r\n" + b" " * 100_000)
         until(lambda: sum(one.plain for one in list(usual.server.connections._open)) == 20)  # type: ignore[attr-defined]
-        monkeypatch.setattr(HttpConnection, "data_received", noted)
+        sizes = sizes_of_reads(monkeypatch)
         link.sendall(HELLO + b" " + CHAT + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\n \r\n" * 10_000)
         assert read_answer(link)[0] == 200
         assert refusal(read_all(link))[0] == 400
@@ -119,13 +118,6 @@ def test_no_read_goes_beyond_a_body(usual: Running, monkeypatch: pytest.MonkeyPa
 
 
 def test_reads_are_small_again_after_a_body_that_nobody_read(usual: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes: list[int] = []
-    feed = HttpConnection.data_received
-
-    def noted(self: Any, data: bytes) -> None:
-        sizes.append(len(data))
-        feed(self, data)
-
     with dialled(usual) as link:
         link.sendall(b"POST /none HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 200000\r\n\r\n" + bytes(100_000))
         assert read_answer(link)[0] == 404
@@ -133,7 +125,7 @@ def test_reads_are_small_again_after_a_body_that_nobody_read(usual: Running, mon
         until(lambda: any(getattr(one, "_lingering", None) for one in list(open_)))
         link.sendall(bytes(100_000))
         until(lambda: not any(getattr(one, "_lingering", None) for one in list(open_)))
-        monkeypatch.setattr(HttpConnection, "data_received", noted)
+        sizes = sizes_of_reads(monkeypatch)
         link.sendall(CHAT + b"Transfer-Encoding: chunked\r\n\r\n" + (b"20\r\n" + b" " * 32 + b"\r\n") * 2000)
         link.sendall(b"13\r\n" + HELLO + b"\r\n0\r\n\r\n")
         assert read_answer(link)[0] == 200

@@ -8,6 +8,7 @@ import logging
 import os
 import socket
 import struct
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -19,7 +20,7 @@ from support.sound import speech
 from edgeserve.connections import Patience
 from edgeserve.live.session import PATIENCE_SECONDS
 from edgeserve.protocols.bounded import HANGUP, READ_BYTES, WRITE_BYTES
-from edgeserve.protocols.websocket import MAX_FRAGMENTS
+from edgeserve.protocols.websocket import MAX_FRAGMENTS, SocketConnection
 
 PING, PONG, TEXT, BINARY, CONT = 9, 10, 1, 2, 0
 
@@ -103,6 +104,35 @@ def test_a_client_that_leaves_during_the_handshake_is_no_error(live: Running, ca
             link.sendall(handshake())
     until(lambda: len(live.app.state.sessions) == 0 and not live.server.server_state.tasks)
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+@pytest.mark.parametrize("early", [frame(7, b""), frame(TEXT, b"\xff"), frame(PING, b"")])
+def test_frames_that_come_before_the_handshake_is_answered_wait(
+    live: Running, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, early: bytes
+) -> None:
+    """They may be wrong, or be answered: the answer to the handshake comes first."""
+    sessions, sent = live.app.state.sessions, threading.Event()
+    start = sessions.start
+    monkeypatch.setattr(sessions, "start", lambda *how: sent.wait(10) and start(*how))
+    with dialled(live) as link:
+        link.sendall(handshake())
+        until(lambda: any(isinstance(one, SocketConnection) for one in list(live.server.server_state.connections)))
+        link.sendall(early)
+        sent.set()
+        assert link.recv(12) == b"HTTP/1.1 101"
+        link.sendall(frame(8, b""))
+        assert b'"started"' in read_all(link)
+    assert [one for one in caplog.records if one.levelno >= logging.ERROR] == []
+
+
+@pytest.mark.parametrize(("more", "code"), [(b"", 1007), (frame(8, struct.pack("!H", 1000)), 1000)])
+def test_text_of_no_encoding_closes_the_connection(
+    live: Running, caplog: pytest.LogCaptureFixture, more: bytes, code: int
+) -> None:
+    with opened(live) as link:
+        link.sendall(frame(TEXT, b"\xff") + more)
+        assert struct.pack("!H", code) in read_all(link)
+    assert [one for one in caplog.records if one.levelno >= logging.ERROR] == []
 
 
 def test_a_message_in_endless_empty_frames_is_refused(live: Running) -> None:

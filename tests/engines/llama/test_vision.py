@@ -53,6 +53,17 @@ def engine(files: Mapping[str, Path]) -> Iterator[LlamaVision]:
     engine.close()
 
 
+def test_a_damaged_projector_offers_nothing_and_fails_when_it_is_opened(
+    files: Mapping[str, Path], tmp_path: Path
+) -> None:
+    damaged = tmp_path / "mmproj.gguf"
+    damaged.write_bytes(b"no projector" * 100)
+    engine = LlamaVision(spec_of({**files, "mmproj": damaged}))
+    assert engine.savings()["image"] == 0
+    with pytest.raises(EngineFailure, match="not a GGUF file"):
+        engine.open()
+
+
 def look(*images: bytes, text: str = "Describe this image.") -> ChatRequest:
     parts = (*(ImagePart(image) for image in images), TextPart(text))
     return ChatRequest((Message("user", parts),), max_tokens=16, sampling=Sampling(temperature=0.0))
