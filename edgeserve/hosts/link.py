@@ -264,10 +264,10 @@ class Link:
             return self._results.pop(number)
 
     def _pause(self) -> None:
-        if self._changed.wait(LOOK_AGAIN):
-            return
-        if why := self._watch.look(STOP_SECONDS if self._stopping else HANG):
-            self.kill(why)
+        if not self._changed.wait(LOOK_AGAIN):
+            why = self._watch.look(STOP_SECONDS if self._stopping else HANG)
+            if why is not None:
+                self.kill(why)
 
     def _stir(self) -> None:
         self._stirred = True

@@ -47,7 +47,7 @@ class Watch:
             self._rounds = rounds
 
     def look(self, patience: float = HANG) -> str | None:
-        """The reason why the worker must be killed; None while it need not be. ``patience``: seconds of silence."""
+        """Why the worker must be killed; None while it need not be. ``patience``: longest silence in seconds."""
         now = self._clock()
         why = None
         if now - self._heard > patience:

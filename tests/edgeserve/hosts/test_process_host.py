@@ -99,6 +99,24 @@ class TestProcessHost(HostContract):
         assert asked.text() == "next"
         assert self.worker(gate) == pid
 
+    def test_a_worker_that_prepares_for_long_is_no_worker_that_hangs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Its engine is idle meanwhile."""
+        monkeypatch.setattr(link, "LOOK_AGAIN", 0.3)
+        looks: list[str | None] = []
+        look = watch.Watch.look
+        monkeypatch.setattr(watch.Watch, "look", lambda one, patience: looks.append(look(one, patience)) or looks[-1])
+        gate = self.gate(PREPARING, idle_after=1000.0)
+        assert Asked(gate, "word").text() == "word"
+        pid, pipe = self.worker(gate), Pipe(self.folder, "prepare")
+        asked = Asked(gate, "next")
+        with pipe.reached():
+            until(lambda: len(looks) > 2)  # the worker has told its last figures
+            self.clock.now += watch.HANG + 1
+            until(lambda: len(looks) > watch.LOOKS + 5)
+        assert asked.text() == "next"
+        assert self.worker(gate) == pid
+        assert not any(looks)
+
     def test_a_worker_that_hangs_at_its_end_is_killed_soon(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(link, "LOOK_AGAIN", 0.01)
         gate = self.gate(SERIAL)
@@ -118,24 +136,6 @@ class TestProcessHost(HostContract):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
         assert gate.rung is Rung.COLD
-
-    def test_a_worker_that_prepares_for_long_is_no_worker_that_hangs(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Its engine is idle meanwhile."""
-        monkeypatch.setattr(link, "LOOK_AGAIN", 0.3)
-        looks: list[str | None] = []
-        look = watch.Watch.look
-        monkeypatch.setattr(watch.Watch, "look", lambda one, patience: looks.append(look(one, patience)) or looks[-1])
-        gate = self.gate(PREPARING, idle_after=1000.0)
-        assert Asked(gate, "word").text() == "word"
-        pid, pipe = self.worker(gate), Pipe(self.folder, "prepare")
-        asked = Asked(gate, "next")
-        with pipe.reached():
-            until(lambda: len(looks) > 2)  # the worker has told its last figures
-            self.clock.now += watch.HANG + 1
-            until(lambda: len(looks) > watch.LOOKS + 5)
-        assert asked.text() == "next"
-        assert self.worker(gate) == pid
-        assert not any(looks)
 
     def test_answers_that_were_given_up_leave_nothing_behind(self) -> None:
         gate = self.gate(delay=0.005)
