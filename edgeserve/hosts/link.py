@@ -12,21 +12,18 @@ from collections.abc import Callable
 from typing import Any
 
 from edgeserve.errors import Busy, EdgeserveError, EngineFailure
+from edgeserve.hosts.board import WINDOW, Board
 from edgeserve.hosts.inbox import Inbox, Over, kinds_of
 from edgeserve.hosts.watch import HANG, Watch
-from edgeserve.hosts.worker_log import relay
-from edgeserve.messages import Event, Request, TokenEvent
+from edgeserve.messages import Event, Request
 from edgeserve.processes import codec
 from edgeserve.processes.child import STOP_SECONDS, Child, ended
-from edgeserve.processes.frames import FROM_CHILD, Broken, Channel, Frame, Kind
+from edgeserve.processes.frames import FROM_CHILD, Channel, Kind
 from edgeserve.processes.state import EngineState
 from edgeserve.residency.weight import weigh
-from edgeserve.units import KB
 
 log = logging.getLogger("edgeserve.process")
 
-WINDOW = 64 * KB
-"""Bytes of one answer that the worker makes ahead of the server; one event more may be under way."""
 LOOK_AGAIN = 1.0
 """Seconds between two looks at a worker that owes an answer."""
 FAREWELL = 5.0
@@ -50,9 +47,6 @@ class Link:
     def __init__(
         self, child: Child, name: str, died: Callable[[int | None], None], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.state = EngineState()
-        self.failed = False
-        """The engine has failed, or its process has ended: it makes no more answers."""
         self._child = child
         self._name = name
         self._died = died
@@ -62,9 +56,7 @@ class Link:
         self._channel.limit_sending(HANG)
         self._numbers = itertools.count(1)
         self._changed = threading.Condition()
-        self._inboxes: dict[int, Inbox] = {}
-        self._results: dict[int, Any] = {}
-        self._questions: set[int] = set()
+        self._board = Board(self._changed, self._watch, self._stir)
         self._dropped: deque[int] = deque()
         self._stirred = self._stopping = False
         self._killed = ""
@@ -75,6 +67,15 @@ class Link:
         except RuntimeError as error:
             child.close()
             raise Busy(f"no thread can be started for {name}: {error}; try again", retry_after=2) from error
+
+    @property
+    def state(self) -> EngineState:
+        return self._board.state
+
+    @property
+    def failed(self) -> bool:
+        """The engine has failed, or its process has ended: it makes no more answers."""
+        return self._board.failed
 
     @property
     def pid(self) -> int:
@@ -88,7 +89,7 @@ class Link:
     def held(self) -> int:
         """Bytes of events that have come and wait for the loop."""
         with self._changed:
-            return sum(weigh(event) for inbox in self._inboxes.values() for event in tuple(inbox.events))
+            return sum(weigh(event) for inbox in self._board.inboxes.values() for event in tuple(inbox.events))
 
     # Questions
 
@@ -110,12 +111,12 @@ class Link:
         """Let the worker begin an answer. Raises EngineFailure when the worker has gone, and Busy as ``send`` does."""
         inbox = Inbox(next(self._numbers) if prepared is None else prepared, kinds_of(request))
         with self._changed:
-            self._inboxes[inbox.number] = inbox
+            self._board.inboxes[inbox.number] = inbox
         try:
             self._send(Kind.RUN, [log_id, None if prepared else request], inbox.number)
         except BaseException:
             with self._changed:
-                self._inboxes.pop(inbox.number, None)
+                self._board.inboxes.pop(inbox.number, None)
             raise
         return inbox
 
@@ -140,7 +141,7 @@ class Link:
     def end(self, inbox: Inbox) -> None:
         """Forget an answer; the worker ends it within a token or segment."""
         with self._changed:
-            self._inboxes.pop(inbox.number, None)
+            self._board.inboxes.pop(inbox.number, None)
         if not inbox.ended:
             self._tell(Kind.CANCEL, None, inbox.number)
 
@@ -242,26 +243,26 @@ class Link:
         The worker is killed after so many seconds.
         """
         number, until = next(self._numbers), self._clock() + seconds
-        self._questions.add(number)  # before the worker can answer
+        self._board.questions.add(number)  # before the worker can answer
         try:
             self._send(kind, value, number)
             result = self._wait_for(number, until)
         finally:
-            self._questions.discard(number)
+            self._board.questions.discard(number)
         if isinstance(result, EdgeserveError):
             raise result
         return number, result
 
     def _wait_for(self, number: int, until: float) -> Any:
         with self._changed:
-            while number not in self._results:
+            while number not in self._board.results:
                 if self._ended is not None:
                     raise self._ended
                 if self._clock() > until:
                     self.kill("it has not closed its engine in time")
                     until = math.inf  # its end follows
                 self._pause()
-            return self._results.pop(number)
+            return self._board.results.pop(number)
 
     def _pause(self) -> None:
         if not self._changed.wait(LOOK_AGAIN):
@@ -278,7 +279,7 @@ class Link:
     def _read(self) -> None:
         try:
             while (frame := self._channel.receive()) is not None:
-                self._take(frame)
+                self._board.take(frame)
                 self._watch.heard(frame)
         except OSError as error:
             log.debug("%s: %s", self._name, error)
@@ -286,51 +287,6 @@ class Link:
             self.kill(f"it sent what it must not send: {type(error).__name__}: {error}")
         finally:
             self._end()
-
-    def _take(self, frame: Frame) -> None:
-        if frame.kind is Kind.EVENTS:
-            self._take_events(frame)
-        elif frame.kind is Kind.DONE:
-            self._take_end(frame)
-        elif frame.kind is Kind.STATE:
-            self._take_state(codec.read(frame.head, frame.body))
-        elif frame.kind is Kind.LOG:
-            relay(frame.head)
-        elif frame.kind is not Kind.PULSE:
-            raise Broken(f"a frame of kind {frame.kind.name}")
-
-    def _take_state(self, state: object) -> None:
-        if not isinstance(state, EngineState):
-            raise Broken("no state")
-        state.check()
-        with self._changed:
-            self.state = state
-            self._stir()
-
-    def _take_events(self, frame: Frame) -> None:
-        reader = codec.Reader(frame.body)
-        events = [
-            (number, TokenEvent(value) if isinstance(value, str) else reader.read(value))
-            for number, value in frame.head
-        ]
-        with self._changed:
-            for number, event in events:
-                if inbox := self._inboxes.get(number):
-                    inbox.put(event, WINDOW)
-            self._stir()
-
-    def _take_end(self, frame: Frame) -> None:
-        """Head: the error or None, the result, and whether the engine has failed."""
-        error, result, failed = frame.head
-        told = None if error is None else codec.read_error(error)
-        with self._changed:
-            self.failed |= bool(failed)
-            self._watch.settle(frame.number)
-            if inbox := self._inboxes.pop(frame.number, None):
-                inbox.ended, inbox.error = True, told
-            elif frame.number in self._questions:  # nobody wants the end of an answer that was given up
-                self._results[frame.number] = told or codec.read(result, frame.body)
-            self._stir()
 
     def _end(self) -> None:
         """The connection has ended; so has the process, or it will."""
@@ -344,7 +300,6 @@ class Link:
             log.error("%s", text)
             self._died(None if self._killed else code)
         with self._changed:
-            self.state = EngineState()
+            self._board.wipe()
             self._ended = EngineFailure(f"{text}; the next request starts it again")
-            self.failed = True
             self._stir()

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from edgeserve import logs
-from edgeserve.hosts.link import WINDOW
+from edgeserve.hosts.board import WINDOW
 from edgeserve.hosts.runs import Ended, Runs
 from edgeserve.messages import Event, Request, TokenEvent
 from edgeserve.processes import codec

@@ -27,7 +27,7 @@ Form = Literal["prepacked", "external", "original"]
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """``files``: names and sizes of the prepared files. ``samples``: their digests (``sample``); none in older notes."""
+    """``files``: names and sizes of the prepared files. ``samples``: their digests; none in older notes."""
 
     form: Form
     reason: str

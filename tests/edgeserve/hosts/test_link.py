@@ -21,8 +21,9 @@ from support.server import until
 from edgeserve.engine import Footprint
 from edgeserve.errors import Busy, EngineFailure
 from edgeserve.hosts import link as module
+from edgeserve.hosts.board import WINDOW
 from edgeserve.hosts.inbox import Inbox, Over
-from edgeserve.hosts.link import WINDOW, Link
+from edgeserve.hosts.link import Link
 from edgeserve.messages import AudioEvent, ChatRequest, Event, FinishEvent, ReasoningEvent, TokenEvent
 from edgeserve.processes import codec, frames
 from edgeserve.processes.child import Child

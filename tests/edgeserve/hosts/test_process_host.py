@@ -16,7 +16,7 @@ from support.server import until
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import Cancelled, EngineFailure, Restarting
-from edgeserve.hosts import link, watch
+from edgeserve.hosts import board, link, watch
 from edgeserve.hosts.process_host import ProcessHost
 from edgeserve.messages import TokenEvent
 from edgeserve.named import make_engine
@@ -55,6 +55,7 @@ class TestProcessHost(HostContract):
         gate, pipe = self.gate(kind), Pipe(self.folder, "word")
         asked = [Asked(gate, "one two three") for _ in range(2)]
         with pipe.reached():
+            until(lambda: len(cast(ProcessHost, gate.host)._loop.runs) == min(len(asked), gate.host.slots))
             os.kill(self.worker(gate), number)
             for one in asked[: gate.host.slots]:
                 with pytest.raises(EngineFailure, match=f"was ended by {number.name}.*starts it again"):
@@ -210,8 +211,8 @@ class TestProcessHost(HostContract):
         until(lambda: gate.host.stuck)
         line = cast(ProcessHost, gate.host).remote.link
         assert line is not None
-        until(lambda: line.held >= link.WINDOW - KB)
-        assert line.held <= link.WINDOW + KB
+        until(lambda: line.held >= board.WINDOW - KB)
+        assert line.held <= board.WINDOW + KB
         room.set()
         gate.wake()
         assert slow.text() == words.removeprefix("word")
