@@ -124,6 +124,7 @@ def test_an_unforeseen_error_is_one_line_and_with_debug_a_traceback(
     assert told(capsys)[0].startswith("Traceback")
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_an_answer_with_130() -> None:
     with start("chat", "one two three four five", FAKE_DELAY="0.2") as process:
         read_until(process, "one")

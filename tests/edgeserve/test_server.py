@@ -190,6 +190,7 @@ def answered(running: Running, count: int) -> bool:
     return running.server.server_state.total_requests == count
 
 
+@pytest.mark.slow
 def test_a_broken_connection_at_shutdown_costs_no_other_its_answer(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -10,6 +10,7 @@ from benchmarks.chaos.pulse import Pulse
 from support.server import fake_pool, serving, until
 
 
+@pytest.mark.slow
 def test_every_look_is_an_answer(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "edgeserve.access")
     started = time.perf_counter()

@@ -40,6 +40,8 @@ from edgeserve.processes.launcher import make_launcher
 from edgeserve.system import pages
 from edgeserve.units import MB
 
+pytestmark = pytest.mark.slow  # real decoders, in processes of their own
+
 FLAC = encoded(melody(25), Form("flac", "flac", 16_000))
 
 

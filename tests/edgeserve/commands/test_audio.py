@@ -86,6 +86,7 @@ def test_transcribe_refuses(settings: Path, output: str, words: str, capsys: pyt
     assert told(capsys) == [f"[ERROR] {words}"]
 
 
+@pytest.mark.slow
 def test_long_audio_shows_how_far_it_is(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("long.wav").write_bytes(wav([array.array("h", [8000] * 16_000).tobytes()] * 65, 16_000))
     assert run("transcribe", "long.wav", "-o", "long.txt") == 0

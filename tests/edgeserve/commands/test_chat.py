@@ -75,6 +75,7 @@ def test_exit_leaves() -> None:
         assert me.process.wait(timeout=20) == 0
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_the_answer_and_the_conversation_goes_on() -> None:
     with typist("chat", FAKE_DELAY="0.1") as me:
         me.sees("> ")

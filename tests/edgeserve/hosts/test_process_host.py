@@ -100,6 +100,7 @@ class TestProcessHost(HostContract):
         assert asked.text() == "next"
         assert self.worker(gate) == pid
 
+    @pytest.mark.slow
     def test_a_worker_that_prepares_for_long_is_no_worker_that_hangs(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Its engine is idle meanwhile."""
         monkeypatch.setattr(link, "LOOK_AGAIN", 0.3)

@@ -27,6 +27,8 @@ from edgeserve.processes.launcher import make_launcher
 from edgeserve.processes.roster import Roster
 from edgeserve.residency.pool import Pool
 
+pytestmark = pytest.mark.slow  # real decoders, in processes of their own
+
 MP3 = encoded(melody(12, 44_100), FORMS["mp3"])
 LONG = encoded(melody(90), FORMS["mp3"])
 """More samples than a socket holds."""

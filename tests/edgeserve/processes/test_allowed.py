@@ -26,6 +26,8 @@ from engines.fake.engine import FakeEngine
 from engines.llama.chat import LlamaChat
 from engines.tts.onnx import OnnxTextToSpeech
 
+pytestmark = pytest.mark.slow  # child processes; tests/edgeserve/hosts starts some, too
+
 ROOT = Path(__file__).parents[3]
 NOTHING: Mapping[str, object] = {}
 Takeover = Callable[..., dict[str, Any]]

@@ -25,6 +25,8 @@ from edgeserve.processes.forker import Forker
 from edgeserve.processes.launcher import Launcher, make_launcher
 from edgeserve.processes.spawner import Spawner
 
+pytestmark = pytest.mark.slow  # child processes; tests/edgeserve/hosts starts some, too
+
 
 def test_linux_forks_and_others_spawn() -> None:
     assert isinstance(make_launcher(platform="linux"), Forker)

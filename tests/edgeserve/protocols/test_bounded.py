@@ -65,6 +65,7 @@ def test_a_reader_that_does_not_read_is_cut_and_its_work_ends(short: Running) ->
         until(lambda: not short.server.server_state.tasks)
 
 
+@pytest.mark.slow
 def test_a_reader_that_is_slow_gets_all(short: Running) -> None:
     """A piece a second is progress: ``write`` counts from the last byte that the client took."""
     words = ". ".join(["many words of speech to read"] * 8)

@@ -57,6 +57,7 @@ def test_a_client_that_has_left_before_it_is_refused_is_no_error(
     assert not [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
 
 
+@pytest.mark.slow
 def test_a_head_that_trickles_gains_no_time(short: Running) -> None:
     sent = 0
     with dialled(short) as link, contextlib.suppress(OSError):
@@ -183,6 +184,7 @@ def test_after_an_early_answer_a_body_that_ends_leaves_the_connection(short: Run
             assert read_answer(link)[0] == 200
 
 
+@pytest.mark.slow
 def test_an_unread_part_of_a_body_does_not_count_against_the_next_body(short: Running) -> None:
     lost = b"POST /no/such HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 60000\r\n\r\n" + bytes(60000)
     with dialled(short) as link:
@@ -233,6 +235,7 @@ def test_silent_connections_shut_nobody_out() -> None:
         assert len(connections) <= connections.share
 
 
+@pytest.mark.slow
 def test_bodies_that_stall_shut_nobody_out() -> None:
     connections = Connections(8)
     with serving(fake_pool(["llm"]), connections=connections) as running, contextlib.ExitStack() as held:

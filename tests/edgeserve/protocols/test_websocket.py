@@ -66,6 +66,7 @@ def test_pings_whose_pongs_are_not_read_fill_no_memory(live: Running, size: int)
     until(lambda: len(live.app.state.sessions) == 0)
 
 
+@pytest.mark.slow
 def test_answers_that_are_not_read_fill_no_memory_and_end_it(live: Running) -> None:
     waiting = [0]
 
