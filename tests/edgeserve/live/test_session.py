@@ -220,6 +220,7 @@ def test_limits_and_ends() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_many_pushes_at_once_work_on_little_sound_in_a_turn_of_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each push under way works on a piece in each turn."""
     looked: list[int] = []

@@ -165,6 +165,7 @@ def pulling(store: Store, address: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_two_processes_pull_once(models: Store, files: Files) -> None:
     import threading
 

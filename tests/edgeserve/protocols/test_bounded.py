@@ -54,6 +54,7 @@ def test_a_client_that_sends_ahead_and_leaves_frees_the_engine() -> None:
         held.go.set()
 
 
+@pytest.mark.slow
 def test_a_reader_that_does_not_read_is_cut_and_its_work_ends(short: Running) -> None:
     words = ". ".join(["many words of speech to read"] * 300)
     request = json.dumps({"model": "tts", "input": words, "response_format": "pcm"}).encode()

@@ -46,6 +46,7 @@ def test_a_head_that_is_not_finished_is_answered_408(short: Running) -> None:
             assert told["message"].startswith("the request's head is not complete 0.4 s after its first byte")
 
 
+@pytest.mark.slow
 def test_a_client_that_has_left_before_it_is_refused_is_no_error(
     short: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -68,6 +69,7 @@ def test_a_head_that_trickles_gains_no_time(short: Running) -> None:
     assert sent < len(HEALTH + HEALTH), "the server cuts the connection"
 
 
+@pytest.mark.slow
 def test_a_body_that_does_not_come_is_answered_408(short: Running) -> None:
     with contextlib.ExitStack() as links:
         waiting = []

@@ -62,6 +62,7 @@ def test_tokens_are_taken_as_they_are(engine: LlamaEmbedding) -> None:
     assert embed(engine, tokens[1:-1]) != embed(engine, TEXTS[0])
 
 
+@pytest.mark.slow
 def test_each_file_is_pooled_as_it_says(engine: LlamaEmbedding, tmp_path: Path) -> None:
     """All have the same weights; a file that says nothing gets the mean."""
     vectors = {}

@@ -167,6 +167,7 @@ def test_dots_are_not_lost(echo: OnnxTextToSpeech) -> None:
     assert [*_FEW_DOTS.findall("a." * 30 + "b")] == ["a." * 24, "a." * 6, "b"]
 
 
+@pytest.mark.slow
 @needs_phonemizer
 @pytest.mark.parametrize("language", ["en-us", "de"])
 def test_marks_are_looked_for_in_one_sentence_at_a_time(

@@ -90,6 +90,7 @@ def test_a_request_without_a_handshake_is_answered_426(live: Running) -> None:
     assert live.client.get("/v1/health").status_code == 200
 
 
+@pytest.mark.slow
 def test_a_lost_client_frees_its_session_and_the_engine() -> None:
     with serving(fake_pool(["asr"], delay=0.2)) as running:
         with dial(running) as socket:

@@ -100,6 +100,7 @@ def test_an_engine_of_its_own_comes_first() -> None:
         assert running.client.get("/v1/health").json()["rungs"]["embedding"] == "cold"
 
 
+@pytest.mark.slow
 def test_a_long_list_is_written_vector_by_vector(monkeypatch: pytest.MonkeyPatch) -> None:
     """Writing the whole list in one call of C let nobody else run for a second."""
     dumped: list[Any] = []
