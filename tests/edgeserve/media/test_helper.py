@@ -81,7 +81,7 @@ def test_each_death_has_its_error(
     if way in ("let go", "nonsense"):
         monkeypatch.setattr(helper_module, "END_SECONDS", 0.05)
     caplog.set_level(logging.WARNING, "edgeserve.media")
-    with children.start(task(bounds=Bounds(256 * MB, cpu=1))) as helper:
+    with children.start(task(bounds=Bounds(256 * MB, cpu=1 if way == "spin" else 30))) as helper:
         helper.send(way)
         with pytest.raises(kind) as raised:
             helper.receive()
