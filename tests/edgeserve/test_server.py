@@ -72,6 +72,7 @@ class Full(socket.socket):
         raise OSError(errno.EMFILE, "Too many open files")
 
 
+@pytest.mark.slow
 def test_no_descriptors_left_is_a_line_and_no_spinning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -49,7 +49,10 @@ class TestProcessHost(HostContract):
         assert pid is not None
         return pid
 
-    @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
+    @pytest.mark.parametrize(
+        "number",
+        [signal.SIGKILL, *(pytest.param(one, marks=pytest.mark.slow) for one in (signal.SIGSEGV, signal.SIGABRT))],
+    )
     @every
     def test_a_worker_that_is_killed_ends_its_answers_and_starts_again(self, kind: str, number: signal.Signals) -> None:
         gate, pipe = self.gate(kind), Pipe(self.folder, "word")

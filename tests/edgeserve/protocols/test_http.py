@@ -162,6 +162,7 @@ def test_a_broken_chunk_is_that_requests_400(usual: Running, caplog: pytest.LogC
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
+@pytest.mark.slow
 def test_an_early_answer_ends_a_body_that_goes_on(short: Running) -> None:
     """A client that declares 32 GB is answered at once, and the server stops reading after a while."""
     with dialled(short) as link:

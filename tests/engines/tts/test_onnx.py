@@ -232,6 +232,7 @@ def spec_of(path: Path, **options: object) -> ModelSpec:
     return ModelSpec("tts", "x", "engines.tts.onnx:OnnxTextToSpeech", {"model": path}, options=options)
 
 
+@pytest.mark.slow
 def test_a_file_that_is_no_graph(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(b"not a graph")

@@ -74,6 +74,7 @@ def test_what_is_too_loud_is_bounded_without_a_warning() -> None:
     assert furthest(got, reference(frames)) < 1e-3
 
 
+@pytest.mark.slow
 def test_noise_has_the_power_and_the_peaks_of_a_normal_distribution() -> None:
     frames = drawn(2_000, 4, noise=0.0)
     frames = frames._replace(lh=frames.lh - 30, lr=frames.lr - 30)

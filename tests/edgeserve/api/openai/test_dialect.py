@@ -255,6 +255,7 @@ def test_the_usage_stands_in_the_last_chunk_only(ai: OpenAI) -> None:
     assert all(chunk.usage is None for chunk in ai.chat.completions.create(model="llm", messages=HELLO, stream=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "peak"), [(None, 4), (7, 1)])
 def test_several_answers_are_made_at_once_unless_they_must_be_had_again(seed: int | None, peak: int) -> None:
     with (

@@ -185,6 +185,7 @@ def key_and_certificate(pem: Path, name: str) -> None:
     pem.write_bytes(subprocess.run(made, check=True, capture_output=True).stdout)
 
 
+@pytest.mark.slow
 def test_an_encrypted_address_is_asked_by_name_at_the_address_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
