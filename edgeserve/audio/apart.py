@@ -8,8 +8,6 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from types import TracebackType
-from typing import Self
 
 from edgeserve.audio import piped
 from edgeserve.audio.decode import SEND
@@ -19,6 +17,7 @@ from edgeserve.media.children import Children, scarce
 from edgeserve.media.helper import Helper
 from edgeserve.media.leash import Leash
 from edgeserve.media.task import Bounds, Task
+from edgeserve.processes.closing import Closing
 from edgeserve.processes.frames import Kind, shared_memory
 from edgeserve.units import MB
 
@@ -123,7 +122,7 @@ class SharedClip:
         return Decoding(helper, self.max_seconds)
 
 
-class Decoding:
+class Decoding(Closing):
     """A file that a child decodes. Either this process reads ``pieces``, or another one ``descriptor`` (``Piped``)."""
 
     def __init__(self, helper: Helper, max_seconds: float) -> None:
@@ -147,14 +146,6 @@ class Decoding:
     def close(self) -> None:
         """Kill the decoder unless it has ended. Idempotent."""
         self._helper.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class EncoderApart:

@@ -20,7 +20,6 @@ from edgeserve.processes import codec
 from edgeserve.processes.child import STOP_SECONDS, Child, ended
 from edgeserve.processes.frames import FROM_CHILD, Channel, Kind
 from edgeserve.processes.state import EngineState
-from edgeserve.residency.weight import weigh
 
 log = logging.getLogger("edgeserve.process")
 
@@ -84,12 +83,6 @@ class Link:
     @property
     def alive(self) -> bool:
         return self._ended is None
-
-    @property
-    def held(self) -> int:
-        """Bytes of events that have come and wait for the loop."""
-        with self._changed:
-            return sum(weigh(event) for inbox in self._board.inboxes.values() for event in tuple(inbox.events))
 
     # Questions
 

@@ -28,8 +28,6 @@ from edgeserve.processes import codec
 from edgeserve.processes.child import Child
 from edgeserve.processes.launcher import Launcher
 
-log = logging.getLogger("edgeserve.process")
-
 ENTRY, PREPARE = "edgeserve.hosts.worker_entry:main", "edgeserve.hosts.worker_entry:prepare"
 
 

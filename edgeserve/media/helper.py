@@ -7,14 +7,14 @@ import signal
 import socket
 import struct
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from edgeserve.errors import EdgeserveError
 from edgeserve.media.leash import Leash
 from edgeserve.media.task import Task
 from edgeserve.processes import codec
 from edgeserve.processes.child import Child, described
+from edgeserve.processes.closing import Closing
 from edgeserve.processes.frames import FROM_CHILD, Broken, Channel, Frame, Kind
 from edgeserve.units import MB
 
@@ -24,7 +24,7 @@ END_SECONDS = 2.0
 """Time between the end of a child's socket and its exit code."""
 
 
-class Helper:
+class Helper(Closing):
     """A child at work. One thread at a time uses it; ``leash`` may kill the child from any other.
 
     ``check`` raises ShuttingDown when the child was ended because the server ends.
@@ -162,11 +162,3 @@ class Helper:
         self._leash.let_go()
         self._child.close()
         self._channel.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -12,8 +12,9 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
+
+from edgeserve.processes.closing import Closing
 
 log = logging.getLogger("edgeserve.processes")
 
@@ -48,7 +49,7 @@ class Process(Protocol):
         ...
 
 
-class Child:
+class Child(Closing):
     """A child and the server's end of its socket pair. Any thread may call it.
 
     Whoever launched the child closes it. As a context manager it closes itself.
@@ -115,14 +116,6 @@ class Child:
     def on_close(self, call: Callable[[], None]) -> None:
         """Call this once, when the child is closed."""
         self._on_close = call
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class Children:

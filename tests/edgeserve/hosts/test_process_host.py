@@ -24,6 +24,7 @@ from edgeserve.processes import child
 from edgeserve.processes.launcher import Launcher, make_launcher
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import Pressure
+from edgeserve.residency.weight import weigh
 from edgeserve.units import KB
 
 
@@ -215,8 +216,9 @@ class TestProcessHost(HostContract):
         until(lambda: gate.host.stuck)
         line = cast(ProcessHost, gate.host).remote.link
         assert line is not None
-        until(lambda: line.held >= board.WINDOW - KB)
-        assert line.held <= board.WINDOW + KB
+        (inbox,) = line._board.inboxes.values()
+        until(lambda: sum(map(weigh, tuple(inbox.events))) >= board.WINDOW - KB)
+        assert sum(map(weigh, tuple(inbox.events))) <= board.WINDOW + KB
         room.set()
         gate.wake()
         assert slow.text() == words.removeprefix("word")
