@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from edgeserve import clients
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import NotConfigured, ShuttingDown
 from edgeserve.jobs import INFO, Job
@@ -72,14 +73,14 @@ class Pool:
         return [job for job, gate in self.gates.items() if not gate.host.healthy]
 
     async def lease(self, job: Job, keep_alive: float | None = None) -> Lease:
-        """A lease on the engine of a job; the gate reserves memory when the work begins.
+        """A lease on the engine of a job for the current client; the gate reserves memory when the work begins.
 
         ``keep_alive``: idle seconds after which the engine steps down; None: as configured. Raises NotConfigured, Busy
         or ShuttingDown.
         """
-        gate = self._gate(job)
-        gate.acquire(keep_alive)
-        return Lease(gate, self.deliveries, self._heat_ahead)
+        gate, client = self._gate(job), clients.current.get()
+        gate.acquire(keep_alive, client)
+        return Lease(gate, self.deliveries, self._heat_ahead, client)
 
     def expect(self, jobs: Sequence[Job]) -> None:
         """Fetch the model files of the first of ``jobs`` that is configured: a request for it is coming in.
