@@ -37,8 +37,8 @@ class Shares:
     def greedier(self, groups: Groups) -> list[Groups]:
         """Clients that hold more places than ``groups`` would with one more; the greediest first.
 
-        The widest groups in which two clients differ are compared. After a client gave one place up it still holds as
-        many as the other, so two clients never take places from each other in turns.
+        The widest groups in which two clients differ are compared. A client that gave one place up still holds as many
+        as the other. So two clients never take places from each other in turns.
         """
         found = [other for other in self._clients if self._gives(other, groups)]
         return sorted(found, key=lambda other: [-self._held[group] for group in other])

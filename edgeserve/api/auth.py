@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from edgeserve import clients
 from edgeserve.api import failures
 from edgeserve.api.origin import Rules
-from edgeserve import clients
 from edgeserve.clients import LOOPBACK, Client
 from edgeserve.errors import EdgeserveError, Forbidden, Unauthorized
 

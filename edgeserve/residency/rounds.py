@@ -1,7 +1,8 @@
 """Turns between clients: each takes one after the other, however much one of them asks for.
 
-A client's turn comes in the order of its latest turn's end, or of its arrival if that is later. So a newcomer goes ahead
-of a client that has just had its turn, and no flood of newcomers goes ahead of one that waits since before them.
+The client whose latest turn ended first is next; the arrival of its oldest item counts instead where that is later. So
+a newcomer goes ahead of a client that has just had its turn. No flood of newcomers goes ahead of a client that waits
+since before them.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 from support.gates import BATCHING_FAKES, Held, engine_of
-from support.server import build, fake_pool
+from support.server import build, fake_pool, until
 
 from edgeserve.messages import Request
 from edgeserve.residency.pool import Pool
@@ -38,9 +38,7 @@ class Server:
             return await client.post("/v1/chat/completions", json=body, headers=headers, timeout=30)
 
     async def until(self, true: Callable[[Pool], bool]) -> None:
-        async with asyncio.timeout(10):
-            while not true(self.pool):
-                await asyncio.sleep(0.001)
+        await asyncio.to_thread(until, lambda: true(self.pool))
 
     def go(self) -> None:
         self.held.go.set()
