@@ -24,11 +24,8 @@ class Shares:
 
     def remove(self, groups: Groups) -> None:
         """Undo one ``add``."""
-        for counter, keys in ((self._clients, (groups,)), (self._held, groups)):
-            for key in keys:
-                counter[key] -= 1
-                if not counter[key]:
-                    del counter[key]
+        self._clients -= Counter([groups])  # which drops what has come down to 0
+        self._held -= Counter(groups)
 
     def held(self, groups: Groups) -> int:
         """Places that the client holds."""

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 
 from edgeserve.clients import Groups
-from edgeserve.residency.rounds import Rounds
+from edgeserve.residency.rounds import Rounds, sacrifice
 from edgeserve.residency.work import Work
 
 
@@ -59,12 +59,14 @@ class Queue:
             work = self._waiting.take()
             if work is not None:
                 work.place.begun += 1
+                work.place.running += 1
             return work
 
     def put_back(self, work: Work) -> None:
         """Make work that was taken the next again."""
         with self._state:
             work.place.begun -= 1
+            work.place.running -= 1
             self._waiting.put_back(work)
 
     def withdraw(self, work: Work) -> bool:
@@ -74,12 +76,12 @@ class Queue:
             return self._arriving.remove(work, turn=True) or self._waiting.remove(work)
 
     def withdraw_last(self, clients: Iterable[Groups]) -> Work | None:
-        """Take out the last work of the first client that has work of a request that has not begun."""
+        """Take out the last work of the first client that has a request with no answer under way."""
         with self._state:
             for groups in clients:
                 found = [work for line in (self._arriving, self._waiting) if (work := line.last(groups)) is not None]
                 if found:
-                    last = max(found, key=lambda work: work.place.number)
+                    last = max(found, key=sacrifice)
                     self.withdraw(last)
                     return last
             return None
@@ -90,5 +92,6 @@ class Queue:
             if work not in self._open:
                 return False
             del self._open[work]
-            self._waiting.end(work)
+            if self._waiting.end(work):
+                work.place.running -= 1
             return True

@@ -23,11 +23,13 @@ _numbers = itertools.count()
 class Place:
     """The place of one request. A request with several answers has one place.
 
-    ``begun``: answers of it that had their turn. ``number``: places are numbered in the order of their making.
+    ``begun``: answers of it that had their turn. ``running``: those of them under way. ``number``: in the order in which
+    places are made.
     """
 
     client: Client = field(default_factory=Client)
     begun: int = 0
+    running: int = 0
     number: int = field(default_factory=_numbers.__next__)
     groups: Groups = field(init=False)
 
@@ -42,6 +44,11 @@ class Placed(Protocol):
 
 
 T = TypeVar("T", bound=Placed)
+
+
+def sacrifice(item: Placed) -> tuple[bool, int]:
+    """Sorts items by their places: the greatest costs its client least."""
+    return not item.place.begun, item.place.number
 
 
 class Rounds(Generic[T]):
@@ -108,11 +115,13 @@ class Rounds(Generic[T]):
         self._waiting.update(groups)
         self._lines.setdefault(groups, []).insert(0, item)
 
-    def end(self, item: T) -> None:
-        """The turn of an item that was taken has ended. Does nothing for another item."""
-        if self._before.pop(item, None) is not None:
-            self._taken.subtract(item.place.groups)
-            self._had_turn(item)
+    def end(self, item: T) -> bool:
+        """The turn of an item that was taken has ended. False for an item that was not."""
+        if self._before.pop(item, None) is None:
+            return False
+        self._taken.subtract(item.place.groups)
+        self._had_turn(item)
+        return True
 
     def remove(self, item: T, *, turn: bool = False) -> bool:
         """Take an item out. False if it does not wait. ``turn``: this was its turn."""
@@ -125,9 +134,9 @@ class Rounds(Generic[T]):
         return True
 
     def last(self, groups: Groups) -> T | None:
-        """The client's last item of a place that has not begun."""
-        line = self._lines.get(groups, [])
-        return next((item for item in reversed(line) if not item.place.begun), None)
+        """The client's last item to give up: of a place that has not begun, else of one with nothing under way."""
+        found = (item for item in self._lines.get(groups, []) if not item.place.running)
+        return max(found, key=sacrifice, default=None)
 
     def _rank(self, groups: Groups) -> list[tuple[int, int]]:
         return [(self._taken[group] if self.by_count else 0, self._since[group]) for group in groups]

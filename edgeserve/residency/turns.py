@@ -61,7 +61,7 @@ class Turns:
         self._host.wake()
 
     def withdraw_last(self, clients: Iterable[Groups]) -> Work | None:
-        """Take out the last work of the first of ``clients`` that has some of a request that has not begun."""
+        """Take out the last work of the first of ``clients`` that has a request with no answer under way."""
         return self._queue.withdraw_last(clients)
 
     def end_withdrawn(self, work: Work, reason: EdgeserveError) -> None:

@@ -90,13 +90,28 @@ def test_an_answer_under_way_is_never_displaced() -> None:
     gate.stop()
 
 
-def test_a_request_that_waits_for_its_further_answers_has_begun(gates: Callable[..., Gate]) -> None:
-    gate, held, asked = full_gate(gates, 1)
-    asked[1].work.place.begun = 1
+def test_of_requests_with_several_answers_the_one_that_has_not_begun_goes_first(gates: Callable[..., Gate]) -> None:
+    gate, held, asked = full_gate(gates, 2)
+    asked[2].work.place.begun = 1
+    bob = Asked(gate, BOB, "bob")
+    assert isinstance(asked[1].end(), Busy)
+    assert gate.leases == 3
+    asked[2].work.place.running = 1
     with pytest.raises(Busy):
-        gate.acquire(None, BOB)
+        gate.acquire(None, CLEO)
     held.go.set()
-    assert [one.end() for one in asked] == [None] * 2
+    assert [one.end() for one in (asked[0], asked[2], bob)] == [None] * 3
+
+
+def test_a_queue_of_half_done_requests_gives_a_place_up_too(gates: Callable[..., Gate]) -> None:
+    """Else nine requests whose answers come one after the other would keep all places until the last answer."""
+    gate, held, asked = full_gate(gates, 3)
+    for one in asked[1:]:
+        one.work.place.begun = 1
+    bob = Asked(gate, BOB, "bob")
+    assert isinstance(asked.pop().end(), Busy)
+    held.go.set()
+    assert [one.end() for one in [*asked, bob]] == [None] * 4
 
 
 def test_a_greedy_client_cuts_no_slow_reader_that_has_less(gates: Callable[..., Gate]) -> None:

@@ -123,7 +123,7 @@ def test_what_is_removed_as_its_turn_comes_has_had_its_turn() -> None:
     assert drain(rounds) == "b1 a2 b2"
 
 
-def test_the_last_place_that_has_not_begun() -> None:
+def test_the_last_place_is_given_up_that_costs_least() -> None:
     rounds: Rounds[Item] = Rounds()
     one, other = item("a", "a1"), item("a", "a2")
     rounds.add(one)
@@ -132,6 +132,10 @@ def test_the_last_place_that_has_not_begun() -> None:
     other.place.begun = 1
     assert rounds.last(one.place.groups) is one
     one.place.begun = 1
+    assert rounds.last(one.place.groups) is other, "it has begun, but nothing of it is under way"
+    other.place.running = 1
+    assert rounds.last(one.place.groups) is one
+    one.place.running = 1
     assert rounds.last(one.place.groups) is None
     assert rounds.last(item("b").place.groups) is None
 
