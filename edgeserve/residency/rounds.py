@@ -23,8 +23,8 @@ _numbers = itertools.count()
 class Place:
     """The place of one request. A request with several answers has one place.
 
-    ``begun``: answers of it that had their turn. ``running``: those of them under way. ``number``: in the order in which
-    places are made.
+    ``begun``: answers of it that had their turn. ``running``: those of them under way. ``number``: in the order of
+    their making.
     """
 
     client: Client = field(default_factory=Client)
