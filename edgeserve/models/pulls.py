@@ -96,6 +96,12 @@ class Pulls:
             self._drop_cancelled()
             return (*self._running, *self._waiting, *reversed(self._ended))
 
+    @property
+    def running(self) -> tuple[Pull, ...]:
+        """Pulls with a thread; a cancelled one keeps its thread until the next report."""
+        with self._lock:
+            return tuple(self._running)
+
     def stop(self, seconds: float = 5.0) -> None:
         """Cancel all pulls. Waits for their threads until the time is over; their parts stay for a later pull."""
         with self._lock:
