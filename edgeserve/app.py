@@ -21,26 +21,28 @@ from edgeserve.api.pictures.reader import PictureFiles, PictureFilesHere
 from edgeserve.api.routes import exception_handlers, middleware, routes
 from edgeserve.audio.apart import SHARED, SoundFilesApart
 from edgeserve.audio.files import SoundFiles, SoundFilesHere
-from edgeserve.config import Config, ServerSettings, chains, tables
+from edgeserve.config import Config, ServerSettings, tables
 from edgeserve.engine import Engine, ModelSpec
 from edgeserve.errors import ConfigError
 from edgeserve.hosts.process_host import ProcessHost
 from edgeserve.hosts.thread_host import ThreadHost
-from edgeserve.jobs import INFO, PICTURES, Job
+from edgeserve.jobs import INFO, PICTURES, Job, table_of
 from edgeserve.live.ear import Ear
 from edgeserve.live.sessions import Sessions
 from edgeserve.media.children import Children
 from edgeserve.memory.governor import make_governor
 from edgeserve.missing import find_all
+from edgeserve.model_settings import ModelSettings, chains
 from edgeserve.models import catalog
 from edgeserve.models.folder import expanded
 from edgeserve.models.needs import command, packages
 from edgeserve.models.store import Store, StoredModel
 from edgeserve.named import find, make_engine
 from edgeserve.processes.launcher import Launcher, make_launcher
-from edgeserve.processes.resting import Resting
+from edgeserve.processes.resting import IDLE_SECONDS, Resting
 from edgeserve.processes.roster import Roster
 from edgeserve.processes.spawner import Spawner
+from edgeserve.residency.directory import Terms
 from edgeserve.residency.host import Host
 from edgeserve.residency.mailbox import Deliveries
 from edgeserve.residency.monitor import IdlePolicy, Monitor
@@ -54,25 +56,33 @@ log = logging.getLogger("edgeserve.app")
 def specs(config: Config, store: Store) -> Iterator[ModelSpec]:
     """The configured models with their files. Raises ModelMissing with the commands that fetch what is missing."""
     found = find_all(config, store)
-    for job, settings in config.engines.items():
-        stored = found[job]
+    for model, settings in config.models.items():
+        stored = found[model]
         if lacking := store.needed(settings.model):
             log.warning("%s runs only with %s: %s", stored.name, packages(lacking), command(lacking))
-        shown = exposure.shown(settings.model)
-        if stored.job != job and stored.job not in INFO[job].also_runs:
-            raise ConfigError(f"{config.label(job, 'model')} = {shown!r} is made for {stored.job}, not {job}")
-        files = {**stored.files, **_projector(config, job)}
-        if job in PICTURES and "mmproj" not in files:
-            raise ConfigError(f'{config.label(job, "model")} = {shown!r} needs its projector: mmproj = "…"')
-        yield ModelSpec(
-            job=job,
-            name=stored.name,
-            engine=_engine_for(job, stored),
-            files=files,
-            device=settings.device,
-            threads=settings.threads or None,
-            options={**_options_of(stored, job), **settings.options},
-        )
+        yield _spec(config, model, stored)
+
+
+def _spec(config: Config, model: str, stored: StoredModel) -> ModelSpec:
+    """Raises ConfigError where the stored model does not do the job, or lacks its projector."""
+    settings = config.models[model]
+    job, shown = settings.job, exposure.shown(settings.model)
+    if stored.job != job and stored.job not in INFO[job].also_runs:
+        table = "" if model == job else f': set job = "{stored.job}"'
+        raise ConfigError(f"{config.label(model, 'model')} = {shown!r} is made for {stored.job}, not {job}{table}")
+    files = {**stored.files, **_projector(config, model)}
+    if job in PICTURES and "mmproj" not in files:
+        raise ConfigError(f'{config.label(model, "model")} = {shown!r} needs its projector: mmproj = "…"')
+    return ModelSpec(
+        job=job,
+        name=stored.name if model == job else model,
+        engine=_engine_for(job, stored),
+        files=files,
+        device=settings.device,
+        threads=settings.threads or None,
+        options={**_options_of(stored, job), **settings.options},
+        id=model,
+    )
 
 
 def _options_of(stored: StoredModel, job: Job) -> Mapping[str, object]:
@@ -81,11 +91,12 @@ def _options_of(stored: StoredModel, job: Job) -> Mapping[str, object]:
     return {name: value for name, value in stored.options.items() if stored.job == job or name in known}
 
 
-def _projector(config: Config, job: Job) -> Mapping[str, Path]:
+def _projector(config: Config, model: str) -> Mapping[str, Path]:
     """The projector that the settings name. Raises ConfigError when the file does not exist."""
-    if job not in PICTURES or not (named := config.engines[job].mmproj):
+    settings = config.models[model]
+    if settings.job not in PICTURES or not (named := settings.mmproj):
         return {}
-    label = config.label(job, "mmproj")
+    label = config.label(model, "mmproj")
     path = expanded(named, label)
     if not path.is_file():
         raise ConfigError(f"{label} = {named!r}: no such file")
@@ -109,7 +120,7 @@ def _configured(config: Config, spec: ModelSpec) -> Engine:
     try:
         return make_engine(_capped(spec, config.memory.max_new_tokens))
     except ConfigError as error:
-        raise config.written.located(spec.job, error) if config.written.name else error from None
+        raise config.written.located(table_of(spec.id), error) if config.written.name else error from None
 
 
 def build_pool(config: Config, store: Store) -> Pool:
@@ -129,7 +140,7 @@ def build_pool(config: Config, store: Store) -> Pool:
 
     def host(spec: ModelSpec) -> Host:
         engine = _configured(config, spec)
-        if not config.isolated(spec.job):
+        if not config.isolated(spec.id):
             return ThreadHost(engine, governor)
         return ProcessHost(engine, launchers[INFO[spec.job].mapped], governor)
 
@@ -137,10 +148,21 @@ def build_pool(config: Config, store: Store) -> Pool:
         [host(spec) for spec in found],
         governor,
         queue_limit=config.server.queue_limit,
-        pinned={job for job, settings in config.engines.items() if settings.pinned},
-        chains=chains(config.engines),
+        terms={model: terms(settings) for model, settings in config.models.items()},
+        chains=chains(config.models),
         deliveries=deliveries,
         roster=roster,
+    )
+
+
+def terms(settings: ModelSettings) -> Terms:
+    """How a model of these settings is served."""
+    return Terms(
+        stored=settings.model,
+        aliases=settings.aliases,
+        default=settings.default,
+        pinned=settings.pinned,
+        keep_alive=settings.idle_seconds,
     )
 
 
@@ -151,10 +173,11 @@ def _launchers(config: Config, found: Iterable[ModelSpec], roster: Roster) -> Ma
     would take 8 to 15 MB. The others come and go. Their fork server has imported what they need, and ends when idle.
     """
     modules = {
-        spec.engine.partition(":")[0] for spec in found if config.isolated(spec.job) and not INFO[spec.job].mapped
+        spec.engine.partition(":")[0] for spec in found if config.isolated(spec.id) and not INFO[spec.job].mapped
     }
     preload = ("edgeserve.hosts.worker_entry", *sorted(modules))
-    return {True: roster.add(Spawner()), False: roster.add(Resting(lambda: make_launcher(preload)))}
+    forks = Resting(lambda: make_launcher(preload), idle_seconds=_rests_after(config))
+    return {True: roster.add(Spawner()), False: roster.add(forks)}
 
 
 def _limits(server: ServerSettings) -> Limits:
@@ -184,13 +207,18 @@ def own_names(host: str) -> set[str]:
     return {site.name, site.name.partition(".")[0]} if site and not site.is_address else set()
 
 
-def _files(server: ServerSettings, roster: Roster) -> tuple[SoundFiles, PictureFiles]:
+def _rests_after(config: Config) -> float:
+    """Idle seconds of a fork server: it is one more part of the server that gives its memory back when nobody asks."""
+    return min(IDLE_SECONDS, config.residency.warm_after)
+
+
+def _files(config: Config, roster: Roster) -> tuple[SoundFiles, PictureFiles]:
     """Children decode and encode, unless all is to stay in this process."""
-    if server.isolation == "thread":
+    if config.server.isolation == "thread":
         return SoundFilesHere(), PictureFilesHere()
 
     def children(*preload: str) -> Children:
-        return Children(roster.add(Resting(lambda: make_launcher(preload))))
+        return Children(roster.add(Resting(lambda: make_launcher(preload), idle_seconds=_rests_after(config))))
 
     pictures = children(apart.CHILD, catalog.PICTURES_LOADED)
     return SoundFilesApart(children(*SHARED)), PictureFilesApart(pictures, catalog.PICTURES)
@@ -203,7 +231,7 @@ def build(config: Config, pool: Pool) -> Starlette:
     """
     limits, residency = _limits(config.server), config.residency
     idle = IdlePolicy(residency.warm_after, residency.idle_timeout, residency.check_interval)
-    sound_files, picture_files = _files(config.server, pool.roster)
+    sound_files, picture_files = _files(config, pool.roster)
     sessions = Sessions(
         Ear(pool),
         limit=config.server.live_sessions,
@@ -213,7 +241,7 @@ def build(config: Config, pool: Pool) -> Starlette:
 
     @contextlib.asynccontextmanager
     async def lifespan(application: Starlette) -> AsyncIterator[None]:
-        monitor = Monitor(pool.gates.values(), pool.governor, idle, pool.idle)
+        monitor = Monitor(lambda: pool.gates.values(), pool.governor, idle, pool.idle)
         pool.governor.start()
         monitor.start()
         try:

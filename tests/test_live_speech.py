@@ -24,8 +24,8 @@ SAID = SENTENCES[:3]
 @pytest.fixture
 def server(store: Store) -> Iterator[Running]:
     settings = config.load({})
-    store.pull(settings.engines["asr"].model)
-    only = dataclasses.replace(settings, engines={"asr": settings.engines["asr"]})
+    store.pull(settings.models["asr"].model)
+    only = dataclasses.replace(settings, models={"asr": settings.models["asr"]})
     with serving(app.build_pool(only, store)) as running:
         yield running
 
