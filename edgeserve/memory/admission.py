@@ -58,7 +58,6 @@ class Admission:
 
     def __init__(self, accounts: Accounts, probe: Probe, mover: Mover) -> None:
         self._accounts = accounts
-        self._policy = accounts.policy
         self._probe = probe
         self._mover = mover
 
@@ -75,9 +74,9 @@ class Admission:
         self.expect(entry)
         self.fit_optional_context(entry)
         readings = self._probe.read_quick()
-        if too_large(entry.resident.spec, readings.total, self._policy):
+        if too_large(entry.resident.spec, readings.total, self._accounts.policy):
             return None
-        limit = budget(readings, self._policy)
+        limit = budget(readings, self._accounts.policy)
         with self._accounts.changed:
             decision = self._accounts.decide(need_of(entry), readings, limit)
             return self.book(entry) if decision.verdict is Verdict.ADMIT else None
@@ -92,7 +91,7 @@ class Admission:
         self.expect(entry)
         self._check_size(entry)
         self.fit_optional_context(entry)
-        deadline = self._accounts.clock() + self._policy.queue_seconds
+        deadline = self._accounts.clock() + self._accounts.policy.queue_seconds
         busy: set[str] = set()
         spent: set[tuple[str, str]] = set()
         settled = True
@@ -101,7 +100,7 @@ class Admission:
             self._accounts.observe()
             readings = self._probe.read_quick()
             self._accounts.note_overhead(readings)
-            limit = budget(readings, self._policy, settled=settled)
+            limit = budget(readings, self._accounts.policy, settled=settled)
             with self._accounts.changed:
                 decision = self._accounts.decide(need_of(entry), readings, limit, busy, spent)
                 if decision.verdict is Verdict.ADMIT:
@@ -127,7 +126,7 @@ class Admission:
         if entry.resident.rung is Rung.HOT or not entry.optional_context:
             return
         readings = self._probe.read_quick()
-        excess = self._accounts.excess(entry, readings, budget(readings, self._policy))
+        excess = self._accounts.excess(entry, readings, budget(readings, self._accounts.policy))
         if excess:
             self._mover.shed(Saving(entry.resident.id, "optional_context", excess))
 
@@ -218,23 +217,23 @@ class Admission:
         """
         need = entry.need.host
         wanted = min(INFO[entry.resident.spec.job].switch_bytes or need, need)
-        deadline = self._accounts.clock() + self._policy.switch_timeout
+        deadline = self._accounts.clock() + self._accounts.policy.switch_timeout
         while (readings := self._probe.read_quick()).available < wanted:
-            if not self._accounts.admits(need_of(entry), budget(readings, self._policy, settled=False)):
+            if not self._accounts.admits(need_of(entry), budget(readings, self._accounts.policy, settled=False)):
                 return True
             if self._accounts.clock() >= deadline:
                 text = "%s needs %.2f GB; only %.2f GB are available %g s after others were moved down; going on"
                 name = entry.resident.spec.name
-                log.warning(text, name, wanted / GB, readings.available / GB, self._policy.switch_timeout)
+                log.warning(text, name, wanted / GB, readings.available / GB, self._accounts.policy.switch_timeout)
                 return False
-            self._accounts.pause(self._policy.switch_interval)
+            self._accounts.pause(self._accounts.policy.switch_interval)
             _check_cancelled(cancel)
         return True
 
     def _await_idle(self, decision: Decision, deadline: float) -> None:
         """Wait until memory may have come free or a grace time ends; leases end unseen, so look at an interval too."""
         now = self._accounts.clock()
-        until = min(deadline, now + self._policy.switch_interval, decision.retry_at or deadline)
+        until = min(deadline, now + self._accounts.policy.switch_interval, decision.retry_at or deadline)
         self._accounts.pause(max(0.01, until - now))
 
     def _cut_unread(self, entry: Entry, readings: Readings, limit: Budget) -> None:
@@ -253,26 +252,26 @@ class Admission:
     def _check_size(self, entry: Entry) -> None:
         """The 70% rule: a vision model is refused, any other logs a warning."""
         spec, total = entry.resident.spec, self._probe.latest().total
-        if entry.resident.rung is Rung.HOT or not too_large(spec, total, self._policy):
+        if entry.resident.rung is Rung.HOT or not too_large(spec, total, self._accounts.policy):
             return
         if INFO[spec.job].pictures:
-            raise DoesNotFit(vision_refusal(spec, total, self._policy))
-        log.warning("%s", text_warning(spec, total, self._policy))
+            raise DoesNotFit(vision_refusal(spec, total, self._accounts.policy))
+        log.warning("%s", text_warning(spec, total, self._accounts.policy))
 
     def _refusal(self, entry: Entry, decision: Decision, limit: Budget, readings: Readings) -> DoesNotFit | Busy:
         need = need_of(entry)
         if decision.verdict is Verdict.WAIT:
-            text = refusal.in_use(need, decision, limit, self._policy.queue_seconds)
-            return Busy(text, retry_after=max(1.0, self._policy.grace_seconds))
+            text = refusal.in_use(need, decision, limit, self._accounts.policy.queue_seconds)
+            return Busy(text, retry_after=max(1.0, self._accounts.policy.grace_seconds))
         others = [one for one in self._accounts if one is not entry]
         pinned = [one.resident.id for one in others if one.resident.pinned and one.held.host]
-        return DoesNotFit(refusal.does_not_fit(need, decision, limit, readings, pinned, self._policy))
+        return DoesNotFit(refusal.does_not_fit(need, decision, limit, readings, pinned, self._accounts.policy))
 
     def _restore_budget(self, entry: Entry) -> None:
         """The engine took more than expected: idle engines make room after the fact."""
         self._accounts.observe()
         readings = self._probe.read_quick()
-        limit = budget(readings, self._policy)
+        limit = budget(readings, self._accounts.policy)
         nothing = Need(entry.resident.id, entry.resident.spec.name, NOTHING)
         with self._accounts.changed:
             decision = self._accounts.decide(nothing, readings, limit)

@@ -21,6 +21,7 @@ from edgeserve.errors import (
 )
 from edgeserve.models import catalog
 from edgeserve.models.pull import Pull
+from edgeserve.models.sources.source import Progress
 from edgeserve.models.store import Store
 from edgeserve.models.wanted import Wanted, understand
 
@@ -155,6 +156,7 @@ class Pulls:
 
     def _run(self, pull: Pull) -> None:
         try:
+            pull.progressed(Progress(pull.name, "download", 0, 0))
             stored = self._store.pull(pull.what, progress=pull.progressed)
             log.info("%s: pulled, %d MB", stored.name, stored.size_bytes >> 20)
             pull.end(stored)

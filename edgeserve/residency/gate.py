@@ -22,6 +22,7 @@ from edgeserve.residency.host import LONG_PATIENCE, Host
 from edgeserve.residency.turns import Asked, Turns
 from edgeserve.residency.way_up import WayUp
 from edgeserve.residency.work import Work
+from edgeserve.system.stamps import stamps
 
 log = logging.getLogger("edgeserve.gate")
 
@@ -52,7 +53,8 @@ class Gate:
         self.keep_alive = keep_alive
         """Idle seconds that the latest request asks for, in place of the configured ones; infinite: to stay."""
         self._own_keep_alive = keep_alive
-        self._queue_limit = queue_limit
+        self.queue_limit = queue_limit
+        self._files = stamps(host.spec.files.values())
         self._clock = clock
         self._on_idle = on_idle
         self._state = threading.Condition()
@@ -132,6 +134,18 @@ class Gate:
                     refused = None if stack.enter_context(self.host.hold(0)) else Refused("at work")
             yield refused
 
+    def outdated(self) -> bool:
+        """Whether a file of the model has been replaced since the engine was made. Reads the disk."""
+        return stamps(self._files) != self._files
+
+    def tune(self, pinned: bool, keep_alive: float | None) -> None:
+        """Take other terms from now on. A ``keep_alive`` that a request asked for stays."""
+        with self._state:
+            if self.keep_alive == self._own_keep_alive:
+                self.keep_alive = keep_alive
+            self.pinned, self._own_keep_alive = pinned, keep_alive
+        self._on_idle()
+
     # Leases
 
     def acquire(self, keep_alive: float | None = None) -> None:
@@ -142,7 +156,7 @@ class Gate:
         with self._state:
             if self._closing:
                 raise ShuttingDown("the server is shutting down and takes no new requests", retry_after=5)
-            if self._leases >= self._queue_limit + self.host.slots and not self._turns.cut_slowest():
+            if self._leases >= self.queue_limit + self.host.slots and not self._turns.cut_slowest():
                 raise self._full()
             self._leases += 1
             self.keep_alive = self._own_keep_alive if keep_alive is None else keep_alive
@@ -150,7 +164,7 @@ class Gate:
     def _full(self) -> Busy:
         slots = self.host.slots
         running = "one request runs" if slots == 1 else f"{slots} requests run"
-        text = f"{self.id} is busy: {running} and all {self._queue_limit} places in its queue are taken"
+        text = f"{self.id} is busy: {running} and all {self.queue_limit} places in its queue are taken"
         wait = min(60.0, max(1.0, round(self._turns.typical_seconds * self._leases / slots)))
         return Busy(f"{text}; try again later or raise queue_limit in models.toml", retry_after=wait)
 
