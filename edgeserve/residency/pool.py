@@ -153,6 +153,11 @@ class Pool:
         """Gates that are removed or replaced, while their last answers run."""
         return tuple(self._leaving)
 
+    @property
+    def ending(self) -> bool:
+        """Whether the pool takes no new requests any more."""
+        return self._successions.closed
+
     def rung(self, model: str) -> Rung:
         return self._gate(model).rung
 

@@ -31,10 +31,10 @@ class Woken:
         with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits any more
             self._loop.call_soon_threadsafe(self._event.set)
 
-    async def wait(self, seconds: float = BEAT_SECONDS) -> bool:
-        """Wait for a call, at most ``seconds``; False when none came."""
+    async def wait(self, seconds: float | None = None) -> bool:
+        """Wait for a call, at most ``seconds`` (``BEAT_SECONDS``); False when none came."""
         try:
-            await asyncio.wait_for(self._event.wait(), seconds)
+            await asyncio.wait_for(self._event.wait(), BEAT_SECONDS if seconds is None else seconds)
         except TimeoutError:
             return False
         self._event.clear()
