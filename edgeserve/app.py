@@ -4,180 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import logging
 import socket
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 from starlette.applications import Starlette
 
-from edgeserve import exposure
 from edgeserve.api.limits import Limits
 from edgeserve.api.origin import Rules, read_host
 from edgeserve.api.pictures import apart
 from edgeserve.api.pictures.apart import PictureFilesApart
 from edgeserve.api.pictures.reader import PictureFiles, PictureFilesHere
 from edgeserve.api.routes import exception_handlers, middleware, routes
+from edgeserve.assembly import rests_after
 from edgeserve.audio.apart import SHARED, SoundFilesApart
 from edgeserve.audio.files import SoundFiles, SoundFilesHere
-from edgeserve.config import Config, ServerSettings, tables
-from edgeserve.engine import Engine, ModelSpec
+from edgeserve.config import Config, ServerSettings
 from edgeserve.errors import ConfigError
-from edgeserve.hosts.process_host import ProcessHost
-from edgeserve.hosts.thread_host import ThreadHost
-from edgeserve.jobs import INFO, PICTURES, Job, table_of
 from edgeserve.live.ear import Ear
 from edgeserve.live.sessions import Sessions
 from edgeserve.media.children import Children
-from edgeserve.memory.governor import make_governor
-from edgeserve.missing import find_all
-from edgeserve.model_settings import ModelSettings, chains
 from edgeserve.models import catalog
-from edgeserve.models.folder import expanded
-from edgeserve.models.needs import command, packages
-from edgeserve.models.store import Store, StoredModel
-from edgeserve.named import find, make_engine
-from edgeserve.processes.launcher import Launcher, make_launcher
-from edgeserve.processes.resting import IDLE_SECONDS, Resting
+from edgeserve.processes.launcher import make_launcher
+from edgeserve.processes.resting import Resting
 from edgeserve.processes.roster import Roster
-from edgeserve.processes.spawner import Spawner
-from edgeserve.residency.directory import Terms
-from edgeserve.residency.host import Host
-from edgeserve.residency.mailbox import Deliveries
 from edgeserve.residency.monitor import IdlePolicy, Monitor
 from edgeserve.residency.pool import Pool
-from edgeserve.system import heap
 from edgeserve.units import MB
 
 log = logging.getLogger("edgeserve.app")
-
-
-def specs(config: Config, store: Store) -> Iterator[ModelSpec]:
-    """The configured models with their files. Raises ModelMissing with the commands that fetch what is missing."""
-    found = find_all(config, store)
-    for model, settings in config.models.items():
-        stored = found[model]
-        if lacking := store.needed(settings.model):
-            log.warning("%s runs only with %s: %s", stored.name, packages(lacking), command(lacking))
-        yield _spec(config, model, stored)
-
-
-def _spec(config: Config, model: str, stored: StoredModel) -> ModelSpec:
-    """Raises ConfigError where the stored model does not do the job, or lacks its projector."""
-    settings = config.models[model]
-    job, shown = settings.job, exposure.shown(settings.model)
-    if stored.job != job and stored.job not in INFO[job].also_runs:
-        table = "" if model == job else f': set job = "{stored.job}"'
-        raise ConfigError(f"{config.label(model, 'model')} = {shown!r} is made for {stored.job}, not {job}{table}")
-    files = {**stored.files, **_projector(config, model)}
-    if job in PICTURES and "mmproj" not in files:
-        raise ConfigError(f'{config.label(model, "model")} = {shown!r} needs its projector: mmproj = "…"')
-    return ModelSpec(
-        job=job,
-        name=stored.name if model == job else model,
-        engine=_engine_for(job, stored),
-        files=files,
-        device=settings.device,
-        threads=settings.threads or None,
-        options={**_options_of(stored, job), **settings.options},
-        id=model,
-    )
-
-
-def _options_of(stored: StoredModel, job: Job) -> Mapping[str, object]:
-    """The catalogue's options of the model, without those that the configured job does not have."""
-    known = tables()[job]
-    return {name: value for name, value in stored.options.items() if stored.job == job or name in known}
-
-
-def _projector(config: Config, model: str) -> Mapping[str, Path]:
-    """The projector that the settings name. Raises ConfigError when the file does not exist."""
-    settings = config.models[model]
-    if settings.job not in PICTURES or not (named := settings.mmproj):
-        return {}
-    label = config.label(model, "mmproj")
-    path = expanded(named, label)
-    if not path.is_file():
-        raise ConfigError(f"{label} = {named!r}: no such file")
-    return {"mmproj": path}
-
-
-def _engine_for(job: Job, stored: StoredModel) -> str:
-    """The import string: a model stored for another job runs in the engine of the configured job."""
-    return stored.engine if stored.job == job else INFO[job].engine
-
-
-def _capped(spec: ModelSpec, max_new_tokens: int) -> ModelSpec:
-    """The spec with the memory policy's limit of tokens, unless the engine's own table sets one."""
-    if not INFO[spec.job].answers:
-        return spec
-    return dataclasses.replace(spec, options={"max_new_tokens": max_new_tokens, **spec.options})
-
-
-def _configured(config: Config, spec: ModelSpec) -> Engine:
-    """Make a configured engine. Its ConfigError gets the line of the key in models.toml."""
-    try:
-        return make_engine(_capped(spec, config.memory.max_new_tokens))
-    except ConfigError as error:
-        raise config.written.located(table_of(spec.id), error) if config.written.name else error from None
-
-
-def build_pool(config: Config, store: Store) -> Pool:
-    """All configured engines behind their gates, under one governor. Raises ModelMissing and ConfigError."""
-    heap.tune()
-    deliveries, roster = Deliveries(), Roster()
-    governor = make_governor(
-        config.memory,
-        peaks=store.root.parent / "memory.json",
-        devices=find(catalog.DEVICES),
-        allocator=find(catalog.ALLOCATOR)(),
-        undelivered=lambda: deliveries.held,
-        workers=roster.pids,
-    )
-    found = list(specs(config, store))
-    launchers = _launchers(config, found, roster)
-
-    def host(spec: ModelSpec) -> Host:
-        engine = _configured(config, spec)
-        if not config.isolated(spec.id):
-            return ThreadHost(engine, governor)
-        return ProcessHost(engine, launchers[INFO[spec.job].mapped], governor)
-
-    return Pool(
-        [host(spec) for spec in found],
-        governor,
-        queue_limit=config.server.queue_limit,
-        terms={model: terms(settings) for model, settings in config.models.items()},
-        chains=chains(config.models),
-        deliveries=deliveries,
-        roster=roster,
-    )
-
-
-def terms(settings: ModelSettings) -> Terms:
-    """How a model of these settings is served."""
-    return Terms(
-        stored=settings.model,
-        aliases=settings.aliases,
-        default=settings.default,
-        pinned=settings.pinned,
-        keep_alive=settings.idle_seconds,
-    )
-
-
-def _launchers(config: Config, found: Iterable[ModelSpec], roster: Roster) -> Mapping[bool, Launcher]:
-    """The launcher of workers by ``JobInfo.mapped``.
-
-    A worker of a mapped engine starts once and stays. So it is a fresh interpreter: a fork server that stays with it
-    would take 8 to 15 MB. The others come and go. Their fork server has imported what they need, and ends when idle.
-    """
-    modules = {
-        spec.engine.partition(":")[0] for spec in found if config.isolated(spec.id) and not INFO[spec.job].mapped
-    }
-    preload = ("edgeserve.hosts.worker_entry", *sorted(modules))
-    forks = Resting(lambda: make_launcher(preload), idle_seconds=_rests_after(config))
-    return {True: roster.add(Spawner()), False: roster.add(forks)}
 
 
 def _limits(server: ServerSettings) -> Limits:
@@ -207,18 +62,13 @@ def own_names(host: str) -> set[str]:
     return {site.name, site.name.partition(".")[0]} if site and not site.is_address else set()
 
 
-def _rests_after(config: Config) -> float:
-    """Idle seconds of a fork server: it is one more part of the server that gives its memory back when nobody asks."""
-    return min(IDLE_SECONDS, config.residency.warm_after)
-
-
 def _files(config: Config, roster: Roster) -> tuple[SoundFiles, PictureFiles]:
     """Children decode and encode, unless all is to stay in this process."""
     if config.server.isolation == "thread":
         return SoundFilesHere(), PictureFilesHere()
 
     def children(*preload: str) -> Children:
-        return Children(roster.add(Resting(lambda: make_launcher(preload), idle_seconds=_rests_after(config))))
+        return Children(roster.add(Resting(lambda: make_launcher(preload), idle_seconds=rests_after(config))))
 
     pictures = children(apart.CHILD, catalog.PICTURES_LOADED)
     return SoundFilesApart(children(*SHARED)), PictureFilesApart(pictures, catalog.PICTURES)

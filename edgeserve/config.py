@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from edgeserve.errors import ConfigError
-from edgeserve.jobs import ALL_JOBS, INFO, MODELS, Job, table_of
+from edgeserve.jobs import ALL_JOBS, INFO, MODELS, Job
 from edgeserve.memory.policy import MemoryPolicy, read_policy
 from edgeserve.model_settings import Isolation, ModelSettings, check_names, options_of, pays, read_models, starter
 from edgeserve.settings import ENV_PREFIX, NO_FILE, Reader, Source, inner, key, key_names, shorten
@@ -79,21 +79,24 @@ class Config:
     source: str = "defaults"
     written: Source = NO_FILE
 
-    def isolated(self, model: str) -> bool:
-        """Whether the engine of a model lives in a process of its own."""
-        settings = self.models[model]
+    def isolated(self, settings: ModelSettings) -> bool:
+        """Whether the engine of a model of these settings lives in a process of its own."""
         chosen = [one for one in (settings.isolation, self.server.isolation) if one != "auto"]
         return chosen[0] == "process" if chosen else pays(settings.job)
 
-    def in_file(self, model: str, name: str) -> bool:
-        """Whether the value of a model's key comes from the file, and not from a flag, a variable or a default."""
-        table = inner(tomllib.loads(self.written.text), table_of(model)) or {}
-        return bool(table.get(name) == getattr(self.models[model], name))
+    def in_file(self, table: str, name: str) -> bool:
+        """Whether the value of a key comes from the file, and not from a flag, a variable or a default.
 
-    def label(self, model: str, name: str) -> str:
-        """A key of a model for messages, with file and line where the file holds its value."""
-        source = self.written if self.in_file(model, name) else NO_FILE
-        return source.label(table_of(model), name)
+        ``table``: "server", or a model's, by ``table_of``.
+        """
+        settings = self.server if table == "server" else self.models[table.removeprefix(f"{MODELS}.")]
+        written = inner(tomllib.loads(self.written.text), table) or {}
+        return bool(written.get(name) == getattr(settings, name))
+
+    def label(self, table: str, name: str) -> str:
+        """A key for messages, with file and line where the file holds its value. ``table`` as in ``in_file``."""
+        source = self.written if self.in_file(table, name) else NO_FILE
+        return source.label(table, name)
 
 
 ENGINE_VARIABLES: Mapping[str, tuple[Job, str]] = MappingProxyType(

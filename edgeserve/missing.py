@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from edgeserve.config import Config
 from edgeserve.errors import ModelDamaged, ModelMissing, StoreError
-from edgeserve.jobs import STARTER
+from edgeserve.jobs import STARTER, table_of
 from edgeserve.models import catalog, needs
 from edgeserve.models.store import Store, StoredModel
 
@@ -36,9 +36,9 @@ def find_all(config: Config, store: Store) -> Mapping[str, StoredModel]:
 
 def _placed(config: Config, model: str, error: StoreError) -> StoreError:
     """The error with the line of models.toml that holds the model's name; a flag or a variable has no line."""
-    if not config.in_file(model, "model"):
+    if not config.in_file(table_of(model), "model"):
         return error
-    return type(error)(f"{config.label(model, 'model')}: {error.message}", param=error.param)
+    return type(error)(f"{config.label(table_of(model), 'model')}: {error.message}", param=error.param)
 
 
 def _error(

@@ -126,15 +126,20 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,119}")
 """Names of [models.NAME]: clients put them into requests and addresses."""
 
 
+RESERVED = ("server", "residency", "memory", MODELS)
+
+
 def _named_model(reader: Reader, name: str, written: Any) -> ModelSettings:
     """Check a table [models.NAME]. Raises ConfigError."""
-    label = reader.source.label(table_of(name))
+    label = reader.source.label(f"{MODELS}.{name}")
     if not isinstance(written, dict):
         raise ConfigError(f"{reader.source.label(MODELS, name)} must be a table, not {shorten(written)}")
     if not NAME.fullmatch(name):
         raise ConfigError(f"{label}: a model's name has 1 to 120 letters, digits and . _ : / @ + -, no others")
     if name in ALL_JOBS:
         raise ConfigError(f"{label}: the table of this model is [{name}]; choose another name")
+    if name in RESERVED:
+        raise ConfigError(f"{label}: [{name}] is a table of the server; choose another name")
     job = written.get("job", "llm")
     reader.checked((reader.source.label(table_of(name), "job"), job), ModelSettings, "job")
     return _read(reader, name, written, job)

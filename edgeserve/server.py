@@ -22,6 +22,7 @@ from starlette.applications import Starlette
 
 from edgeserve import app, exposure, logs
 from edgeserve.api.auth import is_loopback
+from edgeserve.assembly import build_pool
 from edgeserve.config import Config, ServerSettings
 from edgeserve.connections import (
     ACCEPTED_AT_ONCE,
@@ -69,7 +70,7 @@ def serve(
     for line in exposure.warnings(config):
         log.warning("%s", line)
     sys.setswitchinterval(SWITCH_SECONDS)
-    pool = app.build_pool(config, store)
+    pool = build_pool(config, store)
     heap.exempt()
     connections = Connections(most(config.server.max_connections, raise_descriptors()))
     patience = Patience(write=config.server.write_timeout)

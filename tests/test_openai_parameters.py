@@ -14,7 +14,7 @@ from openai import OpenAI
 from support.gates import engine_of
 from support.server import Running, serving
 
-from edgeserve import app
+from edgeserve import assembly
 from edgeserve.config import Config
 from edgeserve.model_settings import ModelSettings
 from edgeserve.models.store import Store
@@ -29,7 +29,7 @@ GREEDY: Any = {"temperature": 0, "max_completion_tokens": 12}
 def served(store: Store, pulled: Callable[[str], Mapping[str, Path]]) -> Iterator[Running]:
     pulled("smollm2-135m-instruct")
     settings = ModelSettings(model="smollm2-135m-instruct", options={"context": 512})
-    with serving(app.build_pool(Config(models={"llm": settings}), store)) as running:
+    with serving(assembly.build_pool(Config(models={"llm": settings}), store)) as running:
         yield running
 
 

@@ -15,7 +15,7 @@ from support.server import Running, fake_pool, serving, until
 from support.speech import SENTENCES, spoken, wav
 from support.stress import Witness, seeded, settle, storm
 
-from edgeserve import app, named
+from edgeserve import named, specification
 from edgeserve.config import Config, ResidencySettings
 from edgeserve.engine import Rung
 from edgeserve.hosts.thread_host import ThreadHost
@@ -89,7 +89,7 @@ def starter_pool(store: Store, projector: Path, policy: MemoryPolicy) -> Pool:
     engines = {job: ModelSettings(job=job, model=store.pull(name).name) for job, name in models.items()}
     engines["vision"] = dataclasses.replace(engines["vision"], mmproj=str(projector))
     governor = make_governor(policy)
-    made = [named.make_engine(spec) for spec in app.specs(Config(models=engines), store)]
+    made = [named.make_engine(spec) for spec in specification.specs(Config(models=engines), store)]
     return Pool([ThreadHost(engine, governor) for engine in made], governor)
 
 

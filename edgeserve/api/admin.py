@@ -83,14 +83,15 @@ async def preload(request: Request) -> Response:
     if not wanted:
         raise asked.error("engines", f"is required: a list of {', '.join(pool.gates)}")
     done = await unless_gone(request, pool.preload(dict.fromkeys(wanted)))  # each once, however often it is named
-    return JSONResponse({"results": {f"{model}:{pool.gates[model].spec.name}": hot for model, hot in done.items()}})
+    specs = pool.configured
+    return JSONResponse({"results": {f"{specs[one].job}:{specs[one].name}": hot for one, hot in done.items()}})
 
 
 def meant(pool: Pool, name: str, param: str) -> str:
     """Id of the model that ``name`` means, by a name of its own or its job's. Raises NotFound."""
     if name in ALL_JOBS:
         return models.choose(pool, "", (job_named(name, param),))
-    if name and (found := pool.directory.find(name, ALL_JOBS)) is not None:
+    if name and (found := pool.find(name, ALL_JOBS)) is not None:
         return found
     served = ", ".join(pool.gates) or "none"
     text = f"there is no model or engine {name!r}; models: {served}; engines: {', '.join(ALL_JOBS)}"

@@ -23,7 +23,7 @@ def choose(pool: Pool, model: str, jobs: Sequence[Job]) -> str:
     Where the device serves no model of these jobs: the first job, whose lease says so. Raises ModelNotFound, which
     names the known models.
     """
-    if (found := pool.directory.find(model, jobs)) is not None:
+    if (found := pool.find(model, jobs)) is not None:
         return found
     served = pool.directory.of(jobs)
     if not served:

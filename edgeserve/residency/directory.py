@@ -12,7 +12,7 @@ from edgeserve.jobs import Job
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How a model is served.
+    """Settings of one model that concern its requests and its residency.
 
     Fields:
         stored      its name in the store, which requests may use, too

@@ -26,13 +26,17 @@ from edgeserve.residency.successions import Successions
 from edgeserve.residency.work import kind_of
 from edgeserve.system.prefetch import Prefetch
 
+OnDemand = Callable[[str, Sequence[Job]], tuple[Host, Terms] | None]
+"""Host and terms of the model that a name means, among those of some jobs; None: there is none."""
+
 
 class Pool:
     """Every model that the device serves, behind its gate. Models come and go on the event loop's thread.
 
     ``queue_limit`` as in ``Gate``. ``terms`` of the models by id. ``chains``: models to heat ahead, where they fit,
-    when a request of a kind begins. ``deliveries``: the answers on their way to their readers, which the governor
-    counts. ``roster``: the launchers of the hosts' workers, which end with the pool. ``clock`` in seconds.
+    when a request of a kind begins. ``on_demand``: makes the host of a model that is not served yet. ``deliveries``:
+    the answers on their way to their readers, which the governor counts. ``roster``: the launchers of the hosts'
+    workers, which end with the pool. ``clock`` in seconds.
     """
 
     def __init__(
@@ -43,6 +47,7 @@ class Pool:
         queue_limit: int = 8,
         terms: Mapping[str, Terms] = MappingProxyType({}),
         chains: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        on_demand: OnDemand | None = None,
         deliveries: Deliveries | None = None,
         roster: Roster | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -58,6 +63,7 @@ class Pool:
         self.renew: Callable[[str], Awaitable[None]] | None = None
         """Replaces a model whose files have changed on the disk, before its next load."""
         self._successions = Successions()
+        self._on_demand = on_demand
         self._leaving: list[Gate] = []
         """Models that are removed, while their last answers run."""
         self._moves = Aside("moves of engines", threads=2)
@@ -91,6 +97,15 @@ class Pool:
         self.directory.add(host.spec, terms)
         self.gates = MappingProxyType({**self.gates, gate.id: gate})
         return gate
+
+    def find(self, name: str, jobs: Sequence[Job]) -> str | None:
+        """Id of the model that a request means, as ``Directory.find``; a model that is served on demand is added."""
+        found = self.directory.find(name, jobs)
+        if found is None and name and self._on_demand and (made := self._on_demand(name, jobs)) is not None:
+            if made[0].spec.id in self.gates:
+                return None  # a model of another job has this name
+            found = self.add(*made).id
+        return found
 
     async def remove(self, model: str) -> None:
         """Serve a model no more: answers under way end whole, then its engine is closed. Raises NotConfigured."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgeserve import app, named
+from edgeserve import app, assembly, named, specification
 from edgeserve.config import Config, load
 from edgeserve.device import AllocatorMemory
 from edgeserve.errors import ConfigError, ModelMissing
@@ -34,20 +34,22 @@ def config(**engines: ModelSettings) -> Config:
 
 def test_a_local_file_is_served_in_place(gguf: Path, tmp_path: Path) -> None:
     settings = ModelSettings(job="llm", model=str(gguf), threads=2, options={"context": 128})
-    (spec,) = app.specs(config(llm=settings), Store(tmp_path / "models"))
+    (spec,) = specification.specs(config(llm=settings), Store(tmp_path / "models"))
     assert (spec.name, spec.files["model"], spec.threads) == ("tiny", gguf, 2)
     assert isinstance(named.make_engine(spec), LlamaChat)
 
 
 def test_the_same_file_serves_vision_with_a_projector(gguf: Path, tmp_path: Path) -> None:
     settings = ModelSettings(job="vision", model=str(gguf), mmproj=str(gguf))
-    (spec,) = app.specs(config(vision=settings), Store(tmp_path / "models"))
+    (spec,) = specification.specs(config(vision=settings), Store(tmp_path / "models"))
     assert spec.files["mmproj"] == gguf
     assert isinstance(named.make_engine(spec), LlamaVision)
 
 
 def test_the_same_file_makes_vectors(gguf: Path, tmp_path: Path) -> None:
-    (spec,) = app.specs(config(embedding=ModelSettings(job="embedding", model=str(gguf))), Store(tmp_path / "models"))
+    (spec,) = specification.specs(
+        config(embedding=ModelSettings(job="embedding", model=str(gguf))), Store(tmp_path / "models")
+    )
     engine = named.make_engine(spec)
     assert isinstance(engine, LlamaEmbedding)
     assert engine.options.pooled
@@ -59,17 +61,17 @@ def test_the_cap_of_the_memory_policy_reaches_the_engine(gguf: Path, tmp_path: P
     settings = dataclasses.replace(
         config(llm=ModelSettings(job="llm", model=str(gguf))), memory=MemoryPolicy(max_new_tokens=77)
     )
-    pool = app.build_pool(settings, Store(tmp_path / "models"))
+    pool = assembly.build_pool(settings, Store(tmp_path / "models"))
     assert pool.configured["llm"].options["max_new_tokens"] == 77
 
 
 def test_the_governor_reads_the_accelerators_of_llama(gguf: Path, tmp_path: Path) -> None:
-    pool = app.build_pool(config(llm=ModelSettings(job="llm", model=str(gguf))), Store(tmp_path / "models"))
+    pool = assembly.build_pool(config(llm=ModelSettings(job="llm", model=str(gguf))), Store(tmp_path / "models"))
     assert pool.governor.probe.accelerator._devices is devices.devices  # type: ignore[attr-defined]
 
 
 def test_the_governor_reads_what_mlx_holds(gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pool = app.build_pool(config(llm=ModelSettings(job="llm", model=str(gguf))), Store(tmp_path / "models"))
+    pool = assembly.build_pool(config(llm=ModelSettings(job="llm", model=str(gguf))), Store(tmp_path / "models"))
     told = AllocatorMemory(active=3 << 20, cached=2 << 20, peak=4 << 20)
     monkeypatch.setattr(MlxAllocator, "read", lambda self: told)
     mlx = pool.governor.stats()["mlx"]
@@ -80,7 +82,7 @@ def test_the_governor_reads_what_mlx_holds(gguf: Path, tmp_path: Path, monkeypat
 def test_chains_reach_the_pool(gguf: Path, tmp_path: Path) -> None:
     engines = {job: ModelSettings(job=job, model=str(gguf), mmproj=str(gguf)) for job in ("llm", "vision")}
     engines["vision"] = dataclasses.replace(engines["vision"], when=("chat",))
-    pool = app.build_pool(config(**engines), Store(tmp_path / "models"))
+    pool = assembly.build_pool(config(**engines), Store(tmp_path / "models"))
     assert {kind: list(jobs) for kind, jobs in pool.chains.items() if jobs} == {"chat": ["vision"]}
 
 
@@ -98,7 +100,7 @@ def test_settings_that_contradict_are_refused(
 ) -> None:
     engine = ModelSettings(**{**settings, "job": job, "model": str(gguf)})  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=told):
-        app.build_pool(config(**{job: engine}), Store(tmp_path / "models"))
+        assembly.build_pool(config(**{job: engine}), Store(tmp_path / "models"))
 
 
 @pytest.mark.parametrize(
@@ -128,22 +130,22 @@ def test_settings_that_contradict_name_their_line(
     monkeypatch.chdir(gguf.parent)
     Path("models.toml").write_text(text)
     with pytest.raises(ConfigError, match=told):
-        app.build_pool(load({}), Store(gguf.parent / "models"))
+        assembly.build_pool(load({}), Store(gguf.parent / "models"))
 
 
 def test_the_options_of_a_chat_model_that_vectors_have_not_are_left_out(tmp_path: Path) -> None:
     stored = StoredModel("chat", "llm", "engine", {}, 1, options={"temperature": 0.0, "context": 99})
     store = Store(tmp_path / "models")
     store.find = lambda name: stored  # type: ignore[method-assign]
-    (spec,) = app.specs(config(embedding=ModelSettings(job="embedding", model="smollm2")), store)
+    (spec,) = specification.specs(config(embedding=ModelSettings(job="embedding", model="smollm2")), store)
     assert spec.options == {"context": 99}
-    (spec,) = app.specs(config(llm=ModelSettings(job="llm", model="smollm2")), store)
+    (spec,) = specification.specs(config(llm=ModelSettings(job="llm", model="smollm2")), store)
     assert spec.options == stored.options
 
 
 def test_a_model_that_is_not_there_names_the_command(tmp_path: Path) -> None:
     with pytest.raises(ModelMissing, match=r"edgeserve pull qwen3-0\.6b"):
-        list(app.specs(config(llm=ModelSettings(job="llm", model="qwen3-0.6b")), Store(tmp_path / "models")))
+        list(specification.specs(config(llm=ModelSettings(job="llm", model="qwen3-0.6b")), Store(tmp_path / "models")))
 
 
 def test_a_mistake_that_only_the_engine_sees_names_its_line(gguf: Path, tmp_path: Path) -> None:
@@ -152,7 +154,7 @@ def test_a_mistake_that_only_the_engine_sees_names_its_line(gguf: Path, tmp_path
     settings = load({}, path=path)
     settings = dataclasses.replace(settings, models={"llm": settings.models["llm"]})
     with pytest.raises(ConfigError, match=r"models\.toml, line 5: \[llm\] kv_type = .*needs flash attention"):
-        app.build_pool(settings, Store(tmp_path / "models"))
+        assembly.build_pool(settings, Store(tmp_path / "models"))
 
 
 @pytest.mark.parametrize(
@@ -167,4 +169,4 @@ def test_an_invalid_host_or_origin_names_its_line(tmp_path: Path, written: str, 
     path.write_text(f"[server]\nport = 0\n{written}\n")
     settings = load({}, path=path)
     with pytest.raises(ConfigError, match=rf"models\.toml, {expected}"):
-        app.build(settings, app.build_pool(settings, Store(tmp_path / "models")))
+        app.build(settings, assembly.build_pool(settings, Store(tmp_path / "models")))

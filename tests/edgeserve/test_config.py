@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from edgeserve import config
+from edgeserve import config, model_settings
 from edgeserve.config import Config, ServerSettings
 from edgeserve.errors import ConfigError
-from edgeserve.jobs import JOBS, Job
+from edgeserve.jobs import JOBS
 from edgeserve.model_settings import ModelSettings
 
 
@@ -75,7 +75,7 @@ def test_engines_heated_ahead_by_kind_of_request(tmp_path: Path) -> None:
     engines = config.load({}, path=write(tmp_path, text)).models
     assert engines["tts"].when == ("transcribe", "chat")
     assert engines["tts"].options == {}
-    assert config.chains(engines) == {
+    assert model_settings.chains(engines) == {
         "chat": ("tts",),
         "vision": (),
         "transcribe": ("llm", "tts"),
@@ -95,7 +95,7 @@ def test_device_and_preload_reach_all_engines() -> None:
     ("text", "told"),
     [
         ("[server]\nprot = 1\n", r"line 2: \[server\] prot is not a known setting; did you mean port\?"),
-        ("[serve]\nport = 1\n", r"line 1: \[serve\] is not a known setting; did you mean \[server\]\?"),
+        ("[srver]\nport = 1\n", r"line 1: \[srver\] is not a known setting; did you mean \[server\]\?"),
         ('[server]\nport = "80"\n', r"line 2: \[server\] port = '80': expected a whole number"),
         ("[server]\nport = true\n", "expected a whole number"),
         ("[server]\nport = -1\n", "expected a whole number from 0 to 65535"),
@@ -181,12 +181,12 @@ def test_an_unsendable_key_is_refused_and_not_shown(value: str) -> None:
     ],
 )
 def test_the_home_of_an_engine_is_its_own_choice_or_the_servers(server: Any, engine: Any, isolated: bool) -> None:
-    engines: dict[Job, ModelSettings] = {"llm": ModelSettings(job="llm", isolation=engine)}
-    assert Config(server=ServerSettings(isolation=server), models=engines).isolated("llm") is isolated
+    settings = ModelSettings(job="llm", isolation=engine)
+    assert Config(server=ServerSettings(isolation=server)).isolated(settings) is isolated
 
 
 def test_engines_that_come_and_go_have_processes_of_their_own_on_linux() -> None:
-    assert {job: config.pays(job, "linux") for job in JOBS} == {
+    assert {job: model_settings.pays(job, "linux") for job in JOBS} == {
         "llm": False, "vision": False, "asr": True, "tts": True,
     }  # fmt: skip
-    assert not any(config.pays(job, "darwin") for job in JOBS)
+    assert not any(model_settings.pays(job, "darwin") for job in JOBS)
