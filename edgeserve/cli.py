@@ -166,14 +166,14 @@ def _top(commands: Any) -> None:
 def _load(commands: Any) -> None:
     parser = _command(commands, "load", "manage:load", "let the running server load a model")
     parser.add_argument("name", metavar="NAME", help="name of the model")
-    parser.add_argument("--to", choices=("hot", "warm"), default="hot", help="hot computes at once, warm is mapped (hot)")
+    parser.add_argument("--to", choices=("hot", "warm"), default="hot", help="hot computes at once (hot)")
     _server_options(parser)
 
 
 def _unload(commands: Any) -> None:
     parser = _command(commands, "unload", "manage:unload", "let the running server unload a model")
     parser.add_argument("name", metavar="NAME", help="name of the model")
-    parser.add_argument("--to", choices=("cold", "warm"), default="cold", help="cold frees all, warm stays mapped (cold)")
+    parser.add_argument("--to", choices=("cold", "warm"), default="cold", help="warm stays mapped (cold)")
     _server_options(parser)
 
 

@@ -22,7 +22,7 @@ SERVER = (
     "edgeserve.models edgeserve.residency edgeserve.config edgeserve.doctor",
     "edgeserve.hosts",
     "edgeserve.live edgeserve.exposure edgeserve.missing",
-    "edgeserve.specification",
+    "edgeserve.specification edgeserve.manage",
     "edgeserve.api edgeserve.assembly",
     "edgeserve.protocols edgeserve.app",
     "edgeserve.server",

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+import os
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from edgeserve import logs
 from edgeserve.config import Config
 from edgeserve.engine import Rung
-from edgeserve.errors import Busy, ConfigError, EdgeserveError, InUse, NotConfigured
+from edgeserve.errors import Busy, ConfigError, EdgeserveError, InUse
 from edgeserve.jobs import INFO
 from edgeserve.manage.changes import Changes, changes, effective
 from edgeserve.manage.patch import patched
-from edgeserve.model_settings import ModelSettings, chains
+from edgeserve.model_settings import chains
 from edgeserve.models.store import Store
 from edgeserve.residency.aside import Aside
 from edgeserve.residency.directory import Terms
@@ -25,38 +28,59 @@ from edgeserve.residency.pool import Pool
 
 log = logging.getLogger("edgeserve.manage")
 
-Make = Callable[[Config, Iterable[str]], Mapping[str, Host]]
-"""Makes the hosts of some models of these settings, by id; reads the disk. Raises ConfigError, StoreError."""
+Make = Callable[[Config, Iterable[str]], Mapping[str, tuple[Host, Terms]]]
+"""Makes hosts and terms of some models of these settings, by id; reads the disk. Raises ConfigError, StoreError."""
 PATIENCE_SECONDS = 5.0
 """Time that a reload waits for models to end their answers before it is answered; they end in any case."""
 
 
-class Manager:
-    """Changes one at a time, on the event loop's thread.
+@dataclass(frozen=True, slots=True)
+class Means:
+    """The means to change a server.
 
-    Arguments:
-        config  settings in force now
-        read    reads the settings again, from where they came. Raises ConfigError
+    Fields:
+        store  the models on this device
+        make   makes hosts
+        read   reads the settings again, from where they came. Raises ConfigError
     """
 
-    def __init__(
-        self, config: Config, store: Store, pool: Pool, monitor: Monitor, make: Make, read: Callable[[], Config]
-    ) -> None:
+    store: Store
+    make: Make
+    read: Callable[[], Config]
+
+    @classmethod
+    def none(cls, config: Config) -> Means:
+        """The means of a server whose models stay as they are, over a store that is empty and takes nothing."""
+
+        def make(config: Config, models: Iterable[str]) -> Mapping[str, tuple[Host, Terms]]:
+            return {}
+
+        return cls(Store(Path(os.devnull) / "models"), make, lambda: config)
+
+
+class Manager:
+    """Changes one at a time, on the event loop's thread. ``config``: the settings in force now."""
+
+    def __init__(self, config: Config, pool: Pool, monitor: Monitor, means: Means) -> None:
         self.config = config
-        self.store = store
+        self.store = means.store
         self._pool = pool
         self._monitor = monitor
-        self._make = make
-        self._read = read
+        self._make = means.make
+        self._read = means.read
         self._aside = Aside("changes of the server", threads=1)
         self._one = asyncio.Lock()
         self._moves: dict[str, asyncio.Task[None]] = {}
+        self._renewals: dict[str, asyncio.Task[None]] = {}
+        self._wanted = False
+        self._reloading: asyncio.Task[None] | None = None
         pool.renew = self.renew
 
     async def reload(self) -> Changes:
-        """Read the settings again and change only what changed. Raises ConfigError and StoreError; nothing changes then.
+        """Read the settings again and change only what changed.
 
-        Models that are removed or replaced end their answers first. Values of ``change`` return to the file.
+        Raises ConfigError and StoreError; nothing changes then. Models that are removed or replaced end their answers
+        first. Values of ``change`` return to the file.
         """
         async with self._one:
             new = await self._aside.run(self._read)
@@ -68,11 +92,25 @@ class Manager:
             # From here on nothing fails.
             self._apply(now, found)
             moves = [self._then(model, self._pool.remove(model)) for model in found.removed]
-            moves += [self._then(model, self._enter(model, host)) for model, host in hosts.items()]
+            moves += [self._then(model, self._enter(host, terms)) for model, (host, terms) in hosts.items()]
         if moves:
             await asyncio.wait(moves, timeout=PATIENCE_SECONDS)
         _report(found, self.config.source)
         return found
+
+    def reload_soon(self) -> None:
+        """Reload in the background, and log a mistake. Calls during a reload count as one more reload."""
+        self._wanted = True
+        if self._reloading is None or self._reloading.done():
+            self._reloading = asyncio.create_task(self._reload_wanted())
+
+    async def _reload_wanted(self) -> None:
+        while self._wanted:
+            self._wanted = False
+            try:
+                await self.reload()
+            except EdgeserveError as error:
+                log.error("the settings are not read again, and nothing was changed: %s", error.message)
 
     async def change(self, given: Mapping[str, Any]) -> Changes:
         """Change keys until the next reload or restart. Raises ConfigError, which names the key; nothing changes then.
@@ -94,7 +132,7 @@ class Manager:
         self._monitor.policy = idle_policy(new)
         for model in found.tuned:
             if model in self._pool.gates:
-                self._pool.tune(model, terms(new.models[model]))
+                self._pool.tune(model, Terms.of(new.models[model]))
         self._pool.chains = chains(new.models)
         self._pool.arrange(tuple(new.models))
         self._pool.idle.set()
@@ -103,25 +141,31 @@ class Manager:
     # Models that come and go
 
     async def renew(self, model: str) -> None:
-        """Replace a model whose files have changed on the disk. Raises StoreError and ConfigError."""
-        if model not in self.config.models:
-            return
+        """Replace a model whose files have changed on the disk. Calls that come meanwhile share one replacement.
+
+        Raises StoreError and ConfigError.
+        """
+        task = self._renewals.get(model)
+        if task is None:
+            task = self._renewals[model] = asyncio.create_task(self._renew(model))
+            task.add_done_callback(lambda ended: (self._renewals.pop(model), ended.cancelled() or ended.exception()))
+        await asyncio.shield(task)
+
+    async def _renew(self, model: str) -> None:
         hosts = await self._aside.run(self._make, self.config, [model])
         log.info("%s: its files have changed on the disk; it is opened anew", model)
-        await asyncio.shield(self._then(model, self._enter(model, hosts[model])))
+        await self._then(model, self._enter(*hosts[model]))
 
-    async def _enter(self, model: str, host: Host) -> None:
-        settings = self.config.models.get(model)
-        if settings is None:  # a later reload has removed it meanwhile
-            await asyncio.to_thread(host.stop)
-        elif model in self._pool.gates:
-            await self._pool.replace(host, terms(settings))
+    async def _enter(self, host: Host, terms: Terms) -> None:
+        """Let an engine take its place, or the place of another one."""
+        model = host.spec.id
+        if model in self._pool.gates:
+            await self._pool.replace(host, terms)
         else:
-            self._pool.add(host, terms(settings))
-        if settings is not None:
-            self._pool.arrange(tuple(self.config.models))
-            if INFO[settings.job].mapped:
-                await asyncio.to_thread(self._pool.gates[model].map)
+            self._pool.add(host, terms)
+        self._pool.arrange(tuple(self.config.models))
+        if INFO[host.spec.job].mapped:
+            await asyncio.to_thread(self._pool.gates[model].map)
 
     def _then(self, model: str, move: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Do a move of a model after its moves under way: two engines of one model would share one account."""
@@ -145,9 +189,10 @@ class Manager:
         return tuple(self._moves)
 
     async def stop(self) -> None:
-        """Wait for the moves under way. The pool has ended its answers."""
-        if self._moves:
-            await asyncio.wait(list(self._moves.values()))
+        """Wait for the reload and the moves under way. The pool has ended its answers."""
+        tasks = [*self._moves.values(), *([self._reloading] if self._reloading else [])]
+        if tasks:
+            await asyncio.wait(tasks)
 
     # Models by hand
 
@@ -187,17 +232,6 @@ class Manager:
         await self._aside.run(self.store.remove, folder)
         log.info("%s: removed", folder)
         return folder
-
-
-def terms(settings: ModelSettings) -> Terms:
-    """How a model of these settings is served."""
-    return Terms(
-        stored=settings.model,
-        aliases=settings.aliases,
-        default=settings.default,
-        pinned=settings.pinned,
-        keep_alive=settings.idle_seconds,
-    )
 
 
 def idle_policy(config: Config) -> IdlePolicy:

@@ -11,7 +11,6 @@ from typing import TextIO
 
 from edgeserve.errors import StoreError
 
-
 WAIT_SECONDS = 0.2
 """Time between two looks at a lock that another process holds: a wait in the system could not be given up."""
 
@@ -22,7 +21,7 @@ def lock_file(root: Path, name: str) -> Path:
 
 @contextlib.contextmanager
 def locked(root: Path, name: str, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
-    """Hold the lock. ``on_wait`` is called again and again during a wait for another holder, and may end it by an error.
+    """Hold the lock. ``on_wait`` is called again and again during a wait, and may end the wait by an error.
 
     Without ``on_wait`` a held lock raises StoreError. Raises OSError.
     """

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from edgeserve.engine import ModelSpec
 from edgeserve.jobs import Job
+from edgeserve.model_settings import ModelSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,11 @@ class Terms:
     default: bool = False
     pinned: bool = False
     keep_alive: float | None = None
+
+    @classmethod
+    def of(cls, settings: ModelSettings) -> Terms:
+        """The terms on which a model of these settings is served."""
+        return cls(settings.model, settings.aliases, settings.default, settings.pinned, settings.idle_seconds)
 
 
 class Directory:

@@ -12,13 +12,13 @@ from typing import Any
 from support.gates import FAKES, fake_spec
 from support.server import Running, considerate_governor, serving
 
-from edgeserve.assembly import terms
 from edgeserve.config import Config, ServerSettings
 from edgeserve.errors import EdgeserveError, ModelMissing
 from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.manage.manager import Means
 from edgeserve.model_settings import ModelSettings, chains
 from edgeserve.models.store import Store
+from edgeserve.residency.directory import Terms
 from edgeserve.residency.host import Host
 from edgeserve.residency.pool import Pool
 
@@ -41,10 +41,10 @@ class World:
         self._options = options
         self._governor = considerate_governor()
         self.pool = Pool(
-            list(self.make(settings, settings.models).values()),
+            [host for host, _ in self.make(settings, settings.models).values()],
             self._governor,
             queue_limit=settings.server.queue_limit,
-            terms={name: terms(one) for name, one in settings.models.items()},
+            terms={name: Terms.of(one) for name, one in settings.models.items()},
             chains=chains(settings.models),
         )
 
@@ -53,8 +53,9 @@ class World:
             raise self.settings
         return self.settings
 
-    def make(self, config: Config, models: Iterable[str]) -> Mapping[str, Host]:
-        return {name: self._host(name, config.models[name]) for name in models}
+    def make(self, config: Config, models: Iterable[str]) -> Mapping[str, tuple[Host, Terms]]:
+        chosen = {name: config.models[name] for name in models}
+        return {name: (self._host(name, one), Terms.of(one)) for name, one in chosen.items()}
 
     def _host(self, name: str, settings: ModelSettings) -> Host:
         if settings.model == "missing":
@@ -83,7 +84,9 @@ def managed(
 ) -> Iterator[tuple[Running, World]]:
     """A served world. ``options`` are those of its engines."""
     given = {"llm": model(), "asr": model("asr")} if models is None else models
-    settings = Config(server=ServerSettings(isolation="thread", **(server or {})), models=given)
+    of_server: dict[str, Any] = {"isolation": "thread", "drain_seconds": 5.0, **(server or {})}
+    settings = Config(server=ServerSettings(**of_server), models=given)
     world = World(settings, store or Store(NOWHERE), files or {}, **options)
-    with serving(world.pool, config=settings, means=Means(world.store, world.make, world.read)) as running:
+    means, drain = Means(world.store, world.make, world.read), settings.server.drain_seconds
+    with serving(world.pool, drain_seconds=drain, config=settings, means=means) as running:
         yield running, world

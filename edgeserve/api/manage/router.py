@@ -1,6 +1,6 @@
 """llama-server's router routes (llama.cpp, tools/server/README.md, "router mode"): the same acts in other words.
 
-    cold = unloaded    warm = sleeping    hot = loaded    a pull under way = downloading
+cold = unloaded    warm = sleeping    hot = loaded    a pull under way = downloading
 """
 
 from __future__ import annotations

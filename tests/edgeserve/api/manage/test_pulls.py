@@ -77,15 +77,14 @@ def test_a_pull_is_followed_to_its_end(running: Running, files: Files) -> None:
 
 
 def test_the_last_who_leaves_ends_the_pull(running: Running, files: Files) -> None:
-    lines = []
-    with httpx.Client(base_url=running.url) as other:
-        with other.stream("POST", "/admin/pull", json=order(files)) as there:
-            lines.append(next(events(there.iter_lines())))
-            with httpx.Client(base_url=running.url) as one, one.stream("POST", "/admin/pull", json=order(files)) as here:
-                next(here.iter_lines())
-                one.close()
-            (pull,) = pulls_of(running).all()
-            assert not pull.state.over
+    with httpx.stream("POST", f"{running.url}/admin/pull", json=order(files)) as there:
+        lines = there.iter_lines()  # kept: closing it would close the connection
+        next(lines)
+        with httpx.stream("POST", f"{running.url}/admin/pull", json=order(files)) as here:
+            next(here.iter_lines())
+        assert running.client.get("/admin/pulls").json()["pulls"][0]["status"] == "download"
+        (pull,) = pulls_of(running).all()
+        assert not pull.state.over
     until(lambda: pull.state.over)
     assert pull.state.stage == "cancelled"
 
@@ -166,9 +165,11 @@ def test_a_silent_source_is_a_stream_that_repeats_itself(
 
 
 def test_the_end_of_the_server_ends_a_pull_and_its_stream(tmp_path: Path, files: Files) -> None:
-    with managed({}, Store(tmp_path / "models")) as (running, _):
-        with running.client.stream("POST", "/admin/pull", json=order(files)) as answer:
-            found = events(answer.iter_lines())
-            next(found)
-            running.server.should_exit = True
-            assert list(found)[-1]["status"] == "cancelled"
+    with (
+        managed({}, Store(tmp_path / "models")) as (running, _),
+        running.client.stream("POST", "/admin/pull", json=order(files)) as answer,
+    ):
+        found = events(answer.iter_lines())
+        next(found)
+        running.server.should_exit = True
+        assert list(found)[-1]["status"] == "cancelled"
