@@ -17,15 +17,15 @@ ADMIN = (
     Entry("POST", "/admin/load", "Bring a model up to warm or hot", models.load, models.Load),
     Entry("POST", "/admin/unload", "Let a model down to warm or cold", models.unload, models.Unload),
     Entry("GET", "/admin/config", "Settings in force, and those that may change", settings.show),
-    Entry("PATCH", "/admin/config", "Change settings until the next reload", settings.change, settings.Patch),
+    Entry("PATCH", "/admin/config", "Change settings until the next reload", settings.change, settings.SettingsPatch),
     Entry("POST", "/admin/reload", "Read the settings again", settings.reload),
 )
 ROUTER = (
     Entry("GET", "/models", "llama-server's list of models", router.list_models, query=router.Listing),
-    Entry("POST", "/models", "llama-server's pull", router.pull, router.Named),
+    Entry("POST", "/models", "llama-server's pull", router.pull, router.RouterModel),
     Entry("DELETE", "/models", "llama-server's removal", router.remove, query=router.Chosen),
-    Entry("POST", "/models/load", "llama-server's load", router.load, router.Named),
-    Entry("POST", "/models/unload", "llama-server's unload", router.unload, router.Named),
+    Entry("POST", "/models/load", "llama-server's load", router.load, router.RouterModel),
+    Entry("POST", "/models/unload", "llama-server's unload", router.unload, router.RouterModel),
     Entry("GET", "/models/sse", "llama-server's events of models", router.events, answer=sse.MEDIA_TYPE),
 )
 MANAGE = tuple(dataclasses.replace(one, owner=True) for one in (*ADMIN, *ROUTER))

@@ -37,7 +37,7 @@ State = dict[str, Event]
 """The latest event by the model it is about."""
 
 
-class Named(Record):
+class RouterModel(Record):
     """A request about one model. llama-server's other fields are accepted and change nothing."""
 
     OPEN = True
@@ -98,7 +98,7 @@ def _progress(pull: Pull) -> dict[str, Any]:
 
 async def load(request: Request) -> Response:
     """Bring a model up to hot, and answer when it is there."""
-    asked = await read_json(request, Named)
+    asked = await read_json(request, RouterModel)
     model = meant(request.app.state.pool, asked.model, "model")
     await unless_gone(request, manager_of(request).load(model, Rung.HOT))
     return JSONResponse(DONE)
@@ -106,7 +106,7 @@ async def load(request: Request) -> Response:
 
 async def unload(request: Request) -> Response:
     """Close a model, or cancel its pull."""
-    asked = await read_json(request, Named)
+    asked = await read_json(request, RouterModel)
     for pull in pulls_of(request).all():
         if asked.model.lower() in (pull.name.lower(), pull.what.lower()) and pull.cancel():
             return JSONResponse(DONE)
@@ -117,7 +117,7 @@ async def unload(request: Request) -> Response:
 
 async def pull(request: Request) -> Response:
     """Start a pull, which goes on without its client. Raises as POST /admin/pull."""
-    asked = await read_json(request, Named)
+    asked = await read_json(request, RouterModel)
     try:
         await DISK.run(pulls_of(request).start, asked.model.strip())
     except NotFound as error:

@@ -40,7 +40,7 @@ class Table(Field[dict[str, Any]]):
         return {"type": "object"}
 
 
-class Patch(Record):
+class SettingsPatch(Record):
     """The body of PATCH /admin/config: keys to change, by table."""
 
     server = Table(f"keys of [server]: {', '.join(sorted(TUNABLE['server']))}")
@@ -58,7 +58,7 @@ async def show(request: Request) -> Response:
 
 async def change(request: Request) -> Response:
     """Change keys until the next reload or restart."""
-    asked = await read_json(request, Patch)
+    asked = await read_json(request, SettingsPatch)
     if not (given := asked.given()):
         raise asked.error("server", f"or another table is required: {', '.join(asked.FIELDS)}")
     manager = manager_of(request)
