@@ -15,8 +15,8 @@ from starlette.routing import Route
 from edgeserve.api.auth import KeyRequired, client_of, for_owner, is_loopback
 from edgeserve.api.limits import Limits
 from edgeserve.api.routes import ENTRIES, routes
+from edgeserve.clients import Client
 from edgeserve.errors import Forbidden
-from edgeserve.live.sessions import Client
 
 
 @pytest.mark.parametrize(
