@@ -23,7 +23,7 @@ SERVER = (
     "edgeserve.models edgeserve.residency edgeserve.config edgeserve.doctor",
     "edgeserve.hosts",
     "edgeserve.live edgeserve.exposure edgeserve.missing edgeserve.fit",
-    "edgeserve.specification",
+    "edgeserve.specification edgeserve.manage",
     "edgeserve.api edgeserve.assembly",
     "edgeserve.protocols edgeserve.app",
     "edgeserve.server",
