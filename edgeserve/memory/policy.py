@@ -51,8 +51,9 @@ class MemoryPolicy:
     """Time that a load waits for memory that a step down returned."""
     switch_interval: float = key(0.5, env="SWITCH_INTERVAL_SECONDS", low=0.01)
     queue_seconds: float = key(30.0, env="MEMORY_QUEUE_SECONDS", low=0)
-    """Time without progress after which a request that waits for memory is answered 503: no answer is under way,
-    none begins or ends, and no engine moves."""
+    """Time without progress after which a request that waits for memory is answered 503.
+
+    Progress: an answer is under way, begins or ends, or an engine moves."""
     max_new_tokens: int = key(MAX_NEW_TOKENS, env="MAX_NEW_TOKENS", low=1, high=1_000_000)
     """Hard cap on the tokens of one answer."""
 

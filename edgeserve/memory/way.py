@@ -61,7 +61,8 @@ def turn(claim: Claim, ahead: Sequence[Claim], residents: Sequence[Occupancy], r
     need = claim.need
     assumed, leaving = after(ahead, residents, rules)
     own = next(one for one in residents if one.id == need.id)
-    now = Case(need, residents, rules.budget, rules.policy, rules.unbooked)
+    idle = tuple(one.id for one in _idle(residents, need))
+    now = Case(need, residents, rules.budget, rules.policy, rules.unbooked, idle)
     # 1.
     if leaving.get(need.id, own.rung) < own.rung:
         if own.rung is not Rung.HOT or rules.now >= own.hot_until:
@@ -112,8 +113,7 @@ def _orders(claim: Claim, residents: Sequence[Occupancy], rules: Rules) -> Itera
     2. All idle ones.
     3. One by one those in use: first who makes way already, last who has not been hot for long.
     """
-    others = [one for one in residents if one.id != claim.need.id and not one.pinned and one.rung > Rung.COLD]
-    idle = sorted((one for one in others if not one.used), key=lambda one: one.last_used)
+    idle = _idle(residents, claim.need)
     calm = [one.id for one in idle if one.may_step_down(rules.now, rules.policy)]
     # 1.
     yield tuple(calm)
@@ -122,11 +122,21 @@ def _orders(claim: Claim, residents: Sequence[Occupancy], rules: Rules) -> Itera
     if len(order) > len(calm):
         yield tuple(order)
     # 3.
-    used = [one for one in others if one.used]
+    used = [one for one in _others(residents, claim.need) if one.used]
     used.sort(key=lambda one: (one.id not in claim.way, one.kept(rules.now), not one.waits, one.last_used))
     for one in used:
         order.append(one.id)
         yield tuple(order)
+
+
+def _others(residents: Sequence[Occupancy], need: Need) -> list[Occupancy]:
+    """Engines that may make way, at work or not."""
+    return [one for one in residents if one.id != need.id and not one.pinned and one.rung > Rung.COLD]
+
+
+def _idle(residents: Sequence[Occupancy], need: Need) -> list[Occupancy]:
+    """Those of them that nobody uses, least recently used first."""
+    return sorted((one for one in _others(residents, need) if not one.used), key=lambda one: one.last_used)
 
 
 def _stepping(found: Decision, residents: Sequence[Occupancy], rules: Rules) -> Turn:
