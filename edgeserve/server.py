@@ -174,7 +174,7 @@ class Server(uvicorn.Server):
         self._preload = preload
         self._loop: asyncio.AbstractEventLoop | None = None
         self._looking: asyncio.Task[None] | None = None
-        self._terminal = self._hurried = False
+        self._terminal = self._hurried = self._reload_later = False
         self.ended_by: int = signal.SIGTERM
         """The signal that ended the server."""
 
@@ -203,6 +203,8 @@ class Server(uvicorn.Server):
         self._looking = asyncio.create_task(self._look())
         if self.started:
             self.on_ready()
+            if self._reload_later:
+                self._reload()
 
     async def _look(self) -> None:
         while True:
@@ -247,12 +249,19 @@ class Server(uvicorn.Server):
         """End the server when its terminal is gone; any other SIGHUP reads the settings again."""
         if self._terminal and not has_terminal():
             self.handle_exit(signal.SIGTERM, frame)
-        elif self._loop is not None and self.started and not self.should_exit:
-            self._loop.call_soon_threadsafe(self._application.state.manager.reload_soon)
+        elif self._loop is not None and not self.should_exit:
+            self._loop.call_soon_threadsafe(self._reload)
+
+    def _reload(self) -> None:
+        """Read the settings again; a signal during the start waits for its end."""
+        if self.started:
+            self._application.state.manager.reload_soon()
+        else:
+            self._reload_later = True
 
     def _hurry(self) -> None:
         """Cut all answers, and drop the connections of clients that do not read the last event."""
-        for gate in self._pool.gates.values():
+        for gate in (*self._pool.gates.values(), *self._pool.leaving):
             gate.abort(ShuttingDown("the server was told to end at once"))
         asyncio.get_running_loop().call_later(HURRY_SECONDS, self._drop)
 

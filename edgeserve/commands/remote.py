@@ -49,7 +49,9 @@ class Server:
         parts = urlsplit(self.url)
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         with contextlib.closing(kind(parts.hostname or "", parts.port, timeout=seconds)) as connection:
-            headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+            # The library writes a header in Latin-1; the server compares the bytes of UTF-8.
+            key = self.key.encode().decode("latin-1")
+            headers = {"Authorization": f"Bearer {key}"} if key else {}
             data = None
             if body is not None:
                 headers["Content-Type"], data = "application/json", json.dumps(body).encode()

@@ -68,7 +68,7 @@ class Manager:
         self._monitor = monitor
         self._make = means.make
         self._read = means.read
-        self._aside = Aside("changes of the server", threads=1)
+        self._aside = Aside("changes of the server", threads=2)
         self._one = asyncio.Lock()
         self._moves: dict[str, asyncio.Task[None]] = {}
         self._renewals: dict[str, asyncio.Task[None]] = {}
@@ -85,7 +85,7 @@ class Manager:
         async with self._one:
             new = await self._aside.run(self._read)
             if self.config.written.name and not new.written.name:
-                raise ConfigError(f"{self.config.source} is gone; nothing was changed: put it back, and reload again")
+                raise ConfigError(f"{self.config.source} is gone: put it back, and reload again")
             found = changes(self.config, new)
             now = effective(self.config, new)
             hosts = await self._aside.run(self._make, now, [*found.added, *found.replaced])
@@ -161,10 +161,16 @@ class Manager:
         model = host.spec.id
         if model in self._pool.gates:
             await self._pool.replace(host, terms)
+        elif self._pool.ending:
+            await asyncio.to_thread(host.stop)
+            return
         else:
             self._pool.add(host, terms)
         self._pool.arrange(tuple(self.config.models))
-        if INFO[host.spec.job].mapped:
+        settings = self.config.models.get(model)
+        if settings is not None and settings.preload:
+            await self._pool.preload([model])
+        elif INFO[host.spec.job].mapped:
             await asyncio.to_thread(self._pool.gates[model].map)
 
     def _then(self, model: str, move: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

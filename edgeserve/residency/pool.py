@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from edgeserve import clients
 from edgeserve.engine import ModelSpec, Rung
-from edgeserve.errors import NotConfigured, ShuttingDown
+from edgeserve.errors import Busy, NotConfigured, ShuttingDown
 from edgeserve.jobs import INFO, Job
 from edgeserve.memory.governor import Governor
 from edgeserve.messages import Request
@@ -100,11 +100,17 @@ class Pool:
         return gate
 
     def find(self, name: str, jobs: Sequence[Job]) -> str | None:
-        """Id of the model that a request means, as ``Directory.find``; a model that is served on demand is added."""
+        """Id of the model that a request means, as ``Directory.find``; a model that is served on demand is added.
+
+        Raises Busy while an engine of that name leaves.
+        """
         found = self.directory.find(name, jobs)
         if found is None and name and self._on_demand and (made := self._on_demand(name, jobs)) is not None:
-            if made[0].spec.id in self.gates:
+            model = made[0].spec.id
+            if model in self.gates:
                 return None  # a model of another job has this name
+            if any(gate.id == model for gate in self._leaving):
+                raise Busy(f"{model} ends its last answers, and is served again then; try again", retry_after=5)
             found = self.add(*made).id
         return found
 

@@ -223,6 +223,23 @@ def test_a_model_is_tuned_in_its_place() -> None:
         assert running.client.post("/v1/chat/completions", json=body).status_code == 200
 
 
+def test_a_model_that_comes_with_preload_is_loaded() -> None:
+    with managed() as (running, world):
+        world.rewrite({"llm": model(preload=True), "tts": model("tts", preload=True)})
+        found = reload(running)
+        assert (found["added"], found["changed"]) == (["tts"], ["[llm] preload"])
+        assert [gate.rung for gate in world.pool.gates.values()] == [Rung.WARM, Rung.HOT]
+
+
+def test_an_engine_that_cannot_be_opened_is_served_and_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    with managed() as (running, world):
+        world.rewrite({"llm": model(), "bad": model(options={"fail_on": "open"})})
+        assert reload(running)["added"] == ["bad"]
+        assert world.pool.rung("bad") is Rung.COLD
+        assert running.client.post("/v1/chat", json={"model": "bad", "prompt": "hello"}).status_code == 500
+    assert any("bad" in record.message and record.levelname == "WARNING" for record in caplog.records)
+
+
 def test_the_order_of_the_file_decides_the_default() -> None:
     with managed({"one": model(), "two": model()}) as (running, world):
         chosen = lambda: world.pool.directory.find("", ["llm"])  # noqa: E731
