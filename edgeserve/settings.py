@@ -270,6 +270,8 @@ def _from_text(text: str, hint: Any) -> object:
 
 def _checked(value: Any, hint: Any, bounds: Mapping[str, Any]) -> Any:
     """The value in the type of its key. Raises ValueError with the expected value and the wrong part."""
+    if dataclasses.is_dataclass(hint):
+        return _checked_table(value, hint)
     if get_origin(hint) is tuple:
         item = get_args(hint)[0]
         if item is str and not isinstance(value, list | tuple):
@@ -289,6 +291,20 @@ def _checked(value: Any, hint: Any, bounds: Mapping[str, Any]) -> Any:
         if not (-LARGEST[plain] if low is None else low) <= value <= (LARGEST[plain] if high is None else high):
             raise ValueError(_expected(hint, bounds, value))
     return float(value) if plain is float else value
+
+
+def _checked_table(value: Any, kind: Any) -> Any:
+    """A table within a value, with the keys that ``kind`` declares. Raises ValueError."""
+    declared = {one.name: one for one in dataclasses.fields(kind)}
+    if not isinstance(value, Mapping) or not value.keys() <= declared.keys():
+        raise ValueError(f"a table with no keys but {', '.join(declared)}")
+    hints, values = _hints(kind), {}
+    for name, given in value.items():
+        try:
+            values[name] = _checked(given, hints[name], declared[name].metadata)
+        except ValueError as error:
+            raise ValueError(f"{name} to be {error.args[0]}") from None
+    return kind(**values)
 
 
 def _item(value: Any, hint: Any, bounds: Mapping[str, Any], words: str | None) -> Any:
