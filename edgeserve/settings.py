@@ -297,13 +297,13 @@ def _checked_table(value: Any, kind: Any) -> Any:
     """A table within a value, with the keys that ``kind`` declares. Raises ValueError."""
     declared = {one.name: one for one in dataclasses.fields(kind)}
     if not isinstance(value, Mapping) or not value.keys() <= declared.keys():
-        raise ValueError(f"a table with no keys but {', '.join(declared)}")
+        raise ValueError(_expected(kind, NOTHING))
     hints, values = _hints(kind), {}
     for name, given in value.items():
         try:
             values[name] = _checked(given, hints[name], declared[name].metadata)
         except ValueError as error:
-            raise ValueError(f"{name} to be {error.args[0]}") from None
+            raise ValueError(f"{name}: {error.args[0]}", given) from None
     return kind(**values)
 
 
@@ -325,6 +325,8 @@ def _expected(hint: Any, bounds: Mapping[str, Any], value: float = 0.0) -> str:
     plain, choices = _plain(hint, bounds)
     if bounds.get("words"):
         return str(bounds["words"])
+    if dataclasses.is_dataclass(plain):
+        return f"a table of {', '.join(one.name for one in dataclasses.fields(plain))}"
     if choices:
         return f"one of {', '.join(choices)}"
     text, low, high = NAMES[plain], bounds.get("low"), bounds.get("high")

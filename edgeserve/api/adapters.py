@@ -62,12 +62,14 @@ async def list_adapters(request: Request) -> Response:
     pool: Pool = request.app.state.pool
     model = models.choose(pool, request.query_params.get("model", ""), CHAT)
     adapters = pool.gates[model].spec.adapters if model in pool.gates else ()
-    return JSONResponse([
-        {
-            "id": number,
-            "path": pool.gates[model].spec.files[one.role].name,
-            "scale": 0.0 if one.name else one.scale,
-            "name": one.name,
-        }
-        for number, one in enumerate(adapters)
-    ])
+    return JSONResponse(
+        [
+            {
+                "id": number,
+                "path": pool.gates[model].spec.files[one.role].name,
+                "scale": 0.0 if one.name else one.scale,
+                "name": one.name,
+            }
+            for number, one in enumerate(adapters)
+        ]
+    )

@@ -63,9 +63,7 @@ async def list_models(request: Request) -> Response:
         for one in spec.adapters:
             if one.name:
                 listed.setdefault(one.name, _openai(one.name) | {"parent": spec.name})
-    return JSONResponse(
-        {"object": "list", "data": list(listed.values()), "models": native, "system": system}
-    )
+    return JSONResponse({"object": "list", "data": list(listed.values()), "models": native, "system": system})
 
 
 async def get_model(request: Request) -> Response:

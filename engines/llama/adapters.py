@@ -5,6 +5,7 @@ llama.cpp refuses most unfit files itself, but ends the process on some. The che
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import threading
@@ -82,6 +83,7 @@ class Adapters:
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self.paths = tuple(paths)
+        self._marks: list[tuple[int, int]] = []
         self._handles: list[Any] = []
         self._users = 0
         self._lock = threading.Lock()
@@ -89,17 +91,18 @@ class Adapters:
     def hold(self, model: Any) -> None:
         """Count one more user; the first one reads the files. Raises EngineFailure. ``model``: llama.cpp's pointer."""
         with self._lock:
-            if not self._users:
-                self._handles = [handle for path in self.paths if (handle := self._read(model, path))]
+            for path in () if self._users else self.paths:
+                self._read(model, path)
             self._users += 1
 
-    def _read(self, model: Any, path: Path) -> Any:
+    def _read(self, model: Any, path: Path) -> None:
         handle = llama().llama_adapter_lora_init(model, str(path).encode())
         if not handle:
             self._free()
             raise EngineFailure(f"{path}: llama.cpp cannot apply it{error_details()}")
         self._handles.append(handle)
-        return handle
+        about = path.stat()
+        self._marks.append((about.st_size, about.st_mtime_ns))
 
     def release(self) -> None:
         """Count one user less; the last one frees the memory. No context may use it any more."""
@@ -111,16 +114,21 @@ class Adapters:
     def _free(self) -> None:
         for handle in self._handles:
             llama().llama_adapter_lora_free(handle)
-        self._handles = []
+        self._handles, self._marks = [], []
 
     def use(self, context: Any, active: Active) -> bool:
         """Let a context (llama.cpp's pointer) apply these adapters and no others. False when llama.cpp refuses."""
-        import ctypes
-
         runtime, count = llama(), len(active)
         pointers = (runtime.llama_adapter_lora_p_ctypes * count)(*(self._handles[number] for number, _ in active))
         scales = (ctypes.c_float * count)(*(scale for _, scale in active))
         return bool(runtime.llama_set_adapters_lora(context, pointers, count, scales) == 0)
+
+    def salted(self, salt: str, active: Active) -> str:
+        """The salt of a prompt that these adapters read: a KV cache that they made serves no other prompt."""
+        if not active:
+            return salt
+        made = [(*self._marks[number], scale) for number, scale in active]
+        return hashlib.sha256(json.dumps([salt, made]).encode()).hexdigest()
 
 
 def paths_of(spec: ModelSpec) -> tuple[Path, ...]:
@@ -144,15 +152,3 @@ def active(adapters: Sequence[Adapter], wanted: Iterable[tuple[str, float]] | No
             raise InvalidRequest(f"this model has no adapter {role!r}", param="lora")
         chosen[numbers[role]] = scale
     return tuple(sorted((number, scale) for number, scale in chosen.items() if scale))
-
-
-def salted(salt: str, chosen: Active, paths: Sequence[Path]) -> str:
-    """The salt of a prompt that these adapters read: a KV cache that they made serves no other prompt.
-
-    Raises OSError when a file is gone.
-    """
-    if not chosen:
-        return salt
-    about = [(paths[number].stat(), scale) for number, scale in chosen]
-    made = [(one.st_size, one.st_mtime_ns, one.st_ino, scale) for one, scale in about]
-    return hashlib.sha256(json.dumps([salt, made]).encode()).hexdigest()

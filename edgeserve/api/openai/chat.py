@@ -51,7 +51,9 @@ async def chat(request: Request) -> Call:
         adapters=asked.adapters(pool, model),
     )
     choices = [ChatChoice(index) for index in range(asked.n)]
-    renderer = Completion(models.name(pool, model, asked.model), choices, asked.n, stream=asked.stream, usage_wanted=usage_wanted)
+    renderer = Completion(
+        models.name(pool, model, asked.model), choices, asked.n, stream=asked.stream, usage_wanted=usage_wanted
+    )
     return Call(
         model,
         sampling.choices(base, asked.n),

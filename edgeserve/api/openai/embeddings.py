@@ -41,7 +41,13 @@ async def embeddings(request: Request) -> Call:
     pool = request.app.state.pool
     model = models.choose(pool, asked.model, JOBS)
     renderer = EmbeddingList(models.name(pool, model, asked.model), asked.encoding_format, asked.dimensions)
-    return Call(model, [EmbedRequest(asked.input, adapters.named(pool, model, asked.model))], renderer, asked.keep_alive, threaded=True)
+    return Call(
+        model,
+        [EmbedRequest(asked.input, adapters.named(pool, model, asked.model))],
+        renderer,
+        asked.keep_alive,
+        threaded=True,
+    )
 
 
 class EmbeddingList:
