@@ -3,7 +3,8 @@
 Orca (OSDI 2022) introduced it; llama.cpp's server does the same. A slot is a sequence of the context. After its answer
 the slot keeps its KV cache until another prompt needs the room. Evicted slots worth keeping go to a ``PrefixCache``.
 
-llama.cpp applies one set of adapters to a whole call. So answers with the same set share a call, and sets take turns.
+llama.cpp applies one set of adapters to a whole call. So answers with the same set share a call, and sets take turns of
+a few calls (docs/decisions/0021-adapters.md).
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ log = logging.getLogger("edgeserve.llama")
 PROMPT_SHARE = 192
 """Prompt tokens in one call while answers are under way. More of them make each token of an answer later."""
 
+TURN = 4
+"""Calls for one set of adapters while another waits. A change of the set costs about half a step of a small model."""
+
 
 class Batch:
     """The slots of a context. ``step`` decodes for all of them in one call. One thread at a time."""
@@ -33,7 +37,8 @@ class Batch:
         self._slots = [Slot(number) for number in range(slots)]
         self._saved = saved
         self._swapper = Swapper(context, self._slots, saved)
-        self._uses = self._calls = 0
+        self._uses = self._calls = self._turn = 0
+        self._adapters: Active = ()
         self.starved = False
         """In the latest step a preempted answer waited for room, and no other answer had anything to decode."""
 
@@ -137,12 +142,11 @@ class Batch:
     def _schedule(self) -> list[tuple[Slot, list[int]]]:
         """The tokens of each slot in the next call: answers first, then prompts, the oldest request first.
 
-        All slots of a call have the same adapters: those of the slot that has waited for the most calls.
+        All slots of a call have the same adapters.
         """
         waiting = [slot for slot in self._slots if slot.waiting]
-        if waiting:
-            adapters = min(waiting, key=lambda one: one.stepped).adapters
-            waiting = [slot for slot in waiting if slot.adapters == adapters]
+        adapters = self._next_adapters(waiting)
+        waiting = [slot for slot in waiting if slot.adapters == adapters]
         waiting.sort(key=lambda one: (len(one.pending) > 1, one.used))
         answers = sum(len(slot.pending) == 1 for slot in waiting)
         room = min(BATCH, PROMPT_SHARE + answers) if answers else BATCH
@@ -152,10 +156,21 @@ class Batch:
             room -= len(shares[-1][1])
         return [share for share in shares if share[1]]
 
+    def _next_adapters(self, waiting: Sequence[Slot]) -> Active:
+        """The adapters of the next call: those of its turn, else those of the slot that waits for the most calls."""
+        on_turn = self._turn < TURN and any(slot.adapters == self._adapters for slot in waiting)
+        if on_turn or not waiting:
+            return self._adapters
+        return min(waiting, key=lambda one: one.stepped).adapters
+
     def _advance(self, shares: Sequence[tuple[Slot, list[int]]]) -> None:
         """Note the decoded tokens in their slots."""
         index = -1
-        self._calls += 1
+        if shares:
+            adapters = shares[0][0].adapters
+            self._turn = self._turn + 1 if adapters == self._adapters else 1
+            self._adapters = adapters
+            self._calls += 1
         for slot, tokens in shares:
             slot.stepped = self._calls
             index += len(tokens)
