@@ -303,7 +303,7 @@ def _checked_table(value: Any, kind: Any) -> Any:
         try:
             values[name] = _checked(given, hints[name], declared[name].metadata)
         except ValueError as error:
-            raise ValueError(f"{name}: {error.args[0]}", given) from None
+            raise ValueError(f"{name}: {error.args[0]}") from None
     return kind(**values)
 
 

@@ -77,7 +77,7 @@ def _projector(config: Config, model: str, settings: ModelSettings) -> Mapping[s
 
 def _adapters(config: Config, model: str, settings: ModelSettings) -> Iterator[tuple[Adapter, Path]]:
     """The adapters of a model, and their files. Raises ConfigError when a file does not exist."""
-    label = config.label(table_of(model), "adapters") if settings.adapters else ""
+    label = config.written.label(table_of(model), "adapters")  # no flag or variable sets them
     for number, one in enumerate(settings.adapters):
         path = expanded(one.path, label)
         if not path.is_file():
