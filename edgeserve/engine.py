@@ -43,12 +43,28 @@ class Rung(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Adapter:
+    """A LoRA adapter of a model: small matrices that change its weights while an answer uses them.
+
+    Fields:
+        role   its file among the files of the model
+        scale  factor of the change
+        name   requests name it to use it; without a name, every answer uses it
+    """
+
+    role: str
+    scale: float = 1.0
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSpec:
     """One model that this device serves, with everything an engine needs to open it. Picklable.
 
     ``engine`` is an import string ``module:Class``. ``files`` maps a role ("model", "mmproj", "encoder", …) to its
     path. ``options`` are the model's settings; each engine documents and checks its own. ``id`` names its table in
-    models.toml: the job for the short form, which is the default here, NAME for [models.NAME].
+    models.toml: the job for the short form, which is the default here, NAME for [models.NAME]. ``adapters`` are those
+    that its engine can apply.
     """
 
     job: Job
@@ -59,6 +75,7 @@ class ModelSpec:
     threads: int | None = None
     options: Mapping[str, object] = field(default_factory=dict)
     id: str = ""
+    adapters: tuple[Adapter, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.id:

@@ -123,6 +123,7 @@ class ChatRequest:
     - ``json_schema``: constrain the answer to an instance of this schema, given as text
     - ``tools``: the answer may call these
     - ``salt``: caches of past prompts serve prompts of the same salt only
+    - ``adapters``: roles and scales of the model's adapters to apply; None: those that every answer uses
     """
 
     messages: tuple[Message, ...] = ()
@@ -136,6 +137,7 @@ class ChatRequest:
     tools: tuple[Tool, ...] = ()
     tool_choice: ToolChoice = ToolChoice()
     salt: str = ""
+    adapters: tuple[tuple[str, float], ...] | None = None
 
     @property
     def images(self) -> tuple[ImagePart, ...]:
@@ -209,9 +211,10 @@ ChatEvent = TokenEvent | ReasoningEvent | ToolCallEvent | FinishEvent
 
 @dataclass(frozen=True, slots=True)
 class EmbedRequest:
-    """Texts, or their tokens, to turn into vectors."""
+    """Texts, or their tokens, to turn into vectors. ``adapters`` as in ``ChatRequest``."""
 
     inputs: tuple[str | tuple[int, ...], ...]
+    adapters: tuple[tuple[str, float], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
-from edgeserve.api import admin, failures, health, models, openapi
+from edgeserve.api import adapters, admin, failures, health, models, openapi
 from edgeserve.api.auth import KeyRequired, SameSite, for_owner
 from edgeserve.api.cors import Cors, Preflight
 from edgeserve.api.entry import Entry
@@ -113,6 +113,7 @@ ENTRIES = (
         speech.Speech,
         MP3,
     ),
+    Entry("GET", "/lora-adapters", "Adapters of a language model, as llama-server lists them", adapters.list_adapters),
     Entry("GET", "/memory/stats", "Memory, budget and pressure", admin.reading("stats")),
     Entry("GET", "/memory/models", "Engines and what they hold", admin.reading("models")),
     Entry("GET", "/memory/evictions", "Steps down: expected and returned", admin.reading("evictions")),

@@ -7,6 +7,7 @@ from collections.abc import Generator
 from edgeserve.engine import Cancel
 from edgeserve.errors import EngineFailure, NotSupported
 from edgeserve.messages import ChatRequest, EmbeddingEvent, EmbedRequest
+from engines.llama.adapters import Active
 from engines.llama.chat import LlamaChat
 from engines.llama.context import Context
 from engines.llama.embed import unit
@@ -38,10 +39,13 @@ class LlamaEmbedding(LlamaChat):
         """Tokens of the longest text: the model knows no positions beyond its training, even in a larger context."""
         return context_size(self.options, self._read_shape().trained_context)
 
-    def _embed(self, prepared: Prepared, cancel: Cancel) -> Generator[EmbeddingEvent | None, None, None]:
+    def _embed(
+        self, prepared: Prepared, cancel: Cancel, adapters: Active
+    ) -> Generator[EmbeddingEvent | None, None, None]:
         batch = self._hot()[1]
         for tokens in prepared.inputs:
             if cancel.is_set():
                 return
+            batch.context.use(adapters)
             yield EmbeddingEvent(unit(batch.context.pool(tokens)), len(tokens))
             yield None

@@ -10,9 +10,10 @@ import pytest
 from edgeserve import app, assembly, named, specification
 from edgeserve.config import Config, load
 from edgeserve.device import AllocatorMemory
+from edgeserve.engine import Adapter
 from edgeserve.errors import ConfigError, ModelMissing
 from edgeserve.memory.policy import MemoryPolicy
-from edgeserve.model_settings import ModelSettings
+from edgeserve.model_settings import AdapterSettings, ModelSettings
 from edgeserve.models.store import Store, StoredModel
 from engines.asr.mlx_memory import MlxAllocator
 from engines.llama import devices
@@ -44,6 +45,14 @@ def test_the_same_file_serves_vision_with_a_projector(gguf: Path, tmp_path: Path
     (spec,) = specification.specs(config(vision=settings), Store(tmp_path / "models"))
     assert spec.files["mmproj"] == gguf
     assert isinstance(named.make_engine(spec), LlamaVision)
+
+
+def test_adapters_are_files_of_their_model(gguf: Path, tmp_path: Path) -> None:
+    adapters = (AdapterSettings(str(gguf), 0.5, "style"), AdapterSettings(str(gguf)))
+    settings = ModelSettings(job="llm", model=str(gguf), adapters=adapters)
+    (spec,) = specification.specs(config(llm=settings), Store(tmp_path / "models"))
+    assert spec.adapters == (Adapter("adapter0", 0.5, "style"), Adapter("adapter1"))
+    assert spec.files == {"model": gguf, "adapter0": gguf, "adapter1": gguf}
 
 
 def test_the_same_file_makes_vectors(gguf: Path, tmp_path: Path) -> None:
@@ -117,6 +126,10 @@ def test_settings_that_contradict_are_refused(
         (
             '[vision]\nmodel = "tiny.gguf"\nmmproj = "none"\n',
             r"^models\.toml, line 3: \[vision\] mmproj = 'none': no su",
+        ),
+        (
+            '[llm]\nmodel = "tiny.gguf"\nadapters = [{path = "tiny.gguf"}, {path = "none"}]\n',
+            r"^models\.toml, line 3: \[llm\] adapters: path = 'none': no such file",
         ),
         (
             '[tts]\nmodel = "tiny.gguf"\n',

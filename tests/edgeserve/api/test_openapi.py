@@ -60,9 +60,10 @@ NAMES = {
     "engines": ["asr"],
     "models": [{"model_type": "asr"}],
     "messages": TALK,
+    "lora": [],
 }
 """Values of fields that name a thing of the server; None for a field that is left out here."""
-SPOKEN = {"messages"}
+SPOKEN = {"messages", "lora"}
 """Fields with rules that the schema does not express, such as those between messages."""
 GENERIC: list[Any] = ["", " ", "x", "5m", "x" * 300, 0, 1, -1, 0.5, 1e30, -1e30, True, False]
 GENERIC += [[], ["x"], ["text"], ["x"] * 9, [1], [True], [[1]], [{}], {}, {"type": "text"}, {"x": 1}, {"a": {}}]

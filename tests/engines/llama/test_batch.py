@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import random
 
 import pytest
 from hypothesis import given
@@ -11,7 +13,7 @@ from support.counting import batch_of, decode, prompt, talk
 from support.examples import examples
 
 from edgeserve.errors import ContextOverflow, EdgeserveError, EngineFailure, InvalidRequest
-from engines.llama.batch import PROMPT_SHARE, WORTH_SAVING
+from engines.llama.batch import PROMPT_SHARE, TURN, WORTH_SAVING
 from engines.llama.context import BATCH
 from engines.llama.slot import Slot
 
@@ -216,3 +218,46 @@ def test_a_preempted_answer_starves_once_nothing_is_decoded() -> None:
     batch.give_back(old)
     assert not batch.starved
     decode(batch, young)
+
+
+ONE, OTHER = ((0, 1.0),), ((1, 0.5),)
+
+
+def test_answers_with_other_adapters_never_share_a_call() -> None:
+    batch, context = batch_of(slots=4)
+    taken = [batch.take(prompt(seed), adapters=used)[0] for seed, used in ((1, ()), (2, ONE), (3, OTHER), (4, ONE))]
+    for _ in range(24):
+        batch.step()
+        for slot in taken:
+            if slot.output is not None:
+                batch.push(slot, 5)
+    of = {slot.sequence: slot.adapters for slot in taken}
+    for call, applied in zip(context.calls, context.applied, strict=True):
+        assert {of[item.sequence] for item in call} == {applied}
+    assert all(len(slot.tokens) > 100 for slot in taken)
+    changes = sum(one != other for one, other in itertools.pairwise(context.applied))
+    assert changes <= len(context.applied) // TURN
+
+
+@examples(50)
+@given(some.lists(some.sampled_from([(), ONE, OTHER]), min_size=2, max_size=6), some.randoms(use_true_random=False))
+def test_no_set_of_adapters_waits_for_more_than_one_turn_of_each_other(
+    used: list[tuple[tuple[int, float], ...]], dice: random.Random
+) -> None:
+    """Also while short answers of another set come and go."""
+    batch, _ = batch_of(size=4000, slots=len(used))
+    slots = {number: batch.take(prompt(number + 1, 20), adapters=one)[0] for number, one in enumerate(used)}
+    waited = dict.fromkeys(slots, 0)
+    for step in range(40):
+        before = {number: len(slot.tokens) for number, slot in slots.items()}
+        batch.step()
+        for number, slot in slots.items():
+            waited[number] = 0 if len(slot.tokens) > before[number] else waited[number] + 1
+            assert waited[number] <= 2 * TURN, "three sets, each in its turn"
+            if slot.output is not None:
+                batch.push(slot, 5)
+        gone = dice.choice(list(slots))
+        if gone and slots[gone].output is None and len(slots[gone].tokens) > 20:
+            batch.give_back(slots[gone])
+            slots[gone] = batch.take(prompt(100 + step, 20), adapters=used[gone])[0]
+            waited[gone] = 0
