@@ -50,6 +50,9 @@ from edgeserve.units import MB
 
 log = logging.getLogger("edgeserve.app")
 
+STATES = "prefix_cache_dir"
+"""Option of the engines that keep conversations on disk."""
+
 
 def specs(config: Config, store: Store) -> Iterator[ModelSpec]:
     """The configured models with their files. Raises ModelMissing with the commands that fetch what is missing."""
@@ -71,7 +74,7 @@ def specs(config: Config, store: Store) -> Iterator[ModelSpec]:
             files=files,
             device=settings.device,
             threads=settings.threads or None,
-            options={**_options_of(stored, job), **settings.options},
+            options=_with_states({**_options_of(stored, job), **settings.options}, config, store, job),
         )
 
 
@@ -79,6 +82,15 @@ def _options_of(stored: StoredModel, job: Job) -> Mapping[str, object]:
     """The catalogue's options of the model, without those that the configured job does not have."""
     known = tables()[job]
     return {name: value for name, value in stored.options.items() if stored.job == job or name in known}
+
+
+def _with_states(options: dict[str, object], config: Config, store: Store, job: Job) -> Mapping[str, object]:
+    """The options with the folder of saved conversations, where the job has such a key and no value for it."""
+    if STATES in tables()[job] and not options.get(STATES):
+        named = config.server.states_dir
+        folder = expanded(named, config.label("server", "states_dir")) if named else store.root.parent / "states"
+        return {**options, STATES: str(folder.absolute())}
+    return options
 
 
 def _projector(config: Config, job: Job) -> Mapping[str, Path]:

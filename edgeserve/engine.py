@@ -179,11 +179,13 @@ class Access:
     Fields:
         read   folders to read, with all below
         write  folders to read and write, with all below; a missing one is made before the engine opens
+        tidy   folders whose files may be listed and removed, with all below, but not read; made as those of write
         gpu    the engine may use a GPU, where there is one
     """
 
     read: tuple[Path, ...] = ()
     write: tuple[Path, ...] = ()
+    tidy: tuple[Path, ...] = ()
     gpu: bool = False
 
 

@@ -10,10 +10,13 @@ from typing import Any
 
 from edgeserve import logs
 from edgeserve.commands import Call
+from edgeserve.config import EngineSettings, tables
 from edgeserve.errors import NotConfigured
 from edgeserve.jobs import Job
 from edgeserve.messages import Event, Request
 from edgeserve.residency.pool import Pool
+
+STATES_MB = "prefix_cache_disk_mb"
 
 
 class Session:
@@ -65,5 +68,12 @@ def open_session(call: Call, job: Job) -> Session:
     if level != "debug":
         for handler in logging.getLogger().handlers:
             handler.addFilter(without_traceback)
-    only = dataclasses.replace(config, engines={job: config.engines[job]})
+    only = dataclasses.replace(config, engines={job: _without_states(config.engines[job], job)})
     return Session(call.pool(only), job)
+
+
+def _without_states(settings: EngineSettings, job: Job) -> EngineSettings:
+    """Keep no conversation on disk, unless models.toml says so: it is over when the command ends."""
+    if STATES_MB not in tables()[job]:
+        return settings
+    return dataclasses.replace(settings, options={STATES_MB: 0, **settings.options})

@@ -10,10 +10,11 @@ import logging
 from collections.abc import Iterator, Sequence
 
 from edgeserve.errors import Busy, EdgeserveError, EngineFailure, InvalidRequest
-from engines.llama.cache import WORTH_SAVING, PrefixCache, next_victim
+from engines.llama.cache import WORTH_SAVING, PrefixCache
 from engines.llama.context import BATCH, Context, Item
 from engines.llama.prepare import overflow
 from engines.llama.slot import Slot
+from engines.llama.state_index import next_victim
 from engines.llama.swapper import Swapper
 
 log = logging.getLogger("edgeserve.llama")
@@ -183,7 +184,8 @@ class Batch:
                 return source, kept
             live = 0  # the model cannot remove its last tokens
         # 2. A saved state knows more: restore it.
-        data = saved.fetch(state) if state is not None and longest >= live + WORTH_SAVING else None
+        fits = state is not None and len(state.tokens) <= self.context.size
+        data = saved.fetch(state) if state is not None and fits and longest >= live + WORTH_SAVING else None
         if state is not None and data is not None:
             slot = swapper.evict(self._free_slot(salt))
             if swapper.restore(slot, state, data):

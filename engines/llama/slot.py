@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from edgeserve.errors import EdgeserveError
-from engines.llama.cache import shared
+from engines.llama.state_index import shared
 
 
 class Slot:
