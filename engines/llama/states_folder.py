@@ -125,7 +125,8 @@ class StatesFolder:
         try:
             with open(descriptor, "wb") as file:
                 file.writelines(parts)
-            os.replace(part, self.path / name)
+            with self._locked():  # otherwise one who counts files may miss it under both names
+                os.replace(part, self.path / name)
         except BaseException:
             remove(part)
             raise
