@@ -10,25 +10,27 @@ from typing import Any
 
 from edgeserve import logs
 from edgeserve.commands import Call
-from edgeserve.config import EngineSettings, tables
+from edgeserve.config import tables
 from edgeserve.errors import NotConfigured
 from edgeserve.jobs import Job
 from edgeserve.messages import Event, Request
+from edgeserve.model_settings import ModelSettings
 from edgeserve.residency.pool import Pool
 
 STATES_MB = "prefix_cache_disk_mb"
+"""Option of the engines that keep conversations on disk."""
 
 
 class Session:
-    """One engine behind its gate and governor, as in the server. A context manager.
+    """The pool's one engine behind its gate and governor, as in the server. A context manager.
 
     Ctrl-C cancels the request within one token or segment, and leaves ``ask`` as KeyboardInterrupt. The session can be
     asked again.
     """
 
-    def __init__(self, pool: Pool, job: Job) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._job = job
+        (self._model,) = pool.gates
         self._runner = asyncio.Runner()
 
     def __enter__(self) -> Session:
@@ -45,7 +47,7 @@ class Session:
         self._runner.run(self._ask(request, take))
 
     async def _ask(self, request: Request, take: Callable[[Event], object]) -> None:
-        async with await self._pool.lease(self._job) as lease:
+        async with await self._pool.lease(self._model) as lease:
             async for event in lease.run(request):
                 take(event)
 
@@ -58,7 +60,8 @@ def without_traceback(record: logging.LogRecord) -> bool:
 def open_session(call: Call, job: Job) -> Session:
     """Build the configured engine of ``job`` and no other. Raises NotConfigured, ModelMissing and ConfigError."""
     config = call.config()
-    if job not in config.engines:
+    of_job = [model for model, one in config.models.items() if one.job == job]
+    if not of_job:
         raise NotConfigured(
             f'no {job} model is configured; name one with --model, or in models.toml under [{job}] as model = "…"; '
             "edgeserve list --all shows what there is"
@@ -68,12 +71,13 @@ def open_session(call: Call, job: Job) -> Session:
     if level != "debug":
         for handler in logging.getLogger().handlers:
             handler.addFilter(without_traceback)
-    only = dataclasses.replace(config, engines={job: _without_states(config.engines[job], job)})
-    return Session(call.pool(only), job)
+    model = next((one for one in of_job if config.models[one].default), job if job in of_job else of_job[0])
+    only = dataclasses.replace(config, models={model: _without_states(config.models[model])})
+    return Session(call.pool(only))
 
 
-def _without_states(settings: EngineSettings, job: Job) -> EngineSettings:
+def _without_states(settings: ModelSettings) -> ModelSettings:
     """Keep no conversation on disk, unless models.toml says so: it is over when the command ends."""
-    if STATES_MB not in tables()[job]:
+    if STATES_MB not in tables()[settings.job]:
         return settings
     return dataclasses.replace(settings, options={STATES_MB: 0, **settings.options})

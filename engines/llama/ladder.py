@@ -128,7 +128,7 @@ class LlamaLadder:
         if not options.prefix_cache_disk_mb or not options.prefix_cache_dir:
             return None
         limit = None if options.prefix_cache_disk_mb == "auto" else options.prefix_cache_disk_mb << 20
-        return StatesFolder(Path(options.prefix_cache_dir), self.spec.job, limit)
+        return StatesFolder(Path(options.prefix_cache_dir), self.spec.id, limit)
 
     def access(self) -> Access:
         """The folder of states on disk, where there is one. llama.cpp takes a GPU that it finds, unless told not to."""
