@@ -107,7 +107,7 @@ def next_victim(ones: Iterable[T], size: Callable[[T], int], more: Mapping[str, 
 
 
 def choose_victims(ones: Iterable[Z], over: int, more: Mapping[str, int] | None = None) -> list[Z] | None:
-    """Those of ``ones`` to evict so that ``over`` bytes go, as ``next_victim`` chooses them one by one.
+    """Victims among ``ones``, so that ``over`` bytes go, as ``next_victim`` chooses them one by one.
 
     None when the salt that takes the most has none of them left.
     """

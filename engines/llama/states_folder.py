@@ -3,8 +3,8 @@
     ROOT/.shared/MODEL/    models whose bound is "auto": they share it
     ROOT/MODEL/            a model with a bound of its own
 
-A file is named OWNER-REST.state. OWNER is a hash of the salt, so that shares hold across models: a worker may list
-the files of other models, but not read them. A file appears whole or not at all.
+A file is named OWNER-REST.state. OWNER is a hash of the salt, so that shares hold across models. A worker may list the
+files of other models, and remove them, but not read them. A file appears whole or not at all.
 """
 
 from __future__ import annotations
