@@ -1,5 +1,6 @@
-"""Seconds to the first token of a long conversation that goes on after an unload and after a restart, from its saved
-state and read again; and what saving it costs the unload.
+"""Seconds to the first token of a long conversation that goes on after an unload and after a restart.
+
+Its saved state is compared with reading it again. What saving costs the unload is measured as well.
 
     python -m benchmarks.conversations [--rounds 3] [--model smollm2-135m-instruct] [--model BIG.gguf]
 
@@ -36,7 +37,7 @@ ANSWER = 8
 
 @dataclass(slots=True)
 class Figures:
-    """Of one model in one host, a value a round; ``again`` with the prompt read again, ``known`` from the state."""
+    """A value a round, of one model in one host: ``again`` with the prompt read again, ``known`` from the state."""
 
     known: dict[str, list[float]] = field(default_factory=dict)
     again: dict[str, list[float]] = field(default_factory=dict)

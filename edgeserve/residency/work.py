@@ -14,6 +14,7 @@ from edgeserve.jobs import INFO
 from edgeserve.messages import ChatRequest, Event, Request
 
 METHODS: dict[type, str] = {getattr(messages, one.request): one.method for one in INFO.values()}
+METHODS[messages.SlotRequest] = "manage_slot"
 """The engine's method that answers a request."""
 
 

@@ -148,6 +148,16 @@ class PrefixCache(StateCache[SavedState]):
         """Bytes of the largest state that can be kept."""
         return max(self.limit, self._disk.limit if self._disk is not None else 0)
 
+    @property
+    def disk(self) -> Disk | None:
+        return self._disk
+
+    def forget(self, tokens: Sequence[int], salt: str) -> None:
+        """Drop the states that ``tokens`` cover, in memory and on disk."""
+        self._drop_covered(tokens, salt)
+        if self._disk is not None:
+            self._disk.forget(tokens, salt)
+
     def best(self, tokens: Sequence[int], salt: str = "") -> tuple[State | None, int]:
         """As ``longest``, in memory and on disk."""
         here: tuple[State | None, int] = self.longest(tokens, salt)
@@ -189,3 +199,9 @@ class Disk(Protocol):
     def read(self, state: Any) -> Any | None: ...
 
     def write(self, state: SavedState) -> bool: ...
+
+    def forget(self, tokens: Sequence[int], salt: str) -> None: ...
+
+    def keep(self, name: str, state: SavedState) -> int: ...
+
+    def kept(self, name: str, salt: str) -> tuple[SavedState, int]: ...

@@ -21,11 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from edgeserve.errors import DiskFull, InvalidRequest, NotFound
 from engines.llama.bindings import version
 from engines.llama.cache import SavedState
 from engines.llama.options import LlamaOptions
 from engines.llama.state_index import StateIndex
-from engines.llama.states_folder import SUFFIX, StatesFolder, owner_of, remove
+from engines.llama.states_folder import KEPT, SUFFIX, StatesFolder, owner_of, remove
 
 log = logging.getLogger("edgeserve.llama")
 
@@ -121,6 +122,42 @@ class StateFiles(StateIndex[StoredState]):
             self._append(StoredState(self._folder.path / name, tokens, size, salt.hex()))
         self._forget_evicted()
         return stored
+
+    def forget(self, tokens: Sequence[int], salt: str) -> None:
+        """Drop the states that ``tokens`` cover."""
+        self._index()
+        self._drop_covered(tokens, self._hashed(salt).hex())
+
+    # States that somebody names, which nothing evicts
+
+    def keep(self, name: str, state: SavedState) -> int:
+        """Write a state under a name of its salt; returns the bytes of the file. Raises DiskFull.
+
+        ``name``: letters, digits, dots, dashes and underscores.
+        """
+        tokens = array.array("i", state.tokens)
+        file = f"{owner_of(state.salt)}-{name}{KEPT}"
+        if not self._store(file, self._hashed(state.salt), tokens, state):
+            raise DiskFull(
+                f"{name} of {state.size >> 20} MB cannot be kept: the conversations of all models may take "
+                f"{self.limit >> 20} MB in {self._folder.path}; erase files there, or raise prefix_cache_disk_mb"
+            )
+        return HEAD.size + tokens.itemsize * len(tokens) + state.size
+
+    def kept(self, name: str, salt: str) -> tuple[SavedState, int]:
+        """A state by its name, and the bytes of its file. Raises NotFound, and InvalidRequest for one of no use."""
+        path = self._folder.path / f"{owner_of(salt)}-{name}{KEPT}"
+        try:
+            tokens, size, hashed = self._head(path)
+            with path.open("rb") as file:
+                data = _data(file, size)
+            if hashed != self._hashed(salt).hex():
+                raise ValueError("it belongs to somebody else")
+        except FileNotFoundError:
+            raise NotFound(f"there is no saved slot {name!r} of this client", param="filename") from None
+        except (OSError, ValueError, struct.error, MemoryError) as error:
+            raise InvalidRequest(f"the saved slot {name!r} is of no use here: {error}", param="filename") from error
+        return SavedState(tuple(tokens), data, salt), size
 
     def _hashed(self, salt: str) -> bytes:
         """The hash of a salt, which stands for it in files: the salt itself may be derived from a key of the API."""

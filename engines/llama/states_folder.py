@@ -111,7 +111,8 @@ class StatesFolder:
         Files that it stands for (``instead``) are the first to go when room is short.
         """
         size = sum(memoryview(part).nbytes for part in parts)
-        if self._allowance is not None and not self._allowance.take(size):
+        spared = self._allowance if name.endswith(SUFFIX) else None  # whoever names a state wants it written
+        if spared is not None and not spared.take(size):
             log.debug("%s: enough was written for now; a state of %d MB is not kept", self.path, size >> 20)
             return False
         for folder in dict.fromkeys((self.pool, self.path)):

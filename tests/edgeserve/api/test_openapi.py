@@ -15,6 +15,7 @@ from starlette.routing import Route
 from support.server import Running
 from support.sounds import FORMS, encoded, melody
 
+from edgeserve.api.entry import Entry
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.routes import ENTRIES, routes
@@ -39,6 +40,7 @@ BASE: dict[str, dict[str, Any]] = {
     "Translation": {},
     "Speech": {"input": "hello"},
     "Preload": {"engines": ["asr"]},
+    "SlotFile": {"filename": "a.bin"},
 }
 """Bodies that the server answers, by the name of the record."""
 BESIDE: dict[str, dict[str, Any]] = {
@@ -215,7 +217,8 @@ PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001"
     "48afa4710000000049454e44ae426082"
 )
-ROUTES = [(one.path, one.body) for one in ENTRIES if one.body and one.body.FIELDS]
+ROUTES = [(one.path, one.body) for one in ENTRIES if one.body and one.body.FIELDS and "{" not in one.path]
+"""Routes with a part in their path have tests of their own."""
 
 
 @pytest.mark.parametrize(("path", "record"), ROUTES, ids=label)
@@ -255,7 +258,14 @@ def test_a_route_refuses_an_undeclared_field(running: Running, path: str, record
     assert "is not a known field; known are: " in answer.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("path", [one.path for one in ENTRIES if one.query])
+@pytest.mark.parametrize("entry", [one for one in ENTRIES if one.query], ids=lambda one: one.path)
+def test_a_query_is_documented(document: Any, entry: Entry) -> None:
+    parameters = document["paths"][entry.path][entry.method.lower()]["parameters"]
+    assert entry.query is not None
+    assert {one["name"] for one in parameters if one["in"] == "query"} == set(entry.query.FIELDS)
+
+
+@pytest.mark.parametrize("path", [one.path for one in ENTRIES if one.headers])
 def test_a_query_is_documented_with_its_headers(running: Running, document: Any, path: str) -> None:
     told = {(one["in"], one["name"]) for one in document["paths"][path]["post"]["parameters"]}
     assert told == {("query", "session"), ("header", "X-Session-Id")}
