@@ -22,9 +22,9 @@ class EngineState:
     context_tokens: int | None = None
     slots: int = 1
     starved: bool = False
-    slot_states: tuple[SlotState, ...] = ()
     confined: Mapping[str, str] = field(default_factory=dict)
     """Layers of the worker's confinement: on, or off and why."""
+    slot_states: tuple[SlotState, ...] = ()
 
     def check(self) -> None:
         """Raises ValueError for figures that no engine can have."""

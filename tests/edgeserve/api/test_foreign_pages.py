@@ -34,7 +34,9 @@ def ask(running: Running, content_type: str = "application/json", **headers: str
 def test_no_route_obeys_a_foreign_page(open_server: Running, entry: Any) -> None:
     steps = [list(engine_of(gate).steps) for gate in open_server.pool.gates.values()]
     for headers in ({"Origin": "https://far.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}):
-        answer = open_server.client.request(entry.method, entry.path.format(engine="asr", session="x"), headers=headers)
+        answer = open_server.client.request(
+            entry.method, entry.path.format(engine="asr", session="x", slot=0), headers=headers
+        )
         assert answer.status_code == 403, answer.text
         assert answer.json()["error"]["code"] == "forbidden"
         assert "access-control-allow-origin" not in answer.headers
