@@ -145,6 +145,8 @@ class LlamaLadder:
     def _make_cache(self, model: MappedModel) -> PrefixCache:
         options, whole, folder = self.options, not model.cuttable, self._states_folder
         disk = StateFiles(folder, states_key(model.path, options), whole=whole) if folder else None
+        if folder is not None:
+            log.info("%s: conversations are kept in %s, in clear", self.spec.name, folder.path)
         return PrefixCache(options.prefix_cache_mb << 20, whole=whole, disk=disk)
 
     def _measure_token(self) -> None:

@@ -10,6 +10,7 @@ The files hold conversations in clear, so only the owner of the folder can read 
 from __future__ import annotations
 
 import array
+import contextlib
 import hashlib
 import json
 import logging
@@ -85,7 +86,7 @@ class StateFiles(StateIndex[StoredState]):
         try:
             with state.path.open("rb") as file:
                 data = _data(file, state.size)
-                os.utime(file.fileno())  # a confined worker may change no file by its name
+                _stamp(file)
         except FileNotFoundError:  # another process needed the room
             self._drop(state)
             return None
@@ -99,7 +100,7 @@ class StateFiles(StateIndex[StoredState]):
     def touch(self, state: StoredState) -> bool:
         try:
             with state.path.open("rb") as file:
-                os.utime(file.fileno())
+                _stamp(file)
         except OSError:
             self._drop(state)
             return False
@@ -139,8 +140,9 @@ class StateFiles(StateIndex[StoredState]):
         file = f"{owner_of(state.salt)}-{name}{KEPT}"
         if not self._store(file, self._hashed(state.salt), tokens, state):
             raise DiskFull(
-                f"{name} of {state.size >> 20} MB cannot be kept: the conversations of all models may take "
-                f"{self.limit >> 20} MB in {self._folder.path}; erase files there, or raise prefix_cache_disk_mb"
+                f"{name} of {state.size >> 20} MB cannot be kept in {self._folder.path}: conversations may take "
+                f"{self.limit >> 20} MB, and the log tells of a disk that refuses; delete files there, or raise "
+                "prefix_cache_disk_mb"
             )
         return HEAD.size + tokens.itemsize * len(tokens) + state.size
 
@@ -148,6 +150,8 @@ class StateFiles(StateIndex[StoredState]):
         """A state by its name, and the bytes of its file. Raises NotFound, and InvalidRequest for one of no use."""
         path = self._folder.path / f"{owner_of(salt)}-{name}{KEPT}"
         try:
+            if not self._folder.trusted and path.exists():
+                raise ValueError(f"others may write to {self._folder.path}")
             tokens, size, hashed = self._head(path)
             with path.open("rb") as file:
                 data = _data(file, size)
@@ -195,6 +199,8 @@ class StateFiles(StateIndex[StoredState]):
         if self._indexed:
             return
         self._indexed = True
+        if not self._folder.trusted:
+            return  # there is none yet, or others may write there; the first write makes it private
         self._folder.tidy()
         for state in self._found():
             self._append(state)
@@ -238,6 +244,12 @@ def _data(file: BinaryIO, size: int) -> bytearray:
     if file.readinto(data) != length or zlib.crc32(data) != checksum:  # type: ignore[attr-defined]
         raise ValueError("the checksum is wrong")
     return data
+
+
+def _stamp(file: BinaryIO) -> None:
+    """Note the use of a file for all processes. By descriptor: a confined worker may change no time by name."""
+    with contextlib.suppress(OSError):  # a disk that can only be read
+        os.utime(file.fileno())
 
 
 def states_key(model: Path, options: LlamaOptions) -> bytes:

@@ -10,12 +10,14 @@ files of other models, and remove them, but not read them. A file appears whole 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import logging
 import os
 import secrets
 import shutil
+import stat
 import time
 import urllib.parse
 from collections import Counter
@@ -39,6 +41,7 @@ KEPT_SECONDS = 30 * 24 * 3600.0
 """Age from which an unused state is removed."""
 WRITING_SECONDS = 600.0
 """Age from which an unfinished file is what a power cut has left."""
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 LONGEST_NAME = 100
 """Characters of a folder's name, so that it fits into every file system."""
 
@@ -89,6 +92,15 @@ class StatesFolder:
     def limit(self) -> int:
         """Bytes of all files under the bound, as the disk is now."""
         return self._limit_beside(sum(one.size for one in self.files())) if self._limit is None else self._limit
+
+    @property
+    def trusted(self) -> bool:
+        """Whether nobody else can have put files there: llama.cpp would read what they hold."""
+        try:
+            about = [one.stat() for one in (self.pool, self.path)]
+        except OSError:
+            return False
+        return all(one.st_uid == os.geteuid() and not one.st_mode & OTHERS_WRITE for one in about)
 
     def files(self) -> list[StateFile]:
         """All files under the bound, the least recently used first."""
@@ -246,9 +258,14 @@ def _files(folder: Path) -> Iterator[StateFile]:
 
 
 def _make_private(folder: Path) -> None:
-    """Let only the owner read the folder. By descriptor, since a confined worker may change no mode by name."""
+    """Let only the owner read the folder. By descriptor, since a confined worker may change no mode by name.
+
+    Raises PermissionError for a folder of somebody else.
+    """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
+        if os.fstat(descriptor).st_uid != os.geteuid():  # the superuser could change the mode all the same
+            raise PermissionError(errno.EPERM, "the folder belongs to another user", str(folder))
         os.fchmod(descriptor, 0o700)
     finally:
         os.close(descriptor)

@@ -179,6 +179,31 @@ def test_a_disk_that_fills_up_costs_the_new_state_and_leaves_nothing(
     assert (length, one.read(found)) == (2, state((1, 2)).data)
 
 
+def test_a_folder_that_others_may_write_to_is_not_read(tmp_path: Path) -> None:
+    """Whoever writes there could hand llama.cpp what they like."""
+    files(tmp_path).write(state((1, 2)))
+    tmp_path.chmod(0o770)
+    assert files(tmp_path).longest((1, 2)) == (None, 0)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_states_on_a_disk_that_can_only_be_read_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files(tmp_path).write(state((1, 2)))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    for name in ("utime", "unlink", "replace", "ftruncate"):
+        monkeypatch.setattr(os, name, refuse)
+    one = files(tmp_path)
+    found, _ = one.longest((1, 2))
+    assert found is not None
+    assert one.read(found) == state((1, 2)).data
+    assert one.touch(found)
+    assert not one.write(state((1, 2, 3)))
+    assert one.longest((1, 2))[1] == 2
+
+
 def test_a_state_that_another_process_has_removed_is_written_anew(tmp_path: Path) -> None:
     one = files(tmp_path)
     one.write(state((1, 2, 3)))

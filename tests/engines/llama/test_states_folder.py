@@ -180,6 +180,16 @@ def test_only_the_owner_may_read_folders_and_files(tmp_path: Path) -> None:
     assert stat.S_IMODE((folder.path / f"{OWNER}-a.state").stat().st_mode) == 0o600
 
 
+def test_a_folder_of_another_user_is_neither_read_nor_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = shared(tmp_path, "one", 1000)
+    put(folder, "a")
+    assert folder.trusted
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    assert not folder.trusted
+    with pytest.raises(PermissionError, match="another user"):
+        put(folder, "b")
+
+
 def test_too_much_writing_is_refused_until_later(tmp_path: Path) -> None:
     now = 0.0
     allowance = Allowance(150, clock=lambda: now)
