@@ -115,7 +115,7 @@ class Assembly:
         if job is None:
             return None
         settings = ModelSettings(job=job, model=stored.name)
-        found = spec(self.config, stored.name, settings, stored)
+        found = spec(self.config, self.store, stored.name, settings, stored)
         return self.host(found, settings), Terms.of(settings)
 
     def _engine(self, spec: ModelSpec) -> Engine:

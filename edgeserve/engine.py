@@ -28,10 +28,13 @@ from edgeserve.messages import (
     ChatRequest,
     EmbeddingEvent,
     EmbedRequest,
+    SlotEvent,
+    SlotRequest,
     SpeakRequest,
     TranscribeEvent,
     TranscribeRequest,
 )
+from edgeserve.slots import SlotState
 
 
 class Rung(enum.IntEnum):
@@ -221,11 +224,13 @@ class Access:
     Fields:
         read   folders to read, with all below
         write  folders to read and write, with all below; a missing one is made before the engine opens
+        tidy   folders whose files may be listed and removed, with all below, but not read; made as those of write
         gpu    the engine may use a GPU, where there is one
     """
 
     read: tuple[Path, ...] = ()
     write: tuple[Path, ...] = ()
+    tidy: tuple[Path, ...] = ()
     gpu: bool = False
 
 
@@ -265,7 +270,7 @@ class ChatEngine(Engine, Protocol):
 class Preparing(Protocol):
     """An engine that checks and prepares a request before its turn, beside the answers under way. Optional."""
 
-    def prepare(self, request: ChatRequest | EmbedRequest) -> object:
+    def prepare(self, request: ChatRequest | EmbedRequest | SlotRequest) -> object:
         """The prepared request for ``Batching.run``. Any thread.
 
         The engine was warm or hot when the call began, and may be closed meanwhile. Raises InvalidRequest for a mistake
@@ -289,8 +294,8 @@ class Batching(Protocol):
         ...
 
     def run(
-        self, request: ChatRequest | EmbedRequest, cancel: Cancel, prepared: object | None = None
-    ) -> Generator[ChatEvent | EmbeddingEvent | None, None, None]:
+        self, request: ChatRequest | EmbedRequest | SlotRequest, cancel: Cancel, prepared: object | None = None
+    ) -> Generator[ChatEvent | EmbeddingEvent | SlotEvent | None, None, None]:
         """As ``chat`` and ``embed``, but yields None each time that it needs a ``step`` to go on. Requires hot.
 
         Its end, and closing it, gives the slot back. An error ends this answer alone. ``prepared``: the result of
@@ -306,6 +311,24 @@ class Batching(Protocol):
         """Work that makes the next runs cheaper, while there are none. Requires hot.
 
         Each step takes some milliseconds; the caller may stop after any.
+        """
+        ...
+
+
+@runtime_checkable
+class Slotted(Protocol):
+    """A batching engine whose slots the owner of the device may look at. Optional."""
+
+    def slot_states(self) -> tuple[SlotState, ...]:
+        """The slots; none while the engine is not hot. Any thread."""
+        ...
+
+
+class SlotKeeper(Engine, Protocol):
+    def manage_slot(self, request: SlotRequest, cancel: Cancel) -> Iterator[SlotEvent]:
+        """Does what is asked, then one event. Requires hot. ``Batching.run`` takes such requests as well.
+
+        Raises InvalidRequest, NotFound, Forbidden, Busy and DiskFull.
         """
         ...
 

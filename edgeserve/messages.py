@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from edgeserve.slots import SlotEvent as SlotEvent
+from edgeserve.slots import SlotRequest as SlotRequest
 from edgeserve.sound import INPUT_SAMPLE_RATE as INPUT_SAMPLE_RATE
 from edgeserve.sound import PIECE_SECONDS as PIECE_SECONDS
 from edgeserve.sound import Audio as Audio
@@ -296,5 +298,5 @@ class AudioEvent:
             yield AudioEvent(self.pcm[start : start + step], self.sample_rate)
 
 
-Request = ChatRequest | EmbedRequest | TranscribeRequest | SpeakRequest
-Event = ChatEvent | EmbeddingEvent | TranscribeEvent | AudioEvent
+Request = ChatRequest | EmbedRequest | TranscribeRequest | SpeakRequest | SlotRequest
+Event = ChatEvent | EmbeddingEvent | TranscribeEvent | AudioEvent | SlotEvent

@@ -14,8 +14,8 @@ import reprlib
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from types import MappingProxyType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from edgeserve.errors import ConfigError
 
@@ -43,7 +43,7 @@ def key(
     low: float | None = None,
     high: float | None = None,
     choices: tuple[str, ...] = (),
-    special: Mapping[float, str] = MappingProxyType({}),
+    special: Mapping[Any, str] = MappingProxyType({}),
     only: tuple[str, ...] = (),
     words: str = "",
     secret: bool = False,
@@ -55,7 +55,8 @@ def key(
         env       name of the variable, without prefix
         low, high smallest and largest value of a number, or of each number of a list
         choices   the words allowed; a Literal type declares its own
-        special   numbers allowed outside the bounds, with their meaning: {0: "as many as memory allows"}
+        special   numbers allowed outside the bounds, with their meaning: {0: "as many as memory allows"}. A text among
+                  them is a word that may stand for a number, whose type is then a union: int | Literal["auto"]
         only      tables that have this key; none: every table of its dataclass
         words     description of the expected value, where type and bounds do not suffice
         secret    no message and no representation shows the value
@@ -281,6 +282,8 @@ def _checked(value: Any, hint: Any, bounds: Mapping[str, Any]) -> Any:
             raise ValueError(words or f"a list, each item {_expected(item, bounds)}")
         return tuple(_item(one, item, bounds, words) for one in value)
     plain, choices = _plain(hint, bounds)
+    if type(value) is str and value in bounds.get("special", ()):
+        return value
     # bool is a subclass of int; a float accepts whole numbers.
     allowed = (int, float) if plain is float else (plain,)
     if type(value) not in allowed or (choices and value not in choices) or (plain is str and "\0" in value):
@@ -315,7 +318,9 @@ def _item(value: Any, hint: Any, bounds: Mapping[str, Any], words: str | None) -
 
 
 def _plain(hint: Any, bounds: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
-    """The Python type of a value, and its choices."""
+    """The Python type of a value, and its choices. In a union the first type counts; ``special`` has the words."""
+    if get_origin(hint) in (Union, UnionType):
+        hint = get_args(hint)[0]
     words = get_args(hint) if get_origin(hint) is Literal else ()
     return (str, bounds.get("choices") or words) if words else (hint, bounds.get("choices") or ())
 
@@ -336,4 +341,10 @@ def _expected(hint: Any, bounds: Mapping[str, Any], value: float = 0.0) -> str:
         text += f" of at least {low:.15g}" if high is None else f" from {low:.15g} to {high:.15g}"
     elif high is not None:
         text += f" of at most {high:.15g}"
-    return text + "".join(f", or {one:g} for {meaning}" for one, meaning in bounds.get("special", NOTHING).items())
+    return text + "".join(
+        f", or {_shown(one)} for {meaning}" for one, meaning in bounds.get("special", NOTHING).items()
+    )
+
+
+def _shown(special: float | str) -> str:
+    return f'"{special}"' if isinstance(special, str) else f"{special:g}"

@@ -19,6 +19,9 @@ from edgeserve.models.store import Store, StoredModel
 
 log = logging.getLogger("edgeserve.app")
 
+STATES = "prefix_cache_dir"
+"""Option of the engines that keep conversations on disk."""
+
 
 def specs(config: Config, store: Store) -> Iterator[ModelSpec]:
     """The configured models with their files. Raises ModelMissing with the commands that fetch what is missing."""
@@ -27,10 +30,10 @@ def specs(config: Config, store: Store) -> Iterator[ModelSpec]:
         stored = found[model]
         if lacking := store.needed(settings.model):
             log.warning("%s runs only with %s: %s", stored.name, packages(lacking), command(lacking))
-        yield spec(config, model, settings, stored)
+        yield spec(config, store, model, settings, stored)
 
 
-def spec(config: Config, model: str, settings: ModelSettings, stored: StoredModel) -> ModelSpec:
+def spec(config: Config, store: Store, model: str, settings: ModelSettings, stored: StoredModel) -> ModelSpec:
     """The stored model as these settings serve it under the id ``model``.
 
     Raises ConfigError where the stored model does not do the job, or lacks its projector.
@@ -52,7 +55,7 @@ def spec(config: Config, model: str, settings: ModelSettings, stored: StoredMode
         files=files,
         device=settings.device,
         threads=settings.threads or None,
-        options={**_options_of(stored, job), **settings.options},
+        options=_with_states({**_options_of(stored, job), **settings.options}, config, store, job),
         id=model,
         adapters=tuple(one for one, _ in adapters),
     )
@@ -62,6 +65,15 @@ def _options_of(stored: StoredModel, job: Job) -> Mapping[str, object]:
     """The catalogue's options of the model, without those that the configured job does not have."""
     known = tables()[job]
     return {name: value for name, value in stored.options.items() if stored.job == job or name in known}
+
+
+def _with_states(options: dict[str, object], config: Config, store: Store, job: Job) -> Mapping[str, object]:
+    """The options with the folder of saved conversations, where the job has such a key and no value for it."""
+    if STATES in tables()[job] and not options.get(STATES):
+        named = config.server.states_dir
+        folder = expanded(named, config.label("server", "states_dir")) if named else store.root.parent / "states"
+        return {**options, STATES: str(folder.absolute())}
+    return options
 
 
 def _projector(config: Config, model: str, settings: ModelSettings) -> Mapping[str, Path]:

@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
-from edgeserve.api import adapters, admin, failures, health, models, openapi
+from edgeserve.api import adapters, admin, failures, health, models, openapi, slots
 from edgeserve.api.auth import KeyRequired, SameSite, for_owner
 from edgeserve.api.cors import Cors, Preflight
 from edgeserve.api.entry import Entry
@@ -123,6 +123,16 @@ ENTRIES = (
     Entry("POST", "/memory/evict/{engine}", "Close an engine", admin.evict),
     Entry("POST", "/memory/preload", "Load engines", admin.preload, admin.Preload),
     Entry("POST", "/memory/defragment", "Return free heap pages", admin.reading("defragment_by_hand")),
+    Entry("GET", "/slots", "Slots of a chat model", for_owner(slots.list_slots), query=slots.SlotsQuery),
+    Entry(
+        "POST",
+        "/slots/{slot}",
+        "Save, restore or erase the conversation of a slot",
+        for_owner(answering(slots.parse, *CHAT)),
+        slots.SlotFile,
+        optional=True,
+        query=slots.ActionQuery,
+    ),
     *MANAGE,
     Entry("GET", "/openapi.json", "This document", describe),
 )

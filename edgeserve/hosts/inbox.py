@@ -15,6 +15,8 @@ from edgeserve.messages import (
     EmbedRequest,
     Event,
     Request,
+    SlotEvent,
+    SlotRequest,
     SpeakRequest,
     TranscribeEvent,
     TranscribeRequest,
@@ -27,6 +29,7 @@ KINDS: dict[type, tuple[type, ...]] = {
     EmbedRequest: (EmbeddingEvent,),
     TranscribeRequest: get_args(TranscribeEvent),
     SpeakRequest: (AudioEvent,),
+    SlotRequest: (SlotEvent,),
 }
 """Events that answer a request."""
 

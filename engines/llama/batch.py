@@ -14,10 +14,11 @@ from collections.abc import Iterator, Sequence
 
 from edgeserve.errors import Busy, EdgeserveError, EngineFailure, InvalidRequest
 from engines.llama.adapters import Active
-from engines.llama.cache import WORTH_SAVING, PrefixCache, next_victim
+from engines.llama.cache import WORTH_SAVING, PrefixCache
 from engines.llama.context import BATCH, Context, Item
 from engines.llama.prepare import overflow
 from engines.llama.slot import Slot
+from engines.llama.state_index import next_victim
 from engines.llama.swapper import Swapper
 
 log = logging.getLogger("edgeserve.llama")
@@ -35,12 +36,21 @@ class Batch:
     def __init__(self, context: Context, slots: int, saved: PrefixCache) -> None:
         self.context = context
         self._slots = [Slot(number) for number in range(slots)]
-        self._saved = saved
-        self._swapper = Swapper(context, self._slots, saved)
+        self.saved = saved
+        self.swapper = Swapper(context, self._slots, saved)
         self._uses = self._calls = self._turn = 0
         self._adapters: Active = ()
         self.starved = False
         """In the latest step a preempted answer waited for room, and no other answer had anything to decode."""
+
+    @property
+    def slots(self) -> Sequence[Slot]:
+        return self._slots
+
+    def occupy(self, slot: Slot, salt: str) -> None:
+        """Note that a free slot was just used under this salt."""
+        self._occupy(slot, salt)
+        self.give_back(slot)
 
     @property
     def busy(self) -> int:
@@ -58,14 +68,14 @@ class Batch:
         if not tokens:
             raise InvalidRequest("the prompt is empty", param="prompt")
         slot, known = self._choose_slot(tokens[:-1], salt)
-        self._swapper.clear_saved(slot)
+        self.swapper.clear_saved(slot)
         slot.pending = list(tokens[known:])
         return self._occupy(slot, salt, adapters), known
 
     def take_empty(self, adapters: Active = ()) -> Slot:
         """An empty slot for a prompt with pictures, or for texts to embed: no cache knows their prefixes."""
-        slot = self._swapper.evict(self._free_slot())
-        self._swapper.clear_saved(slot)
+        slot = self.swapper.evict(self._free_slot())
+        self.swapper.clear_saved(slot)
         slot.opaque = True
         return self._occupy(slot, adapters=adapters)
 
@@ -76,7 +86,7 @@ class Batch:
         for one in self._slots:
             one.preempted = False
         if slot.opaque:
-            self._swapper.empty(slot)
+            self.swapper.empty(slot)
 
     def push(self, slot: Slot, *tokens: int) -> None:
         """Add tokens to decode."""
@@ -96,7 +106,7 @@ class Batch:
                 self._evict_or_preempt()
         except EngineFailure:
             for slot in self._slots:
-                self._swapper.empty(slot)
+                self.swapper.empty(slot)
             raise
         self.starved = not shares and any(slot.preempted for slot in self._slots)
         self._advance(shares)
@@ -116,15 +126,15 @@ class Batch:
 
     def idle_work(self) -> Iterator[None]:
         """Copy idle slots to the prefix cache, so that later requests are cheaper. One copy a step."""
-        yield from self._swapper.copy_idle()
+        yield from self.swapper.copy_idle()
 
     def save(self) -> None:
         """Save every slot worth saving to the prefix cache."""
-        self._swapper.save()
+        self.swapper.save()
 
     def make_room(self, cells: int) -> None:
         """Evict idle slots until ``cells`` are free. Raises Busy when the answers under way leave too few."""
-        if not self._swapper.make_room(cells):
+        if not self.swapper.make_room(cells):
             raise self.no_room()
 
     def no_room(self) -> Busy:
@@ -187,14 +197,14 @@ class Batch:
         2. Preempt the youngest answer: it starts over when another has ended. An answer alone is never preempted.
         3. Mark the youngest answer as full, so that it ends.
         """
-        if self._swapper.evict_idle():
+        if self.swapper.evict_idle():
             return
         working = [slot for slot in self._slots if slot.busy and not slot.full and not slot.preempted]
         movable = [slot for slot in working if not slot.opaque]
         if len(working) > 1 and movable:
             youngest = max(movable, key=lambda one: one.used)
             again = [*youngest.tokens, *youngest.pending]
-            self._swapper.empty(youngest)
+            self.swapper.empty(youngest)
             youngest.pending, youngest.preempted = again, True
         else:
             max(working, key=lambda one: one.used).full = True
@@ -203,7 +213,7 @@ class Batch:
 
     def _choose_slot(self, wanted: Sequence[int], salt: str) -> tuple[Slot, int]:
         """The free slot to use, filled with the longest known prefix of ``wanted``, and the length of that prefix."""
-        swapper, saved = self._swapper, self._saved
+        swapper, saved = self.swapper, self.saved
         source = max(self._slots, key=lambda one: (one.shared(wanted, salt), not one.busy))
         live = source.shared(wanted, salt)
         state, longest = saved.best(wanted, salt)
@@ -214,7 +224,8 @@ class Batch:
                 return source, kept
             live = 0  # the model cannot remove its last tokens
         # 2. A saved state knows more: restore it.
-        data = saved.fetch(state) if state is not None and longest >= live + WORTH_SAVING else None
+        fits = state is not None and len(state.tokens) <= self.context.size
+        data = saved.fetch(state) if state is not None and fits and longest >= live + WORTH_SAVING else None
         if state is not None and data is not None:
             slot = swapper.evict(self._free_slot(salt))
             if swapper.restore(slot, state, data):

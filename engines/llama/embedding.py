@@ -6,7 +6,7 @@ from collections.abc import Generator
 
 from edgeserve.engine import Cancel
 from edgeserve.errors import EngineFailure, NotSupported
-from edgeserve.messages import ChatRequest, EmbeddingEvent, EmbedRequest
+from edgeserve.messages import ChatRequest, EmbeddingEvent, EmbedRequest, SlotRequest
 from engines.llama.adapters import Active
 from engines.llama.chat import LlamaChat
 from engines.llama.context import Context
@@ -30,8 +30,8 @@ class LlamaEmbedding(LlamaChat):
             raise EngineFailure(f"{model.path}: this model ranks texts, it makes no vectors of them")
         return context
 
-    def prepare(self, request: ChatRequest | EmbedRequest) -> Prepared | None:
-        if isinstance(request, ChatRequest):
+    def prepare(self, request: ChatRequest | EmbedRequest | SlotRequest) -> Prepared | None:
+        if not isinstance(request, EmbedRequest):
             raise NotSupported(f"{self.spec.name} makes vectors of texts, it answers nothing", param="model")
         return super().prepare(request)
 

@@ -21,6 +21,7 @@ from engines.llama.gguf import Shape, read_shape
 from engines.llama.model import MappedModel
 from engines.llama.options import DEFAULT_CONTEXT, context_size, read_options
 from engines.llama.states import StateFiles, states_key
+from engines.llama.states_folder import StatesFolder
 from engines.llama.template import ChatTemplate
 
 log = logging.getLogger("edgeserve.llama")
@@ -125,14 +126,18 @@ class LlamaLadder:
             heap.trim()
 
     @property
-    def _states_folder(self) -> Path:
-        beside = self.spec.files["model"].parent / "states"
-        return Path(self.options.prefix_cache_dir or beside) / self.spec.job
+    def _states_folder(self) -> StatesFolder | None:
+        options = self._configured
+        if not options.prefix_cache_disk_mb or not options.prefix_cache_dir:
+            return None
+        limit = None if options.prefix_cache_disk_mb == "auto" else options.prefix_cache_disk_mb << 20
+        return StatesFolder(Path(options.prefix_cache_dir), self.spec.id, limit)
 
     def access(self) -> Access:
         """The folder of states on disk, where there is one. llama.cpp takes a GPU that it finds, unless told not to."""
-        write = (self._states_folder,) if self.options.prefix_cache_disk_mb else ()
-        return Access(write=write, gpu=self.spec.device != "cpu")
+        folder = self._states_folder
+        write, tidy = ((folder.path,), (folder.pool,)) if folder else ((), ())
+        return Access(write=write, tidy=tidy if tidy != write else (), gpu=self.spec.device != "cpu")
 
     def _read_shape(self) -> Shape:
         """The shape of the model, read from the file once. Raises EngineFailure."""
@@ -141,11 +146,10 @@ class LlamaLadder:
         return self._shape
 
     def _make_cache(self, model: MappedModel) -> PrefixCache:
-        options, whole, disk = self.options, not model.cuttable, None
-        if options.prefix_cache_disk_mb:
-            disk = StateFiles(
-                self._states_folder, options.prefix_cache_disk_mb << 20, states_key(model.path, options), whole=whole
-            )
+        options, whole, folder = self.options, not model.cuttable, self._states_folder
+        disk = StateFiles(folder, states_key(model.path, options), whole=whole) if folder else None
+        if folder is not None:
+            log.info("%s: conversations are kept in %s, in clear", self.spec.name, folder.path)
         return PrefixCache(options.prefix_cache_mb << 20, whole=whole, disk=disk)
 
     def _measure_token(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from edgeserve.errors import EdgeserveError
 from engines.llama.adapters import Active
-from engines.llama.cache import shared
+from engines.llama.state_index import shared
 
 
 class Slot:

@@ -153,7 +153,23 @@ def test_the_options_of_a_chat_model_that_vectors_have_not_are_left_out(tmp_path
     (spec,) = specification.specs(config(embedding=ModelSettings(job="embedding", model="smollm2")), store)
     assert spec.options == {"context": 99}
     (spec,) = specification.specs(config(llm=ModelSettings(job="llm", model="smollm2")), store)
-    assert spec.options == stored.options
+    assert spec.options == {**stored.options, "prefix_cache_dir": str(tmp_path / "states")}
+
+
+def states_of(settings: Config, tmp_path: Path) -> list[object]:
+    return [spec.options.get("prefix_cache_dir") for spec in specification.specs(settings, Store(tmp_path / "models"))]
+
+
+def test_conversations_have_one_folder_for_all_models(gguf: Path, tmp_path: Path) -> None:
+    chat = ModelSettings("llm", str(gguf))
+    named = ModelSettings("llm", str(gguf), options={"prefix_cache_dir": "/elsewhere"})
+    emptied = ModelSettings("llm", str(gguf), options={"prefix_cache_dir": ""})
+    vectors = ModelSettings("embedding", str(gguf))
+    settings = Config(models={"llm": chat, "named": named, "emptied": emptied, "embedding": vectors})
+    beside = str(tmp_path / "states")
+    assert states_of(settings, tmp_path) == [beside, "/elsewhere", beside, None]
+    server = dataclasses.replace(settings.server, states_dir="~/kept")
+    assert states_of(dataclasses.replace(settings, server=server), tmp_path)[0] == str(Path("~/kept").expanduser())
 
 
 def test_a_model_that_is_not_there_names_the_command(tmp_path: Path) -> None:

@@ -63,9 +63,10 @@ def values(one: dataclasses.Field[Any], hint: Any) -> str:
     if words or hint is str:
         return words or "text"
     low, high = one.metadata["low"], one.metadata["high"]
+    special = [f'"{other}"' if isinstance(other, str) else f"{other:g}" for other in one.metadata["special"]]
     bounds = f"at least {low:g}" if high is None else f"{low:g} to {high:.15g}"
     found = unit(one)
-    return f"{bounds} {SYMBOLS.get(found, found)}".strip() + "".join(f", or {n:g}" for n in one.metadata["special"])
+    return f"{bounds} {SYMBOLS.get(found, found)}".strip() + "".join(f", or {other}" for other in special)
 
 
 def toml(value: str) -> object:

@@ -15,6 +15,7 @@ from starlette.routing import Route
 from support.server import Running
 from support.sounds import FORMS, encoded, melody
 
+from edgeserve.api.entry import Entry
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.routes import ENTRIES, routes
@@ -44,6 +45,7 @@ BASE: dict[str, dict[str, Any]] = {
     "Unload": {"model": "asr"},
     "SettingsPatch": {},
     "RouterModel": {"model": "asr"},
+    "SlotFile": {"filename": "a.bin"},
 }
 """Bodies that the server answers, by the name of the record."""
 BESIDE: dict[str, dict[str, Any]] = {
@@ -226,8 +228,9 @@ PULLING = ("/admin/pull", "/models")
 ROUTES = [
     (one.path, one.body)
     for one in ENTRIES
-    if one.body and one.body.FIELDS and one.method == "POST" and one.path not in PULLING
+    if one.body and one.body.FIELDS and one.method == "POST" and one.path not in PULLING and "{" not in one.path
 ]
+"""Routes with a part in their path have tests of their own."""
 
 
 @pytest.mark.parametrize(("path", "record"), ROUTES, ids=label)
@@ -265,6 +268,13 @@ def test_a_route_refuses_an_undeclared_field(running: Running, path: str, record
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == "colour"
     assert "is not a known field; known are: " in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("entry", [one for one in ENTRIES if one.query], ids=lambda one: one.path)
+def test_a_query_is_documented(document: Any, entry: Entry) -> None:
+    parameters = document["paths"][entry.path][entry.method.lower()]["parameters"]
+    assert entry.query is not None
+    assert {one["name"] for one in parameters if one["in"] == "query"} == set(entry.query.FIELDS)
 
 
 @pytest.mark.parametrize("path", [one.path for one in ENTRIES if one.headers])
