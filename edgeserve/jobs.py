@@ -12,9 +12,11 @@ from typing import Literal
 
 from edgeserve.units import GB
 
-Job = Literal["llm", "vision", "asr", "tts", "embedding"]
+Job = Literal["llm", "vision", "asr", "tts", "embedding", "rerank"]
 
 MLX_WHISPER = "engines.asr.mlx:MlxSpeechToText"
+ONNX_EMBEDDING = "engines.encoder.embedding:OnnxEmbedding"
+ONNX_RERANK = "engines.encoder.rerank:OnnxRerank"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class JobInfo:
         companions    models of the catalogue that every model of this job needs, by the role of their file
         also_runs     jobs of stored models that may be configured for this job, too
         stand_ins     jobs whose engines answer its requests where this job has no model
+        optional      a server without a model for the job does not list the job
         switch_bytes  free memory that a switch to this engine waits for at most; None: all that the engine needs
     """
 
@@ -65,6 +68,7 @@ class JobInfo:
     companions: Mapping[str, str] = field(default_factory=dict)
     also_runs: tuple[Job, ...] = ()
     stand_ins: tuple[Job, ...] = ()
+    optional: bool = False
     switch_bytes: int | None = None
 
     @property
@@ -159,16 +163,35 @@ _EMBEDDING = JobInfo(
     package="llama-cpp-python",
     variable="EMBEDDING_MODEL",
     example="nomic-embed-text-v1.5",
+    other_engines=(ONNX_EMBEDDING,),
     former={"engines.llama_embedding:LlamaEmbedding": "engines.llama.embedding:LlamaEmbedding"},
     also_runs=("llm",),
     stand_ins=("llm", "vision"),
+    optional=True,
 )
 
-INFO: Mapping[Job, JobInfo] = MappingProxyType({one.name: one for one in (_LLM, _VISION, _ASR, _TTS, _EMBEDDING)})
+_RERANK = JobInfo(
+    "rerank",
+    words="reranking",
+    kind="rerank",
+    request="RerankRequest",
+    method="rerank",
+    engine="engines.llama.rerank:LlamaRerank",
+    options="engines.llama.options:LlamaOptions",
+    package="llama-cpp-python",
+    variable="RERANK_MODEL",
+    example="ms-marco-minilm-l6-v2",
+    other_engines=(ONNX_RERANK,),
+    also_runs=("llm",),
+    optional=True,
+)
+
+_ALL = (_LLM, _VISION, _ASR, _TTS, _EMBEDDING, _RERANK)
+INFO: Mapping[Job, JobInfo] = MappingProxyType({one.name: one for one in _ALL})
 
 ALL_JOBS: tuple[Job, ...] = tuple(INFO)
-JOBS: tuple[Job, ...] = tuple(job for job, one in INFO.items() if not one.stand_ins)
-"""Jobs that only an engine of their own can do."""
+JOBS: tuple[Job, ...] = tuple(job for job, one in INFO.items() if not one.optional)
+"""Jobs that every server lists, configured or not."""
 CHAT: tuple[Job, ...] = tuple(job for job, one in INFO.items() if one.answers)
 """Jobs whose engines continue conversations, the preferred one first."""
 PICTURES: tuple[Job, ...] = tuple(job for job, one in INFO.items() if one.pictures)

@@ -15,6 +15,8 @@ from edgeserve.messages import (
     EmbedRequest,
     Event,
     Request,
+    RerankEvent,
+    RerankRequest,
     SpeakRequest,
     TranscribeEvent,
     TranscribeRequest,
@@ -25,6 +27,7 @@ from edgeserve.residency.weight import weigh
 KINDS: dict[type, tuple[type, ...]] = {
     ChatRequest: get_args(ChatEvent),
     EmbedRequest: (EmbeddingEvent,),
+    RerankRequest: (RerankEvent,),
     TranscribeRequest: get_args(TranscribeEvent),
     SpeakRequest: (AudioEvent,),
 }

@@ -18,7 +18,7 @@ METHODS: dict[type, str] = {getattr(messages, one.request): one.method for one i
 
 
 def kind_of(request: Request) -> str:
-    """The kind of a request: "chat", "vision", "embed", "transcribe" or "speak"."""
+    """The kind of a request: "chat", "vision", "embed", "rerank", "transcribe" or "speak"."""
     return "vision" if isinstance(request, ChatRequest) and request.images else METHODS[type(request)]
 
 

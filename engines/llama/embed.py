@@ -14,6 +14,7 @@ from edgeserve.engine import Cancel
 from edgeserve.messages import EmbeddingEvent
 from engines.llama.batch import Batch
 from engines.llama.slot import Slot
+from engines.whole_texts import unit
 
 
 def embed(batch: Batch, inputs: Sequence[Sequence[int]], cancel: Cancel) -> Iterator[EmbeddingEvent | None]:
@@ -62,11 +63,3 @@ class Mean:
     def unit(self) -> bytes:
         """The direction of the mean; see ``unit``."""
         return unit(self._sum)
-
-
-def unit(vector: Any) -> bytes:
-    """A vector scaled to length 1, as float32 in little-endian order. A vector of zeros stays so."""
-    import numpy
-
-    length = float(numpy.linalg.norm(vector))
-    return bytes((vector / (length or 1.0)).astype("<f4").tobytes())

@@ -1,4 +1,4 @@
-"""The metadata of a GGUF file, read without llama.cpp: enough to estimate the memory of a model.
+"""The metadata of a GGUF file, read without llama.cpp: enough to estimate the memory of a model, and to know its head.
 
 Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. The reader skips arrays and keeps only their length.
 """
@@ -16,24 +16,36 @@ from typing import Any, BinaryIO
 from edgeserve.errors import EngineFailure
 
 MAGIC = b"GGUF"
-MAX_PAIRS, MAX_TEXT, MAX_ARRAY = 10_000, 64 << 20, 1 << 40
+MAX_PAIRS, MAX_TENSORS, MAX_TEXT, MAX_ARRAY = 10_000, 1 << 20, 64 << 20, 1 << 40
 SCALARS = {0: "B", 1: "b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "?", 10: "<Q", 11: "<q", 12: "<d"}
 TEXT, ARRAY = 8, 9
 
 
 def read_header(path: Path) -> dict[str, Any]:
     """Metadata by key; an array is its length. Raises EngineFailure naming the file."""
+    return _read(path)[0]
+
+
+def tensor_names(path: Path) -> frozenset[str]:
+    """Names of the tensors. Raises EngineFailure naming the file."""
+    return _read(path, tensors=True)[1]
+
+
+def _read(path: Path, *, tensors: bool = False) -> tuple[dict[str, Any], frozenset[str]]:
+    """Metadata, and names of the tensors if asked for."""
     try:
         with path.open("rb") as file:
             if file.read(4) != MAGIC:
                 raise EngineFailure(f"{path}: not a GGUF file")
-            version, _, pairs = _unpack(file, "<I"), _unpack(file, "<Q"), _unpack(file, "<Q")
-            if version < 2 or pairs > MAX_PAIRS:
-                raise EngineFailure(f"{path}: GGUF version {version} with {pairs} entries cannot be read")
+            version, count, pairs = _unpack(file, "<I"), _unpack(file, "<Q"), _unpack(file, "<Q")
+            if version < 2 or pairs > MAX_PAIRS or count > MAX_TENSORS:
+                raise EngineFailure(
+                    f"{path}: GGUF version {version} with {pairs} entries and {count} tensors cannot be read"
+                )
             header = {_text(file): _value(file, _unpack(file, "<I")) for _ in range(pairs)}
             if file.tell() > os.fstat(file.fileno()).st_size:
                 raise struct.error("its last array is longer than the file")
-            return header
+            return header, frozenset(_tensor(file) for _ in range(count)) if tensors else frozenset()
     except FileNotFoundError:
         raise EngineFailure(f"{path}: no such file; pull the model again with `edgeserve pull`") from None
     except (OSError, struct.error, UnicodeDecodeError, KeyError) as error:
@@ -49,6 +61,13 @@ def _text(file: BinaryIO) -> str:
     if length > MAX_TEXT:
         raise struct.error(f"a text of {length} bytes")
     return file.read(length).decode()
+
+
+def _tensor(file: BinaryIO) -> str:
+    """The name of the next tensor, behind which its shape, type and offset stand."""
+    name, dimensions = _text(file), _unpack(file, "<I")
+    file.seek(struct.calcsize("<Q") * dimensions + struct.calcsize("<IQ"), 1)
+    return name
 
 
 def _value(file: BinaryIO, kind: int) -> Any:

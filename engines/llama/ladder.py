@@ -151,6 +151,10 @@ class LlamaLadder:
             self.estimate()
         self._token = self._token or llama_estimate.by_shape(self._read_shape(), self._configured).token
 
+    def _longest_text(self) -> int:
+        """Tokens of a text that is read whole: no positions beyond the model's training, even in a larger context."""
+        return context_size(self.options, self._read_shape().trained_context)
+
     def _make_context(self, model: MappedModel) -> Context:
         return Context(model, self.options, self.spec.threads)
 

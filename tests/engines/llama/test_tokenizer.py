@@ -31,7 +31,7 @@ class Words:
         self.seen = 0
         self._longest = longest
 
-    def split(self, data: bytes, room: int, *, add_special: bool) -> list[int] | int:
+    def split(self, data: bytes, room: int, *, add_special: bool, parse_special: bool = True) -> list[int] | int:
         self.seen += len(data)
         tokens = [1] if add_special else []
         for number, word in enumerate(data.decode().split(" ")):
