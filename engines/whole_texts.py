@@ -105,6 +105,12 @@ def long_input(number: int, count: str, limit: int) -> ContextOverflow:
     return ContextOverflow(f"{text}: cut it up, or raise context in models.toml", param="input")
 
 
+def half_character(error: UnicodeEncodeError) -> InvalidRequest:
+    """The error for a text that UTF-8 cannot hold."""
+    half = ord(error.object[error.start])
+    return InvalidRequest(f"a text holds \\u{half:04x} alone, which is half of a character")
+
+
 def unit(vector: Any) -> bytes:
     """A vector scaled to length 1, as float32 in little-endian order. A vector of zeros stays so."""
     import numpy

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from edgeserve.errors import EngineFailure, InvalidRequest
 from engines.llama.runtime import llama
+from engines.whole_texts import half_character
 
 PIECE = 4096
 """Characters of a piece at most."""
@@ -193,5 +194,4 @@ def _bytes(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        half = ord(error.object[error.start])
-        raise InvalidRequest(f"a text holds \\u{half:04x} alone, which is half of a character") from None
+        raise half_character(error) from None
