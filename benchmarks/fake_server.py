@@ -17,12 +17,13 @@ def serve(port: int, slots: int, delay: float, isolation: str = "thread") -> Non
     ``isolation``: "process" puts the engine into a worker.
     """
     from edgeserve import app, named
-    from edgeserve.config import Config, EngineSettings, ServerSettings
+    from edgeserve.config import Config, ServerSettings
     from edgeserve.engine import ModelSpec
     from edgeserve.hosts.process_host import ProcessHost
     from edgeserve.hosts.thread_host import ThreadHost
     from edgeserve.memory.governor import make_governor
     from edgeserve.memory.policy import MemoryPolicy
+    from edgeserve.model_settings import ModelSettings
     from edgeserve.processes.launcher import make_launcher
     from edgeserve.processes.roster import Roster
     from edgeserve.residency.host import Host
@@ -36,7 +37,7 @@ def serve(port: int, slots: int, delay: float, isolation: str = "thread") -> Non
     engine = named.make_engine(spec)
     host: Host = ProcessHost(engine, launcher, governor) if isolation == "process" else ThreadHost(engine, governor)
     pool = Pool([host], governor, roster=roster)
-    config = Config(server=ServerSettings(), engines={"llm": EngineSettings(model=spec.name)})
+    config = Config(server=ServerSettings(), models={"llm": ModelSettings(job="llm", model=spec.name)})
     with contextlib.closing(listen("127.0.0.1", port)) as listener:
         Server(app.build(config, pool), pool, config.server.drain_seconds).run([listener])
 

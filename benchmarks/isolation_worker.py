@@ -52,14 +52,14 @@ def steps(device: Device, rounds: int) -> Pairs:
 
 
 def _steps(path: Path, variables: dict[str, str], rounds: int) -> Pairs:
-    from edgeserve import app, config
+    from edgeserve import config, specification
     from edgeserve.models.folder import default_root
     from edgeserve.models.store import Store
     from edgeserve.named import make_engine
     from edgeserve.processes.launcher import make_launcher
     from edgeserve.processes.spawner import Spawner
 
-    (spec,) = app.specs(config.load(variables, path=path), Store(default_root(variables)))
+    (spec,) = specification.specs(config.load(variables, path=path), Store(default_root(variables)))
     launchers: dict[str, Launcher] = {
         "fork": make_launcher(("edgeserve.hosts.worker_entry", spec.engine.partition(":")[0])),
         "fresh": Spawner(),

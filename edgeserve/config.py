@@ -9,8 +9,6 @@ the variable and the bounds (``edgeserve.settings``). A mistake is one ConfigErr
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,18 +16,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from edgeserve.device import Device
 from edgeserve.errors import ConfigError
-from edgeserve.jobs import ALL_JOBS, INFO, PICTURES, STARTER, Job
+from edgeserve.jobs import ALL_JOBS, INFO, MODELS, Job
 from edgeserve.memory.policy import MemoryPolicy, read_policy
-from edgeserve.settings import ENV_PREFIX, NO_FILE, Reader, Source, key, key_names, shorten
-
-KINDS: tuple[str, ...] = tuple(one.kind for one in INFO.values())
-"""Kinds of request, in the words of ``when``."""
-
-
-Isolation = Literal["auto", "process", "thread"]
-"""Home of an engine: a process of its own, or threads of the server."""
+from edgeserve.model_settings import Isolation, ModelSettings, check_names, options_of, pays, read_models, starter
+from edgeserve.settings import ENV_PREFIX, NO_FILE, Reader, Source, inner, key, key_names, shorten
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +49,8 @@ class ServerSettings:
     remote_image_hosts: tuple[str, ...] = key(())
     models_dir: str = key("", env="MODELS_DIR")
     isolation: Isolation = key("auto", env="ISOLATION")
+    serve: Literal["configured", "stored"] = key("configured", env="SERVE")
+    """"stored": whatever is in the store is served on demand, too, under its own name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,55 +63,40 @@ class ResidencySettings:
 
 
 @dataclass(frozen=True, slots=True)
-class EngineSettings:
-    """[llm], [vision], [asr], [tts], [embedding]: one engine. ``options`` are the engine's own keys."""
-
-    model: str = key("")
-    mmproj: str = key("", only=PICTURES)
-    device: Device = key("auto")
-    threads: int = key(0, low=0, high=512)  # llama.cpp aborts above
-    preload: bool = key(False)
-    pinned: bool = key(False)
-    isolation: Isolation = key("auto")
-    """Home of the engine; "auto": as [server] says."""
-    when: tuple[str, ...] = key((), choices=KINDS)
-    """Kinds of request that load this engine ahead, where it fits."""
-    options: Mapping[str, object] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Config:
-    """All settings. ``source`` names the file for messages; ``written`` is its text, to find the line of a key."""
+    """All settings.
+
+    Fields:
+        models   by id: the job for its own table, NAME for [models.NAME]
+        source   name of the file for messages
+        written  text of the file, to find the line of a key
+    """
 
     server: ServerSettings = ServerSettings()
     residency: ResidencySettings = ResidencySettings()
     memory: MemoryPolicy = field(default_factory=MemoryPolicy)
-    engines: Mapping[Job, EngineSettings] = field(default_factory=dict)
+    models: Mapping[str, ModelSettings] = field(default_factory=dict)
     source: str = "defaults"
     written: Source = NO_FILE
 
-    def isolated(self, job: Job) -> bool:
-        """Whether the engine of a job lives in a process of its own."""
-        chosen = [one for one in (self.engines[job].isolation, self.server.isolation) if one != "auto"]
-        return chosen[0] == "process" if chosen else pays(job)
+    def isolated(self, settings: ModelSettings) -> bool:
+        """Whether the engine of a model of these settings lives in a process of its own."""
+        chosen = [one for one in (settings.isolation, self.server.isolation) if one != "auto"]
+        return chosen[0] == "process" if chosen else pays(settings.job)
 
-    def in_file(self, table: Job | Literal["server"], name: str) -> bool:
-        """Whether the value of a key comes from the file, and not from a flag, a variable or a default."""
-        settings = self.server if table == "server" else self.engines[table]
-        return bool(tomllib.loads(self.written.text).get(table, {}).get(name) == getattr(settings, name))
+    def in_file(self, table: str, name: str) -> bool:
+        """Whether the value of a key comes from the file, and not from a flag, a variable or a default.
 
-    def label(self, table: Job | Literal["server"], name: str) -> str:
-        """A key for messages, with file and line where the file holds its value."""
-        return self.written.label(table, name) if self.in_file(table, name) else f"[{table}] {name}"
+        ``table``: "server", or a model's, by ``table_of``.
+        """
+        settings = self.server if table == "server" else self.models[table.removeprefix(f"{MODELS}.")]
+        written = inner(tomllib.loads(self.written.text), table) or {}
+        return bool(written.get(name) == getattr(settings, name))
 
-
-def pays(job: Job, platform: str = sys.platform) -> bool:
-    """Whether "auto" means a process of its own: on Linux, for engines that come and go.
-
-    Their memory returns with the process. One that is mapped at startup stays, and would take 34 MB more. Figures:
-    docs/decisions/0019-hosts.md.
-    """
-    return platform == "linux" and not INFO[job].mapped
+    def label(self, table: str, name: str) -> str:
+        """A key for messages, with file and line where the file holds its value. ``table`` as in ``in_file``."""
+        source = self.written if self.in_file(table, name) else NO_FILE
+        return source.label(table, name)
 
 
 ENGINE_VARIABLES: Mapping[str, tuple[Job, str]] = MappingProxyType(
@@ -126,7 +104,7 @@ ENGINE_VARIABLES: Mapping[str, tuple[Job, str]] = MappingProxyType(
 )
 """Variables (and flags of the same name) that set a key of one engine: variable → (job, key)."""
 
-SECTIONS = ("server", "residency", "memory", *ALL_JOBS)
+SECTIONS = ("server", "residency", "memory", *ALL_JOBS, MODELS)
 
 
 def load(environ: Mapping[str, str], *, path: Path | None = None, flags: Mapping[str, object] | None = None) -> Config:
@@ -144,7 +122,8 @@ def load(environ: Mapping[str, str], *, path: Path | None = None, flags: Mapping
     for name, table in document.items():
         if not isinstance(table, dict):
             raise ConfigError(f"{source.label(name)} must be a table, not {shorten(table)}")
-    engines = {job: _engine(reader, job, document[job]) for job in ALL_JOBS if job in document}
+    models = _overrides(reader, dict(read_models(reader, document)) if path else starter())
+    check_names(reader, models)
     server = ServerSettings(**reader.read(ServerSettings, "server", document.get("server", {})))
     if not server.api_key.isprintable() or " " in server.api_key:
         label = source.label("server", "api_key")
@@ -153,17 +132,10 @@ def load(environ: Mapping[str, str], *, path: Path | None = None, flags: Mapping
         server=server,
         residency=ResidencySettings(**reader.read(ResidencySettings, "residency", document.get("residency", {}))),
         memory=read_policy(document.get("memory", {}), environ, source, reader.tables),
-        engines=_overrides(
-            reader, engines if path else {job: EngineSettings(model=model) for job, model in STARTER.items()}
-        ),
+        models=MappingProxyType(models),
         source=source.name or "defaults",
         written=source,
     )
-
-
-def chains(engines: Mapping[Job, EngineSettings]) -> dict[str, tuple[Job, ...]]:
-    """Engines to load ahead, by the kind of request that begins."""
-    return {kind: tuple(job for job, one in engines.items() if kind in one.when) for kind in KINDS}
 
 
 def _named(environ: Mapping[str, str]) -> Path | None:
@@ -200,50 +172,28 @@ def tables() -> dict[str, list[str]]:
     """Names of the known keys, by table."""
     known = {"server": ServerSettings, "residency": ResidencySettings, "memory": MemoryPolicy}
     served = {name: key_names(kind, name) for name, kind in known.items()}
-    return served | {job: key_names(EngineSettings, job) + key_names(options_of(job), job) for job in ALL_JOBS}
+    return served | {job: key_names(ModelSettings, job) + key_names(options_of(job), job) for job in ALL_JOBS}
 
 
-def options_of(job: Job) -> type[Any]:
-    """The dataclass of the keys that belong to the engines of a job."""
-    module, _, name = INFO[job].options.partition(":")
-    kind: type[Any] = getattr(importlib.import_module(module), name)
-    return kind
-
-
-def _engine(reader: Reader, job: Job, table: dict[str, Any]) -> EngineSettings:
-    """Check an engine's table. Its options are kept as written: the engine adds the options of its model."""
-    reader.known(job, table, reader.tables[job])
-    if not table.get("model"):
-        raise ConfigError(f'{reader.source.label(job)} names no model; expected a line such as model = "…"')
-    names = key_names(options_of(job), job)
-    options = {name: item for name, item in table.items() if name in names}
-    reader.values(options_of(job), job, options)
-    settings = EngineSettings(**reader.values(EngineSettings, job, table), options=options)
-    if INFO[job].kind in settings.when:
-        label = f"{reader.source.label(job, 'when')} = {INFO[job].kind!r}"
-        raise ConfigError(f"{label}: that request heats [{job}] anyway; name another kind")
-    return settings
-
-
-def _overrides(reader: Reader, engines: dict[Job, EngineSettings]) -> Mapping[Job, EngineSettings]:
+def _overrides(reader: Reader, models: dict[str, ModelSettings]) -> dict[str, ModelSettings]:
     """Apply flags and variables: models, projector, device and preload."""
     for variable, (job, name) in ENGINE_VARIABLES.items():
         if (found := reader.given(variable)) and found[1]:
-            base, value = engines.get(job, EngineSettings()), reader.checked(found, EngineSettings, name)
+            base, value = models.get(job, ModelSettings(job)), reader.checked(found, ModelSettings, name)
             # Options written for another model do not fit this one.
             options = base.options if name != "model" or base.model == value else {}
             changed: dict[str, Any] = {name: value, "options": options}
-            engines[job] = dataclasses.replace(base, **changed)
-    if "vision" in engines and not engines["vision"].model:
+            models[job] = dataclasses.replace(base, **changed)
+    if "vision" in models and not models["vision"].model:
         label = (reader.given("MMPROJ") or ("mmproj", None))[0]
         raise ConfigError(f"{label} is given without a vision model; name it with --vlm-model")
     if found := reader.given("DEVICE"):
-        device = reader.checked(found, EngineSettings, "device")
-        engines = {job: dataclasses.replace(one, device=device) for job, one in engines.items()}
+        device = reader.checked(found, ModelSettings, "device")
+        models = {model: dataclasses.replace(one, device=device) for model, one in models.items()}
     if found := reader.given("PRELOAD"):
         label, preload = found
-        jobs = set(engines) if preload == "all" else {name.strip() for name in str(preload).split(",")}
-        if not jobs <= set(engines):
-            raise ConfigError(f"{label} = {preload!r}: expected all, or a list of {', '.join(engines)}")
-        engines = {job: dataclasses.replace(one, preload=job in jobs) for job, one in engines.items()}
-    return MappingProxyType(engines)
+        chosen = set(models) if preload == "all" else {name.strip() for name in str(preload).split(",")}
+        if not chosen <= set(models):
+            raise ConfigError(f"{label} = {preload!r}: expected all, or a list of {', '.join(models)}")
+        models = {model: dataclasses.replace(one, preload=model in chosen) for model, one in models.items()}
+    return models

@@ -49,7 +49,8 @@ class ModelSpec:
     """One model that this device serves, with everything an engine needs to open it. Picklable.
 
     ``engine`` is an import string ``module:Class``. ``files`` maps a role ("model", "mmproj", "encoder", …) to its
-    path. ``options`` are the model's settings; each engine documents and checks its own.
+    path. ``options`` are the model's settings; each engine documents and checks its own. ``id`` names its table in
+    models.toml: the job for the short form, which is the default here, NAME for [models.NAME].
     """
 
     job: Job
@@ -59,6 +60,11 @@ class ModelSpec:
     device: Device = "auto"
     threads: int | None = None
     options: Mapping[str, object] = field(default_factory=dict)
+    id: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            object.__setattr__(self, "id", self.job)
 
     @property
     def size_bytes(self) -> int:

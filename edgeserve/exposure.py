@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from edgeserve.config import Config
+from edgeserve.jobs import table_of
 from edgeserve.models.sources.source import UrlSource
 
 ADDRESS = re.compile(r"https?://", re.IGNORECASE)
@@ -29,7 +30,9 @@ def warnings(config: Config) -> Iterator[str]:
         return
     written = path.read_text(encoding="utf-8")
     values = {"api_key": config.server.api_key}
-    values |= {f"[{job}] model": one.model for job, one in config.engines.items() if shown(one.model) != one.model}
+    values |= {
+        f"[{table_of(model)}] model": one.model for model, one in config.models.items() if shown(one.model) != one.model
+    }
     held = [name for name, value in values.items() if value and any(f"{q}{value}{q}" in written for q in "\"'")]
     if held:
         yield f"{path} holds secrets ({', '.join(held)}), and others may read it (mode {mode:03o}): chmod 600 {path}"

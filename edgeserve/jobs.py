@@ -195,5 +195,14 @@ JOBS: tuple[Job, ...] = tuple(job for job, one in INFO.items() if not one.option
 CHAT: tuple[Job, ...] = tuple(job for job, one in INFO.items() if one.answers)
 """Jobs whose engines continue conversations, the preferred one first."""
 PICTURES: tuple[Job, ...] = tuple(job for job, one in INFO.items() if one.pictures)
+MODELS = "models"
+"""The table of models.toml whose tables, [models.NAME], each serve one more model."""
+
+
+def table_of(model: str) -> str:
+    """The table of models.toml that configures the model of this id."""
+    return model if model in INFO else f"{MODELS}.{model}"
+
+
 STARTER: Mapping[Job, str] = MappingProxyType({job: one.example for job, one in INFO.items() if one.starter})
 """Models that the server without a models.toml serves."""

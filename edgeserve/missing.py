@@ -6,39 +6,39 @@ from collections.abc import Mapping, Sequence
 
 from edgeserve.config import Config
 from edgeserve.errors import ModelDamaged, ModelMissing, StoreError
-from edgeserve.jobs import STARTER, Job
+from edgeserve.jobs import STARTER, table_of
 from edgeserve.models import catalog, needs
 from edgeserve.models.store import Store, StoredModel
 
 
-def find_all(config: Config, store: Store) -> Mapping[Job, StoredModel]:
-    """The configured models on this device. Raises one StoreError, or a kind of it, about all that are unusable."""
-    found: dict[Job, StoredModel] = {}
+def find_all(config: Config, store: Store) -> Mapping[str, StoredModel]:
+    """The configured models by id. Raises one StoreError, or a kind of it, about all that are unusable."""
+    found: dict[str, StoredModel] = {}
     gone: dict[str, StoreError] = {}
     unusable: list[StoreError] = []
-    for job, settings in config.engines.items():
+    for model, settings in config.models.items():
         try:
-            found[job] = store.find(settings.model)
+            found[model] = store.find(settings.model)
         except ModelMissing as error:
             if catalog.knows(settings.model):
                 gone[catalog.find(settings.model).name] = error
             else:
-                unusable.append(_placed(config, job, error))
+                unusable.append(_placed(config, model, error))
         except ModelDamaged as error:
             unusable.append(error)
         except StoreError as error:
-            unusable.append(_placed(config, job, error))
+            unusable.append(_placed(config, model, error))
     if gone or unusable:
-        lacking = [need for settings in config.engines.values() for need in store.needed(settings.model)]
+        lacking = [need for settings in config.models.values() for need in store.needed(settings.model)]
         raise _error(gone, unusable, lacking, config)
     return found
 
 
-def _placed(config: Config, job: Job, error: StoreError) -> StoreError:
+def _placed(config: Config, model: str, error: StoreError) -> StoreError:
     """The error with the line of models.toml that holds the model's name; a flag or a variable has no line."""
-    if not config.in_file(job, "model"):
+    if not config.in_file(table_of(model), "model"):
         return error
-    return type(error)(f"{config.label(job, 'model')}: {error.message}", param=error.param)
+    return type(error)(f"{config.label(table_of(model), 'model')}: {error.message}", param=error.param)
 
 
 def _error(
@@ -61,6 +61,6 @@ def _error(
 def _names(gone: Mapping[str, object], config: Config) -> str:
     """Names of the missing models for ``edgeserve pull``; the word for all starter models where it fits."""
     starter = set(STARTER.values())
-    named = (settings.model for settings in config.engines.values())
+    named = (settings.model for settings in config.models.values())
     configured = {catalog.find(name).name if catalog.knows(name) else name for name in named}
     return catalog.ALL_STARTER if len(gone) > 1 and configured <= starter else " ".join(gone)

@@ -22,6 +22,7 @@ from starlette.applications import Starlette
 
 from edgeserve import app, exposure, logs
 from edgeserve.api.auth import is_loopback
+from edgeserve.assembly import build_pool
 from edgeserve.config import Config, ServerSettings
 from edgeserve.connections import (
     ACCEPTED_AT_ONCE,
@@ -32,7 +33,6 @@ from edgeserve.connections import (
     raise_descriptors,
 )
 from edgeserve.errors import ConfigError, EdgeserveError, ShuttingDown
-from edgeserve.jobs import Job
 from edgeserve.live.window import FRAME_BYTES, MAX_PUSH_BYTES
 from edgeserve.models.store import Store
 from edgeserve.protocols.http import HttpConnection
@@ -70,13 +70,13 @@ def serve(
     for line in exposure.warnings(config):
         log.warning("%s", line)
     sys.setswitchinterval(SWITCH_SECONDS)
-    pool = app.build_pool(config, store)
+    pool = build_pool(config, store)
     heap.exempt()
     connections = Connections(most(config.server.max_connections, raise_descriptors()))
     patience = Patience(write=config.server.write_timeout)
     with contextlib.closing(listen(config.server.host, config.server.port)) as listener:
         check_open(config, listener.getsockname()[0], insecure=insecure)
-        preload = [job for job, settings in config.engines.items() if settings.preload]
+        preload = [model for model, settings in config.models.items() if settings.preload]
         server = Server(app.build(config, pool), pool, config.server.drain_seconds, preload, connections, patience)
         server.on_ready = lambda: on_ready(address(listener))
         asyncio.run(server.serve(sockets=[listener]))
@@ -133,7 +133,7 @@ class Server(uvicorn.Server):
         application: Starlette,
         pool: Pool,
         drain_seconds: float,
-        preload: Sequence[Job] = (),
+        preload: Sequence[str] = (),
         connections: Connections | None = None,
         patience: Patience | None = None,
     ) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
+import re
 import reprlib
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -97,7 +98,7 @@ class Source:
 
     def label(self, table: str, name: str | None = None) -> str:
         """Place and key for messages: "models.toml, line 4: [asr] threads"."""
-        parts = (f"[{table}]" if table else "", '""' if name == "" else name)
+        parts = (f"[{heading(table)}]" if table else "", '""' if name == "" else name)
         label = " ".join(filter(None, parts))
         return f"{self.place(table, name)}: {label}" if self.name else label
 
@@ -105,7 +106,9 @@ class Source:
         """The file, and the line on which a table, or its key, begins. ``table`` "": a key before all tables."""
         lines = self.text.split("\n")
         for start, line in enumerate(lines):
-            if (table if name is None else name) in line and self._holds(lines[:start], table, name) is False:
+            if (_path(table)[-1] if name is None else name) in line and self._holds(
+                lines[:start], table, name
+            ) is False:
                 ends = (self._holds(lines[:end], table, name) for end in range(start + 1, len(lines) + 1))
                 if next((holds for holds in ends if holds is not None), False):
                     return f"{self.name}, line {start + 1}"
@@ -122,8 +125,28 @@ class Source:
             document = tomllib.loads("\n".join(lines))
         except ValueError:
             return None
-        inside = document.get(table) if table else document
+        inside = inner(document, table) if table else document
         return inside is not None and (name is None or (isinstance(inside, dict) and name in inside))
+
+
+def _path(table: str) -> tuple[str, ...]:
+    """The keys that lead to a table: "models.a.b" is the table a.b of the table models."""
+    outer, dot, name = table.partition(".")
+    return (outer, name) if dot else (outer,)
+
+
+def inner(document: Mapping[str, Any], table: str) -> Any:
+    """The value of a table in a document; None where there is none."""
+    found: Any = document
+    for one in _path(table):
+        found = found.get(one) if isinstance(found, Mapping) else None
+    return found
+
+
+def heading(table: str) -> str:
+    """The words between the brackets of a table."""
+    quoted = (one if re.fullmatch(r"[A-Za-z0-9_-]+", one) else f'"{one}"' for one in _path(table))
+    return ".".join(quoted)
 
 
 NO_FILE = Source()
@@ -159,11 +182,14 @@ class Reader:
                 hint = suggestion(table, name, {**self.tables, table: names})
                 raise ConfigError(f"{label} is not a known setting; {hint}", param=name)
 
-    def values(self, kind: type[Any], table: str, written: Mapping[str, Any]) -> dict[str, Any]:
-        """Checked values of all given keys that ``kind`` declares. Other keys are ignored."""
+    def values(self, kind: type[Any], table: str, written: Mapping[str, Any], like: str = "") -> dict[str, Any]:
+        """Checked values of all given keys that ``kind`` declares. Other keys are ignored.
+
+        ``like``: the table whose keys this one has, where that is another one.
+        """
         hints = _hints(kind)
         values = {}
-        for one in _keys(kind, table):
+        for one in _keys(kind, like or table):
             found = self.given(one.metadata["env"], hints[one.name]) if one.metadata["env"] else None
             if found is None and one.name in written:
                 found = self.source.label(table, one.name), written[one.name]

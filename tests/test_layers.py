@@ -12,17 +12,18 @@ HTTP = {"starlette", "uvicorn", "httpx", "openai", "websockets"}
 HEAVY = RUNTIMES | {"av", "numpy", "onnx", "huggingface_hub", "jinja2"}
 
 SERVER = (
-    "edgeserve.errors edgeserve.sound edgeserve.strict_json edgeserve.units edgeserve.device",
+    "edgeserve.errors edgeserve.sound edgeserve.strict_json edgeserve.units edgeserve.device edgeserve.duration",
     "edgeserve.jobs edgeserve.messages edgeserve.settings",
     "edgeserve.engine",
     "edgeserve.system edgeserve.logs edgeserve.connections edgeserve.terminal",
-    "edgeserve.named edgeserve.processes",
+    "edgeserve.named edgeserve.processes edgeserve.model_settings",
     "edgeserve.media",
     "edgeserve.memory edgeserve.audio edgeserve.models.sources edgeserve.models.convert",
     "edgeserve.models edgeserve.residency edgeserve.config edgeserve.doctor",
     "edgeserve.hosts",
     "edgeserve.live edgeserve.exposure edgeserve.missing",
-    "edgeserve.api",
+    "edgeserve.specification",
+    "edgeserve.api edgeserve.assembly",
     "edgeserve.protocols edgeserve.app",
     "edgeserve.server",
     "edgeserve.commands",

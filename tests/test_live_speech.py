@@ -12,7 +12,7 @@ from benchmarks.live import Heard, talk
 from support.server import Running, serving, until
 from support.speech import SENTENCES, STORY, spoken, word_error_rate
 
-from edgeserve import app, config
+from edgeserve import assembly, config
 from edgeserve.models.store import Store
 
 pytestmark = pytest.mark.models
@@ -24,9 +24,9 @@ SAID = SENTENCES[:3]
 @pytest.fixture
 def server(store: Store) -> Iterator[Running]:
     settings = config.load({})
-    store.pull(settings.engines["asr"].model)
-    only = dataclasses.replace(settings, engines={"asr": settings.engines["asr"]})
-    with serving(app.build_pool(only, store)) as running:
+    store.pull(settings.models["asr"].model)
+    only = dataclasses.replace(settings, models={"asr": settings.models["asr"]})
+    with serving(assembly.build_pool(only, store)) as running:
         yield running
 
 

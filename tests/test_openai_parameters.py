@@ -14,8 +14,9 @@ from openai import OpenAI
 from support.gates import engine_of
 from support.server import Running, serving
 
-from edgeserve import app
-from edgeserve.config import Config, EngineSettings
+from edgeserve import assembly
+from edgeserve.config import Config
+from edgeserve.model_settings import ModelSettings
 from edgeserve.models.store import Store
 from engines.llama.chat import LlamaChat
 
@@ -27,8 +28,8 @@ GREEDY: Any = {"temperature": 0, "max_completion_tokens": 12}
 @pytest.fixture(scope="module")
 def served(store: Store, pulled: Callable[[str], Mapping[str, Path]]) -> Iterator[Running]:
     pulled("smollm2-135m-instruct")
-    settings = EngineSettings(model="smollm2-135m-instruct", options={"context": 512})
-    with serving(app.build_pool(Config(engines={"llm": settings}), store)) as running:
+    settings = ModelSettings(model="smollm2-135m-instruct", options={"context": 512})
+    with serving(assembly.build_pool(Config(models={"llm": settings}), store)) as running:
         yield running
 
 

@@ -15,14 +15,15 @@ from support.server import Running, fake_pool, serving, until
 from support.speech import SENTENCES, spoken, wav
 from support.stress import Witness, seeded, settle, storm
 
-from edgeserve import app, named
-from edgeserve.config import Config, EngineSettings, ResidencySettings
+from edgeserve import named, specification
+from edgeserve.config import Config, ResidencySettings
 from edgeserve.engine import Rung
 from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.jobs import JOBS, Job
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.governor import Governor, make_governor
 from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.model_settings import ModelSettings
 from edgeserve.models.store import Store
 from edgeserve.residency.pool import Pool
 from edgeserve.system.probe import Probe
@@ -85,10 +86,10 @@ def close_all(running: Running, witnesses: list[Witness]) -> None:
 
 def starter_pool(store: Store, projector: Path, policy: MemoryPolicy) -> Pool:
     models: dict[Job, str] = {"llm": CHAT, "vision": CHAT, "asr": "whisper-tiny.en", "tts": "hibari"}
-    engines = {job: EngineSettings(model=store.pull(name).name) for job, name in models.items()}
+    engines = {job: ModelSettings(job=job, model=store.pull(name).name) for job, name in models.items()}
     engines["vision"] = dataclasses.replace(engines["vision"], mmproj=str(projector))
     governor = make_governor(policy)
-    made = [named.make_engine(spec) for spec in app.specs(Config(engines=engines), store)]
+    made = [named.make_engine(spec) for spec in specification.specs(Config(models=engines), store)]
     return Pool([ThreadHost(engine, governor) for engine in made], governor)
 
 

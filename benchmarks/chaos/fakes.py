@@ -61,8 +61,9 @@ def prepare(folder: Path) -> Form:
 def serve(folder: Path, port: int, options: Mapping[str, object] = OPTIONS) -> None:
     """In this process, until SIGTERM: the server as it is built for any models. ``options`` of every engine."""
     from edgeserve import server
-    from edgeserve.config import Config, EngineSettings, ResidencySettings, ServerSettings
+    from edgeserve.config import Config, ResidencySettings, ServerSettings
     from edgeserve.memory.policy import MemoryPolicy
+    from edgeserve.model_settings import ModelSettings
     from edgeserve.models.store import Store
     from edgeserve.models.stored import StoredModel
 
@@ -75,12 +76,12 @@ def serve(folder: Path, port: int, options: Mapping[str, object] = OPTIONS) -> N
         def needed(self, name: str) -> tuple[()]:
             return ()
 
-    engines = {job: EngineSettings(model=job) for job in ENGINES}
+    engines = {job: ModelSettings(job=job, model=job) for job in ENGINES}
     config = Config(
         server=ServerSettings(port=port, isolation="process"),
         residency=ResidencySettings(**RESTLESS),
         memory=MemoryPolicy(grace_seconds=0.5, queue_seconds=5.0),
-        engines=engines,  # type: ignore[arg-type]
+        models=engines,  # type: ignore[arg-type]
     )
     raise SystemExit(server.serve(config, Fakes(folder)))
 

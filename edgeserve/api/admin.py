@@ -8,12 +8,12 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from edgeserve.api.fields import NAME_CHARS, Fields, clipped
+from edgeserve.api import models
+from edgeserve.api.fields import NAME_CHARS, clipped
 from edgeserve.api.json_body import read_json
-from edgeserve.api.limits import Limits
 from edgeserve.api.presence import unless_gone
-from edgeserve.api.schema import Field, Objects, Record
-from edgeserve.api.values import Text
+from edgeserve.api.schema import Objects, Record
+from edgeserve.api.values import Text, Texts
 from edgeserve.errors import Busy, NotFound
 from edgeserve.jobs import ALL_JOBS, Job
 from edgeserve.residency.aside import Aside
@@ -22,18 +22,8 @@ from edgeserve.residency.pool import Pool
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-class Engines(Field[tuple[Job, ...]]):
-    """Names of engines. Raises NotFound for an unknown name."""
-
-    def __init__(self) -> None:
-        super().__init__("to load", ())
-
-    def read(self, fields: Fields, limits: Limits) -> tuple[Job, ...]:
-        return tuple(_job(clipped(name, NAME_CHARS), self.name) for name in fields.texts(self.name, len(ALL_JOBS)))
-
-    def schema(self, limits: Limits) -> dict[str, Any]:
-        name = {"type": "string", "enum": list(ALL_JOBS)}
-        return {"oneOf": [name, {"type": "array", "items": name, "maxItems": len(ALL_JOBS)}]}
+MOST_NAMED = 64
+"""Models that one request may load."""
 
 
 class Named(Record):
@@ -43,22 +33,20 @@ class Named(Record):
     name = Text("of the model; required without model_type", limit=NAME_CHARS)
     model_type = Text("the model's engine", limit=NAME_CHARS)
 
-    def job(self, pool: Pool) -> Job:
-        """The engine that is meant. Raises InvalidRequest and NotFound."""
+    def model(self, pool: Pool) -> str:
+        """Id of the model that is meant. Raises InvalidRequest and NotFound."""
         if self.model_type:
-            return _job(self.model_type, "models")
+            of_job = pool.directory.find(self.name, (job_named(self.model_type, "models"),))
+            return of_job or meant(pool, self.model_type, "models")
         if not self.name.strip():
             raise self.error("name", "is required and must not be empty")
-        for job, spec in pool.configured.items():
-            if spec.name.lower() == self.name.lower():
-                return job
-        raise NotFound(f"the model {self.name.lower()!r} is not served here", param="models")
+        return meant(pool, self.name, "models")
 
 
 class Preload(Record):
     """The body of POST /memory/preload."""
 
-    engines = Engines()
+    engines = Texts("models or engines to load", MOST_NAMED)
     models = Objects("to load", Named)
 
 
@@ -80,24 +68,38 @@ def reading(name: str) -> Endpoint:
 async def evict(request: Request) -> Response:
     """Close one engine. Raises Busy while a request holds the engine: no answer is ever cut."""
     pool: Pool = request.app.state.pool
-    job = _job(request.path_params["engine"], "engine")
-    if not await pool.evict(job):
-        raise Busy(f"{job} is answering a request; it is not closed under it, try again", retry_after=5)
-    return JSONResponse({"status": "evicted", "model_type": job})
+    model = meant(pool, request.path_params["engine"], "engine")
+    if not await pool.evict(model):
+        raise Busy(f"{model} is answering a request; it is not closed under it, try again", retry_after=5)
+    return JSONResponse({"status": "evicted", "model_type": pool.gates[model].spec.job})
 
 
 async def preload(request: Request) -> Response:
     """Load engines, up to hot."""
     pool: Pool = request.app.state.pool
     asked = await read_json(request, Preload)
-    jobs = [*asked.engines, *(one.job(pool) for one in asked.models)]
-    if not jobs:
-        raise asked.error("engines", f"is required: a list of {', '.join(ALL_JOBS)}")
-    done = await unless_gone(request, pool.preload(dict.fromkeys(jobs)))  # each once, however often it is named
-    return JSONResponse({"results": {f"{job}:{pool.configured[job].name}": hot for job, hot in done.items()}})
+    named = (meant(pool, clipped(name, NAME_CHARS), "engines") for name in asked.engines)
+    wanted = [*named, *(one.model(pool) for one in asked.models)]
+    if not wanted:
+        raise asked.error("engines", f"is required: a list of {', '.join(pool.gates)}")
+    done = await unless_gone(request, pool.preload(dict.fromkeys(wanted)))  # each once, however often it is named
+    specs = pool.configured
+    return JSONResponse({"results": {f"{specs[one].job}:{specs[one].name}": hot for one, hot in done.items()}})
 
 
-def _job(name: str, param: str) -> Job:
+def meant(pool: Pool, name: str, param: str) -> str:
+    """Id of the model that ``name`` means, by a name of its own or its job's. Raises NotFound."""
+    if name in ALL_JOBS:
+        return models.choose(pool, "", (job_named(name, param),))
+    if name and (found := pool.find(name, ALL_JOBS)) is not None:
+        return found
+    served = ", ".join(pool.gates) or "none"
+    text = f"there is no model or engine {name!r}; models: {served}; engines: {', '.join(ALL_JOBS)}"
+    raise NotFound(text, param=param)
+
+
+def job_named(name: str, param: str) -> Job:
+    """Raises NotFound."""
     for job in ALL_JOBS:
         if name == job:
             return job

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 import edgeserve
-from edgeserve.jobs import JOBS
+from edgeserve.jobs import ALL_JOBS, JOBS
 from edgeserve.residency.pool import Pool
 
 
@@ -19,9 +19,11 @@ async def health(request: Request) -> Response:
             "status": "failing" if failing else "ok",
             "failing": failing,
             "version": edgeserve.__version__,
-            "engines": {job: job in pool.configured for job in sorted({*JOBS, *pool.configured})},
-            "hosts": {job: gate.host.report for job, gate in pool.gates.items()},
-            "rungs": {job: pool.rung(job).name.lower() for job in pool.configured},
+            "engines": {
+                job: bool(pool.directory.of([job])) for job in ALL_JOBS if job in JOBS or pool.directory.of([job])
+            },
+            "hosts": {model: gate.host.report for model, gate in pool.gates.items()},
+            "rungs": {model: gate.rung.name.lower() for model, gate in pool.gates.items()},
             "system": {"memory_total_bytes": request.app.state.memory_total()},
         },
         503 if failing else 200,
@@ -34,7 +36,7 @@ async def root(request: Request) -> Response:
         {
             "name": "edgeserve",
             "version": edgeserve.__version__,
-            "engines": {job: spec.name for job, spec in pool.configured.items()},
+            "engines": {model: spec.name for model, spec in pool.configured.items()},
             "native": "/v1/chat, /v1/transcribe/file, /v1/tts/synthesize, /v1/vision/analyze",
             "openai": "/v1/chat/completions, /v1/audio/transcriptions, /v1/audio/speech, /v1/models",
             "health": "/v1/health",

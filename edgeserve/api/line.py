@@ -59,6 +59,7 @@ class Renderer(Protocol):
 class Call:
     """A parsed request to an engine.
 
+    - ``model``: id of the model that answers
     - ``keep_alive``: seconds for which the engine keeps its memory afterwards; None: as configured
     - ``apart``: run the requests one after the other, since llama.cpp may round otherwise in a batch
     - ``threaded``: run the renderer on a thread, because it computes
@@ -66,7 +67,7 @@ class Call:
     - ``names``: the dialect's names of fields of the requests, for errors that an engine raises about them
     """
 
-    job: Job
+    model: str
     requests: Sequence[messages.Request]
     renderer: Renderer
     keep_alive: float | None = None
@@ -82,20 +83,21 @@ Events = AsyncGenerator[tuple[int, messages.Event], None]
 
 
 def answering(parse: Parse, *jobs: Job) -> Callable[[Request], Awaitable[Response]]:
-    """The endpoint of a route. The first configured engine of ``jobs`` most likely answers the route."""
+    """The endpoint of a route. A model of ``jobs`` answers it, most likely of the first that is configured."""
 
     async def endpoint(request: Request) -> Response:
         pool: Pool = request.app.state.pool
         pool.expect(jobs)
         call = await parse(request)
-        lease = await pool.lease(call.job, call.keep_alive)
+        pool.expect_model(call.model)
+        lease = await pool.lease(call.model, call.keep_alive)
         kept = Kept(pool.deliveries, client_of(request.client.host if request.client else ""))
         try:
             async with watching(request.receive, lease.release):  # which cancels its work
                 events = lease.run_all(call.requests, apart=call.apart)
                 first = await anext(events, None)
                 if first is None:
-                    raise InvalidRequest(f"the request holds nothing that {call.job} could answer")
+                    raise InvalidRequest(f"the request holds nothing that {call.model} could answer")
                 folded = _folded(call, first, events, None if call.renderer.stream else kept)
                 begun = await anext(folded)
                 if call.renderer.stream:

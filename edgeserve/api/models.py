@@ -9,34 +9,32 @@ from starlette.responses import JSONResponse, Response
 
 from edgeserve.engine import Rung
 from edgeserve.errors import ModelNotFound
-from edgeserve.jobs import CHAT, PICTURES, Job
+from edgeserve.jobs import ALL_JOBS, CHAT, PICTURES, Job
 from edgeserve.messages import Message
 from edgeserve.residency.pool import Pool
 
-MODEL = "a configured model or the name of its engine; left out: the default"
-"""Describes the field ``model``."""
 CREATED = 1_735_689_600
 """Time of creation in OpenAI's shape: 2025-01-01 for every model, as files of models have none that matters."""
 
 
-def choose(pool: Pool, model: str, jobs: Sequence[Job]) -> Job:
-    """The job among ``jobs`` whose model or whose own name is ``model``, in any case; the first one for an empty name.
+def choose(pool: Pool, model: str, jobs: Sequence[Job]) -> str:
+    """Id of the model among those of ``jobs`` that ``model`` names; the default for an empty name.
 
-    Raises ModelNotFound, which names the known models.
+    Where the device serves no model of these jobs: the first job, whose lease says so. Raises ModelNotFound, which
+    names the known models.
     """
-    candidates = [job for job in jobs if job in pool.configured]
-    if not model or not candidates:
-        return candidates[0] if candidates else jobs[0]
-    for job in candidates:
-        if model.lower() in (pool.configured[job].name.lower(), job):
-            return job
-    known = ", ".join(pool.configured[job].name for job in candidates)
+    if (found := pool.find(model, jobs)) is not None:
+        return found
+    served = pool.directory.of(jobs)
+    if not served:
+        return jobs[0]
+    known = ", ".join(dict.fromkeys(spec.name for spec in served))
     raise ModelNotFound(f"the model {model!r} is not served here for this; served: {known}", param="model")
 
 
-def name(pool: Pool, job: Job) -> str:
-    """The model's name as the configuration writes it; empty for an engine that is not configured."""
-    return pool.configured[job].name if job in pool.configured else ""
+def name(pool: Pool, model: str) -> str:
+    """The public name of a model; empty for one that is not served."""
+    return pool.gates[model].spec.name if model in pool.gates else ""
 
 
 def answering_chat(messages: Iterable[Message]) -> tuple[Job, ...]:
@@ -48,8 +46,13 @@ async def list_models(request: Request) -> Response:
     """Both shapes in one body: OpenAI's ``data`` and the native ``models``."""
     pool: Pool = request.app.state.pool
     native = [
-        {"name": spec.name, "type": job, "loaded": pool.rung(job) is Rung.HOT, "rung": pool.rung(job).name.lower()}
-        for job, spec in pool.configured.items()
+        {
+            "name": spec.name,
+            "type": spec.job,
+            "loaded": pool.rung(model) is Rung.HOT,
+            "rung": pool.rung(model).name.lower(),
+        }
+        for model, spec in pool.configured.items()
     ]
     system = {"memory_total_bytes": request.app.state.memory_total()}
     names = dict.fromkeys(spec.name for spec in pool.configured.values())
@@ -61,10 +64,10 @@ async def list_models(request: Request) -> Response:
 async def get_model(request: Request) -> Response:
     pool: Pool = request.app.state.pool
     wanted = request.path_params["model"]
-    job = choose(pool, wanted, tuple(pool.configured)) if pool.configured else None
-    if job is None:
+    model = choose(pool, wanted, ALL_JOBS) if pool.gates else None
+    if model is None:
         raise ModelNotFound(f"the model {wanted!r} is not served here; no engine is configured", param="model")
-    return JSONResponse(_openai(pool.configured[job].name))
+    return JSONResponse(_openai(pool.gates[model].spec.name))
 
 
 def _openai(name: str) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from edgeserve.api import cache_salt
+from edgeserve.api.fields import NAME_CHARS
 from edgeserve.api.keep_alive import KeepAlive
 from edgeserve.api.schema import Record
 from edgeserve.api.values import Text
@@ -14,6 +15,7 @@ MAX_TOKENS = 1_000_000
 class Question(Record):
     """A request to any engine."""
 
+    model = Text("a served model, an alias, or the name of its engine; left out: the default", limit=NAME_CHARS)
     keep_alive = KeepAlive()
 
 

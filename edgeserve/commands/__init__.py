@@ -59,6 +59,6 @@ class Call:
         """The configured engines. Raises ModelMissing and ConfigError."""
         if self.build_pool is not None:
             return self.build_pool(config)
-        from edgeserve import app
+        from edgeserve import assembly
 
-        return app.build_pool(config, self.store(config))
+        return assembly.build_pool(config, self.store(config))

@@ -15,7 +15,7 @@ from edgeserve.doctor import machine
 from edgeserve.doctor.findings import Facts, Finding, Model
 from edgeserve.doctor.machine import Machine
 from edgeserve.errors import ConfigError, ModelMissing, NotFound, StoreError
-from edgeserve.jobs import Job
+from edgeserve.jobs import Job, table_of
 from edgeserve.models import catalog
 from edgeserve.models.entry import Entry
 from edgeserve.models.folder import expanded
@@ -46,12 +46,14 @@ def collect(call: Call) -> Facts:
 def models(config: Config, store: Store) -> Iterator[Model]:
     """The configured models, then the rest of the catalogue."""
     named = set()
-    for job, settings in config.engines.items():
+    for name, settings in config.models.items():
         known = settings.model if Path(settings.model).exists() else _in_catalogue(settings.model)
-        model = _model(job, known, store)
+        model = _model(settings.job, known, store)
         named.add(model.name)
         if settings.mmproj and not _there(settings.mmproj):
-            model = dataclasses.replace(model, no_projector=f"[{job}] mmproj = {settings.mmproj!r}: no such file")
+            model = dataclasses.replace(
+                model, no_projector=f"[{table_of(name)}] mmproj = {settings.mmproj!r}: no such file"
+            )
         yield dataclasses.replace(model, configured=True)
     for entry in catalog.MODELS.values():
         if entry.name not in named and entry.job != "vad":  # pulled with every transcription model

@@ -98,7 +98,7 @@ def _report(level: str, message: str) -> None:
 def wanted(names: list[str], config: Config) -> Iterator[str]:
     """Each model once, in order: names as typed, with ``starter`` replaced, else all configured models."""
     starter = list(STARTER.values())
-    configured = [settings.model for settings in config.engines.values()]
+    configured = [settings.model for settings in config.models.values()]
     spelled = [one for name in names for one in (starter if name == catalog.ALL_STARTER else [name])]
     yield from dict.fromkeys(spelled if names else configured)
 

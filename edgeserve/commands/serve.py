@@ -32,9 +32,9 @@ def serve(call: Call) -> int:
 def greeting(config: Config, address: str) -> Iterator[str]:
     """Lines of the greeting: address, engines with their models, and commands that work when pasted in order."""
     yield f"edgeserve {edgeserve.__version__} serves on {address} (Ctrl-C stops it)"
-    for job, settings in config.engines.items():
-        yield f"  {job:7} {shown(settings.model)}"
-    if not config.engines:
+    for model, settings in config.models.items():
+        yield f"  {model:7} {shown(settings.model)}"
+    if not config.models:
         yield f"  no engine: {config.source} lists none"
         return
     yield "Try, with the key in EDGESERVE_API_KEY:" if config.server.api_key else "Try:"
@@ -45,12 +45,13 @@ def examples(config: Config, address: str) -> Iterator[str]:
     # A server on all addresses answers on the loopback address.
     base = address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
     key = ' -H "Authorization: Bearer $EDGESERVE_API_KEY"' if config.server.api_key else ""
-    if "llm" in config.engines:
+    jobs = {settings.job for settings in config.models.values()}
+    if "llm" in jobs:
         yield f"curl -s {base}/v1/chat{key} {_json(prompt='What is the capital of France?')}"
-    if "tts" in config.engines:
+    if "tts" in jobs:
         yield f"curl -s {base}/v1/tts/synthesize{key} {_json(text='Hello from this small box.')} -o {RECORDING}"
-    if "asr" in config.engines:
-        recording = RECORDING if "tts" in config.engines else "recording.wav"
+    if "asr" in jobs:
+        recording = RECORDING if "tts" in jobs else "recording.wav"
         yield f"curl -s {base}/v1/transcribe/file{key} -F audio=@{recording}"
 
 

@@ -17,15 +17,15 @@ from edgeserve.residency.pool import Pool
 
 
 class Session:
-    """One engine behind its gate and governor, as in the server. A context manager.
+    """The pool's one engine behind its gate and governor, as in the server. A context manager.
 
     Ctrl-C cancels the request within one token or segment, and leaves ``ask`` as KeyboardInterrupt. The session can be
     asked again.
     """
 
-    def __init__(self, pool: Pool, job: Job) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._job = job
+        (self._model,) = pool.gates
         self._runner = asyncio.Runner()
 
     def __enter__(self) -> Session:
@@ -42,7 +42,7 @@ class Session:
         self._runner.run(self._ask(request, take))
 
     async def _ask(self, request: Request, take: Callable[[Event], object]) -> None:
-        async with await self._pool.lease(self._job) as lease:
+        async with await self._pool.lease(self._model) as lease:
             async for event in lease.run(request):
                 take(event)
 
@@ -55,7 +55,8 @@ def without_traceback(record: logging.LogRecord) -> bool:
 def open_session(call: Call, job: Job) -> Session:
     """Build the configured engine of ``job`` and no other. Raises NotConfigured, ModelMissing and ConfigError."""
     config = call.config()
-    if job not in config.engines:
+    of_job = [model for model, one in config.models.items() if one.job == job]
+    if not of_job:
         raise NotConfigured(
             f'no {job} model is configured; name one with --model, or in models.toml under [{job}] as model = "…"; '
             "edgeserve list --all shows what there is"
@@ -65,5 +66,6 @@ def open_session(call: Call, job: Job) -> Session:
     if level != "debug":
         for handler in logging.getLogger().handlers:
             handler.addFilter(without_traceback)
-    only = dataclasses.replace(config, engines={job: config.engines[job]})
-    return Session(call.pool(only), job)
+    model = next((one for one in of_job if config.models[one].default), job if job in of_job else of_job[0])
+    only = dataclasses.replace(config, models={model: config.models[model]})
+    return Session(call.pool(only))

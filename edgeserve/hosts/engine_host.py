@@ -57,8 +57,8 @@ class EngineHost:
         self._pressure = pressure
         self._ladder = Ladder(engine, abilities.limited, pressure.limits, clock)
         self._stirred = threading.Event()
-        self._preparer = Worker(f"edgeserve-{self.spec.job}-prepare")
-        self._worker = Worker(f"edgeserve-{self.spec.job}", self._do_idle_work if idle_work else None, idle_after)
+        self._preparer = Worker(f"edgeserve-{self.spec.id}-prepare")
+        self._worker = Worker(f"edgeserve-{self.spec.id}", self._do_idle_work if idle_work else None, idle_after)
 
     @property
     def spec(self) -> ModelSpec:

@@ -164,7 +164,7 @@ class RemoteEngine:
             "spec": codec.Writer().write(self.spec),
             "level": logging.getLogger("edgeserve").getEffectiveLevel(),
         }
-        return self._launcher.launch(entry, arguments, self.spec.job)
+        return self._launcher.launch(entry, arguments, self.spec.id)
 
     def heat(self) -> None:
         self._ask("heat")

@@ -30,11 +30,12 @@ NEWEST = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of one session. ``keep_alive`` has the meaning that it has in ``Pool.lease``."""
+    """The options of one session. ``keep_alive`` as in ``Pool.lease``. ``model``: id; empty: the default."""
 
     language: str | None = None
     prompt: str | None = None
     keep_alive: float | None = None
+    model: str = ""
 
 
 Question = Callable[[], TranscribeRequest | None]
@@ -50,7 +51,8 @@ class Ear:
         self.cost = 0.0
         self._pool = pool
         self._turns = Turns()
-        self._without: dict[str, Any] = {}
+        self._left_out: dict[str, dict[str, Any]] = {}
+        """Changes that make requests acceptable, by model."""
 
     async def hear(self, question: Question, options: Options, urgent: Urgent) -> list[Word] | None:
         """The words in the sound that ``question`` gives when the turn has come, with times from its start.
@@ -60,21 +62,23 @@ class Ear:
         async with self._turns.turn(urgent):
             if (request := question()) is None:
                 return None
+            model = options.model or self._pool.directory.find("", ("asr",)) or "asr"
+            left_out = self._left_out.setdefault(model, {})
             while True:
                 started = time.monotonic()
                 try:
-                    words = await self._ask(dataclasses.replace(request, **self._without), options.keep_alive)
+                    words = await self._ask(model, dataclasses.replace(request, **left_out), options.keep_alive)
                     self.cost += NEWEST * (time.monotonic() - started - self.cost)
                     return words
                 except InvalidRequest as error:
-                    change = LEFT_OUT.get(error.param, self._without)
+                    change = LEFT_OUT.get(error.param, left_out)
                     wanted_by_client = error.param == "prompt" and options.prompt
-                    if wanted_by_client or change.items() <= self._without.items():
+                    if wanted_by_client or change.items() <= left_out.items():
                         raise
-                    self._without |= change
+                    left_out |= change
 
-    async def _ask(self, request: TranscribeRequest, keep_alive: float | None) -> list[Word]:
-        async with await self._pool.lease("asr", keep_alive) as lease:
+    async def _ask(self, model: str, request: TranscribeRequest, keep_alive: float | None) -> list[Word]:
+        async with await self._pool.lease(model, keep_alive) as lease:
             return [word async for event in lease.run(request) for word in words_of(event)]
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Set
 
 from edgeserve.engine import Rung
 from edgeserve.errors import ShuttingDown
-from edgeserve.jobs import INFO, Job
+from edgeserve.jobs import INFO
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget
 from edgeserve.memory.entry import Entry, Resident, need_of
@@ -61,17 +61,23 @@ class Accounts:
         self._base = 0
         self._moving = 0
         self._changes = 0
-        self._entries: dict[Job, Entry] = {}
+        self._entries: dict[str, Entry] = {}
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(tuple(self._entries.values()))
 
-    def __getitem__(self, job: Job) -> Entry:
-        return self._entries[job]
+    def __getitem__(self, model: str) -> Entry:
+        return self._entries[model]
 
     def adopt(self, resident: Resident) -> None:
         with self.changed:
-            self._entries[resident.job] = Entry(resident, parked_at=self.wall())
+            self._entries[resident.id] = Entry(resident, parked_at=self.wall())
+
+    def forget(self, model: str) -> None:
+        """Close the account of an engine that is served no more. It holds nothing."""
+        with self.changed:
+            self._entries.pop(model, None)
+            self.changed.notify_all()
 
     def observe(self) -> None:
         """Note engines that changed their rung without the governor. Asks engines, so the lock must not be held."""
@@ -90,16 +96,16 @@ class Accounts:
 
     def occupancies(
         self,
-        busy: Set[Job] = frozenset(),
-        spent: Set[tuple[Job, str]] = frozenset(),
-        unread: Set[Job] = frozenset(),
+        busy: Set[str] = frozenset(),
+        spent: Set[tuple[str, str]] = frozenset(),
+        unread: Set[str] = frozenset(),
     ) -> list[Occupancy]:
         """All engines as ``plan`` needs them. ``busy`` engines could not be moved; ``spent`` savings are used up.
 
         ``unread`` engines count as idle for long.
         """
-        found = [entry.occupancy(entry.resident.job in busy, spent) for entry in self._entries.values()]
-        return [one.idle() if one.job in unread else one for one in found]
+        found = [entry.occupancy(entry.resident.id in busy, spent) for entry in self._entries.values()]
+        return [one.idle() if one.id in unread else one for one in found]
 
     def base(self) -> int:
         """Bytes that the process takes beside its engines."""
@@ -119,7 +125,7 @@ class Accounts:
         for entry in self:
             spec = entry.resident.spec
             if INFO[spec.job].mapped and spec.device != "cpu":
-                weights = str(spec.files.get("model", spec.job))
+                weights = str(spec.files.get("model", spec.id))
                 found[weights] = max(found.get(weights, 0), entry.held.mapped)
         return sum(found.values())
 
@@ -128,9 +134,9 @@ class Accounts:
         need: Need,
         readings: Readings,
         limit: Budget,
-        busy: Set[Job] = frozenset(),
-        spent: Set[tuple[Job, str]] = frozenset(),
-        unread: Set[Job] = frozenset(),
+        busy: Set[str] = frozenset(),
+        spent: Set[tuple[str, str]] = frozenset(),
+        unread: Set[str] = frozenset(),
     ) -> Decision:
         """``plan`` on the present accounts. The caller holds the lock when it books the decision."""
         occupancies = self.occupancies(busy, spent, unread)

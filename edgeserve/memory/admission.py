@@ -9,7 +9,7 @@ from types import TracebackType
 
 from edgeserve.engine import Cancel, Footprint, Rung
 from edgeserve.errors import Busy, Cancelled, DoesNotFit
-from edgeserve.jobs import INFO, Job
+from edgeserve.jobs import INFO
 from edgeserve.memory import refusal
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.amount import NOTHING
@@ -93,8 +93,8 @@ class Admission:
         self._check_size(entry)
         self.fit_optional_context(entry)
         deadline = self._accounts.clock() + self._policy.queue_seconds
-        busy: set[Job] = set()
-        spent: set[tuple[Job, str]] = set()
+        busy: set[str] = set()
+        spent: set[tuple[str, str]] = set()
         settled = True
         while True:
             _check_cancelled(cancel)
@@ -129,7 +129,7 @@ class Admission:
         readings = self._probe.read_quick()
         excess = self._accounts.excess(entry, readings, budget(readings, self._policy))
         if excess:
-            self._mover.shed(Saving(entry.resident.job, "optional_context", excess))
+            self._mover.shed(Saving(entry.resident.id, "optional_context", excess))
 
     def book(self, entry: Entry) -> Reservation:
         """Open a reservation. The caller holds the lock of the accounts."""
@@ -193,20 +193,20 @@ class Admission:
         self,
         entry: Entry,
         decision: Decision,
-        busy: set[Job],
-        spent: set[tuple[Job, str]],
+        busy: set[str],
+        spent: set[tuple[str, str]],
         cancel: Cancel | None,
     ) -> bool:
         """Carry out the savings of a decision, or its steps down. False when freed memory did not come back in time."""
         for saving in decision.savings:
-            spent.add((saving.job, saving.kind))
+            spent.add((saving.id, saving.kind))
             self._mover.shed(saving)
         if decision.savings:
             return True
         moved = False
         for step in decision.steps:
-            if self._mover.step_down(self._accounts[step.job], step.to, "memory_needed") is None:
-                busy.add(step.job)
+            if self._mover.step_down(self._accounts[step.id], step.to, "memory_needed") is None:
+                busy.add(step.id)
             else:
                 moved = True
         return self._await_release(entry, cancel) if moved else True
@@ -217,7 +217,7 @@ class Admission:
         True at once when more engines must go first: one may keep more on warm than was known before it went there.
         """
         need = entry.need.host
-        wanted = min(INFO[entry.resident.job].switch_bytes or need, need)
+        wanted = min(INFO[entry.resident.spec.job].switch_bytes or need, need)
         deadline = self._accounts.clock() + self._policy.switch_timeout
         while (readings := self._probe.read_quick()).available < wanted:
             if not self._accounts.admits(need_of(entry), budget(readings, self._policy, settled=False)):
@@ -239,16 +239,16 @@ class Admission:
 
     def _cut_unread(self, entry: Entry, readings: Readings, limit: Budget) -> None:
         """Cut answers that nobody reads, where the need fits without their engines."""
-        unread = {one.resident.job for one in self._accounts if one is not entry and one.resident.unread}
+        unread = {one.resident.id for one in self._accounts if one is not entry and one.resident.unread}
         if not unread:
             return
         with self._accounts.changed:
             steps = self._accounts.decide(need_of(entry), readings, limit, unread=unread).steps
         for step in steps:
-            if step.job in unread:
+            if step.id in unread:
                 text = "%s needs memory: answers of %s that nobody reads are cut"
-                log.info(text, entry.resident.spec.name, self._accounts[step.job].resident.spec.name)
-                self._accounts[step.job].resident.cut_unread()
+                log.info(text, entry.resident.spec.name, self._accounts[step.id].resident.spec.name)
+                self._accounts[step.id].resident.cut_unread()
 
     def _check_size(self, entry: Entry) -> None:
         """The 70% rule: a vision model is refused, any other logs a warning."""
@@ -265,7 +265,7 @@ class Admission:
             text = refusal.in_use(need, decision, limit, self._policy.queue_seconds)
             return Busy(text, retry_after=max(1.0, self._policy.grace_seconds))
         others = [one for one in self._accounts if one is not entry]
-        pinned = [one.resident.job for one in others if one.resident.pinned and one.held.host]
+        pinned = [one.resident.id for one in others if one.resident.pinned and one.held.host]
         return DoesNotFit(refusal.does_not_fit(need, decision, limit, readings, pinned, self._policy))
 
     def _restore_budget(self, entry: Entry) -> None:
@@ -273,11 +273,11 @@ class Admission:
         self._accounts.observe()
         readings = self._probe.read_quick()
         limit = budget(readings, self._policy)
-        nothing = Need(entry.resident.job, entry.resident.spec.name, NOTHING)
+        nothing = Need(entry.resident.id, entry.resident.spec.name, NOTHING)
         with self._accounts.changed:
             decision = self._accounts.decide(nothing, readings, limit)
         for step in decision.steps:
-            self._mover.step_down(self._accounts[step.job], step.to, "memory_needed")
+            self._mover.step_down(self._accounts[step.id], step.to, "memory_needed")
         if decision.verdict in (Verdict.WAIT, Verdict.REFUSE):
             text = "%s took %d MB, more than expected; the budget of %d MB (%s) is overdrawn until others are idle"
             log.warning(text, nothing.name, entry.held.total // MB, limit.usable // MB, limit.winner)

@@ -9,7 +9,6 @@ from typing import Literal, Protocol
 
 from edgeserve.engine import Footprint, ModelSpec, Rung
 from edgeserve.errors import EdgeserveError
-from edgeserve.jobs import Job
 from edgeserve.memory.amount import NOTHING, Amount, per_request, without_requests
 from edgeserve.memory.estimate import heuristic
 from edgeserve.memory.occupancy import SAVING_ORDER, Need, Occupancy, Saving
@@ -29,7 +28,7 @@ class Resident(Protocol):
     pinned: bool
 
     @property
-    def job(self) -> Job: ...
+    def id(self) -> str: ...
     @property
     def spec(self) -> ModelSpec: ...
     @property
@@ -240,10 +239,10 @@ class Entry:
         now = self.warm if self.resident.rung is Rung.WARM else NOTHING
         return (without_requests(self.hot) - now) + self.request
 
-    def occupancy(self, busy: bool, spent: Set[tuple[Job, str]]) -> Occupancy:
+    def occupancy(self, busy: bool, spent: Set[tuple[str, str]]) -> Occupancy:
         one = self.resident
         return Occupancy(
-            job=one.job,
+            id=one.id,
             name=one.spec.name,
             rung=Rung.HOT if self.climbing else one.rung,
             held=self.held,
@@ -256,14 +255,14 @@ class Entry:
             savings=tuple(self.savings(spent)),
         )
 
-    def savings(self, spent: Set[tuple[Job, str]]) -> Iterator[Saving]:
+    def savings(self, spent: Set[tuple[str, str]]) -> Iterator[Saving]:
         """Savings that the engine offers and that are not ``spent``, in the order of use."""
         offered = self.resident.savings()
         for kind in SAVING_ORDER:
-            if offered.get(kind, 0) > 0 and (self.resident.job, kind) not in spent:
-                yield Saving(self.resident.job, kind, offered[kind])
+            if offered.get(kind, 0) > 0 and (self.resident.id, kind) not in spent:
+                yield Saving(self.resident.id, kind, offered[kind])
 
 
 def need_of(entry: Entry) -> Need:
     """The need of one more request, for ``plan``."""
-    return Need(entry.resident.job, entry.resident.spec.name, entry.need)
+    return Need(entry.resident.id, entry.resident.spec.name, entry.need)

@@ -71,6 +71,10 @@ class Governor:
         """Open an account for an engine: from now on it lives inside the budget."""
         self.accounts.adopt(resident)
 
+    def forget(self, resident: Resident) -> None:
+        """Close the account of an engine that is closed, and is served no more."""
+        self.accounts.forget(resident.id)
+
     def start(self) -> None:
         """Start the readings and the pressure loop."""
         self.probe.start()
@@ -89,18 +93,18 @@ class Governor:
         back, and at most ``queue_seconds`` while they are in use. Raises DoesNotFit, Busy, ShuttingDown, and Cancelled
         once ``cancel`` is set.
         """
-        return self.reserve_at_once(resident) or self._admission.reserve(self.accounts[resident.job], cancel)
+        return self.reserve_at_once(resident) or self._admission.reserve(self.accounts[resident.id], cancel)
 
     def reserve_at_once(self, resident: Resident) -> Reservation | None:
         """Reserve for a hot engine by the latest reading; None when the request does not fit. Never waits."""
         now = self._gauge.latest()
         if now.level >= Level.HIGH and self.accounts.clock() - self._relief.relieved_at >= QUIET_SECONDS:
             self._loop.wake()
-        return self._admission.reserve_at_once(self.accounts[resident.job], now.readings, now.budget)
+        return self._admission.reserve_at_once(self.accounts[resident.id], now.readings, now.budget)
 
     def reserve_if_free(self, resident: Resident) -> Reservation | None:
         """Reserve ahead of need: None unless it fits with nothing moved, saved or waited for."""
-        return self._admission.reserve_if_free(self.accounts[resident.job])
+        return self._admission.reserve_if_free(self.accounts[resident.id])
 
     def settle(self, reservation: Reservation, measured: int | None = None) -> None:
         """The engine is hot: book its measured memory, and learn it for the next start.
@@ -125,7 +129,7 @@ class Governor:
 
         None when the engine is in use, stands on ``to`` or below already, or failed to move.
         """
-        return self._mover.step_down(self.accounts[resident.job], to, reason)
+        return self._mover.step_down(self.accounts[resident.id], to, reason)
 
     @contextlib.contextmanager
     def optional_memory(self) -> Iterator[bool]:
@@ -139,7 +143,7 @@ class Governor:
 
     def outgrew(self, spec: ModelSpec) -> None:
         """The system killed an engine's process: expect more memory for the next way up, and learn it."""
-        entry = self.accounts[spec.job]
+        entry = self.accounts[spec.id]
         entry.expect(self.accounts.peaks)
         with self.accounts.changed:
             peak = entry.raise_peak()
@@ -158,7 +162,7 @@ class Governor:
 
     def drop_prefix_cache(self, resident: Resident) -> None:
         """Drop the prefix cache of an engine that has long been idle; nothing happens while it is in use."""
-        self._relief.drop_prefix_cache(self.accounts[resident.job])
+        self._relief.drop_prefix_cache(self.accounts[resident.id])
 
     def release_idle_heap(self) -> None:
         """Called while no engine is hot: return the heap's free pages and drop the code of the runtimes."""
@@ -214,7 +218,7 @@ class OpenGovernor(Governor):
 
     def reserve(self, resident: Resident, cancel: Cancel | None = None) -> Reservation:
         """Reserve at once, whatever memory there is. An optional context is still cut to the room that there is."""
-        entry = self.accounts[resident.job]
+        entry = self.accounts[resident.id]
         self._admission.expect(entry)
         self._admission.fit_optional_context(entry)
         with self.accounts.changed:

@@ -49,7 +49,7 @@ class Mover:
                 return None
             now = self._probe.read()
             record = StepRecord(
-                job=one.job,
+                job=one.spec.job,
                 model=one.spec.name,
                 quantization=quantization(one.spec),
                 reason=reason,
@@ -65,7 +65,7 @@ class Mover:
 
     def shed(self, saving: Saving) -> None:
         """Let an engine do with less. Nothing happens when it is at work; the plan then goes on without the saving."""
-        entry = self._accounts[saving.job]
+        entry = self._accounts[saving.id]
         if not entry.resident.shed(saving.kind, saving.private):
             return
         name, kind = entry.resident.spec.name, saving.kind.replace("_", " ")

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edgeserve.engine import Rung
-from edgeserve.jobs import Job
 from edgeserve.memory.amount import NOTHING, Amount
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.system.readings import Readings
@@ -24,7 +23,7 @@ SAVING_ORDER: tuple[SavingKind, ...] = ("prefix_cache", "context", "image")
 class Saving:
     """Memory that an engine can do without, in ``private`` bytes."""
 
-    job: Job
+    id: str
     kind: SavingKind
     private: int
 
@@ -39,7 +38,7 @@ class Occupancy:
     - ``weights``: engines with the same value map one file, which is in memory once.
     """
 
-    job: Job
+    id: str
     name: str
     rung: Rung
     held: Amount
@@ -69,13 +68,13 @@ class Occupancy:
 class Need:
     """Memory that an engine wants on top of the memory that it holds."""
 
-    job: Job
+    id: str
     name: str
     amount: Amount
 
 
-Rungs = Mapping[Job, Rung]
-"""Assumed rungs; an engine that is not listed stays on its own."""
+Rungs = Mapping[str, Rung]
+"""Assumed rungs by the engines' ids; an engine that is not listed stays on its own."""
 
 
 def booked(residents: Sequence[Occupancy], rungs: Rungs, need: Need | None = None) -> Amount:
@@ -83,11 +82,11 @@ def booked(residents: Sequence[Occupancy], rungs: Rungs, need: Need | None = Non
     private = device = 0
     mapped: dict[str, int] = {}
     for one in residents:
-        held = one.at(rungs.get(one.job, one.rung))
-        if need is not None and one.job == need.job:
+        held = one.at(rungs.get(one.id, one.rung))
+        if need is not None and one.id == need.id:
             held = held + need.amount
         private, device = private + held.private, device + held.device
-        weights = one.weights or one.job
+        weights = one.weights or one.id
         mapped[weights] = max(mapped.get(weights, 0), held.mapped)
     return Amount(sum(mapped.values()), private, device)
 

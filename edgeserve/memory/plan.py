@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from edgeserve.engine import Rung
-from edgeserve.jobs import Job
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget
 from edgeserve.memory.occupancy import SAVING_ORDER, Need, Occupancy, Rungs, Saving, booked, overhead
@@ -19,7 +18,7 @@ from edgeserve.system.readings import Readings
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    job: Job
+    id: str
     to: Rung
 
 
@@ -87,7 +86,7 @@ def plan(
     if (steps := case.evictions(sum(one.private for one in savings))) is not None:
         return Decision(Verdict.STEP, case.free, case.evictable, savings=tuple(savings), steps=steps)
     # 5. and 6.
-    return case.wait_or_refuse(sum(one.private for one in savings if one.job == need.job))
+    return case.wait_or_refuse(sum(one.private for one in savings if one.id == need.id))
 
 
 def within(total: Amount, unbooked: int, need: Need, budget: Budget, policy: MemoryPolicy) -> bool:
@@ -127,12 +126,12 @@ class _Case:
 
     @property
     def evictable(self) -> int:
-        cold = {one.job: Rung.COLD for one in self.idle()}
+        cold = {one.id: Rung.COLD for one in self.idle()}
         return booked(self.residents, {}).host - booked(self.residents, cold).host
 
     def idle(self) -> list[Occupancy]:
         """Engines that may step down for the need, least recently used first."""
-        others = (one for one in self.residents if one.job != self.need.job)
+        others = (one for one in self.residents if one.id != self.need.id)
         idle = (one for one in others if one.may_step_down(self.now, self.policy))
         return sorted(idle, key=lambda one: one.last_used)
 
@@ -142,7 +141,7 @@ class _Case:
             saving
             for one in self.residents
             for saving in one.savings
-            if one.job == self.need.job or (saving.kind == "prefix_cache" and not one.leases and not one.busy)
+            if one.id == self.need.id or (saving.kind == "prefix_cache" and not one.leases and not one.busy)
         ]
         return sorted(found, key=lambda one: SAVING_ORDER.index(one.kind))
 
@@ -157,7 +156,7 @@ class _Case:
     def evictions(self, saved: int) -> tuple[Step, ...] | None:
         """Steps of idle engines that make the need fit; None when all of them are not enough."""
         idle = self.idle()
-        rungs: dict[Job, Rung] = {}
+        rungs: dict[str, Rung] = {}
 
         def fits(assumed: Rungs) -> bool:
             return self.fits(assumed, saved)
@@ -167,20 +166,20 @@ class _Case:
         for one in idle if self.policy.cpu_offload else ():
             if one.rung is Rung.HOT and room > 0 and one.warm.host <= room:
                 room -= one.warm.host
-                rungs[one.job] = Rung.WARM
+                rungs[one.id] = Rung.WARM
                 if fits(rungs):
                     return _needed(idle, rungs, fits)
         # 4. Two rungs.
         for one in idle:
-            rungs[one.job] = Rung.COLD
+            rungs[one.id] = Rung.COLD
             if fits(rungs):
                 return _needed(idle, rungs, fits)
         return None
 
     def wait_or_refuse(self, saved: int) -> Decision:
         """``saved``: bytes that the engine in need can do without."""
-        movable = [one for one in self.residents if one.job != self.need.job and not one.pinned]
-        all_cold = {one.job: Rung.COLD for one in movable}
+        movable = [one for one in self.residents if one.id != self.need.id and not one.pinned]
+        all_cold = {one.id: Rung.COLD for one in movable}
         # 5.
         if self.fits(all_cold, saved):
             return Decision(Verdict.WAIT, self.free, self.evictable, retry_at=self._grace_end(movable))
@@ -218,7 +217,7 @@ def _needed(idle: Sequence[Occupancy], rungs: Rungs, fits: Callable[[Rungs], boo
     """The steps without unneeded ones; the most recently used engine is spared first."""
     kept = dict(rungs)
     for one in reversed(idle):
-        without = {job: rung for job, rung in kept.items() if job != one.job}
+        without = {one_id: rung for one_id, rung in kept.items() if one_id != one.id}
         if fits(without):
             kept = without
-    return tuple(Step(one.job, kept[one.job]) for one in idle if one.job in kept)
+    return tuple(Step(one.id, kept[one.id]) for one in idle if one.id in kept)

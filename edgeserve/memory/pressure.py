@@ -60,7 +60,7 @@ def relief(level: Level, residents: Iterable[Occupancy], now: float, policy: Mem
     to = Rung.COLD if level is Level.CRITICAL or not policy.cpu_offload else Rung.WARM
     ranked = sorted(residents, key=lambda one: one.last_used)
     return tuple(
-        Step(one.job, to)
+        Step(one.id, to)
         for one in ranked
         if one.rung > to and now - one.last_used >= least and one.may_step_down(now, policy)
     )

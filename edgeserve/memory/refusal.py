@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from edgeserve.jobs import Job
+from edgeserve.jobs import table_of
 from edgeserve.memory.budget import Budget
 from edgeserve.memory.occupancy import Need
 from edgeserve.memory.plan import Decision
@@ -21,7 +21,7 @@ def mb(size: int) -> str:
 
 
 def does_not_fit(
-    need: Need, decision: Decision, budget: Budget, readings: Readings, pinned: list[Job], policy: MemoryPolicy
+    need: Need, decision: Decision, budget: Budget, readings: Readings, pinned: list[str], policy: MemoryPolicy
 ) -> str:
     """Text of DoesNotFit (507)."""
     return f"{_figures(need, decision, budget)}. {advice(need, decision, budget, readings, pinned, policy)}"
@@ -43,7 +43,7 @@ def _figures(need: Need, decision: Decision, budget: Budget) -> str:
 
 
 def advice(
-    need: Need, decision: Decision, budget: Budget, readings: Readings, pinned: list[Job], policy: MemoryPolicy
+    need: Need, decision: Decision, budget: Budget, readings: Readings, pinned: list[str], policy: MemoryPolicy
 ) -> str:
     """The mildest change with which the model would fit.
 
@@ -53,11 +53,11 @@ def advice(
     4. Other programs hold the memory: free it.
     5. Otherwise: a smaller model or context, with the size that would fit.
     """
-    smaller = f"a smaller model, quantization or context for [{need.job}]"
+    smaller = f"a smaller model, quantization or context for [{table_of(need.id)}]"
     # 1.
     if budget.device is not None and need.amount.device > budget.device:
         device = f"{mb(need.amount.device)} of the accelerator's memory are needed, {mb(budget.device)} may be used"
-        return f'{device}: set device = "cpu" in [{need.job}], or choose {smaller}'
+        return f'{device}: set device = "cpu" in [{table_of(need.id)}], or choose {smaller}'
     # 2.
     wanted, total = decision.required, readings.machine_total
     alone = wanted <= min((size for name, size in budget.candidates.items() if name != budget.winner), default=0)
@@ -71,7 +71,7 @@ def advice(
         return f"Let the GPU take more with `{limit}` (docs/apple.md) to make it fit, or choose {smaller}"
     # 3.
     if pinned:
-        return f"Remove pinned = true from {', '.join(f'[{job}]' for job in pinned)}, or choose {smaller}"
+        return f"Remove pinned = true from {', '.join(f'[{table_of(one)}]' for one in pinned)}, or choose {smaller}"
     # 4.
     if alone and budget.winner == "available_now":
         return f"Other programs hold the memory: free {mb(wanted - budget.usable)} on the device, or choose {smaller}"

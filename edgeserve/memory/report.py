@@ -101,7 +101,7 @@ def model(entry: Entry, now: float, accelerator: Accelerator) -> Json:
     on_gpu = one.rung is Rung.HOT and entry.held.device > 0
     return {
         "model_name": one.spec.name,
-        "model_type": one.job,
+        "model_type": one.spec.job,
         "quantization": quantization(one.spec),
         "location": "disk" if one.rung is Rung.COLD else "gpu" if on_gpu or _unified(entry, accelerator) else "cpu",
         "rung": one.rung.name.lower(),

@@ -87,6 +87,18 @@ class Store:
         stored = in_place(wanted) if wanted.here is not None else self._inventory.read(wanted)
         return self._inventory.with_companions(wanted, stored)
 
+    def pulled(self, name: str) -> StoredModel:
+        """The pulled model whose folder has this name, in any case of letters; never a file in place.
+
+        Raises ModelMissing, and as ``find``.
+        """
+        folder = name.lower()
+        if plain(folder) != folder or not (self.root / folder / manifest.FILE).is_file():
+            raise ModelMissing(f"{name!r} was not pulled", param="model")
+        known = manifest.read(self.root / folder)
+        wanted = Wanted(folder, known.job, known.engine)
+        return self._inventory.with_companions(wanted, self._inventory.read(wanted))
+
     def lacking(self, name: str) -> tuple[str, ...]:
         """Companions of the model that are missing or damaged."""
         companions = self._meant(name).companions.values()

@@ -15,7 +15,6 @@ from concurrent.futures import Future
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import Busy, Cancelled, EdgeserveError, ShuttingDown
-from edgeserve.jobs import Job
 from edgeserve.memory.entry import Moved, Refused, cached, taken
 from edgeserve.memory.governor import Governor
 from edgeserve.residency.failure import explain
@@ -31,8 +30,9 @@ class Gate:
     """The door to one engine. Any thread; one lock guards the state.
 
     ``queue_limit`` requests may wait beside those that run; the gate refuses the next with Busy. ``pinned``: neither
-    the monitor nor another engine moves this one down. ``on_idle`` is called, on any thread, when a lease or its work
-    has ended and the latest request gave a ``keep_alive``. ``clock`` in seconds.
+    the monitor nor another engine moves this one down. ``keep_alive``: idle seconds until it steps down where a request
+    asks for none, infinite to stay; None: as the monitor's policy says. ``on_idle`` is called, on any thread, when a
+    lease or its work has ended and a ``keep_alive`` holds. ``clock`` in seconds.
     """
 
     def __init__(
@@ -42,14 +42,16 @@ class Gate:
         *,
         queue_limit: int = 8,
         pinned: bool = False,
+        keep_alive: float | None = None,
         clock: Callable[[], float] = time.monotonic,
         on_idle: Callable[[], None] = lambda: None,
     ) -> None:
         self.host = host
         self.pinned = pinned
         self.last_used = clock()
-        self.keep_alive: float | None = None
+        self.keep_alive = keep_alive
         """Idle seconds that the latest request asks for, in place of the configured ones; infinite: to stay."""
+        self._own_keep_alive = keep_alive
         self._queue_limit = queue_limit
         self._clock = clock
         self._on_idle = on_idle
@@ -67,8 +69,8 @@ class Gate:
         return self.host.spec
 
     @property
-    def job(self) -> Job:
-        return self.spec.job
+    def id(self) -> str:
+        return self.spec.id
 
     @property
     def rung(self) -> Rung:
@@ -143,12 +145,12 @@ class Gate:
             if self._leases >= self._queue_limit + self.host.slots and not self._turns.cut_slowest():
                 raise self._full()
             self._leases += 1
-            self.keep_alive = keep_alive
+            self.keep_alive = self._own_keep_alive if keep_alive is None else keep_alive
 
     def _full(self) -> Busy:
         slots = self.host.slots
         running = "one request runs" if slots == 1 else f"{slots} requests run"
-        text = f"{self.job} is busy: {running} and all {self._queue_limit} places in its queue are taken"
+        text = f"{self.id} is busy: {running} and all {self._queue_limit} places in its queue are taken"
         wait = min(60.0, max(1.0, round(self._turns.typical_seconds * self._leases / slots)))
         return Busy(f"{text}; try again later or raise queue_limit in models.toml", retry_after=wait)
 
@@ -164,7 +166,8 @@ class Gate:
         """Take no new leases and wait for those out until the clock shows ``until``; True when none is left."""
         with self._state:
             self._closing = True
-            return self._state.wait_for(lambda: not self._leases, max(0.0, until - self._clock()))
+            seconds = min(max(0.0, until - self._clock()), threading.TIMEOUT_MAX)
+            return self._state.wait_for(lambda: not self._leases, seconds)
 
     # Work of a lease
 
@@ -238,7 +241,7 @@ class Gate:
         try:
             self.preload(Asked(self._turns))
         except Cancelled:
-            text = f"{self.job} waited for memory when a request came, which loads it now"
+            text = f"{self.id} waited for memory when a request came, which loads it now"
             raise Busy(f"{text}: ask again to know whether it is loaded", retry_after=5) from None
 
     @property
@@ -279,7 +282,7 @@ class Gate:
         with self._state:
             self.last_used = self._clock()
             if not self._leases:
-                self.keep_alive = None
+                self.keep_alive = self._own_keep_alive
 
     def _went_idle(self) -> None:
         if self.keep_alive is not None:

@@ -55,18 +55,18 @@ def rung_when_idle(job: Job, rung: Rung, idle: float, policy: IdlePolicy, keep_a
 
 
 class Monitor:
-    """``start`` and ``stop`` bracket the thread; ``check`` is one round. Setting ``nudge`` begins a round at once.
-    ``clock`` in seconds."""
+    """``start`` and ``stop`` bracket the thread; ``check`` is one round. ``gates``: those of now. Setting
+    ``nudge`` begins a round at once. ``clock`` in seconds."""
 
     def __init__(
         self,
-        gates: Iterable[Gate],
+        gates: Callable[[], Iterable[Gate]],
         governor: Governor,
         policy: IdlePolicy,
         nudge: threading.Event,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._gates = tuple(gates)
+        self._gates = gates
         self._governor = governor
         self._policy = policy
         self._clock = clock
@@ -89,7 +89,7 @@ class Monitor:
 
     def check(self) -> None:
         """One round. An engine that fails to step down does not keep the others up."""
-        for gate in self._gates:
+        for gate in self._gates():
             try:
                 self._look_at(gate)
             except Exception:
@@ -98,7 +98,7 @@ class Monitor:
 
     def _look_at(self, gate: Gate) -> None:
         idle, keep_alive = self._clock() - gate.last_used, gate.keep_alive
-        to = rung_when_idle(gate.job, gate.rung, idle, self._policy, keep_alive)
+        to = rung_when_idle(gate.spec.job, gate.rung, idle, self._policy, keep_alive)
         if to < gate.rung and not gate.pinned and not gate.leases:
             self._governor.step_down(gate, to, "idle" if keep_alive is None else "keep_alive")
         all_goes = self._policy.idle_timeout if keep_alive is None else keep_alive
@@ -107,8 +107,8 @@ class Monitor:
 
     def _return_heap(self) -> None:
         """Return the heap when no engine is hot, and again after each further step down."""
-        rungs = tuple(gate.rung for gate in self._gates)
-        if Rung.HOT in rungs or any(gate.leases for gate in self._gates):
+        rungs = tuple(gate.rung for gate in self._gates())
+        if Rung.HOT in rungs or any(gate.leases for gate in self._gates()):
             self._returned_on = None
         elif rungs != self._returned_on and self._clock() - self._returned_at >= RETURN_EVERY:
             self._governor.release_idle_heap()
@@ -116,7 +116,7 @@ class Monitor:
 
     def pause(self) -> float:
         """Seconds until the next round: the interval, or less when a keep_alive ends before."""
-        now, times = self._clock(), ((gate.last_used, gate.keep_alive) for gate in self._gates)
+        now, times = self._clock(), ((gate.last_used, gate.keep_alive) for gate in self._gates())
         ends = (last_used + keep_alive - now for last_used, keep_alive in times if keep_alive is not None)
         return min([self._policy.check_interval, *(left for left in ends if left > 0)])
 

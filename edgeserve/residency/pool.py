@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from edgeserve.engine import ModelSpec, Rung
@@ -15,6 +16,7 @@ from edgeserve.memory.governor import Governor
 from edgeserve.messages import Request
 from edgeserve.processes.roster import Roster
 from edgeserve.residency.aside import Aside
+from edgeserve.residency.directory import Directory, Terms
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import Host
 from edgeserve.residency.lease import Lease
@@ -23,13 +25,17 @@ from edgeserve.residency.monitor import MAPPED_AT_STARTUP
 from edgeserve.residency.work import kind_of
 from edgeserve.system.prefetch import Prefetch
 
+OnDemand = Callable[[str, Sequence[Job]], tuple[Host, Terms] | None]
+"""Host and terms of the model that a name means, among those of some jobs; None: there is none."""
+
 
 class Pool:
-    """Every engine that the device is configured for, behind its gate.
+    """Every model that the device serves, behind its gate. Models come and go on the event loop's thread.
 
-    ``queue_limit`` and ``pinned`` as in ``Gate``. ``chains``: engines to heat ahead, where they fit, when a request of
-    a kind begins. ``deliveries``: the answers on their way to their readers, which the governor counts. ``roster``: the
-    launchers of the hosts' workers, which end with the pool. ``clock`` in seconds.
+    ``queue_limit`` as in ``Gate``. ``terms`` of the models by id. ``chains``: models to heat ahead, where they fit,
+    when a request of a kind begins. ``on_demand``: makes the host of a model that is not served yet. ``deliveries``:
+    the answers on their way to their readers, which the governor counts. ``roster``: the launchers of the hosts'
+    workers, which end with the pool. ``clock`` in seconds.
     """
 
     def __init__(
@@ -38,8 +44,9 @@ class Pool:
         governor: Governor,
         *,
         queue_limit: int = 8,
-        pinned: Collection[Job] = (),
-        chains: Mapping[str, Sequence[Job]] = MappingProxyType({}),
+        terms: Mapping[str, Terms] = MappingProxyType({}),
+        chains: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        on_demand: OnDemand | None = None,
         deliveries: Deliveries | None = None,
         roster: Roster | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -47,81 +54,135 @@ class Pool:
         self.idle = threading.Event()
         """Set when a lease or its work has ended and its request gave a ``keep_alive``; the monitor clears it."""
 
-        def make_gate(host: Host) -> Gate:
-            is_pinned = host.spec.job in pinned
-            return Gate(host, governor, queue_limit=queue_limit, pinned=is_pinned, clock=clock, on_idle=self.idle.set)
-
-        self.gates: Mapping[Job, Gate] = MappingProxyType({host.spec.job: make_gate(host) for host in hosts})
+        self.gates: Mapping[str, Gate] = MappingProxyType({})
+        """By id of the model. Another mapping takes its place when a model comes or goes."""
+        self.directory = Directory()
         self.governor = governor
         self.chains = chains
+        self._on_demand = on_demand
+        self._leaving: list[Gate] = []
+        """Models that are removed, while their last answers run."""
         self._moves = Aside("moves of engines", threads=2)
+        self._removals = Aside("models that leave", threads=4)
         self.deliveries = deliveries or Deliveries()
         self.roster = roster or Roster()
-        self.configured: Mapping[Job, ModelSpec] = MappingProxyType(
-            {job: gate.spec for job, gate in self.gates.items()}
+        self._queue_limit = queue_limit
+        self._clock = clock
+        self._prefetches: dict[str, Prefetch] = {}
+        for host in hosts:
+            self.add(host, terms.get(host.spec.id, Terms()))
+
+    @property
+    def configured(self) -> Mapping[str, ModelSpec]:
+        """The models by id."""
+        return {model: gate.spec for model, gate in self.gates.items()}
+
+    def add(self, host: Host, terms: Terms) -> Gate:
+        """Serve one more model, cold."""
+        gate = Gate(
+            host,
+            self.governor,
+            queue_limit=self._queue_limit,
+            pinned=terms.pinned,
+            keep_alive=terms.keep_alive,
+            clock=self._clock,
+            on_idle=self.idle.set,
         )
-        for gate in self.gates.values():
-            governor.adopt(gate)
-        self._prefetches = {job: self._prefetch(gate) for job, gate in self.gates.items()}
+        self.governor.adopt(gate)
+        self._prefetches[gate.id] = Prefetch(host.prefetch_files, lambda: gate.rung is not Rung.HOT, self._room)
+        self.directory.add(host.spec, terms)
+        self.gates = MappingProxyType({**self.gates, gate.id: gate})
+        return gate
 
-    def rung(self, job: Job) -> Rung:
-        return self._gate(job).rung
+    def find(self, name: str, jobs: Sequence[Job]) -> str | None:
+        """Id of the model that a request means, as ``Directory.find``; a model that is served on demand is added."""
+        found = self.directory.find(name, jobs)
+        if found is None and name and self._on_demand and (made := self._on_demand(name, jobs)) is not None:
+            if made[0].spec.id in self.gates:
+                return None  # a model of another job has this name
+            found = self.add(*made).id
+        return found
 
-    def failing(self) -> list[Job]:
-        """Jobs whose engine has lost a thread; a restart of the server is the only way back."""
-        return [job for job, gate in self.gates.items() if not gate.host.healthy]
+    async def remove(self, model: str) -> None:
+        """Serve a model no more: answers under way end whole, then its engine is closed. Raises NotConfigured."""
+        gate = self._gate(model)
+        self.directory.remove(model)
+        self.gates = MappingProxyType({name: one for name, one in self.gates.items() if one is not gate})
+        self._leaving.append(gate)
+        try:
+            await self._removals.run(self._close, gate, self._prefetches.pop(model))
+        finally:
+            self._leaving.remove(gate)
 
-    async def lease(self, job: Job, keep_alive: float | None = None) -> Lease:
-        """A lease on the engine of a job; the gate reserves memory when the work begins.
+    def _close(self, gate: Gate, prefetch: Prefetch) -> None:
+        prefetch.stop()
+        gate.drain(math.inf)
+        gate.stop()
+        self.governor.forget(gate)
+
+    def rung(self, model: str) -> Rung:
+        return self._gate(model).rung
+
+    def failing(self) -> list[str]:
+        """Models whose engine has lost a thread; a restart of the server is the only way back."""
+        return [model for model, gate in self.gates.items() if not gate.host.healthy]
+
+    async def lease(self, model: str, keep_alive: float | None = None) -> Lease:
+        """A lease on a model; the gate reserves memory when the work begins.
 
         ``keep_alive``: idle seconds after which the engine steps down; None: as configured. Raises NotConfigured, Busy
         or ShuttingDown.
         """
-        gate = self._gate(job)
+        gate = self._gate(model)
         gate.acquire(keep_alive)
         return Lease(gate, self.deliveries, self._heat_ahead)
 
     def expect(self, jobs: Sequence[Job]) -> None:
-        """Fetch the model files of the first of ``jobs`` that is configured: a request for it is coming in.
+        """Fetch the files of the one model of ``jobs``: a request for it is coming in.
 
-        Returns at once; does nothing for an engine that is hot.
+        Returns at once. Does nothing for an engine that is hot, and where several models may be meant.
         """
-        for job in jobs:
-            if job in self._prefetches:
-                self._prefetches[job].start()
-                return
+        found = self.directory.of(jobs)
+        same_job = [spec for spec in found if spec.job == found[0].job]
+        if len(same_job) == 1:
+            self._prefetches[found[0].id].start()
 
-    def voices(self) -> tuple[str, ...]:
-        """Voices of the speech engine, the default first."""
-        return self._gate("tts").host.voices()
+    def expect_model(self, model: str) -> None:
+        """Fetch the files of a model that a request names, as ``expect`` does."""
+        if model in self._prefetches:
+            self._prefetches[model].start()
 
-    def languages(self) -> tuple[str, ...]:
-        """Language codes of the transcription engine; none where only the open model knows them."""
-        return self._gate("asr").host.languages()
+    def voices(self, model: str = "tts") -> tuple[str, ...]:
+        """Voices of a speech model, the default first."""
+        return self._gate(model).host.voices()
 
-    async def preload(self, jobs: Iterable[Job]) -> dict[Job, bool]:
-        """Bring engines up to hot; True for each that is hot now. Raises the first error of a load."""
-        gates = [self._gate(job) for job in jobs]
+    def languages(self, model: str = "asr") -> tuple[str, ...]:
+        """Language codes of a transcription model; none where only the open model knows them."""
+        return self._gate(model).host.languages()
+
+    async def preload(self, models: Iterable[str]) -> dict[str, bool]:
+        """Bring models up to hot; True for each that is hot now. Raises the first error of a load."""
+        gates = [self._gate(model) for model in models]
         for gate in gates:
             await _loaded(gate)
-        return {gate.job: gate.rung is Rung.HOT for gate in gates}
+        return {gate.id: gate.rung is Rung.HOT for gate in gates}
 
-    async def evict(self, job: Job, to: Rung = Rung.COLD) -> bool:
-        """Ask an engine to step down; False when a lease or its work holds it."""
-        gate = self._gate(job)
+    async def evict(self, model: str, to: Rung = Rung.COLD) -> bool:
+        """Ask a model to step down; False when a lease or its work holds it."""
+        gate = self._gate(model)
         return await self._moves.run(self._evict, gate, to)
 
     def _evict(self, gate: Gate, to: Rung) -> bool:
         self.governor.step_down(gate, to, "requested")
         return gate.rung <= to
 
-    async def start(self, preload: Iterable[Job] = ()) -> None:
+    async def start(self, preload: Iterable[str] = ()) -> None:
         """Bring the engines of ``preload`` up to hot, and those that are mapped at startup to warm."""
         wanted = set(preload)
-        for job, gate in self.gates.items():
-            if job in wanted:
+        for model, gate in self.gates.items():
+            if model in wanted:
                 await _loaded(gate)
-            elif job in MAPPED_AT_STARTUP:
+            elif gate.spec.job in MAPPED_AT_STARTUP:
                 await asyncio.to_thread(gate.map)
         if not wanted:
             await asyncio.to_thread(self.governor.release_idle_heap)
@@ -131,7 +192,7 @@ class Pool:
         until = time.monotonic() + seconds
         for prefetch in self._prefetches.values():
             await asyncio.to_thread(prefetch.stop)
-        for gate in self.gates.values():
+        for gate in (*self.gates.values(), *self._leaving):
             if not await asyncio.to_thread(gate.drain, until):
                 reason = f"the server is shutting down and the answer took longer than its drain time of {seconds:g} s"
                 gate.abort(ShuttingDown(reason))
@@ -140,29 +201,33 @@ class Pool:
         """End the threads of all hosts and close all engines."""
         for prefetch in self._prefetches.values():
             await asyncio.to_thread(prefetch.stop)
-        for gate in self.gates.values():
+        for gate in (*self.gates.values(), *self._leaving):
             await asyncio.to_thread(gate.stop)
         await asyncio.to_thread(self.roster.stop)
 
     def _heat_ahead(self, request: Request) -> None:
-        for job in self.chains.get(kind_of(request), ()):
-            self.gates[job].warm_up()
-
-    def _prefetch(self, gate: Gate) -> Prefetch:
-        return Prefetch(gate.host.prefetch_files, lambda: gate.rung is not Rung.HOT, self._room)
+        for model in self.chains.get(kind_of(request), ()):
+            if model in self.gates:
+                self.gates[model].warm_up()
 
     def _room(self) -> int:
         """Bytes free for the page cache beside the weights in use."""
         readings = self.governor.probe.latest()
         return readings.available - readings.process.file
 
-    def _gate(self, job: Job) -> Gate:
+    def _gate(self, model: str) -> Gate:
         try:
-            return self.gates[job]
+            return self.gates[model]
         except KeyError:
-            raise NotConfigured(
-                f"no {job} engine is configured on this device; add to models.toml:\n{INFO[job].how_to_add}"
-            ) from None
+            raise not_configured(model) from None
+
+
+def not_configured(model: str) -> NotConfigured:
+    """The error about a model, or a job without one, that is not served. ``model``: an id, or a job."""
+    for job, one in INFO.items():
+        if job == model:
+            return NotConfigured(f"no {job} engine is configured on this device; add to models.toml:\n{one.how_to_add}")
+    return NotConfigured(f"the model {model!r} is not served any more")
 
 
 async def _loaded(gate: Gate) -> None:

@@ -83,9 +83,9 @@ def test_the_server_understands_what_is_written(tmp_path: Path, scenario: object
     one = next(known for known in (*SCENARIOS, NAIVE, LAZY) if known is scenario)
     path = device(tmp_path, mmproj="/m/p.gguf").config(one.name, one.jobs, one.keys, residency=Pace().residency)
     read = config.load({}, path=path)
-    assert tuple(read.engines) == tuple(job for job in JOBS if job in one.jobs)
+    assert tuple(read.models) == tuple(job for job in JOBS if job in one.jobs)
     assert (read.residency.warm_after, read.residency.idle_timeout) == (4.0, 20.0)
-    assert all(engine.preload is engine.pinned is (one is NAIVE) for engine in read.engines.values())
+    assert all(engine.preload is engine.pinned is (one is NAIVE) for engine in read.models.values())
     assert {ENGINE[step] for step in one.steps} == set(one.jobs), "every engine is used, and no other"
 
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from edgeserve import app, named
-from edgeserve.config import Config, EngineSettings, load
+from edgeserve import app, assembly, named, specification
+from edgeserve.config import Config, load
 from edgeserve.device import AllocatorMemory
 from edgeserve.errors import ConfigError, ModelMissing
 from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.model_settings import ModelSettings
 from edgeserve.models.store import Store, StoredModel
 from engines.asr.mlx_memory import MlxAllocator
 from engines.llama import devices
@@ -27,26 +28,28 @@ def gguf(tmp_path: Path) -> Path:
     return path
 
 
-def config(**engines: EngineSettings) -> Config:
-    return Config(engines=engines, source="models.toml")  # type: ignore[arg-type]
+def config(**engines: ModelSettings) -> Config:
+    return Config(models=engines, source="models.toml")  # type: ignore[arg-type]
 
 
 def test_a_local_file_is_served_in_place(gguf: Path, tmp_path: Path) -> None:
-    settings = EngineSettings(model=str(gguf), threads=2, options={"context": 128})
-    (spec,) = app.specs(config(llm=settings), Store(tmp_path / "models"))
+    settings = ModelSettings(job="llm", model=str(gguf), threads=2, options={"context": 128})
+    (spec,) = specification.specs(config(llm=settings), Store(tmp_path / "models"))
     assert (spec.name, spec.files["model"], spec.threads) == ("tiny", gguf, 2)
     assert isinstance(named.make_engine(spec), LlamaChat)
 
 
 def test_the_same_file_serves_vision_with_a_projector(gguf: Path, tmp_path: Path) -> None:
-    settings = EngineSettings(model=str(gguf), mmproj=str(gguf))
-    (spec,) = app.specs(config(vision=settings), Store(tmp_path / "models"))
+    settings = ModelSettings(job="vision", model=str(gguf), mmproj=str(gguf))
+    (spec,) = specification.specs(config(vision=settings), Store(tmp_path / "models"))
     assert spec.files["mmproj"] == gguf
     assert isinstance(named.make_engine(spec), LlamaVision)
 
 
 def test_the_same_file_makes_vectors(gguf: Path, tmp_path: Path) -> None:
-    (spec,) = app.specs(config(embedding=EngineSettings(model=str(gguf))), Store(tmp_path / "models"))
+    (spec,) = specification.specs(
+        config(embedding=ModelSettings(job="embedding", model=str(gguf))), Store(tmp_path / "models")
+    )
     engine = named.make_engine(spec)
     assert isinstance(engine, LlamaEmbedding)
     assert engine.options.pooled
@@ -55,18 +58,20 @@ def test_the_same_file_makes_vectors(gguf: Path, tmp_path: Path) -> None:
 
 
 def test_the_cap_of_the_memory_policy_reaches_the_engine(gguf: Path, tmp_path: Path) -> None:
-    settings = dataclasses.replace(config(llm=EngineSettings(model=str(gguf))), memory=MemoryPolicy(max_new_tokens=77))
-    pool = app.build_pool(settings, Store(tmp_path / "models"))
+    settings = dataclasses.replace(
+        config(llm=ModelSettings(job="llm", model=str(gguf))), memory=MemoryPolicy(max_new_tokens=77)
+    )
+    pool = assembly.build_pool(settings, Store(tmp_path / "models"))
     assert pool.configured["llm"].options["max_new_tokens"] == 77
 
 
 def test_the_governor_reads_the_accelerators_of_llama(gguf: Path, tmp_path: Path) -> None:
-    pool = app.build_pool(config(llm=EngineSettings(model=str(gguf))), Store(tmp_path / "models"))
+    pool = assembly.build_pool(config(llm=ModelSettings(job="llm", model=str(gguf))), Store(tmp_path / "models"))
     assert pool.governor.probe.accelerator._devices is devices.devices  # type: ignore[attr-defined]
 
 
 def test_the_governor_reads_what_mlx_holds(gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pool = app.build_pool(config(llm=EngineSettings(model=str(gguf))), Store(tmp_path / "models"))
+    pool = assembly.build_pool(config(llm=ModelSettings(job="llm", model=str(gguf))), Store(tmp_path / "models"))
     told = AllocatorMemory(active=3 << 20, cached=2 << 20, peak=4 << 20)
     monkeypatch.setattr(MlxAllocator, "read", lambda self: told)
     mlx = pool.governor.stats()["mlx"]
@@ -75,9 +80,9 @@ def test_the_governor_reads_what_mlx_holds(gguf: Path, tmp_path: Path, monkeypat
 
 
 def test_chains_reach_the_pool(gguf: Path, tmp_path: Path) -> None:
-    engines = {job: EngineSettings(model=str(gguf), mmproj=str(gguf)) for job in ("llm", "vision")}
+    engines = {job: ModelSettings(job=job, model=str(gguf), mmproj=str(gguf)) for job in ("llm", "vision")}
     engines["vision"] = dataclasses.replace(engines["vision"], when=("chat",))
-    pool = app.build_pool(config(**engines), Store(tmp_path / "models"))
+    pool = assembly.build_pool(config(**engines), Store(tmp_path / "models"))
     assert {kind: list(jobs) for kind, jobs in pool.chains.items() if jobs} == {"chat": ["vision"]}
 
 
@@ -93,9 +98,9 @@ def test_chains_reach_the_pool(gguf: Path, tmp_path: Path) -> None:
 def test_settings_that_contradict_are_refused(
     gguf: Path, tmp_path: Path, job: str, settings: dict[str, object], told: str
 ) -> None:
-    engine = EngineSettings(**{**settings, "model": str(gguf)})  # type: ignore[arg-type]
+    engine = ModelSettings(**{**settings, "job": job, "model": str(gguf)})  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=told):
-        app.build_pool(config(**{job: engine}), Store(tmp_path / "models"))
+        assembly.build_pool(config(**{job: engine}), Store(tmp_path / "models"))
 
 
 @pytest.mark.parametrize(
@@ -125,31 +130,31 @@ def test_settings_that_contradict_name_their_line(
     monkeypatch.chdir(gguf.parent)
     Path("models.toml").write_text(text)
     with pytest.raises(ConfigError, match=told):
-        app.build_pool(load({}), Store(gguf.parent / "models"))
+        assembly.build_pool(load({}), Store(gguf.parent / "models"))
 
 
 def test_the_options_of_a_chat_model_that_vectors_have_not_are_left_out(tmp_path: Path) -> None:
     stored = StoredModel("chat", "llm", "engine", {}, 1, options={"temperature": 0.0, "context": 99})
     store = Store(tmp_path / "models")
     store.find = lambda name: stored  # type: ignore[method-assign]
-    (spec,) = app.specs(config(embedding=EngineSettings(model="smollm2")), store)
+    (spec,) = specification.specs(config(embedding=ModelSettings(job="embedding", model="smollm2")), store)
     assert spec.options == {"context": 99}
-    (spec,) = app.specs(config(llm=EngineSettings(model="smollm2")), store)
+    (spec,) = specification.specs(config(llm=ModelSettings(job="llm", model="smollm2")), store)
     assert spec.options == stored.options
 
 
 def test_a_model_that_is_not_there_names_the_command(tmp_path: Path) -> None:
     with pytest.raises(ModelMissing, match=r"edgeserve pull qwen3-0\.6b"):
-        list(app.specs(config(llm=EngineSettings(model="qwen3-0.6b")), Store(tmp_path / "models")))
+        list(specification.specs(config(llm=ModelSettings(job="llm", model="qwen3-0.6b")), Store(tmp_path / "models")))
 
 
 def test_a_mistake_that_only_the_engine_sees_names_its_line(gguf: Path, tmp_path: Path) -> None:
     path = tmp_path / "models.toml"
     path.write_text(f'[asr]\nmodel = "x"\n[llm]\nmodel = "{gguf}"\nkv_type = "q8_0"\nflash_attention = "off"\n')
     settings = load({}, path=path)
-    settings = dataclasses.replace(settings, engines={"llm": settings.engines["llm"]})
+    settings = dataclasses.replace(settings, models={"llm": settings.models["llm"]})
     with pytest.raises(ConfigError, match=r"models\.toml, line 5: \[llm\] kv_type = .*needs flash attention"):
-        app.build_pool(settings, Store(tmp_path / "models"))
+        assembly.build_pool(settings, Store(tmp_path / "models"))
 
 
 @pytest.mark.parametrize(
@@ -164,4 +169,4 @@ def test_an_invalid_host_or_origin_names_its_line(tmp_path: Path, written: str, 
     path.write_text(f"[server]\nport = 0\n{written}\n")
     settings = load({}, path=path)
     with pytest.raises(ConfigError, match=rf"models\.toml, {expected}"):
-        app.build(settings, app.build_pool(settings, Store(tmp_path / "models")))
+        app.build(settings, assembly.build_pool(settings, Store(tmp_path / "models")))

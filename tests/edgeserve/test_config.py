@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from edgeserve import config
-from edgeserve.config import Config, EngineSettings, ServerSettings
+from edgeserve import config, model_settings
+from edgeserve.config import Config, ServerSettings
 from edgeserve.errors import ConfigError
-from edgeserve.jobs import JOBS, Job
+from edgeserve.jobs import JOBS
+from edgeserve.model_settings import ModelSettings
 
 
 def write(tmp_path: Path, text: str) -> Path:
@@ -28,7 +29,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_a_file_the_starter_models_are_served() -> None:
     read = config.load({})
-    assert {job: one.model for job, one in read.engines.items()} == {
+    assert {job: one.model for job, one in read.models.items()} == {
         "llm": "smollm2-135m-instruct",
         "asr": "whisper-tiny.en",
         "tts": "hibari",
@@ -39,8 +40,8 @@ def test_without_a_file_the_starter_models_are_served() -> None:
 def test_a_file_serves_only_what_it_lists(tmp_path: Path) -> None:
     path = write(tmp_path, '[tts]\nmodel = "hibari"\nvoice = "heart"\n')
     read = config.load({}, path=path)
-    assert set(read.engines) == {"tts"}
-    assert read.engines["tts"].options == {"voice": "heart"}
+    assert set(read.models) == {"tts"}
+    assert read.models["tts"].options == {"voice": "heart"}
 
 
 def test_the_file_in_the_working_directory_is_found(tmp_path: Path) -> None:
@@ -59,22 +60,22 @@ def test_flags_beat_variables_beat_file(tmp_path: Path) -> None:
 
 def test_a_model_named_by_flag_drops_the_options_of_the_other(tmp_path: Path) -> None:
     path = write(tmp_path, '[llm]\nmodel = "a"\ncontext = 4096\n')
-    assert config.load({}, path=path, flags={"LLM": "b"}).engines["llm"].options == {}
-    assert config.load({}, path=path, flags={"LLM": "a"}).engines["llm"].options == {"context": 4096}
+    assert config.load({}, path=path, flags={"LLM": "b"}).models["llm"].options == {}
+    assert config.load({}, path=path, flags={"LLM": "a"}).models["llm"].options == {"context": 4096}
 
 
 def test_vision_by_flags(tmp_path: Path) -> None:
     read = config.load({}, flags={"VLM_MODEL": "m.gguf", "MMPROJ": "p.gguf"})
-    assert read.engines["vision"].model == "m.gguf"
-    assert read.engines["vision"].mmproj == "p.gguf"
+    assert read.models["vision"].model == "m.gguf"
+    assert read.models["vision"].mmproj == "p.gguf"
 
 
 def test_engines_heated_ahead_by_kind_of_request(tmp_path: Path) -> None:
     text = '[llm]\nmodel = "a"\nwhen = "transcribe"\n[tts]\nmodel = "b"\nwhen = ["transcribe", "chat"]\n'
-    engines = config.load({}, path=write(tmp_path, text)).engines
+    engines = config.load({}, path=write(tmp_path, text)).models
     assert engines["tts"].when == ("transcribe", "chat")
     assert engines["tts"].options == {}
-    assert config.chains(engines) == {
+    assert model_settings.chains(engines) == {
         "chat": ("tts",),
         "vision": (),
         "transcribe": ("llm", "tts"),
@@ -85,16 +86,16 @@ def test_engines_heated_ahead_by_kind_of_request(tmp_path: Path) -> None:
 
 def test_device_and_preload_reach_all_engines() -> None:
     read = config.load({"EDGESERVE_DEVICE": "cpu"}, flags={"PRELOAD": "tts,asr"})
-    assert {one.device for one in read.engines.values()} == {"cpu"}
-    assert {job for job, one in read.engines.items() if one.preload} == {"tts", "asr"}
-    assert all(one.preload for one in config.load({"EDGESERVE_PRELOAD": "all"}).engines.values())
+    assert {one.device for one in read.models.values()} == {"cpu"}
+    assert {job for job, one in read.models.items() if one.preload} == {"tts", "asr"}
+    assert all(one.preload for one in config.load({"EDGESERVE_PRELOAD": "all"}).models.values())
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
         ("[server]\nprot = 1\n", r"line 2: \[server\] prot is not a known setting; did you mean port\?"),
-        ("[serve]\nport = 1\n", r"line 1: \[serve\] is not a known setting; did you mean \[server\]\?"),
+        ("[srver]\nport = 1\n", r"line 1: \[srver\] is not a known setting; did you mean \[server\]\?"),
         ('[server]\nport = "80"\n', r"line 2: \[server\] port = '80': expected a whole number"),
         ("[server]\nport = true\n", "expected a whole number"),
         ("[server]\nport = -1\n", "expected a whole number from 0 to 65535"),
@@ -180,12 +181,12 @@ def test_an_unsendable_key_is_refused_and_not_shown(value: str) -> None:
     ],
 )
 def test_the_home_of_an_engine_is_its_own_choice_or_the_servers(server: Any, engine: Any, isolated: bool) -> None:
-    engines: dict[Job, EngineSettings] = {"llm": EngineSettings(isolation=engine)}
-    assert Config(server=ServerSettings(isolation=server), engines=engines).isolated("llm") is isolated
+    settings = ModelSettings(job="llm", isolation=engine)
+    assert Config(server=ServerSettings(isolation=server)).isolated(settings) is isolated
 
 
 def test_engines_that_come_and_go_have_processes_of_their_own_on_linux() -> None:
-    assert {job: config.pays(job, "linux") for job in JOBS} == {
+    assert {job: model_settings.pays(job, "linux") for job in JOBS} == {
         "llm": False, "vision": False, "asr": True, "tts": True,
     }  # fmt: skip
-    assert not any(config.pays(job, "darwin") for job in JOBS)
+    assert not any(model_settings.pays(job, "darwin") for job in JOBS)

@@ -12,9 +12,10 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import pytest
 
 from edgeserve import config
-from edgeserve.config import EngineSettings, ResidencySettings, ServerSettings
+from edgeserve.config import ResidencySettings, ServerSettings
 from edgeserve.jobs import ALL_JOBS, INFO, STARTER
 from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.model_settings import ModelSettings
 from edgeserve.settings import ENV_PREFIX, key_names, unit
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +27,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "[server]": ServerSettings,
     "[residency]": ResidencySettings,
     "[memory]": MemoryPolicy,
-    "Keys of every engine": EngineSettings,
+    "Keys of every engine": ModelSettings,
     "Keys of llama.cpp": LLAMA,
     "Keys of [asr]": ASR,
     "Keys of [tts]": TTS,
@@ -131,13 +132,13 @@ def defaults(kind: type[Any], table: str) -> dict[str, object]:
 def expected() -> dict[str, dict[str, object]]:
     served = {"server": ServerSettings, "residency": ResidencySettings, "memory": MemoryPolicy}
     found = {table: defaults(kind, table) for table, kind in served.items()}
-    found["engine"] = {name: value for name, value in defaults(EngineSettings, "llm").items() if name != "model"}
+    found["engine"] = {name: value for name, value in defaults(ModelSettings, "llm").items() if name != "model"}
     options: dict[str, Callable[[], dict[str, object]]] = {
         "llm": lambda: defaults(LLAMA, "llm"),
         "vision": lambda: {
             name: value
-            for name, value in (defaults(LLAMA, "vision") | defaults(EngineSettings, "vision")).items()
-            if name not in defaults(LLAMA, "llm") | defaults(EngineSettings, "llm")
+            for name, value in (defaults(LLAMA, "vision") | defaults(ModelSettings, "vision")).items()
+            if name not in defaults(LLAMA, "llm") | defaults(ModelSettings, "llm")
         },
         "asr": lambda: defaults(ASR, "asr"),
         "tts": lambda: defaults(TTS, "tts"),
@@ -163,7 +164,7 @@ def test_the_template_names_the_keys_of_embedding() -> None:
 def test_the_template_serves_the_starter_models_with_all_defaults() -> None:
     read = config.load({}, path=ROOT / "models.toml")
     assert read == dataclasses.replace(config.load({}), source=read.source, written=read.written)
-    assert {job: one.model for job, one in read.engines.items()} == dict(STARTER)
+    assert {job: one.model for job, one in read.models.items()} == dict(STARTER)
 
 
 def test_the_lines_of_the_template_are_short() -> None:

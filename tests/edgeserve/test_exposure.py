@@ -8,7 +8,8 @@ import pytest
 
 from edgeserve import exposure
 from edgeserve.commands.serve import greeting
-from edgeserve.config import EngineSettings, load
+from edgeserve.config import load
+from edgeserve.model_settings import ModelSettings
 
 SECRET = "https://ada:s3cret@models.example.org:8443/a/b.gguf?token=s3cret&x=1#s3cret"
 
@@ -61,6 +62,6 @@ def test_secrets_of_the_environment_are_not_in_the_file(tmp_path: Path) -> None:
     path.write_text('[server]\napi_key = "old"\n')
     path.chmod(0o644)
     config = load({"EDGESERVE_API_KEY": "sesame"}, path=path, flags={"LLM": SECRET})
-    assert config.engines["llm"] == EngineSettings(model=SECRET)
+    assert config.models["llm"] == ModelSettings(model=SECRET)
     assert list(exposure.warnings(config)) == []
     assert list(exposure.warnings(load({}))) == [], "defaults are no file"

@@ -53,7 +53,7 @@ def test_the_example_of_a_job_is_a_model_of_the_catalogue(job: JobInfo) -> None:
 def test_the_settings_know_the_table_and_the_variable_of_a_job(job: JobInfo) -> None:
     assert config.tables()[job.name][0] == "model"
     assert config.ENGINE_VARIABLES[job.variable] == (job.name, "model")
-    assert config.load({"EDGESERVE_" + job.variable: "x.gguf"}).engines[job.name].model == "x.gguf"
+    assert config.load({"EDGESERVE_" + job.variable: "x.gguf"}).models[job.name].model == "x.gguf"
     assert config.options_of(job.name) is named(job.options)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.commands import told
 
-from edgeserve import cli
+from edgeserve import cli, specification
 from edgeserve.config import Config, load
 from edgeserve.errors import ModelMissing, StoreError
 from edgeserve.missing import find_all
@@ -89,9 +89,7 @@ def test_all_that_is_here_is_found(models: dict[str, str]) -> None:
 def test_a_package_that_is_missing_alone_is_a_warning(
     models: dict[str, str], installed: set[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    from edgeserve import app
-
     installed.clear()
-    (spec,) = app.specs(configured(tts="hibari"), Store(Path(models["EDGESERVE_MODELS_DIR"])))
+    (spec,) = specification.specs(configured(tts="hibari"), Store(Path(models["EDGESERVE_MODELS_DIR"])))
     assert spec.name == "hibari"
     assert caplog.messages == ["hibari runs only with hibari-tts: pip install 'edgeserve[starter]'"]

@@ -33,7 +33,7 @@ def main(argv: list[str], environ: Mapping[str, str], governor: CountingGovernor
 
     def build(config: Config) -> Pool:
         admitting: Any = governor or CountingGovernor()
-        return Pool([make_gate(job, admitting, options=options).host for job in config.engines], admitting)
+        return Pool([make_gate(job, admitting, options=options).host for job in config.models], admitting)
 
     return cli.main(argv, environ=environ, build_pool=build)
 

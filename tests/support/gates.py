@@ -47,6 +47,9 @@ class CountingGovernor:
 
     def adopt(self, resident: Any) -> None: ...
 
+    def forget(self, resident: Any) -> None:
+        pass
+
     def reserve(self, resident: Any, cancel: Any = None) -> contextlib.AbstractContextManager[object]:
         if self.refuse:
             raise self.refuse
@@ -74,7 +77,7 @@ class CountingGovernor:
         yield not self.refuse
 
     def drop_prefix_cache(self, resident: Any) -> None:
-        self.dropped.append(resident.job)
+        self.dropped.append(resident.id)
 
     def outgrew(self, spec: ModelSpec) -> None:
         self.outgrown.append(spec.name)

@@ -59,8 +59,8 @@ class FakeResident:
         self.unread = False
 
     @property
-    def job(self) -> Job:
-        return self.spec.job
+    def id(self) -> str:
+        return self.spec.id
 
     def estimate(self) -> Footprint:
         return self.says
@@ -97,7 +97,7 @@ class FakeResident:
 
     def climb(self) -> None:
         """The gate's part between reserve and settle."""
-        assert self.rung is not Rung.HOT, f"{self.job} opened twice"
+        assert self.rung is not Rung.HOT, f"{self.id} opened twice"
         self.opened += 1
         self.rung = Rung.HOT
 
@@ -200,7 +200,7 @@ class World:
             wall=lambda: 1_704_067_200.0 + self.clock.now,
         )
         self.governor = kind(accounts, self.probe, trim=self._trim, drop_code=self._drop_code)
-        self.residents = {one.job: one for one in residents}
+        self.residents = {one.id: one for one in residents}
         for one in residents:
             self.probe.residents.append(one)
             self.governor.adopt(one)
@@ -217,9 +217,9 @@ class World:
         self.code_drops += 1
         return 0
 
-    def heat(self, job: Job) -> FakeResident:
+    def heat(self, model: str) -> FakeResident:
         """One whole request: afterwards the engine is hot and was used just now."""
-        one = self.residents[job]
+        one = self.residents[model]
         reservation = self.governor.reserve(one)
         try:
             if one.rung is not Rung.HOT:
@@ -242,6 +242,6 @@ def world_at(percent: int, *residents: FakeResident) -> World:
     """A process that uses ``percent`` of its budget of 1000 MB."""
     world = World(1000, *residents)
     for one in residents:
-        world.heat(one.job)
+        world.heat(one.id)
     world.probe.base = percent * 10 * MB - sum(one.footprint().private for one in residents)
     return world

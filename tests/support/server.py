@@ -18,13 +18,14 @@ from support.gates import FAKES, fake_spec
 from support.memory import POLICY, FakeProbe
 
 from edgeserve import app
-from edgeserve.config import Config, EngineSettings, ResidencySettings, ServerSettings
+from edgeserve.config import Config, ResidencySettings, ServerSettings
 from edgeserve.connections import Connections, Patience
 from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.jobs import JOBS, Job
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.governor import Governor, make_governor
 from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.model_settings import ModelSettings
 from edgeserve.residency.pool import Pool
 from edgeserve.server import Server, address, listen
 from edgeserve.units import MB
@@ -69,10 +70,10 @@ def build(
     residency: ResidencySettings | None = None,
     **server: Any,
 ) -> Starlette:
-    engines = {job: EngineSettings(model=spec.name) for job, spec in pool.configured.items()}
+    engines = {job: ModelSettings(job=job, model=spec.name) for job, spec in pool.configured.items()}
     server.setdefault("isolation", "thread")
     settings = ServerSettings(drain_seconds=drain_seconds, **server)
-    return app.build(Config(server=settings, residency=residency or ResidencySettings(), engines=engines), pool)
+    return app.build(Config(server=settings, residency=residency or ResidencySettings(), models=engines), pool)
 
 
 class Prompt:

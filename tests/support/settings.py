@@ -10,17 +10,18 @@ from typing import Any, get_args, get_origin, get_type_hints
 import pytest
 
 from edgeserve import config
-from edgeserve.config import EngineSettings, ResidencySettings, ServerSettings
+from edgeserve.config import ResidencySettings, ServerSettings
 from edgeserve.errors import ConfigError
 from edgeserve.jobs import ALL_JOBS
 from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.model_settings import ModelSettings
 from edgeserve.settings import LARGEST
 
 KINDS: dict[str, list[type[Any]]] = {
     "server": [ServerSettings],
     "residency": [ResidencySettings],
     "memory": [MemoryPolicy],
-    **{job: [EngineSettings, config.options_of(job)] for job in ALL_JOBS},
+    **{job: [ModelSettings, config.options_of(job)] for job in ALL_JOBS},
 }
 NAMES = config.tables()
 

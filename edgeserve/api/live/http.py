@@ -9,6 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from edgeserve.api import models
 from edgeserve.api.auth import client_of
 from edgeserve.api.fields import NAME_CHARS, Fields
 from edgeserve.api.json_body import check_media, read_bytes, read_record
@@ -40,7 +41,9 @@ class Live(Question):
 
     def options(self, pool: Pool) -> Options:
         """The options of a session. Raises InvalidRequest for an unknown language, and NotConfigured."""
-        return Options(languages.choose(pool.languages(), self.language), self.prompt or None, self.keep_alive)
+        model = models.choose(pool, self.model, ("asr",))
+        language = languages.choose(pool.languages(model), self.language)
+        return Options(language, self.prompt or None, self.keep_alive, model)
 
 
 class Samples(Record):
@@ -68,7 +71,7 @@ async def start(request: Request) -> Response:
     asked = await read_record(data, Live, limits) if data else Live(Fields({}), limits)
     pool: Pool = request.app.state.pool
     options = asked.options(pool)
-    expect(pool)
+    pool.expect_model(options.model)
     sessions: Sessions = request.app.state.sessions
     session = sessions.start(options, client_of(request.scope))
     return JSONResponse(started_body(session, sessions))
@@ -109,7 +112,7 @@ async def delete(request: Request) -> Response:
 
 def expect(pool: Pool) -> None:
     """Fetch the model's files ahead of the sound. Raises NotConfigured."""
-    pool.rung("asr")
+    pool.rung(models.choose(pool, "", ("asr",)))
     pool.expect(("asr",))
 
 

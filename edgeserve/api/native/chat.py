@@ -84,6 +84,6 @@ def _asked(system: str, text: str) -> tuple[Message, ...]:
 
 
 def _continued(request: Request, asked: Limited, messages: tuple[Message, ...], renderer: TextBody) -> Call:
-    job = models.choose(request.app.state.pool, "", models.answering_chat(messages))
+    model = models.choose(request.app.state.pool, asked.model, models.answering_chat(messages))
     salt = cache_salt.salt(request, asked.prompt_cache_key)
-    return Call(job, [ChatRequest(messages, max_tokens=asked.max_length, salt=salt)], renderer, asked.keep_alive)
+    return Call(model, [ChatRequest(messages, max_tokens=asked.max_length, salt=salt)], renderer, asked.keep_alive)

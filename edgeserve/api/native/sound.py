@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from starlette.requests import Request
 
+from edgeserve.api import models
 from edgeserve.api.fields import NAME_CHARS
 from edgeserve.api.json_body import read_json
 from edgeserve.api.line import Call
@@ -16,6 +17,7 @@ from edgeserve.api.sound.voices import SpeechOptions
 from edgeserve.api.uploads import read_upload
 from edgeserve.api.values import Text
 from edgeserve.messages import TranscribeRequest
+from edgeserve.residency.pool import Pool
 
 
 class Recording(Form, Question):
@@ -40,12 +42,16 @@ class Speak(SpeechOptions):
 async def transcribe(request: Request) -> Call:
     expect_sound(request)
     asked = await read_upload(request, Recording)
-    language = languages.choose(request.app.state.pool.languages(), asked.language)
+    pool: Pool = request.app.state.pool
+    model = models.choose(pool, asked.model, ("asr",))
+    language = languages.choose(pool.languages(model), asked.language)
     audio = await checked_audio(request, asked.audio)
     wanted = TranscribeRequest(audio, language, shortened(asked.prompt))
-    return Call("asr", [wanted], transcripts.Native(), asked.keep_alive)
+    return Call(model, [wanted], transcripts.Native(), asked.keep_alive)
 
 
 async def synthesize(request: Request) -> Call:
     asked = await read_json(request, Speak)
-    return Call("tts", [asked.say(request.app.state.pool, asked.text)], WavBody(), asked.keep_alive)
+    pool: Pool = request.app.state.pool
+    model = models.choose(pool, asked.model, ("tts",))
+    return Call(model, [asked.say(pool.voices(model), asked.text)], WavBody(), asked.keep_alive)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.requests import Request
 
-from edgeserve.api import cache_salt
+from edgeserve.api import cache_salt, models
 from edgeserve.api.line import Call
 from edgeserve.api.native.text import TextBody
 from edgeserve.api.pictures.reader import Reader
@@ -12,6 +12,7 @@ from edgeserve.api.question import Prompt
 from edgeserve.api.schema import File, Form
 from edgeserve.api.uploads import read_upload
 from edgeserve.api.values import Text
+from edgeserve.jobs import PICTURES
 from edgeserve.messages import ChatRequest, Message, TextPart
 
 DESCRIBE = "Describe this image."
@@ -38,4 +39,5 @@ async def _ask(request: Request, default: str) -> Call:
     picture = await Reader(request).read(asked.image)
     message = Message("user", (picture, TextPart(asked.prompt or default)))
     wanted = ChatRequest((message,), salt=cache_salt.salt(request, asked.prompt_cache_key))
-    return Call("vision", [wanted], TextBody(), asked.keep_alive)
+    model = models.choose(request.app.state.pool, asked.model, PICTURES)
+    return Call(model, [wanted], TextBody(), asked.keep_alive)

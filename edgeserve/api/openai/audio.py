@@ -22,7 +22,6 @@ class Translation(Form, Question):
     """The form of POST /v1/audio/translations."""
 
     file = File(FORMATS)
-    model = Text(models.MODEL, limit=NAME_CHARS)
     prompt = Text("earlier text, in English")
     response_format = Enum("the form of the transcript", tuple(transcripts.FORMS), default="json")
     temperature = Number("0 rises by itself where the text is doubtful", 0, 1, default=0.0)
@@ -67,8 +66,7 @@ class Transcription(Translation):
 async def transcriptions(request: Request) -> Call:
     expect_sound(request)
     asked = await uploads.read_upload(request, Transcription)
-    language = languages.choose(request.app.state.pool.languages(), asked.language)
-    return await _transcribe(request, asked, language=language, words=asked.words)
+    return await _transcribe(request, asked, asked.language, words=asked.words)
 
 
 async def translations(request: Request) -> Call:
@@ -77,10 +75,11 @@ async def translations(request: Request) -> Call:
 
 
 async def _transcribe(
-    request: Request, asked: Translation, *, language: str | None = None, words: bool = False, translate: bool = False
+    request: Request, asked: Translation, code: str = "", *, words: bool = False, translate: bool = False
 ) -> Call:
     pool: Pool = request.app.state.pool
-    models.choose(pool, asked.model, ("asr",))
+    model = models.choose(pool, asked.model, ("asr",))
+    language = languages.choose(pool.languages(model), code)
     renderer = asked.renderer()
     wanted = TranscribeRequest(
         audio=await checked_audio(request, asked.file, "file"),
@@ -90,4 +89,4 @@ async def _transcribe(
         word_timestamps=words,
         translate=translate,
     )
-    return Call("asr", [wanted], renderer, asked.keep_alive)
+    return Call(model, [wanted], renderer, asked.keep_alive)

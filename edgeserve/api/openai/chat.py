@@ -36,7 +36,7 @@ async def chat(request: Request) -> Call:
     tools, alternatives, usage_wanted = asked.declared(), asked.alternatives(), asked.usage_wanted
     messages = await asked.messages.whole(Pictures(request, attached))
     pool = request.app.state.pool
-    job = models.choose(pool, asked.model, models.answering_chat(messages))
+    model = models.choose(pool, asked.model, models.answering_chat(messages))
     base = ChatRequest(
         messages=messages,
         max_tokens=asked.max_completion_tokens or asked.max_tokens,
@@ -50,9 +50,9 @@ async def chat(request: Request) -> Call:
         salt=cache_salt.salt(request, asked.prompt_cache_key),
     )
     choices = [ChatChoice(index) for index in range(asked.n)]
-    renderer = Completion(models.name(pool, job), choices, asked.n, stream=asked.stream, usage_wanted=usage_wanted)
+    renderer = Completion(models.name(pool, model), choices, asked.n, stream=asked.stream, usage_wanted=usage_wanted)
     return Call(
-        job,
+        model,
         sampling.choices(base, asked.n),
         renderer,
         asked.keep_alive,

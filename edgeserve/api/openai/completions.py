@@ -79,7 +79,7 @@ async def completions(request: Request) -> Call:
     asked.check(limits_of(request).max_choices)
     heads, usage_wanted = asked.heads(), asked.usage_wanted
     pool = request.app.state.pool
-    job = models.choose(pool, asked.model, CHAT)
+    model = models.choose(pool, asked.model, CHAT)
     base = ChatRequest(
         max_tokens=asked.max_tokens,
         stop=asked.stops(),
@@ -91,9 +91,9 @@ async def completions(request: Request) -> Call:
         one for prompt in asked.prompt for one in sampling.choices(dataclasses.replace(base, prompt=prompt), asked.n)
     ]
     choices = [TextChoice(index, heads[index // asked.n]) for index in range(len(requests))]
-    renderer = Completion(models.name(pool, job), choices, asked.n, stream=asked.stream, usage_wanted=usage_wanted)
+    renderer = Completion(models.name(pool, model), choices, asked.n, stream=asked.stream, usage_wanted=usage_wanted)
     return Call(
-        job,
+        model,
         requests,
         renderer,
         asked.keep_alive,

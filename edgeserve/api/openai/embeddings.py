@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from starlette.requests import Request
 
 from edgeserve.api import models
-from edgeserve.api.fields import NAME_CHARS
 from edgeserve.api.json_body import read_json
 from edgeserve.api.line import Call
 from edgeserve.api.openai.prompts import Prompts
 from edgeserve.api.question import Question
-from edgeserve.api.values import Enum, Ignored, Integer, Text
+from edgeserve.api.values import Enum, Ignored, Integer
 from edgeserve.errors import EdgeserveError, InvalidRequest
 from edgeserve.jobs import INFO, Job
 from edgeserve.messages import EmbeddingEvent, EmbedRequest, Event
@@ -32,7 +31,6 @@ class Embedding(Question):
     """The body of POST /v1/embeddings."""
 
     input = Prompts("a text, several, its tokens, or several lists of tokens", MAX_INPUTS)
-    model = Text(models.MODEL, limit=NAME_CHARS)
     encoding_format = Enum("how vectors are written", ("float", "base64"), default="float")
     dimensions = Integer("keep the first so many numbers of a vector, at length 1 again", 1, MAX_DIMENSIONS)
     user = Ignored()
@@ -41,9 +39,9 @@ class Embedding(Question):
 async def embeddings(request: Request) -> Call:
     asked = await read_json(request, Embedding)
     pool = request.app.state.pool
-    job = models.choose(pool, asked.model, JOBS)
-    renderer = EmbeddingList(models.name(pool, job), asked.encoding_format, asked.dimensions)
-    return Call(job, [EmbedRequest(asked.input)], renderer, asked.keep_alive, threaded=True)
+    model = models.choose(pool, asked.model, JOBS)
+    renderer = EmbeddingList(models.name(pool, model), asked.encoding_format, asked.dimensions)
+    return Call(model, [EmbedRequest(asked.input)], renderer, asked.keep_alive, threaded=True)
 
 
 class EmbeddingList:

@@ -6,13 +6,12 @@ import dataclasses
 import re
 from typing import Any
 
-from edgeserve.api.fields import NAME_CHARS, Fields
+from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
-from edgeserve.api.models import MODEL
 from edgeserve.api.openai.accepted import Accepted
 from edgeserve.api.question import Prompt
 from edgeserve.api.schema import Field, Object, Record
-from edgeserve.api.values import Flag, Integer, Number, Text, Texts
+from edgeserve.api.values import Flag, Integer, Number, Texts
 from edgeserve.messages import ChatRequest, Sampling
 
 MAX_STOP = 500
@@ -59,7 +58,6 @@ class StreamOptions(Record):
 class Sampled(Prompt, Accepted):
     """The fields that chat completions and completions share."""
 
-    model = Text(MODEL, limit=NAME_CHARS)
     stream = Flag("send the answer in chunks, as it is made")
     stream_options = Object("needs stream", StreamOptions)
     n = Integer("answers to make", 1, lambda limits: limits.max_choices, default=1)

@@ -7,7 +7,6 @@ from functools import partial
 from starlette.requests import Request
 
 from edgeserve.api import models
-from edgeserve.api.fields import NAME_CHARS
 from edgeserve.api.json_body import read_json
 from edgeserve.api.limits import limits_of
 from edgeserve.api.line import Call
@@ -16,6 +15,7 @@ from edgeserve.api.sound.speech import WHOLE_ADVICE, SpeechEvents, SpeechStream,
 from edgeserve.api.sound.voices import SpeechOptions
 from edgeserve.api.values import Enum, Ignored, Text
 from edgeserve.audio.encode import FORMS
+from edgeserve.residency.pool import Pool
 
 
 class Speech(SpeechOptions):
@@ -26,7 +26,6 @@ class Speech(SpeechOptions):
         required=True,
         limit=lambda limits: limits.max_text_chars,
     )
-    model = Text(models.MODEL, limit=NAME_CHARS)
     response_format = Enum("the format of the file", tuple(FORMS), default="mp3")
     stream_format = Enum("audio: the file as it is made; sse: events with pieces of the file", ("audio", "sse"))
     instructions = Ignored()
@@ -39,17 +38,18 @@ class Speech(SpeechOptions):
 
 async def speech(request: Request) -> Call:
     asked = await read_json(request, Speech)
-    models.choose(request.app.state.pool, asked.model, ("tts",))
+    pool: Pool = request.app.state.pool
+    model = models.choose(pool, asked.model, ("tts",))
     size, limit = len(asked.input), limits_of(request).max_whole_text_chars
     if asked.whole and size > limit:
         raise asked.error("input", f"has {size} characters; the limit is {limit}{WHOLE_ADVICE}")
-    wanted, names = asked.say(request.app.state.pool, asked.input), {"text": "input"}
+    wanted, names = asked.say(pool.voices(model), asked.input), {"text": "input"}
     if asked.whole:
-        return Call("tts", [wanted], WavBody(), asked.keep_alive, names=names)
+        return Call(model, [wanted], WavBody(), asked.keep_alive, names=names)
     form, files = FORMS[asked.response_format], sound_files(request)
     encoder = partial(files.encoder, asked.response_format)
     events = asked.stream_format == "sse"
     renderer = SpeechEvents(encoder, size) if events else SpeechStream(form.media_type, encoder)
     if form.computes:
         files.prepare()
-    return Call("tts", [wanted], renderer, asked.keep_alive, threaded=form.computes, close=renderer.close, names=names)
+    return Call(model, [wanted], renderer, asked.keep_alive, threaded=form.computes, close=renderer.close, names=names)

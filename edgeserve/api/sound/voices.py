@@ -8,6 +8,7 @@ from types import MappingProxyType
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from edgeserve.api import models
 from edgeserve.api.fields import NAME_CHARS
 from edgeserve.api.question import Question
 from edgeserve.api.values import Number, Text
@@ -43,9 +44,9 @@ class SpeechOptions(Question):
     voice = Text("one of /v1/tts/voices, one of OpenAI's names, or a blend; left out: the default", limit=NAME_CHARS)
     speed = Number("pace; 1 is the voice's own", 0.25, 4, default=1.0)
 
-    def say(self, pool: Pool, text: str) -> SpeakRequest:
-        """The text in this voice. Raises InvalidRequest for an unknown voice."""
-        return SpeakRequest(text, choose(pool.voices(), self.voice), self.speed)
+    def say(self, known: Sequence[str], text: str) -> SpeakRequest:
+        """The text in this voice. ``known``: the model's voices. Raises InvalidRequest for an unknown voice."""
+        return SpeakRequest(text, choose(known, self.voice), self.speed)
 
 
 def openai_names(known: Sequence[str]) -> dict[str, str]:
@@ -74,5 +75,5 @@ def choose(known: Sequence[str], name: str) -> str | None:
 
 async def voices(request: Request) -> Response:
     pool: Pool = request.app.state.pool
-    known = pool.voices()
+    known = pool.voices(models.choose(pool, request.query_params.get("model", ""), ("tts",)))
     return JSONResponse({"voices": list(known), "openai": openai_names(known) if known else {}})

@@ -9,12 +9,12 @@ import httpx
 import pytest
 from support.server import Running, fake_pool, serving, until
 
-from edgeserve.api import keep_alive
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.question import Question
 from edgeserve.api.routes import ENTRIES
 from edgeserve.api.schema import Form
+from edgeserve.duration import LONGEST
 from edgeserve.engine import Rung
 from edgeserve.errors import InvalidRequest
 
@@ -42,10 +42,10 @@ def read(value: Any) -> float | None:
         (-1, math.inf),
         ("-1", math.inf),
         ("-5m", math.inf),
-        (10**400, keep_alive.LONGEST),
+        (10**400, LONGEST),
         (-(10**400), math.inf),
-        (float("inf"), keep_alive.LONGEST),
-        ("999999h", keep_alive.LONGEST),
+        (float("inf"), LONGEST),
+        ("999999h", LONGEST),
     ],
 )
 def test_the_syntax(value: Any, seconds: float | None) -> None:

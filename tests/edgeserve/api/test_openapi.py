@@ -48,7 +48,14 @@ BESIDE: dict[str, dict[str, Any]] = {
     "messages": {"prompt": None},
 }
 """Other fields that a field needs."""
-NAMES = {"voice": "tone", "language": "en", "model": None, "models": [{"model_type": "asr"}], "messages": TALK}
+NAMES = {
+    "voice": "tone",
+    "language": "en",
+    "model": None,
+    "engines": ["asr"],
+    "models": [{"model_type": "asr"}],
+    "messages": TALK,
+}
 """Values of fields that name a thing of the server; None for a field that is left out here."""
 SPOKEN = {"messages"}
 """Fields with rules that the schema does not express, such as those between messages."""

@@ -153,8 +153,8 @@ def loaded() -> Iterator[tuple[Governor, list[Gate]]]:
 
 def outcome(gate: Gate) -> str:
     """The outcome of a request: "whole", or the name of its error."""
-    events, error = run(gate, SpeakRequest("One. Two.") if gate.job == "tts" else ask("one two three"))
-    whole = error is None and len(events) == (2 if gate.job == "tts" else 4)
+    events, error = run(gate, SpeakRequest("One. Two.") if gate.id == "tts" else ask("one two three"))
+    whole = error is None and len(events) == (2 if gate.id == "tts" else 4)
     return "whole" if whole else type(error).__name__
 
 

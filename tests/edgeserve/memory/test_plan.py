@@ -120,7 +120,7 @@ def test_savings_come_before_eviction_and_in_order() -> None:
     assert [one.kind for one in decide(960).savings] == ["prefix_cache"]
     assert [one.kind for one in decide(930).savings] == ["prefix_cache", "context"]
     assert [one.kind for one in decide(880).savings] == ["prefix_cache", "context", "image"]
-    assert [one.job for one in decide(880).savings] == ["llm", "vision", "vision"], "others keep their context"
+    assert [one.id for one in decide(880).savings] == ["llm", "vision", "vision"], "others keep their context"
     assert decide(880).steps == ()
     assert [one.private for one in decide(960).savings] == [40], "as much as is missing"
     assert [one.private for one in decide(925).savings] == [50, 25]
@@ -186,21 +186,21 @@ def test_properties_of_every_decision(residents: list[Occupancy], amount: Amount
     need = Need("asr", "asr", amount)
     machine = readings(anon=anon)
     decision = plan(need, residents, machine, limit(usable), NOW, POLICY)
-    by_job = {one.job: one for one in residents}
+    by_id = {one.id: one for one in residents}
     for step in decision.steps:
-        victim = by_job[step.job]
-        assert step.job != need.job
+        victim = by_id[step.id]
+        assert step.id != need.id
         assert victim.may_step_down(NOW, POLICY)
         assert not victim.leases
         assert not victim.pinned
         assert NOW - victim.last_used >= POLICY.grace_seconds
         assert step.to < victim.rung
     if decision.verdict in (Verdict.ADMIT, Verdict.STEP):
-        after = booked(residents, {step.job: step.to for step in decision.steps}, need)
+        after = booked(residents, {step.id: step.to for step in decision.steps}, need)
         assert after.host + overhead(residents, machine) <= usable
     if decision.verdict is Verdict.STEP:
         for spared in decision.steps:
-            rungs = {step.job: step.to for step in decision.steps if step is not spared}
+            rungs = {step.id: step.to for step in decision.steps if step is not spared}
             fewer = booked(residents, rungs, need)
             private = fewer.private + overhead(residents, machine)
             fits = fewer.mapped + private <= usable and 100 * private < POLICY.critical_percent * usable

@@ -116,13 +116,13 @@ def test_warm_engines_are_closed_at_critical_only() -> None:
             busy=st.booleans(),
         ),
         max_size=4,
-        unique_by=lambda one: one.job,
+        unique_by=lambda one: one.id,
     ),
 )
 def test_an_engine_in_use_never_steps_down(level: Level, engines: list[Occupancy]) -> None:
-    by_job = {one.job: one for one in engines}
+    by_id = {one.id: one for one in engines}
     for step in relief(level, engines, NOW, POLICY):
-        one = by_job[step.job]
+        one = by_id[step.id]
         assert not one.leases
         assert not one.pinned
         assert not one.busy

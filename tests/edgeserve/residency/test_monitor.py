@@ -40,7 +40,7 @@ def test_rung_when_idle(job: Job, rung: Rung, idle: float, expected: Rung) -> No
 def test_the_heap_is_returned_when_no_engine_is_hot_and_after_each_further_step() -> None:
     clock, governor = Clock(), CountingGovernor()
     gates = [make_gate(job, governor, clock=clock) for job in ("llm", "tts")]
-    monitor = Monitor(gates, governor, POLICY, threading.Event(), clock)  # type: ignore[arg-type]
+    monitor = Monitor(lambda: gates, governor, POLICY, threading.Event(), clock)  # type: ignore[arg-type]
     for gate in gates:
         gate.preload()
     monitor.check()
@@ -63,7 +63,7 @@ def test_the_heap_is_returned_when_no_engine_is_hot_and_after_each_further_step(
 def test_long_idle_engines_drop_their_prefix_cache() -> None:
     clock, governor = Clock(), CountingGovernor()
     gates = [make_gate("llm", governor, clock=clock), make_gate("vision", governor, clock=clock, pinned=True)]
-    monitor = Monitor(gates, governor, POLICY, threading.Event(), clock)  # type: ignore[arg-type]
+    monitor = Monitor(lambda: gates, governor, POLICY, threading.Event(), clock)  # type: ignore[arg-type]
     clock.now += 299
     monitor.check()
     assert governor.dropped == []
@@ -80,7 +80,7 @@ def test_an_idle_timeout_below_warm_after_still_closes() -> None:
 def test_idle_engines_step_down_one_after_the_other() -> None:
     clock, governor = Clock(), CountingGovernor()
     gates = [make_gate(job, governor, clock=clock) for job in ("llm", "tts")]
-    monitor = Monitor(gates, governor, POLICY, threading.Event(), clock)  # type: ignore[arg-type]
+    monitor = Monitor(lambda: gates, governor, POLICY, threading.Event(), clock)  # type: ignore[arg-type]
     for gate in gates:
         gate.preload()
     clock.now += 30
@@ -118,7 +118,7 @@ def test_a_keep_alive_is_in_place_of_both_times(
 def test_a_keep_alive_holds_until_the_next_request() -> None:
     clock, governor = Clock(), CountingGovernor()
     gate = make_gate("asr", governor, clock=clock)
-    monitor = Monitor([gate], governor, POLICY, threading.Event(), clock)  # type: ignore[arg-type]
+    monitor = Monitor(lambda: [gate], governor, POLICY, threading.Event(), clock)  # type: ignore[arg-type]
     for keep_alive, idle, rung in ((0.0, 0, Rung.COLD), (math.inf, 10**6, Rung.HOT), (None, 60, Rung.WARM)):
         gate.preload()
         gate.acquire(keep_alive)
@@ -137,14 +137,14 @@ def test_a_preload_restores_the_configured_times() -> None:
     gate.acquire(0.0)
     gate.release()
     gate.preload()
-    Monitor([gate], governor, POLICY, threading.Event(), clock).check()  # type: ignore[arg-type]
+    Monitor(lambda: [gate], governor, POLICY, threading.Event(), clock).check()  # type: ignore[arg-type]
     assert gate.rung is Rung.HOT
 
 
 def test_the_next_round_comes_when_a_keep_alive_ends() -> None:
     clock, governor = Clock(), CountingGovernor()
     gates = [make_gate(job, governor, clock=clock) for job in ("llm", "asr", "tts")]
-    monitor = Monitor(gates, governor, POLICY, threading.Event(), clock)  # type: ignore[arg-type]
+    monitor = Monitor(lambda: gates, governor, POLICY, threading.Event(), clock)  # type: ignore[arg-type]
     assert monitor.pause() == POLICY.check_interval
     for gate, keep_alive in zip(gates, (12.0, math.inf, 0.0), strict=True):
         gate.acquire(keep_alive)
@@ -166,7 +166,7 @@ def test_what_shall_go_goes_when_its_work_has_ended() -> None:
 
     gate.preload()
     engine_of(gate).on_work = work
-    monitor = Monitor([gate], governor, POLICY, nudge)  # type: ignore[arg-type]
+    monitor = Monitor(lambda: [gate], governor, POLICY, nudge)  # type: ignore[arg-type]
     checks: list[Rung] = []
     check, monitor.check = monitor.check, lambda: (check(), checks.append(gate.rung))  # type: ignore[assignment]
     monitor.start()
@@ -185,7 +185,7 @@ def test_what_shall_go_goes_when_its_work_has_ended() -> None:
 def test_leased_and_pinned_engines_are_left_alone() -> None:
     clock, governor = Clock(), CountingGovernor()
     leased, pinned = make_gate("asr", governor, clock=clock), make_gate("tts", governor, clock=clock, pinned=True)
-    monitor = Monitor([leased, pinned], governor, POLICY, threading.Event(), clock)  # type: ignore[arg-type]
+    monitor = Monitor(lambda: [leased, pinned], governor, POLICY, threading.Event(), clock)  # type: ignore[arg-type]
     for gate in (leased, pinned):
         gate.preload()
     leased.acquire()
@@ -206,7 +206,7 @@ def test_the_thread_starts_checks_and_stops() -> None:
     gate = make_gate("tts", governor, clock=clock)
     gate.preload()
     clock.now += 1000
-    monitor = Monitor([gate], governor, IdlePolicy(check_interval=0.001), threading.Event(), clock)  # type: ignore[arg-type]
+    monitor = Monitor(lambda: [gate], governor, IdlePolicy(check_interval=0.001), threading.Event(), clock)  # type: ignore[arg-type]
     monitor.start()
     until(lambda: bool(governor.steps))
     monitor.stop()
@@ -216,13 +216,13 @@ def test_the_thread_starts_checks_and_stops() -> None:
 def test_an_engine_that_fails_to_park_does_not_keep_the_others_up(caplog: pytest.LogCaptureFixture) -> None:
     class Failing(CountingGovernor):
         def step_down(self, resident: Any, to: Rung, reason: str) -> None:
-            if resident.job == "llm":
+            if resident.id == "llm":
                 raise OSError("the mapping is gone")
             super().step_down(resident, to, reason)
 
     clock, governor = Clock(), Failing()
     gates = [make_gate(job, governor, clock=clock) for job in ("llm", "tts")]
-    monitor = Monitor(gates, governor, POLICY, threading.Event(), clock)  # type: ignore[arg-type]
+    monitor = Monitor(lambda: gates, governor, POLICY, threading.Event(), clock)  # type: ignore[arg-type]
     for gate in gates:
         gate.preload()
     clock.now += 60

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
 from support.contract import ask
 from support.gates import FAKES, Clock, CountingGovernor, fake_spec
 
-from edgeserve.engine import Rung
+from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import Busy, ContextOverflow, NotConfigured, ShuttingDown, SlowReader
 from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.jobs import Job
 from edgeserve.messages import FinishEvent, SpeakRequest, TokenEvent
+from edgeserve.residency.directory import Terms
 from edgeserve.residency.host import PATIENCE
 from edgeserve.residency.mailbox import LARGEST
 from edgeserve.residency.pool import Pool
@@ -276,3 +278,68 @@ def test_a_request_without_a_thread_ends_alone_and_leaves_nothing_behind(monkeyp
             assert len(await collect(lease.run(ask("one")))) == 2
 
     with_pool(test, "llm")
+
+
+def spec_named(model: str, job: Job = "llm") -> ModelSpec:
+    return dataclasses.replace(fake_spec(job), id=model, name=model)
+
+
+def test_a_model_joins_while_others_answer_and_leaves_when_its_last_answer_has_ended() -> None:
+    async def test(pool: Pool) -> None:
+        governor: Any = CountingGovernor()
+        gate = pool.add(ThreadHost(FAKES["llm"](spec_named("second")), governor), Terms(aliases=("two",)))
+        assert pool.find("TWO", ("llm",)) == "second"
+        lease = await pool.lease("second")
+        leaving = asyncio.create_task(pool.remove("second"))
+        await until(lambda: "second" not in pool.gates)
+        assert pool.find("two", ("llm",)) is None
+        assert await collect(lease.run(ask("one"))) == [TokenEvent("one"), FinishEvent("stop", 1, 1)]
+        await leaving
+        assert gate.rung is Rung.COLD
+        with pytest.raises(NotConfigured, match="'second' is not served any more"):
+            await pool.lease("second")
+        assert await (await pool.lease("llm")).release() is None
+
+    with_pool(test, "llm")
+
+
+def test_a_model_that_leaves_is_drained_with_the_others() -> None:
+    async def test(pool: Pool) -> None:
+        lease = await pool.lease("llm")
+        leaving = asyncio.create_task(pool.remove("llm"))
+        await until(lambda: not pool.gates)
+        await pool.drain(0.01)
+        await lease.release()
+        await leaving
+
+    with_pool(test, "llm")
+
+
+def test_a_model_is_made_when_it_is_named_for_the_first_time() -> None:
+    asked: list[str] = []
+
+    def on_demand(name: str, jobs: Sequence[Job]) -> tuple[ThreadHost, Terms] | None:
+        asked.append(name)
+        governor: Any = CountingGovernor()
+        known = {"shelved": "second", "twin": "tts"}
+        found = known.get(name)
+        return (ThreadHost(FAKES["llm"](spec_named(found)), governor), Terms(stored=name)) if found else None
+
+    async def test(pool: Pool) -> None:
+        assert [pool.find("shelved", ("llm",)) for _ in range(2)] == ["second", "second"]
+        assert pool.find("nobody", ("llm",)) is None
+        assert pool.find("twin", ("llm",)) is None, "the id is taken by another job's model"
+        assert pool.find("", ("asr",)) is None
+        assert asked == ["shelved", "nobody", "twin"]
+
+    with_pool(test, "llm", "tts", on_demand=on_demand)
+
+
+def test_a_model_keeps_its_own_keep_alive() -> None:
+    async def test(pool: Pool) -> None:
+        await (await pool.lease("llm", 3)).release()
+        assert pool.gates["llm"].keep_alive == 3
+        await (await pool.lease("llm")).release()
+        assert pool.gates["llm"].keep_alive == 60
+
+    with_pool(test, "llm", terms={"llm": Terms(keep_alive=60)})

@@ -192,7 +192,7 @@ def test_refusals_are_http_answers(live: Running) -> None:
     assert refused(live, "?lang=en") == (
         400,
         {
-            "message": "lang is not a known field; known are: keep_alive, language, prompt",
+            "message": "lang is not a known field; known are: keep_alive, language, model, prompt",
             "type": "invalid_request_error",
             "code": "invalid_request",
             "param": "lang",

@@ -1,0 +1,134 @@
+"""Engines, their hosts and their pool, made from the settings and the stored models."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+
+from edgeserve.config import Config
+from edgeserve.engine import Engine, ModelSpec
+from edgeserve.errors import ConfigError, StoreError
+from edgeserve.hosts.process_host import ProcessHost
+from edgeserve.hosts.thread_host import ThreadHost
+from edgeserve.jobs import INFO, Job, table_of
+from edgeserve.memory.governor import Governor, make_governor
+from edgeserve.model_settings import ModelSettings, chains
+from edgeserve.models import catalog
+from edgeserve.models.store import Store
+from edgeserve.named import find, make_engine
+from edgeserve.processes.launcher import Launcher, make_launcher
+from edgeserve.processes.resting import IDLE_SECONDS, Resting
+from edgeserve.processes.roster import Roster
+from edgeserve.processes.spawner import Spawner
+from edgeserve.residency.directory import Terms
+from edgeserve.residency.host import Host
+from edgeserve.residency.mailbox import Deliveries
+from edgeserve.residency.pool import Pool
+from edgeserve.specification import spec, specs
+from edgeserve.system import heap
+
+
+def build_pool(config: Config, store: Store) -> Pool:
+    """All configured models behind their gates, under one governor. Raises ModelMissing and ConfigError."""
+    heap.tune()
+    deliveries, roster = Deliveries(), Roster()
+    governor = make_governor(
+        config.memory,
+        peaks=store.root.parent / "memory.json",
+        devices=find(catalog.DEVICES),
+        allocator=find(catalog.ALLOCATOR)(),
+        undelivered=lambda: deliveries.held,
+        workers=roster.pids,
+    )
+    found = list(specs(config, store))
+    assembly = Assembly(config, store, governor, _launchers(config, found, roster))
+    return Pool(
+        [assembly.host(one, config.models[one.id]) for one in found],
+        governor,
+        queue_limit=config.server.queue_limit,
+        terms={model: terms(settings) for model, settings in config.models.items()},
+        chains=chains(config.models),
+        on_demand=assembly.on_demand if config.server.serve == "stored" else None,
+        deliveries=deliveries,
+        roster=roster,
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Assembly:
+    """Makes hosts. ``launchers`` of workers by ``JobInfo.mapped``."""
+
+    config: Config
+    store: Store
+    governor: Governor
+    launchers: Mapping[bool, Launcher]
+
+    def host(self, spec: ModelSpec, settings: ModelSettings) -> Host:
+        """The host of a model, cold. Raises ConfigError."""
+        engine = self._engine(spec)
+        if not self.config.isolated(settings):
+            return ThreadHost(engine, self.governor)
+        return ProcessHost(engine, self.launchers[INFO[spec.job].mapped], self.governor)
+
+    def on_demand(self, name: str, jobs: Sequence[Job]) -> tuple[Host, Terms] | None:
+        """Host and terms of a pulled model that no table of models.toml names.
+
+        None: no model of this name was pulled, it does none of these jobs, or it cannot be used as it is.
+        """
+        try:
+            stored = self.store.pulled(name)
+        except StoreError:
+            return None
+        job = next((job for job in jobs if job == stored.job), None)
+        if job is None:
+            return None
+        settings = ModelSettings(job=job, model=stored.name)
+        found = spec(self.config, stored.name, settings, stored)
+        return self.host(found, settings), terms(settings)
+
+    def _engine(self, spec: ModelSpec) -> Engine:
+        """The engine of a model. Its ConfigError gets the line of the key in models.toml."""
+        written = self.config.written
+        try:
+            return make_engine(_capped(spec, self.config.memory.max_new_tokens))
+        except ConfigError as error:
+            raise written.located(table_of(spec.id), error) if written.name else error from None
+
+
+def _capped(spec: ModelSpec, max_new_tokens: int) -> ModelSpec:
+    """The spec with the memory policy's limit of tokens, unless the engine's own table sets one."""
+    if not INFO[spec.job].answers:
+        return spec
+    return dataclasses.replace(spec, options={"max_new_tokens": max_new_tokens, **spec.options})
+
+
+def terms(settings: ModelSettings) -> Terms:
+    """The terms on which a model of these settings is served."""
+    return Terms(
+        stored=settings.model,
+        aliases=settings.aliases,
+        default=settings.default,
+        pinned=settings.pinned,
+        keep_alive=settings.idle_seconds,
+    )
+
+
+def _launchers(config: Config, found: Iterable[ModelSpec], roster: Roster) -> Mapping[bool, Launcher]:
+    """The launcher of workers by ``JobInfo.mapped``.
+
+    A worker of a mapped engine starts once and stays. So it is a fresh interpreter: a fork server that stays with it
+    would take 8 to 15 MB. The others come and go. Their fork server has imported what they need, and ends when idle.
+    """
+    modules = {
+        spec.engine.partition(":")[0]
+        for spec in found
+        if config.isolated(config.models[spec.id]) and not INFO[spec.job].mapped
+    }
+    preload = ("edgeserve.hosts.worker_entry", *sorted(modules))
+    forks = Resting(lambda: make_launcher(preload), idle_seconds=rests_after(config))
+    return {True: roster.add(Spawner()), False: roster.add(forks)}
+
+
+def rests_after(config: Config) -> float:
+    """Idle seconds of a fork server: it is one more part of the server that gives its memory back when nobody asks."""
+    return min(IDLE_SECONDS, config.residency.warm_after)

@@ -1,0 +1,152 @@
+"""The settings of one model: its table in models.toml, [llm] to [embedding] or [models.NAME], read and checked."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from edgeserve.device import Device
+from edgeserve.duration import read_duration
+from edgeserve.errors import ConfigError
+from edgeserve.jobs import ALL_JOBS, INFO, MODELS, PICTURES, STARTER, Job, table_of
+from edgeserve.settings import Reader, key, key_names, shorten
+
+KINDS: tuple[str, ...] = tuple(one.kind for one in INFO.values())
+"""Kinds of request, in the words of ``when``."""
+
+
+Isolation = Literal["auto", "process", "thread"]
+"""Home of an engine: a process of its own, or threads of the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """[llm], [vision], [asr], [tts], [embedding], or [models.NAME]: one model.
+
+    ``options`` are the keys of its engine.
+    """
+
+    job: Job = key("llm", only=(MODELS,))
+    model: str = key("")
+    aliases: tuple[str, ...] = key(())
+    """Further names in requests; ``*`` and ``?`` stand for any characters."""
+    default: bool = key(False)
+    """Serves the requests of its job that name no model."""
+    keep_alive: str = key("", words='a duration such as "90s", "5m" or "1h", or "-1" for a model that stays')
+    mmproj: str = key("", only=PICTURES)
+    device: Device = key("auto")
+    threads: int = key(0, low=0, high=512)  # llama.cpp aborts above
+    preload: bool = key(False)
+    pinned: bool = key(False)
+    isolation: Isolation = key("auto")
+    """Home of the engine; "auto": as [server] says."""
+    when: tuple[str, ...] = key((), choices=KINDS)
+    """Kinds of request that load this engine ahead, where it fits."""
+    options: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def idle_seconds(self) -> float | None:
+        """``keep_alive`` in seconds; infinite: the model stays. None: as [residency] says."""
+        return read_duration(self.keep_alive) if self.keep_alive else None
+
+
+def pays(job: Job, platform: str = sys.platform) -> bool:
+    """Whether "auto" means a process of its own: on Linux, for engines that come and go.
+
+    Their memory returns with the process. One that is mapped at startup stays, and would take 34 MB more. Figures:
+    docs/decisions/0019-hosts.md.
+    """
+    return platform == "linux" and not INFO[job].mapped
+
+
+def starter() -> dict[str, ModelSettings]:
+    """The models of a server without a models.toml."""
+    return {job: ModelSettings(job, model) for job, model in STARTER.items()}
+
+
+def chains(models: Mapping[str, ModelSettings]) -> dict[str, tuple[str, ...]]:
+    """Ids of the models to load ahead, by the kind of request that begins."""
+    return {kind: tuple(model for model, one in models.items() if kind in one.when) for kind in KINDS}
+
+
+def options_of(job: Job) -> type[Any]:
+    """The dataclass of the keys that belong to the engines of a job."""
+    module, _, name = INFO[job].options.partition(":")
+    kind: type[Any] = getattr(importlib.import_module(module), name)
+    return kind
+
+
+def read_models(reader: Reader, document: Mapping[str, Any]) -> Iterator[tuple[str, ModelSettings]]:
+    """The models of a document by id: the job for its own table, NAME for [models.NAME]. Raises ConfigError."""
+    for job in ALL_JOBS:
+        if job in document:
+            yield job, _read(reader, job, document[job])
+    for name, written in document.get(MODELS, {}).items():
+        yield name, _named_model(reader, name, written)
+
+
+def _read(reader: Reader, model: str, written: Mapping[str, Any], job: Job | None = None) -> ModelSettings:
+    """Check the table of a model. Its options are kept as written: the engine adds the options of its model.
+
+    ``job``: of a table that is not named by its job. Raises ConfigError.
+    """
+    table, like = table_of(model), job or _job_named(model)
+    reader.known(table, written, reader.tables[like] if job is None else [*reader.tables[like], "job"])
+    if not written.get("model"):
+        raise ConfigError(f'{reader.source.label(table)} names no model; expected a line such as model = "…"')
+    names = key_names(options_of(like), like)
+    options = {name: item for name, item in written.items() if name in names}
+    reader.values(options_of(like), table, options, like)
+    values = reader.values(ModelSettings, table, written, like)
+    settings = ModelSettings(**{**values, "job": like, "options": options})
+    if settings.keep_alive and settings.idle_seconds is None:
+        label = f"{reader.source.label(table, 'keep_alive')} = {shorten(settings.keep_alive)}"
+        raise ConfigError(f'{label}: expected a duration such as "90s", "5m" or "1h", or "-1" to stay')
+    if INFO[like].kind in settings.when and model == like:
+        label = f"{reader.source.label(table, 'when')} = {INFO[like].kind!r}"
+        raise ConfigError(f"{label}: that request heats [{table}] anyway; name another kind")
+    return settings
+
+
+def _job_named(model: str) -> Job:
+    return next(job for job in ALL_JOBS if job == model)
+
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,119}")
+"""Names of [models.NAME]: clients put them into requests and addresses."""
+
+
+RESERVED = ("server", "residency", "memory", MODELS)
+
+
+def _named_model(reader: Reader, name: str, written: Any) -> ModelSettings:
+    """Check a table [models.NAME]. Raises ConfigError."""
+    label = reader.source.label(f"{MODELS}.{name}")
+    if not isinstance(written, dict):
+        raise ConfigError(f"{reader.source.label(MODELS, name)} must be a table, not {shorten(written)}")
+    if not NAME.fullmatch(name):
+        raise ConfigError(f"{label}: a model's name has 1 to 120 letters, digits and . _ : / @ + -, no others")
+    if name in ALL_JOBS:
+        raise ConfigError(f"{label}: the table of this model is [{name}]; choose another name")
+    if name in RESERVED:
+        raise ConfigError(f"{label}: [{name}] is a table of the server; choose another name")
+    job = written.get("job", "llm")
+    reader.checked((reader.source.label(table_of(name), "job"), job), ModelSettings, "job")
+    return _read(reader, name, written, job)
+
+
+def check_names(reader: Reader, models: Mapping[str, ModelSettings]) -> None:
+    """Raises ConfigError where two models of one job have one alias, or where both are the default."""
+    taken: dict[tuple[Job, str], str] = {}
+    for model, settings in models.items():
+        defaults = [(settings.job, "")] if settings.default else []
+        for name in [*defaults, *((settings.job, alias.lower()) for alias in dict.fromkeys(settings.aliases))]:
+            other = taken.setdefault(name, model)
+            if other != model:
+                key_name, what = ("aliases", f"the alias {name[1]!r}") if name[1] else ("default", "the default")
+                label = reader.source.label(table_of(model), key_name)
+                raise ConfigError(f"{label}: {what} of {settings.job} is [{table_of(other)}] already")

@@ -1,0 +1,91 @@
+"""The models that a device serves, by the names that requests may use. Pure bookkeeping; no engine is asked."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from edgeserve.engine import ModelSpec
+from edgeserve.jobs import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Settings of one model that concern its requests and its residency.
+
+    Fields:
+        stored      its name in the store, which requests may use, too
+        aliases     further names, with ``*`` and ``?`` for any characters
+        default     it serves the requests of its job that name no model
+        pinned      neither idleness nor another model moves it down
+        keep_alive  idle seconds until it steps down, infinite to stay; None: as configured for all
+    """
+
+    stored: str = ""
+    aliases: tuple[str, ...] = ()
+    default: bool = False
+    pinned: bool = False
+    keep_alive: float | None = None
+
+
+class Directory:
+    """Models by id. Only the event loop's thread changes it."""
+
+    def __init__(self) -> None:
+        self._models: dict[str, tuple[ModelSpec, Terms]] = {}
+
+    def add(self, spec: ModelSpec, terms: Terms) -> None:
+        self._models[spec.id] = spec, terms
+
+    def remove(self, model: str) -> None:
+        self._models.pop(model, None)
+
+    def terms(self, model: str) -> Terms:
+        return self._models[model][1]
+
+    def of(self, jobs: Iterable[Job]) -> list[ModelSpec]:
+        """The models of these jobs: job by job, and the default of each job first.
+
+        The default is the one that says so, else the job's own table, else the first.
+        """
+        return [spec for job in jobs for spec, _ in sorted(self._with(job), key=_rank)]
+
+    def find(self, name: str, jobs: Sequence[Job]) -> str | None:
+        """Id of the model that ``name`` means among those of ``jobs``, in any case of letters.
+
+        Ids come first, then names, names in the store, aliases, and patterns, each in the order of ``of``. An empty
+        name means the first model. None: no model has this name.
+        """
+        candidates = self.of(jobs)
+        if not name:
+            return candidates[0].id if candidates else None
+        wanted = name.lower()
+        for names in (self._ids, self._names, self._stored_names, self._aliases):
+            for spec in candidates:
+                if wanted in (one.lower() for one in names(spec)):
+                    return spec.id
+        for spec in candidates:
+            if any(fnmatch.fnmatchcase(wanted, alias.lower()) for alias in self._aliases(spec)):
+                return spec.id
+        return None
+
+    def _with(self, job: Job) -> list[tuple[ModelSpec, Terms]]:
+        return [one for one in self._models.values() if one[0].job == job]
+
+    def _ids(self, spec: ModelSpec) -> Iterator[str]:
+        yield spec.id
+
+    def _names(self, spec: ModelSpec) -> Iterator[str]:
+        yield spec.name
+
+    def _stored_names(self, spec: ModelSpec) -> Iterator[str]:
+        yield self.terms(spec.id).stored
+
+    def _aliases(self, spec: ModelSpec) -> Sequence[str]:
+        return self.terms(spec.id).aliases
+
+
+def _rank(one: tuple[ModelSpec, Terms]) -> tuple[bool, bool]:
+    spec, terms = one
+    return not terms.default, spec.id != spec.job

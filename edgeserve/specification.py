@@ -1,0 +1,78 @@
+"""Specifications of models, from the settings and the store."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from edgeserve import exposure
+from edgeserve.config import Config, tables
+from edgeserve.engine import ModelSpec
+from edgeserve.errors import ConfigError
+from edgeserve.jobs import INFO, PICTURES, Job, table_of
+from edgeserve.missing import find_all
+from edgeserve.model_settings import ModelSettings
+from edgeserve.models.folder import expanded
+from edgeserve.models.needs import command, packages
+from edgeserve.models.store import Store, StoredModel
+
+log = logging.getLogger("edgeserve.app")
+
+
+def specs(config: Config, store: Store) -> Iterator[ModelSpec]:
+    """The configured models with their files. Raises ModelMissing with the commands that fetch what is missing."""
+    found = find_all(config, store)
+    for model, settings in config.models.items():
+        stored = found[model]
+        if lacking := store.needed(settings.model):
+            log.warning("%s runs only with %s: %s", stored.name, packages(lacking), command(lacking))
+        yield spec(config, model, settings, stored)
+
+
+def spec(config: Config, model: str, settings: ModelSettings, stored: StoredModel) -> ModelSpec:
+    """The stored model as these settings serve it under the id ``model``.
+
+    Raises ConfigError where the stored model does not do the job, or lacks its projector.
+    """
+    job, shown = settings.job, exposure.shown(settings.model)
+    if stored.job != job and stored.job not in INFO[job].also_runs:
+        table = "" if model == job else f': set job = "{stored.job}"'
+        raise ConfigError(
+            f"{config.label(table_of(model), 'model')} = {shown!r} is made for {stored.job}, not {job}{table}"
+        )
+    files = {**stored.files, **_projector(config, model, settings)}
+    if job in PICTURES and "mmproj" not in files:
+        raise ConfigError(f'{config.label(table_of(model), "model")} = {shown!r} needs its projector: mmproj = "…"')
+    return ModelSpec(
+        job=job,
+        name=stored.name if model == job else model,
+        engine=_engine_for(job, stored),
+        files=files,
+        device=settings.device,
+        threads=settings.threads or None,
+        options={**_options_of(stored, job), **settings.options},
+        id=model,
+    )
+
+
+def _options_of(stored: StoredModel, job: Job) -> Mapping[str, object]:
+    """The catalogue's options of the model, without those that the configured job does not have."""
+    known = tables()[job]
+    return {name: value for name, value in stored.options.items() if stored.job == job or name in known}
+
+
+def _projector(config: Config, model: str, settings: ModelSettings) -> Mapping[str, Path]:
+    """The projector that the settings name. Raises ConfigError when the file does not exist."""
+    if settings.job not in PICTURES or not (named := settings.mmproj):
+        return {}
+    label = config.label(table_of(model), "mmproj")
+    path = expanded(named, label)
+    if not path.is_file():
+        raise ConfigError(f"{label} = {named!r}: no such file")
+    return {"mmproj": path}
+
+
+def _engine_for(job: Job, stored: StoredModel) -> str:
+    """The import string: a model stored for another job runs in the engine of the configured job."""
+    return stored.engine if stored.job == job else INFO[job].engine

@@ -1,0 +1,88 @@
+"""Several models of one job: the name in a request chooses, on every dialect's routes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import pytest
+from support.gates import FAKES, fake_spec
+from support.server import Running, considerate_governor, serving
+
+from edgeserve.hosts.thread_host import ThreadHost
+from edgeserve.jobs import Job
+from edgeserve.residency.directory import Terms
+from edgeserve.residency.pool import Pool
+
+MODELS: dict[str, tuple[Job, Terms]] = {
+    "llm": ("llm", Terms("small")),
+    "big": ("llm", Terms("qwen-7b", ("gpt-*",))),
+    "ears": ("asr", Terms("whisper-small")),
+    "ears2": ("asr", Terms("whisper-large", default=True)),
+    "eyes": ("vision", Terms("smolvlm")),
+}
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Running]:
+    governor = considerate_governor()
+    specs = [dataclasses.replace(fake_spec(job), id=model, name=model) for model, (job, _) in MODELS.items()]
+    hosts = [ThreadHost(FAKES[spec.job](spec), governor) for spec in specs]
+    terms = {model: one for model, (_, one) in MODELS.items()}
+    with serving(Pool(hosts, governor, terms=terms)) as found:
+        yield found
+
+
+def uses(running: Running) -> dict[str, int]:
+    found = running.client.get("/memory/models").json()
+    return {one["model_name"]: one["use_count"] for one in found if one["use_count"]}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "named", "answers"),
+    [
+        ("/v1/chat", {"prompt": "hello"}, "", "llm"),
+        ("/v1/chat", {"prompt": "hello"}, "big", "big"),
+        ("/v1/chat", {"prompt": "hello"}, "gpt-4o", "big"),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}]}, "QWEN-7b", "big"),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}]}, "eyes", "eyes"),
+        ("/v1/completions", {"prompt": "a"}, "big", "big"),
+        ("/v1/embeddings", {"input": "a"}, "big", "big"),
+    ],
+)
+def test_the_name_in_a_request_chooses(
+    running: Running, path: str, body: dict[str, object], named: str, answers: str
+) -> None:
+    before = uses(running)
+    answer = running.client.post(path, json=body | ({"model": named} if named else {}))
+    assert answer.status_code == 200, answer.text
+    assert uses(running) == before | {answers: before.get(answers, 0) + 1}
+    if "model" in answer.json():
+        assert answer.json()["model"] == answers
+
+
+def test_an_unknown_name_is_answered_with_those_that_are_served(running: Running) -> None:
+    answer = running.client.post("/v1/chat", json={"prompt": "hello", "model": "nobody"})
+    assert answer.status_code == 404
+    assert answer.json()["error"]["message"] == "the model 'nobody' is not served here for this; served: llm, big, eyes"
+
+
+def test_reports_are_by_model(running: Running) -> None:
+    health = running.client.get("/v1/health").json()
+    assert set(health["rungs"]) == set(health["hosts"]) == set(MODELS)
+    assert health["engines"] == {"llm": True, "vision": True, "asr": True, "tts": False}
+    listed = running.client.get("/v1/models").json()
+    assert [one["id"] for one in listed["data"]] == list(MODELS)
+    assert {one["name"]: one["type"] for one in listed["models"]} == {name: job for name, (job, _) in MODELS.items()}
+    assert running.client.get("/v1/models/gpt-4").json()["id"] == "big"
+
+
+def test_a_model_is_loaded_and_evicted_by_its_name_or_its_job(running: Running) -> None:
+    post = running.client.post
+    loaded = post("/memory/preload", json={"engines": ["big", "asr"], "models": [{"name": "eyes"}]}).json()
+    assert loaded == {"results": {"llm:big": True, "asr:ears2": True, "vision:eyes": True}}
+    named = post("/memory/preload", json={"models": [{"name": "ears", "model_type": "asr"}]}).json()
+    assert named == {"results": {"asr:ears": True}}
+    assert post("/memory/evict/big").json() == {"status": "evicted", "model_type": "llm"}
+    assert running.client.get("/v1/health").json()["rungs"]["big"] == "cold"
+    assert post("/memory/evict/nobody").status_code == 404

@@ -1,0 +1,66 @@
+"""Names of models: which one a request means."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgeserve.engine import ModelSpec
+from edgeserve.jobs import CHAT, Job
+from edgeserve.residency.directory import Directory, Terms
+
+
+def directory(*models: tuple[ModelSpec, Terms]) -> Directory:
+    made = Directory()
+    for spec, terms in models:
+        made.add(spec, terms)
+    return made
+
+
+def model(model_id: str, job: Job = "llm", name: str = "") -> ModelSpec:
+    return ModelSpec(job, name or model_id, "engines.fake.engine:FakeChat", id=model_id)
+
+
+SERVED = directory(
+    (model("big"), Terms("qwen-7b", ("gpt-4*", "Clever"))),
+    (model("llm", name="smollm2"), Terms("smollm2", ("gpt-*",))),
+    (model("eyes", "vision"), Terms("smolvlm", ("gpt-4-vision",))),
+    (model("ears", "asr"), Terms("whisper-small")),
+    (model("ears2", "asr"), Terms("whisper-large", default=True)),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "jobs", "found"),
+    [
+        ("", CHAT, "llm"),
+        ("", ("vision",), "eyes"),
+        ("", ("asr",), "ears2"),
+        ("", ("tts",), None),
+        ("BIG", CHAT, "big"),
+        ("SmolLM2", CHAT, "llm"),
+        ("qwen-7b", CHAT, "big"),
+        ("clever", CHAT, "big"),
+        ("gpt-4o", CHAT, "llm"),
+        ("gpt-3.5-turbo", CHAT, "llm"),
+        ("gpt-4-vision", CHAT, "eyes"),
+        ("gpt-4-vision", ("llm",), "llm"),
+        ("whisper-small", ("asr",), "ears"),
+        ("whisper-small", CHAT, None),
+        ("nobody", CHAT, None),
+        ("gpt", CHAT, None),
+    ],
+)
+def test_a_name_means_one_model(name: str, jobs: tuple[Job, ...], found: str | None) -> None:
+    assert SERVED.find(name, jobs) == found
+
+
+def test_the_default_of_a_job_comes_first_then_its_own_table() -> None:
+    assert [one.id for one in SERVED.of(("llm", "asr"))] == ["llm", "big", "ears2", "ears"]
+
+
+def test_a_model_that_left_is_not_found() -> None:
+    changed = directory((model("llm"), Terms()), (model("b"), Terms()))
+    changed.remove("llm")
+    changed.remove("llm")
+    assert changed.find("llm", CHAT) is None
+    assert changed.find("", CHAT) == "b"

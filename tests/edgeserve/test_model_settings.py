@@ -1,0 +1,71 @@
+"""[models.NAME]: names, jobs, aliases and defaults, and the place of each mistake."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from edgeserve import config
+from edgeserve.errors import ConfigError
+
+BOTH = '[llm]\nmodel = "a"\n[models.b]\nmodel = "b"\n'
+
+
+def read(folder: Path, text: str) -> config.Config:
+    path = folder / "models.toml"
+    path.write_text(text, encoding="utf-8")
+    return config.load({}, path=path)
+
+
+def test_any_number_of_models_stands_beside_the_short_form(tmp_path: Path) -> None:
+    text = BOTH + '[models."org/c:q4"]\njob = "asr"\nmodel = "w"\nkeep_alive = "1h"\nfamily = "whisper"\n'
+    models = read(tmp_path, text).models
+    assert {name: (one.job, one.model) for name, one in models.items()} == {
+        "llm": ("llm", "a"), "b": ("llm", "b"), "org/c:q4": ("asr", "w"),
+    }  # fmt: skip
+    assert (models["org/c:q4"].idle_seconds, models["b"].idle_seconds) == (3600, None)
+    assert models["org/c:q4"].options == {"family": "whisper"}
+
+
+def test_a_negative_keep_alive_stays(tmp_path: Path) -> None:
+    assert read(tmp_path, '[llm]\nmodel = "a"\nkeep_alive = "-1"\n').models["llm"].idle_seconds == math.inf
+
+
+def test_a_label_finds_the_line_of_a_named_table(tmp_path: Path) -> None:
+    found = read(tmp_path, BOTH)
+    assert found.label("models.b", "model") == f"{tmp_path / 'models.toml'}, line 4: [models.b] model"
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ('[models.b]\njob = "asr"\n', r"line 3: \[models.b\] names no model"),
+        ('[models.b]\nmodel = "b"\njob = "cook"\n', r"line 5: \[models.b\] job = 'cook': expected one of llm, vision"),
+        ('[models.b]\nmodel = "b"\nlanguage = "en"\n', r"line 5: \[models.b\] language is not a known setting"),
+        ('[models.b]\nmodel = "b"\ncontext = 1\n', r"line 5: \[models.b\] context = 1: expected"),
+        ('[models.b]\nmodel = "b"\nkeep_alive = "soon"\n', r"line 5: \[models.b\] keep_alive = 'soon': expected"),
+        ('[models."a b"]\nmodel = "b"\n', r'line 3: \[models."a b"\]: a model\'s name has'),
+        ('[models."a.b"]\nmodel = 1\n', r'line 4: \[models."a.b"\] model = 1: expected'),
+        ('[models.asr]\nmodel = "b"\n', r"line 3: \[models.asr\]: the table of this model is \[asr\]"),
+        ('[models.server]\nmodel = "b"\n', r"line 3: \[models.server\]: .* another name"),
+        ("[models]\nb = 1\n", r"line 4: \[models\] b must be a table, not 1"),
+        (
+            '[models.b]\nmodel = "b"\naliases = ["X"]\n[models.c]\nmodel = "c"\naliases = ["y", "x"]\n',
+            r"line 8: \[models.c\] aliases: the alias 'x' of llm is \[models.b\] already",
+        ),
+        (
+            '[models.b]\nmodel = "b"\ndefault = true\n[models.c]\nmodel = "c"\ndefault = true\n',
+            r"line 8: \[models.c\] default: the default of llm is \[models.b\] already",
+        ),
+    ],
+)
+def test_a_mistake_names_its_place(tmp_path: Path, more: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        read(tmp_path, '[llm]\nmodel = "a"\n' + more)
+
+
+def test_a_job_is_only_named_by_tables_of_models(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"\[llm\] job is not a known setting"):
+        read(tmp_path, '[llm]\nmodel = "a"\njob = "llm"\n')
