@@ -35,6 +35,7 @@ BASE: dict[str, dict[str, Any]] = {
     "ChatCompletion": {"messages": TALK},
     "RawCompletion": {"prompt": "hello"},
     "Embedding": {"input": "hello"},
+    "Rerank": {"query": "hello", "documents": ["hello"]},
     "Transcription": {},
     "Translation": {},
     "Speech": {"input": "hello"},
@@ -46,6 +47,7 @@ BESIDE: dict[str, dict[str, Any]] = {
     "stream_options": {"stream": True},
     "tool_choice": {"tools": TOOLS},
     "messages": {"prompt": None},
+    "texts": {"documents": None},
 }
 """Other fields that a field needs."""
 NAMES = {
