@@ -18,6 +18,7 @@ from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import Cancelled, EngineFailure, Restarting
 from edgeserve.hosts import board, link, watch
 from edgeserve.hosts.process_host import ProcessHost
+from edgeserve.hosts.remote import WORKER
 from edgeserve.messages import TokenEvent
 from edgeserve.named import make_engine
 from edgeserve.processes import child
@@ -29,6 +30,7 @@ from edgeserve.units import KB
 
 
 class TestProcessHost(HostContract):
+    HOME_BYTES = WORKER
     launcher: Launcher
 
     @pytest.fixture(autouse=True, scope="class")
