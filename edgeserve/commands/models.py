@@ -10,6 +10,7 @@ from edgeserve.config import Config
 from edgeserve.errors import EdgeserveError, ModelDamaged, ModelMissing
 from edgeserve.jobs import STARTER
 from edgeserve.models import catalog
+from edgeserve.models.entry import UNVERIFIED, Entry
 from edgeserve.models.needs import command, packages
 from edgeserve.models.store import Leftover, Progress, Store, StoredModel
 from edgeserve.terminal import ProgressBar, human_size, table
@@ -135,14 +136,20 @@ def list_models(call: Call) -> int:
     ]
     if call.args.all:
         known = [one for one in catalog.MODELS.values() if one.name not in here | set(left)]
-        rows += [(one.name, one.job, human_size(one.size_bytes), one.licence, "no") for one in known]
+        rows += [(one.name, one.job, human_size(one.size_bytes), one.licence, _untried(one)) for one in known]
     if rows:
         print(table(("name", "job", "size", "licence", "pulled"), sorted(rows, key=lambda row: (row[1], row[0]))))
     else:
         print("No model is pulled yet; edgeserve pull starter fetches the starter models, list --all shows more.")
     for line in (*(error.message for error in damaged.values()), *map(_left, left.values())):
         print(line)
+    if call.args.all:
+        print(UNVERIFIED)
     return 0
+
+
+def _untried(one: Entry) -> str:
+    return "no" if one.verified else "no, unverified"
 
 
 def _stage(one: Leftover) -> str:
@@ -168,6 +175,8 @@ def show(call: Call) -> int:
     if stored:
         lines |= {"engine": stored.engine} | {f"file {role}": str(path) for role, path in stored.files.items()}
         lines |= {f"option {name}": str(value) for name, value in stored.options.items()}
+    if isinstance(known, Entry) and not known.verified:
+        lines["verified"] = "no; its makers' figures, never pulled where edgeserve is built"
     lines["pulled"] = "yes" if stored else f"no; edgeserve pull {known.name}"
     width = max(map(len, lines))
     print("\n".join(f"{name:{width}}  {value}" for name, value in lines.items()))
