@@ -15,8 +15,11 @@ from edgeserve.units import GB
 Job = Literal["llm", "vision", "asr", "tts", "embedding", "rerank"]
 
 MLX_WHISPER = "engines.asr.mlx:MlxSpeechToText"
-ONNX_EMBEDDING = "engines.encoder.embedding:OnnxEmbedding"
-ONNX_RERANK = "engines.encoder.rerank:OnnxRerank"
+ENCODERS: Mapping[Job, str] = MappingProxyType(
+    {"embedding": "engines.encoder.embedding:OnnxEmbedding", "rerank": "engines.encoder.rerank:OnnxRerank"}
+)
+"""Engines for encoders on ONNX Runtime: of models that have a file "tokenizer"."""
+ONNX_RUNTIME = "onnxruntime"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,7 @@ class JobInfo:
         answers       the engine writes answers of tokens
         pictures      the engine reads pictures, with a projector
         other_engines import strings of further engines that a stored model may name
+        other_packages  packages of their runtimes, by import string, where they differ
         former        import strings that version 0.1 stored, with their names of today
         companions    models of the catalogue that every model of this job needs, by the role of their file
         also_runs     jobs of stored models that may be configured for this job, too
@@ -64,12 +68,17 @@ class JobInfo:
     answers: bool = False
     pictures: bool = False
     other_engines: tuple[str, ...] = ()
+    other_packages: Mapping[str, str] = field(default_factory=dict)
     former: Mapping[str, str] = field(default_factory=dict)
     companions: Mapping[str, str] = field(default_factory=dict)
     also_runs: tuple[Job, ...] = ()
     stand_ins: tuple[Job, ...] = ()
     optional: bool = False
     switch_bytes: int | None = None
+
+    def runtime(self, engine: str) -> str:
+        """The package of an engine's runtime."""
+        return self.other_packages.get(engine, self.package)
 
     @property
     def how_to_add(self) -> str:
@@ -163,7 +172,8 @@ _EMBEDDING = JobInfo(
     package="llama-cpp-python",
     variable="EMBEDDING_MODEL",
     example="nomic-embed-text-v1.5",
-    other_engines=(ONNX_EMBEDDING,),
+    other_engines=(ENCODERS["embedding"],),
+    other_packages={ENCODERS["embedding"]: ONNX_RUNTIME},
     former={"engines.llama_embedding:LlamaEmbedding": "engines.llama.embedding:LlamaEmbedding"},
     also_runs=("llm",),
     stand_ins=("llm", "vision"),
@@ -181,7 +191,8 @@ _RERANK = JobInfo(
     package="llama-cpp-python",
     variable="RERANK_MODEL",
     example="ms-marco-minilm-l6-v2",
-    other_engines=(ONNX_RERANK,),
+    other_engines=(ENCODERS["rerank"],),
+    other_packages={ENCODERS["rerank"]: ONNX_RUNTIME},
     also_runs=("llm",),
     optional=True,
 )
