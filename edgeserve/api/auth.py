@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import ipaddress
+from collections.abc import Iterator
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from edgeserve import clients
 from edgeserve.api import failures
 from edgeserve.api.origin import Rules
+from edgeserve.clients import LOOPBACK, Client
 from edgeserve.errors import EdgeserveError, Forbidden, Unauthorized
-from edgeserve.live.sessions import Client
 
 OPEN = ("/v1/health",)
 ASKED = ("http", "websocket")
@@ -35,7 +38,8 @@ class KeyRequired:
                 await _refuse(Unauthorized(text), scope, receive, send)
                 return
             scope[KEY] = self._name
-        await self._app(scope, receive, send)
+        with _serving(scope):
+            await self._app(scope, receive, send)
 
 
 class SameSite:
@@ -49,13 +53,24 @@ class SameSite:
         if scope["type"] in ASKED and (why := self._rules.refusal(scope)):
             await _refuse(Forbidden(why), scope, receive, send)
             return
-        await self._app(scope, receive, send)
+        with _serving(scope):
+            await self._app(scope, receive, send)
+
+
+@contextlib.contextmanager
+def _serving(scope: Scope) -> Iterator[None]:
+    """Name the client of the request for all code that serves it."""
+    token = clients.current.set(client_of(scope))
+    try:
+        yield
+    finally:
+        clients.current.reset(token)
 
 
 def client_of(scope: Scope) -> Client:
     """The client of a request. All loopback addresses count as one, and IPv4 in IPv6's form as the IPv4 address."""
     host = (scope.get("client") or ("",))[0]
-    return Client(scope.get(KEY, ""), "loopback" if is_loopback(host) else host.removeprefix("::ffff:"))
+    return Client(scope.get(KEY, ""), LOOPBACK if is_loopback(host) else host.removeprefix("::ffff:"))
 
 
 def is_loopback(host: str) -> bool:

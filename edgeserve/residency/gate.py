@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 
+from edgeserve.clients import NOBODY, Client, Groups
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import Busy, Cancelled, EdgeserveError, ShuttingDown
 from edgeserve.memory.entry import Moved, Refused, cached, taken
@@ -22,6 +23,7 @@ from edgeserve.residency.host import LONG_PATIENCE, Host
 from edgeserve.residency.turns import Asked, Turns
 from edgeserve.residency.way_up import WayUp
 from edgeserve.residency.work import Work
+from edgeserve.shares import Shares
 
 log = logging.getLogger("edgeserve.gate")
 
@@ -29,10 +31,11 @@ log = logging.getLogger("edgeserve.gate")
 class Gate:
     """The door to one engine. Any thread; one lock guards the state.
 
-    ``queue_limit`` requests may wait beside those that run; the gate refuses the next with Busy. ``pinned``: neither
-    the monitor nor another engine moves this one down. ``keep_alive``: idle seconds until it steps down where a request
-    asks for none, infinite to stay; None: as the monitor's policy says. ``on_idle`` is called, on any thread, when a
-    lease or its work has ended and a ``keep_alive`` holds. ``clock`` in seconds.
+    ``queue_limit`` requests may wait beside those that run; the gate refuses the next with Busy. Clients share these
+    places and take turns (docs/decisions/0020-fair-queue.md). ``pinned``: neither the monitor nor another engine moves
+    this one down. ``keep_alive``: idle seconds until it steps down where a request asks for none, infinite to stay;
+    None: as the monitor's policy says. ``on_idle`` is called, on any thread, when a lease or its work has ended and a
+    ``keep_alive`` holds. ``clock`` in seconds.
     """
 
     def __init__(
@@ -58,7 +61,7 @@ class Gate:
         self._state = threading.Condition()
         self._way_up = WayUp(self, host, governor)
         self._turns = Turns(host, self._state, self._way_up.admit, self._went_idle, clock)
-        self._leases = 0
+        self._leases = Shares()
         self._closing = self._warming = False
         self._loading: Future[None] | None = None
 
@@ -78,7 +81,7 @@ class Gate:
 
     @property
     def leases(self) -> int:
-        return self._leases
+        return len(self._leases)
 
     @property
     def context_tokens(self) -> int | None:
@@ -134,30 +137,45 @@ class Gate:
 
     # Leases
 
-    def acquire(self, keep_alive: float | None = None) -> None:
+    def acquire(self, keep_alive: float | None = None, client: Client = NOBODY) -> None:
         """Count a lease, and note how long the engine stays after it.
 
-        Raises Busy when the queue is full and ShuttingDown when the server drains.
+        When all places are taken, the client with the most gives its last waiting one up for a client with fewer.
+        Raises Busy when none does, and ShuttingDown when the server drains.
         """
+        displaced: Work | None = None
         with self._state:
             if self._closing:
                 raise ShuttingDown("the server is shutting down and takes no new requests", retry_after=5)
-            if self._leases >= self._queue_limit + self.host.slots and not self._turns.cut_slowest():
-                raise self._full()
-            self._leases += 1
+            if len(self._leases) >= self._queue_limit + self.host.slots and not self._cut_slowest(client.groups):
+                displaced = self._turns.withdraw_last(self._leases.greedier(client.groups))
+                if displaced is None:
+                    raise self._full()
+                reason = self._full(self._leases.held(displaced.place.groups))
+            self._leases.add(client.groups)
             self.keep_alive = self._own_keep_alive if keep_alive is None else keep_alive
+        if displaced is not None:
+            self._turns.end_withdrawn(displaced, reason)
 
-    def _full(self) -> Busy:
+    def _cut_slowest(self, groups: Groups) -> bool:
+        """Cut an unread answer, unless its client holds fewer places than the one that asks."""
+        held = self._leases.held
+        return self._turns.cut_slowest(lambda work: held(work.place.groups) >= held(groups))
+
+    def _full(self, yours: int = 0) -> Busy:
+        """``yours``: the places of a client that gives one up for another client; 0 for a client that gets none."""
         slots = self.host.slots
         running = "one request runs" if slots == 1 else f"{slots} requests run"
         text = f"{self.id} is busy: {running} and all {self._queue_limit} places in its queue are taken"
-        wait = min(60.0, max(1.0, round(self._turns.typical_seconds * self._leases / slots)))
+        if yours:
+            text += f", {yours} of both by you, and a client with fewer took this one"
+        wait = min(60.0, max(1.0, round(self._turns.typical_seconds * len(self._leases) / slots)))
         return Busy(f"{text}; try again later or raise queue_limit in models.toml", retry_after=wait)
 
-    def release(self) -> None:
-        """Give a lease back and stamp the last use: the idle time starts now."""
+    def release(self, client: Client = NOBODY) -> None:
+        """Give a lease of the client back and stamp the last use: the idle time starts now."""
         with self._state:
-            self._leases -= 1
+            self._leases.remove(client.groups)
             self.last_used = self._clock()
             self._state.notify_all()
         self._went_idle()

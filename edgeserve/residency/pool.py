@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from edgeserve import clients
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import NotConfigured, ShuttingDown
 from edgeserve.jobs import INFO, Job
@@ -128,14 +129,14 @@ class Pool:
         return [model for model, gate in self.gates.items() if not gate.host.healthy]
 
     async def lease(self, model: str, keep_alive: float | None = None) -> Lease:
-        """A lease on a model; the gate reserves memory when the work begins.
+        """A lease on a model for the current client; the gate reserves memory when the work begins.
 
         ``keep_alive``: idle seconds after which the engine steps down; None: as configured. Raises NotConfigured, Busy
         or ShuttingDown.
         """
-        gate = self._gate(model)
-        gate.acquire(keep_alive)
-        return Lease(gate, self.deliveries, self._heat_ahead)
+        gate, client = self._gate(model), clients.current.get()
+        gate.acquire(keep_alive, client)
+        return Lease(gate, self.deliveries, self._heat_ahead, client)
 
     def expect(self, jobs: Sequence[Job]) -> None:
         """Fetch the files of the one model of ``jobs``: a request for it is coming in.

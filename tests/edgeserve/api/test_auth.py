@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from edgeserve.api.auth import KeyRequired, client_of, is_loopback
-from edgeserve.live.sessions import Client
+from edgeserve.clients import Client
 
 
 @pytest.mark.parametrize(
