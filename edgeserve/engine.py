@@ -268,7 +268,7 @@ class Batching(Protocol):
     def run(
         self, request: ChatRequest | EmbedRequest | RerankRequest, cancel: Cancel, prepared: object | None = None
     ) -> Generator[ChatEvent | EmbeddingEvent | RerankEvent | None, None, None]:
-        """As ``chat``, ``embed`` and ``rerank``, but yields None each time that it needs a ``step`` to go on. Requires hot.
+        """As ``chat``, ``embed`` and ``rerank``, but yields None when it needs a ``step`` to go on. Requires hot.
 
         Its end, and closing it, gives the slot back. An error ends this answer alone. ``prepared``: the result of
         ``Preparing.prepare``; without it the engine prepares the request here.

@@ -1,6 +1,6 @@
 """Encoders for ONNX Runtime as hubs and folders hold them: the files of one, and its job.
 
-Layout: sentence-transformers and Optimum (onnx/model.onnx beside tokenizer.json and config.json, 1_Pooling/config.json).
+Layout of sentence-transformers and Optimum: onnx/model.onnx, tokenizer.json, config.json, 1_Pooling/config.json.
 """
 
 from __future__ import annotations
@@ -34,5 +34,7 @@ def job_of(config: bytes, where: object) -> Job:
         architectures = json.loads(config)["architectures"]
         ranks = any(str(name).endswith(RANKS) for name in architectures)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise StoreError(f"config.json of {where} names no architecture ({error!r}); expected a transformer's") from None
+        raise StoreError(
+            f"config.json of {where} names no architecture ({error!r}); expected a transformer's"
+        ) from None
     return "rerank" if ranks else "embedding"

@@ -27,6 +27,8 @@ def read_options(job: str, given: Mapping[str, object]) -> EncoderOptions:
     known = key_names(EncoderOptions, job)
     for name in given:
         if name not in known:
-            text = f"[{job}] {name} has no effect on a model of ONNX Runtime, which has {' and '.join(known)}; remove it"
+            text = (
+                f"[{job}] {name} has no effect on a model of ONNX Runtime, which has {' and '.join(known)}; remove it"
+            )
             raise ConfigError(text, param=name)
     return EncoderOptions(**Reader().read(EncoderOptions, job, given))

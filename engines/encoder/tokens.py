@@ -42,7 +42,9 @@ class Tokens:
         self._tokenizer.no_padding()
         self._tokenizer.encode_special_tokens = True
         self.size = int(self._tokenizer.get_vocab_size())
-        self._added, self._added_to_pair = (int(self._tokenizer.num_special_tokens_to_add(pair)) for pair in (False, True))
+        self._added, self._added_to_pair = (
+            int(self._tokenizer.num_special_tokens_to_add(pair)) for pair in (False, True)
+        )
 
     def text(self, text: str, most: int) -> Text:
         """The tokens of a text with the model's own first and last tokens: ``most`` in all, or ``cut``."""

@@ -45,7 +45,7 @@ class LlamaOptions:
     prefix_cache_mb  MB of saved states in memory; 0 keeps none
     prefix_cache_disk_mb   MB of saved states on disk, from memory without room and closed engines; 0 keeps none
     prefix_cache_dir       folder of the states on disk; empty: the folder "states" beside the model
-    pooling          rows of a text that make its vector: "mean" of all, "cls" the first, "last"; "auto": as the file says
+    pooling          rows of a text that make its vector: "mean" of all, "cls" the first, "last"; "auto": the file's
     image_max_tokens, image_min_tokens   tokens of one picture; 0: the model's own numbers
 
     These are no keys:

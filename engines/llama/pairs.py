@@ -1,10 +1,10 @@
-"""A query and its documents as the tokens that a ranking model was trained on (llama.cpp tools/server/server-common.cpp).
+"""A query and its documents as the tokens of a ranking model's training (llama.cpp tools/server/server-common.cpp).
 
 - A file with a template named "rerank" (Qwen3-Reranker) has the query and the document put into it.
 - Other models get ``[BOS] query [EOS] [SEP] document [EOS]``, each token only if the vocabulary asks for it.
 
-Texts of a client never become control tokens. llama-server lets those of a template do so, and ends BERT's pairs without
-the last [SEP], with which these models were trained.
+Texts of a client never become control tokens, which llama-server allows in a template. BERT's pairs end with [SEP], as
+in its training; llama-server leaves this token out.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Prepared:
 
 
 class LlamaRerank(LlamaLadder):
-    """Files: ``model``. Options: engines/llama/options.py; ``context`` is the longest query with one document in tokens.
+    """Files: ``model``. Options: engines/llama/options.py; ``context`` is the longest query with one document.
 
     Any thread may call ``prepare``; one thread at a time calls the other methods.
     """

@@ -13,7 +13,8 @@ from engines.whole_texts import Room, half_character, unit
 
 
 @pytest.mark.parametrize(
-    ("most", "beside", "most_document", "limit"), [(100, 20, None, 80), (100, 20, 5, 5), (100, 20, 90, 80), (3, 2, 1, 1)]
+    ("most", "beside", "most_document", "limit"),
+    [(100, 20, None, 80), (100, 20, 5, 5), (100, 20, 90, 80), (3, 2, 1, 1)],
 )
 def test_the_room_of_a_document(most: int, beside: int, most_document: int | None, limit: int) -> None:
     assert Room(most, beside, most_document).limit == limit

@@ -26,7 +26,13 @@ TOKENS = (*SPECIAL, *WORDS, *PIECES, *(f"##{one}" for one in PIECES))
 
 
 def write_onnx(
-    folder: Path, *, head: Sequence[str] = (), pooled: bool = False, types: bool = True, pooling: str = "", seed: int = 1
+    folder: Path,
+    *,
+    head: Sequence[str] = (),
+    pooled: bool = False,
+    types: bool = True,
+    pooling: str = "",
+    seed: int = 1,
 ) -> dict[str, Path]:
     """The files by role. ``head``: tensors of a ranking head, else the graph gives the rows.
 

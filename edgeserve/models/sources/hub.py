@@ -21,7 +21,7 @@ def fetch(source: HubSource, into: Path, report: Report, size: int) -> Mapping[s
     """Fetch the source's files; returns them by role. Raises SourceUnavailable."""
     from huggingface_hub import hf_hub_download
 
-    files = {}
+    files: dict[str, Path] = {}
     cache = into / "hub"
     for role, member in source.members.items():
         name = file_name(member)

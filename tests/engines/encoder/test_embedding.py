@@ -111,7 +111,7 @@ def test_an_unknown_pooling_names_the_way_out(tmp_path: Path) -> None:
     files = write_onnx(tmp_path, pooling="pooling_mode_max_tokens")
     engine = OnnxEmbedding(ModelSpec("embedding", "tiny", ENGINE, files))
     engine.heat()
-    with pytest.raises(EngineFailure, match="pools by pooling_mode_max_tokens; expected one of .*or set pooling = "):
+    with pytest.raises(EngineFailure, match=r"pools by pooling_mode_max_tokens; expected one of .*or set pooling = "):
         embed(engine, TEXT)
     engine.close()
 

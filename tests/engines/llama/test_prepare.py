@@ -18,8 +18,8 @@ from support.tiny_gguf import VOCABULARY, write_model
 from edgeserve.engine import ModelSpec
 from edgeserve.errors import ContextOverflow, DoesNotFit, EdgeserveError, EngineFailure, InvalidRequest
 from edgeserve.messages import ChatRequest, EmbedRequest, FinishEvent, Sampling
+from engines import whole_texts
 from engines.llama import model
-from engines.llama import prepare as llama_prepare
 from engines.llama.batch import Batch
 from engines.llama.chat import LlamaChat
 

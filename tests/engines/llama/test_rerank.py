@@ -37,7 +37,10 @@ def spec(path: Path, **options: object) -> ModelSpec:
 
 
 def hot(path: Path, **options: object) -> LlamaRerank:
-    engine = LlamaRerank(spec(path, **options))
+    return hot_of(LlamaRerank(spec(path, **options)))
+
+
+def hot_of(engine: LlamaRerank) -> LlamaRerank:
     engine.open()
     engine.heat()
     return engine
@@ -160,8 +163,7 @@ class TestQwen(RerankContract):
 def test_models_that_do_not_rank_are_refused(tmp_path: Path, write: object, told: str) -> None:
     engine = LlamaRerank(spec(write(tmp_path / "m.gguf")))  # type: ignore[operator]
     with pytest.raises(EngineFailure, match=told):
-        engine.open()
-        engine.heat()
+        hot_of(engine)
     assert engine.rung <= Rung.WARM
     engine.close()
 
