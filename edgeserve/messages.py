@@ -228,6 +228,36 @@ class EmbeddingEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class RerankRequest:
+    """Documents to judge by a query.
+
+    - ``max_tokens``: tokens of the query with one document at most; None: as many as the model reads
+    - ``max_document_tokens``: tokens of one document at most; None: as many as there is room for
+    - ``cut``: cut longer documents at their end; without it, one is an error
+    """
+
+    query: str
+    documents: tuple[str, ...]
+    max_tokens: int | None = None
+    max_document_tokens: int | None = None
+    cut: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RerankEvent:
+    """The relevance of the next document.
+
+    - ``logit``: higher is more relevant; its sigmoid is a probability
+    - ``tokens``: tokens that the model read, the query with the document
+    - ``cut``: the document was cut
+    """
+
+    logit: float
+    tokens: int
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class TranscribeRequest:
     """Speech to write down. ``language`` is an ISO 639-1 code or None. ``translate`` asks for English text."""
 
@@ -298,5 +328,5 @@ class AudioEvent:
             yield AudioEvent(self.pcm[start : start + step], self.sample_rate)
 
 
-Request = ChatRequest | EmbedRequest | TranscribeRequest | SpeakRequest | SlotRequest
-Event = ChatEvent | EmbeddingEvent | TranscribeEvent | AudioEvent | SlotEvent
+Request = ChatRequest | EmbedRequest | RerankRequest | TranscribeRequest | SpeakRequest | SlotRequest
+Event = ChatEvent | EmbeddingEvent | RerankEvent | TranscribeEvent | AudioEvent | SlotEvent

@@ -1,4 +1,4 @@
-"""The settings of one model: its table in models.toml, [llm] to [embedding] or [models.NAME], read and checked."""
+"""The settings of one model: its table in models.toml, [llm] to [rerank] or [models.NAME], read and checked."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class AdapterSettings:
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """[llm], [vision], [asr], [tts], [embedding], or [models.NAME]: one model.
+    """[llm], [vision], [asr], [tts], [embedding], [rerank], or [models.NAME]: one model.
 
     ``options`` are the keys of its engine.
     """

@@ -26,6 +26,7 @@ from edgeserve.api.native import sound, vision
 from edgeserve.api.openai import audio, chat, completions, embeddings, speech
 from edgeserve.api.origin import Rules
 from edgeserve.api.request_id import RequestId
+from edgeserve.api.rerank import request as ranking
 from edgeserve.api.sound import voices
 from edgeserve.errors import EdgeserveError
 from edgeserve.jobs import CHAT
@@ -90,6 +91,10 @@ ENTRIES = (
         "Texts as vectors",
         answering(embeddings.embeddings, *embeddings.JOBS),
         embeddings.Embedding,
+    ),
+    *(
+        Entry("POST", path, "Documents by relevance", answering(ranking.rerank, *ranking.JOBS), ranking.Rerank)
+        for path in ("/v1/rerank", "/rerank", "/v1/reranking", "/reranking", "/v2/rerank")
     ),
     Entry(
         "POST",

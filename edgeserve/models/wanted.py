@@ -11,8 +11,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from edgeserve.errors import NotFound, StoreError
-from edgeserve.jobs import INFO, MLX_WHISPER
-from edgeserve.models import catalog
+from edgeserve.jobs import ENCODERS, INFO, MLX_WHISPER
+from edgeserve.models import catalog, encoders
 from edgeserve.models.entry import Kind
 from edgeserve.models.sources.source import HubSource, Source, UrlSource
 
@@ -120,10 +120,13 @@ def _hub(text: str, offline: bool) -> Wanted:
         there = hub.list_files(where, source.revision)
         if files := _mlx_files(there):
             return Wanted(name, "asr", MLX_WHISPER, (dataclasses.replace(source, members=files),))
+        if files := encoders.files(there):
+            job = encoders.job_of(hub.read(source, "config.json"), source)
+            return Wanted(name, job, ENCODERS[job], (dataclasses.replace(source, members=files),))
         if missing := set(CHECKPOINT_FILES.values()) - set(there):
             raise StoreError(
                 f"{source} is no Whisper checkpoint (it lacks {', '.join(sorted(missing))}), nor one for MLX "
-                f"({' or '.join(MLX_WEIGHTS)}); name a file of it"
+                f"({' or '.join(MLX_WEIGHTS)}), nor an encoder ({encoders.GRAPHS[0]}); name a file of it"
             )
     return Wanted(name, "asr", INFO["asr"].engine, (source,), convert="whisper")
 
@@ -167,11 +170,22 @@ def _local(path: Path) -> Wanted:
     if path.is_dir() and (files := _mlx_files([one.name for one in path.iterdir()])):
         here = {role: path / name for role, name in files.items()}
         return Wanted(plain(path.name), "asr", MLX_WHISPER, here=here)
+    if path.is_dir() and (files := encoders.files(_names_in(path))):
+        job = encoders.job_of((path / files["config"]).read_bytes(), path)
+        here = {role: path / name for role, name in files.items()}
+        return Wanted(plain(path.name), job, ENCODERS[job], here=here)
     if path.suffix == ".gguf":
         return Wanted(path.stem, "llm", INFO["llm"].engine, here={"model": path})
     if path.suffix == ".onnx":
         return Wanted(path.stem, "tts", INFO["tts"].engine, here={"model": path})
-    raise StoreError(f"{path}: neither a GGUF or ONNX file nor a folder with a Whisper checkpoint or MLX weights")
+    raise StoreError(
+        f"{path}: neither a GGUF or ONNX file nor a folder with a Whisper checkpoint, MLX weights or an ONNX encoder"
+    )
+
+
+def _names_in(folder: Path) -> set[str]:
+    """Paths of the files that a model of several files may have in a folder."""
+    return {str(one.relative_to(folder)) for one in (*folder.glob("*"), *folder.glob("*/*")) if one.is_file()}
 
 
 def plain(name: str) -> str:

@@ -15,6 +15,7 @@ from edgeserve.messages import EmbeddingEvent
 from engines.llama.adapters import Active
 from engines.llama.batch import Batch
 from engines.llama.slot import Slot
+from engines.whole_texts import unit
 
 
 def embed(
@@ -65,11 +66,3 @@ class Mean:
     def unit(self) -> bytes:
         """The direction of the mean; see ``unit``."""
         return unit(self._sum)
-
-
-def unit(vector: Any) -> bytes:
-    """A vector scaled to length 1, as float32 in little-endian order. A vector of zeros stays so."""
-    import numpy
-
-    length = float(numpy.linalg.norm(vector))
-    return bytes((vector / (length or 1.0)).astype("<f4").tobytes())

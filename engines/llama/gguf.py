@@ -1,4 +1,4 @@
-"""The metadata of a GGUF file, read without llama.cpp: enough to estimate the memory of a model and check an adapter.
+"""The metadata and tensors of a GGUF file, read without llama.cpp: enough to estimate the memory of a model.
 
 Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. The reader skips arrays and keeps only their length.
 """

@@ -173,6 +173,10 @@ class LlamaLadder:
             model.adapters.release()
             raise
 
+    def _longest_text(self) -> int:
+        """Tokens of a text that is read whole: no positions beyond the model's training, even in a larger context."""
+        return context_size(self.options, self._read_shape().trained_context)
+
     def _make_context(self, model: MappedModel) -> Context:
         return Context(model, self.options, self.spec.threads)
 

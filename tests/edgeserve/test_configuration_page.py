@@ -145,6 +145,7 @@ def expected() -> dict[str, dict[str, object]]:
         "asr": lambda: defaults(ASR, "asr"),
         "tts": lambda: defaults(TTS, "tts"),
         "embedding": dict,  # its keys are named in a comment
+        "rerank": dict,
     }
     return found | {job: {"model": INFO[job].example, **options[job]()} for job in ALL_JOBS}
 

@@ -36,6 +36,7 @@ BASE: dict[str, dict[str, Any]] = {
     "ChatCompletion": {"messages": TALK},
     "RawCompletion": {"prompt": "hello"},
     "Embedding": {"input": "hello"},
+    "Rerank": {"query": "hello", "documents": ["hello"]},
     "Transcription": {},
     "Translation": {},
     "Speech": {"input": "hello"},
@@ -53,6 +54,7 @@ BESIDE: dict[str, dict[str, Any]] = {
     "stream_options": {"stream": True},
     "tool_choice": {"tools": TOOLS},
     "messages": {"prompt": None},
+    "texts": {"documents": None},
 }
 """Other fields that a field needs."""
 NAMES = {
