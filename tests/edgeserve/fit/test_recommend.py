@@ -12,6 +12,7 @@ from edgeserve.fit import calibration, recommend
 from edgeserve.fit.calibration import Calibration
 from edgeserve.fit.choice import Box
 from edgeserve.fit.speed import Rates
+from edgeserve.jobs import ALL_JOBS
 from edgeserve.models import catalog
 from edgeserve.models.store import Store
 from edgeserve.units import GB
@@ -53,7 +54,7 @@ def test_the_json_has_every_figure(tmp_path: Path) -> None:
     assert chat["speed"]["unit"] == "tokens/s"
     assert by_name["hibari"]["speed"] is None
     chosen = found["together"]["models"]
-    assert [by_name[name]["job"] for name in chosen] == ["llm", "vision", "asr", "tts", "embedding"]
+    assert [by_name[name]["job"] for name in chosen] == list(ALL_JOBS)
     assert found["together"]["memory"] == sum(by_name[name]["memory"] for name in chosen) < 8 * GB
 
 
