@@ -245,8 +245,19 @@ class Gate:
     # Without a request
 
     def map(self) -> None:
-        """Cold → warm on the calling thread: nothing stays resident, so nothing is reserved. Raises EngineFailure."""
+        """Cold → warm on the calling thread: nothing stays resident, so nothing is reserved.
+
+        Raises EngineFailure, and ShuttingDown for a model that is served no more.
+        """
+        self._check_open()
         self.host.map()
+        if self._closing:  # the host may have stopped meanwhile
+            with self.host.hold():
+                self.host.close()
+
+    def _check_open(self) -> None:
+        if self._closing:
+            raise ShuttingDown(f"{self.id} is being closed, and is not loaded any more; try again", retry_after=5)
 
     def preload(self, cancel: Cancel | None = None) -> None:
         """Bring the engine up to hot on the calling thread. Raises DoesNotFit or EngineFailure."""
@@ -257,10 +268,12 @@ class Gate:
     def preload_in_turn(self) -> Future[None]:
         """The same on the host's thread, after the work there; done at once when the engine is hot.
 
-        Calls that come meanwhile share one load. It never waits for memory in front of a request: Busy then.
+        Calls that come meanwhile share one load. It never waits for memory in front of a request: Busy then. Raises
+        ShuttingDown for a model that is served no more.
         """
         if self.rung is not Rung.HOT:
             with self._state:
+                self._check_open()
                 if self._loading is None or self._loading.done():
                     self._loading = self.host.call(self._preload_unless_asked)
                 return self._loading
