@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import edgeserve
 from edgeserve.commands import Call, PoolBuilder
 from edgeserve.errors import ConfigError, EdgeserveError, NotConfigured
-from edgeserve.jobs import INFO
+from edgeserve.jobs import ALL_JOBS, INFO
 from edgeserve.system import streams
 
 SERVE = "serve:serve"
@@ -97,7 +97,7 @@ def make_parser() -> Parser:
     parser = Parser(prog="edgeserve", description="Chat, vision, transcription and speech with local models.")
     parser.add_argument("--version", action="version", version=f"edgeserve {edgeserve.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_serve, _pull, _list, _show, _remove, _chat, _vision, _transcribe, _speak, _doctor):
+    for add in (_serve, _pull, _list, _show, _remove, _chat, _vision, _transcribe, _speak, _doctor, _recommend):
         add(commands)
     for add in (_ps, _top, _load, _unload, _rm, _reload):
         add(commands)
@@ -256,6 +256,15 @@ def _doctor(commands: Any) -> None:
         commands, "doctor", "doctor:doctor", "report this machine, the models that fit, and what is missing"
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
+
+
+def _recommend(commands: Any) -> None:
+    parser = _command(commands, "recommend", "recommend:recommend", "say which models suit this machine")
+    parser.add_argument("--job", action="append", choices=ALL_JOBS, help="only models for this job; may be repeated")
+    parser.add_argument("--all", action="store_true", help="add the models that do not suit, with the reason")
+    parser.add_argument("--memory", type=_positive, metavar="MB", help="advise a machine of so much memory")
+    parser.add_argument("--calibrate", action="store_true", help="measure the speed of this machine again")
+    parser.add_argument("--json", action="store_true", help="print the advice as JSON")
 
 
 def _seconds(text: str) -> float:

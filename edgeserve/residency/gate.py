@@ -60,6 +60,7 @@ class Gate:
         self._files = stamps(host.spec.files.values())
         self._clock = clock
         self._on_idle = on_idle
+        self._governor = governor
         self._state = threading.Condition()
         self._way_up = WayUp(self, host, governor)
         self._turns = Turns(host, self._state, self._way_up.admit, self._went_idle, clock)
@@ -98,9 +99,13 @@ class Gate:
     def savings(self) -> Mapping[str, int]:
         return self.host.savings()
 
-    def step_down(self, to: Rung) -> Moved | Refused:
-        """Move the engine down to ``to`` on the calling thread. Refuses at once when the engine is in use."""
-        with self._unused() as refused:
+    def step_down(self, to: Rung, *, leased: bool = False) -> Moved | Refused:
+        """Move the engine down to ``to`` on the calling thread. Refuses at once when the engine is in use.
+
+        ``leased``: leases whose work has not begun do not count. The request that waits for memory may move its own
+        engine: its thread holds the engine, and no answer is under way.
+        """
+        with self._unused(leased) as refused:
             if refused:
                 return refused
             before, held = self.rung, taken(self)
@@ -121,18 +126,18 @@ class Gate:
         return self._adjust(self.host.restore)
 
     def _adjust(self, change: Callable[[], bool]) -> bool:
-        if self._way_up.asking:
-            return change()  # the request makes room for itself in its own engine, which this thread holds
         with self._unused() as refused:
             return not refused and change()
 
     @contextlib.contextmanager
-    def _unused(self) -> Iterator[Refused | None]:
+    def _unused(self, leased: bool = False) -> Iterator[Refused | None]:
         """Hold the engine if nobody uses it. Never waits."""
         with contextlib.ExitStack() as stack:
             with self._state:
-                if self._leases:
-                    refused: Refused | None = Refused("leased")
+                if self._way_up.asking:
+                    refused: Refused | None = None  # this thread holds the engine
+                elif self._leases and not leased:
+                    refused = Refused("leased")
                 else:
                     refused = None if stack.enter_context(self.host.hold(0)) else Refused("at work")
             yield refused
@@ -213,11 +218,13 @@ class Gate:
 
         Raises Busy when the system gives no thread.
         """
+        work.arrived = self._clock()
         self._turns.submit(work)
 
     def cancel(self, work: Work) -> None:
         """End work: at once before its turn, else within a token or segment. Any thread."""
         self._turns.cancel(work)
+        self._governor.wake()
 
     def wake(self) -> None:
         """The reader of an answer has room again. Any thread."""
@@ -330,5 +337,6 @@ class Gate:
                 self.keep_alive = self._own_keep_alive
 
     def _went_idle(self) -> None:
+        self._governor.wake()
         if self.keep_alive is not None:
             self._on_idle()
