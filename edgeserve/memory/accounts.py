@@ -29,6 +29,8 @@ from edgeserve.system.readings import Readings
 
 log = logging.getLogger("edgeserve.memory")
 
+KEPT = 8
+"""Forgotten entries that are kept for decisions under way."""
 Wait = Callable[[threading.Condition, float], object]
 """Waits on a held condition, at most so many seconds."""
 
@@ -69,12 +71,14 @@ class Accounts:
         self._moving = 0
         self._changes = 0
         self._entries: dict[str, Entry] = {}
+        self._forgotten: dict[str, Entry] = {}
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(tuple(self._entries.values()))
 
     def __getitem__(self, model: str) -> Entry:
-        return self._entries[model]
+        """The entry of a model; of one that was forgotten lately, too, since a decision may still name it."""
+        return self._entries.get(model) or self._forgotten[model]
 
     def find(self, model: str) -> Entry | None:
         """The account of an engine; None when it is served no more."""
@@ -87,7 +91,8 @@ class Accounts:
     def forget(self, model: str) -> None:
         """Close the account of an engine that is served no more. It holds nothing."""
         with self.changed:
-            self._entries.pop(model, None)
+            if (entry := self._entries.pop(model, None)) is not None:
+                self._forgotten = {**dict(list(self._forgotten.items())[1 - KEPT :]), model: entry}
             self.stir()
 
     def observe(self) -> None:

@@ -30,7 +30,6 @@ class Admission:
 
     def __init__(self, accounts: Accounts, probe: Probe, mover: Mover) -> None:
         self._accounts = accounts
-        self._policy = accounts.policy
         self._probe = probe
         self._mover = mover
         self._switch = Switch(accounts, probe, mover)
@@ -51,9 +50,9 @@ class Admission:
         self.expect(entry)
         self.fit_optional_context(entry)
         readings = self._probe.read_quick()
-        if too_large(entry.resident.spec, readings.total, self._policy):
+        if too_large(entry.resident.spec, readings.total, self._accounts.policy):
             return None
-        limit = budget(readings, self._policy)
+        limit = budget(readings, self._accounts.policy)
         with self._accounts.changed:
             return self._admit(entry, self._accounts.turn(entry, readings, limit))
 
@@ -86,7 +85,7 @@ class Admission:
         self._accounts.observe()
         readings = self._probe.read_quick()
         self._accounts.note_overhead(readings)
-        limit = budget(readings, self._policy, settled=attempt.settled)
+        limit = budget(readings, self._accounts.policy, settled=attempt.settled)
         with self._accounts.changed:
             turn = self._look(attempt, readings, limit)
             if (reservation := self._admit(entry, turn)) is not None:
@@ -126,12 +125,15 @@ class Admission:
         now, progress = self._accounts.clock(), self._accounts.progress
         if progress != attempt.progress or any(one.active for one in self._accounts if one is not attempt.entry):
             attempt.progress, attempt.progressed_at = progress, now
-        return now - attempt.progressed_at >= self._policy.queue_seconds
+        return now - attempt.progressed_at >= self._accounts.policy.queue_seconds
 
     def _await_change(self, attempt: Attempt, turn: Turn) -> None:
         """Wait until memory may have come free or a hot time ends, at most for the interval."""
         now = self._accounts.clock()
-        until = [now + self._policy.switch_interval, attempt.progressed_at + self._policy.queue_seconds]
+        until = [
+            now + self._accounts.policy.switch_interval,
+            attempt.progressed_at + self._accounts.policy.queue_seconds,
+        ]
         if turn.until is not None:
             until.append(turn.until)
         self._accounts.pause(max(0.01, min(until) - now), attempt.seen)
@@ -162,7 +164,7 @@ class Admission:
         if entry.resident.rung is Rung.HOT or not entry.optional_context:
             return
         readings = self._probe.read_quick()
-        excess = self._accounts.excess(entry, readings, budget(readings, self._policy))
+        excess = self._accounts.excess(entry, readings, budget(readings, self._accounts.policy))
         if excess:
             self._mover.shed(Saving(entry.resident.id, "optional_context", excess))
 
@@ -174,26 +176,26 @@ class Admission:
     def _check_size(self, entry: Entry) -> None:
         """The 70% rule: a vision model is refused, any other logs a warning."""
         spec, total = entry.resident.spec, self._probe.latest().total
-        if entry.resident.rung is Rung.HOT or not too_large(spec, total, self._policy):
+        if entry.resident.rung is Rung.HOT or not too_large(spec, total, self._accounts.policy):
             return
         if INFO[spec.job].pictures:
-            raise DoesNotFit(vision_refusal(spec, total, self._policy))
-        log.warning("%s", text_warning(spec, total, self._policy))
+            raise DoesNotFit(vision_refusal(spec, total, self._accounts.policy))
+        log.warning("%s", text_warning(spec, total, self._accounts.policy))
 
     def _refusal(self, entry: Entry, decision: Decision, limit: Budget, readings: Readings) -> DoesNotFit | Busy:
         need = need_of(entry)
         if decision.verdict is Verdict.WAIT:
-            text = refusal.in_use(need, decision, limit, self._policy.queue_seconds)
-            return Busy(text, retry_after=max(1.0, self._policy.grace_seconds))
+            text = refusal.in_use(need, decision, limit, self._accounts.policy.queue_seconds)
+            return Busy(text, retry_after=max(1.0, self._accounts.policy.grace_seconds))
         others = [one for one in self._accounts if one is not entry]
         pinned = [one.resident.id for one in others if one.resident.pinned and one.held.host]
-        return DoesNotFit(refusal.does_not_fit(need, decision, limit, readings, pinned, self._policy))
+        return DoesNotFit(refusal.does_not_fit(need, decision, limit, readings, pinned, self._accounts.policy))
 
     def _restore_budget(self, entry: Entry) -> None:
         """The engine took more than expected: idle engines make room after the fact."""
         self._accounts.observe()
         readings = self._probe.read_quick()
-        limit = budget(readings, self._policy)
+        limit = budget(readings, self._accounts.policy)
         nothing = Need(entry.resident.id, entry.resident.spec.name, NOTHING)
         with self._accounts.changed:
             decision = self._accounts.decide(nothing, readings, limit)

@@ -60,7 +60,6 @@ class Switch:
 
     def __init__(self, accounts: Accounts, probe: Probe, mover: Mover) -> None:
         self._accounts = accounts
-        self._policy = accounts.policy
         self._probe = probe
         self._mover = mover
 
@@ -85,7 +84,7 @@ class Switch:
         """The engine of the request steps down for a request ahead. Raises ShuttingDown."""
         (step,) = decision.steps
         if self._mover.step_down(attempt.entry, step.to, "memory_needed") is None:
-            self._accounts.pause(self._policy.switch_interval)  # it failed, and may do better
+            self._accounts.pause(self._accounts.policy.switch_interval)  # it failed, and may do better
 
     def _await_release(self, attempt: Attempt) -> bool:
         """The switch gate: returned memory may arrive late, so poll until it is available. False after the timeout.
@@ -95,17 +94,17 @@ class Switch:
         entry = attempt.entry
         need = entry.need.host
         wanted = min(INFO[entry.resident.spec.job].switch_bytes or need, need)
-        deadline, pause = self._accounts.clock() + self._policy.switch_timeout, FIRST_LOOK
+        deadline, pause = self._accounts.clock() + self._accounts.policy.switch_timeout, FIRST_LOOK
         while (readings := self._probe.read_quick()).available < wanted:
-            if not self._accounts.admits(need_of(entry), budget(readings, self._policy, settled=False)):
+            if not self._accounts.admits(need_of(entry), budget(readings, self._accounts.policy, settled=False)):
                 return True
             left = deadline - self._accounts.clock()
             if left <= 0:
                 text = "%s needs %.2f GB; only %.2f GB are available %g s after others were moved down; going on"
                 name = entry.resident.spec.name
-                log.warning(text, name, wanted / GB, readings.available / GB, self._policy.switch_timeout)
+                log.warning(text, name, wanted / GB, readings.available / GB, self._accounts.policy.switch_timeout)
                 return False
-            self._accounts.pause(min(pause, left, self._policy.switch_interval))
+            self._accounts.pause(min(pause, left, self._accounts.policy.switch_interval))
             pause *= 2
             attempt.check_wanted()
         return True

@@ -24,6 +24,7 @@ from edgeserve.residency.turns import Asked, Turns
 from edgeserve.residency.way_up import WayUp
 from edgeserve.residency.work import Work
 from edgeserve.shares import Shares
+from edgeserve.system.stamps import stamps
 
 log = logging.getLogger("edgeserve.gate")
 
@@ -55,7 +56,8 @@ class Gate:
         self.keep_alive = keep_alive
         """Idle seconds that the latest request asks for, in place of the configured ones; infinite: to stay."""
         self._own_keep_alive = keep_alive
-        self._queue_limit = queue_limit
+        self.queue_limit = queue_limit
+        self._files = stamps(host.spec.files.values())
         self._clock = clock
         self._on_idle = on_idle
         self._governor = governor
@@ -140,6 +142,18 @@ class Gate:
                     refused = None if stack.enter_context(self.host.hold(0)) else Refused("at work")
             yield refused
 
+    def outdated(self) -> bool:
+        """Whether a file of the model has been replaced since the engine was made. Reads the disk."""
+        return stamps(self._files) != self._files
+
+    def tune(self, pinned: bool, keep_alive: float | None) -> None:
+        """Take other terms from now on. A ``keep_alive`` that a request asked for stays."""
+        with self._state:
+            if self.keep_alive == self._own_keep_alive:
+                self.keep_alive = keep_alive
+            self.pinned, self._own_keep_alive = pinned, keep_alive
+        self._on_idle()
+
     # Leases
 
     def acquire(self, keep_alive: float | None = None, client: Client = NOBODY) -> None:
@@ -152,7 +166,7 @@ class Gate:
         with self._state:
             if self._closing:
                 raise ShuttingDown("the server is shutting down and takes no new requests", retry_after=5)
-            if len(self._leases) >= self._queue_limit + self.host.slots and not self._cut_slowest(client.groups):
+            if len(self._leases) >= self.queue_limit + self.host.slots and not self._cut_slowest(client.groups):
                 displaced = self._turns.withdraw_last(self._leases.greedier(client.groups))
                 if displaced is None:
                     raise self._full()
@@ -171,7 +185,7 @@ class Gate:
         """``yours``: the places of a client that gives one up for another client; 0 for a client that gets none."""
         slots = self.host.slots
         running = "one request runs" if slots == 1 else f"{slots} requests run"
-        text = f"{self.id} is busy: {running} and all {self._queue_limit} places in its queue are taken"
+        text = f"{self.id} is busy: {running} and all {self.queue_limit} places in its queue are taken"
         if yours:
             text += f", {yours} of both by you, and a client with fewer took this one"
         wait = min(60.0, max(1.0, round(self._turns.typical_seconds * len(self._leases) / slots)))

@@ -240,3 +240,19 @@ def test_an_engine_whose_memory_cannot_be_read_keeps_none_from_others(caplog: py
     broken.footprint = footprint  # type: ignore[method-assign]
     assert world.heat("asr").rung is Rung.HOT
     assert "the memory of fake-llm could not be observed" in caplog.text
+
+
+def test_a_decision_may_still_name_an_engine_that_was_forgotten_meanwhile() -> None:
+    one, other = FakeResident("llm", 0, 100), FakeResident("asr", 0, 60)
+    world = World(200, one, other)
+    accounts = world.governor.accounts
+    entry = accounts["llm"]
+    world.governor.forget(one)
+    assert [each.resident for each in accounts] == [other]
+    assert accounts["llm"] is entry
+    assert world.governor.step_down(one, Rung.COLD, "requested") is None
+    again = FakeResident("llm", 0, 50)
+    world.governor.adopt(again)
+    assert accounts["llm"].resident is again
+    with pytest.raises(KeyError):
+        accounts["nobody"]
