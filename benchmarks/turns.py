@@ -2,9 +2,9 @@
 
     python -m benchmarks.turns [--seconds 120] [--limit 1536] [--large FILE] [--small FILE]
 
-Two language models of about 1.2 and 0.6 GB whose weights are random, Whisper and a voice, in a memory control group
-that is too small for them. Where no group can be made, EDGESERVE_OVERRIDE_MEMORY_MB simulates the size. Eight clients
-ask again and again.
+Two language models of about 1.1 and 0.6 GB, Whisper and a voice run in a memory control group that is too small for
+them. The language models have random weights. Where no group can be made, EDGESERVE_OVERRIDE_MEMORY_MB simulates the
+size. Eight clients ask again and again.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--limit", type=int, default=1536, help="MB of the control group")
-    parser.add_argument("--large", type=Path, help="a language model of about 1.2 GB; default: one is made")
+    parser.add_argument("--large", type=Path, help="a language model of about 1.1 GB; default: one is made")
     parser.add_argument("--small", type=Path, help="a language model of about 0.6 GB; default: one is made")
     parser.add_argument("--trial", action="store_true", help="show the log instead of writing a page")
     options = parser.parse_args()

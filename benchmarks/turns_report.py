@@ -47,8 +47,14 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """``asked`` as ``benchmarks.turns.Asked``; ``alone``: seconds to the first byte of a hot model that nobody else
-    asks; ``lines`` of the log since its start; ``reads``: seconds to read the file of a model from the disk."""
+    """One run of the benchmark.
+
+    Fields:
+        asked  as ``benchmarks.turns.Asked``
+        alone  seconds to the first byte of a hot model that nobody else asks
+        lines  of the log, since the start of the server
+        reads  seconds to read the file of a model from the disk
+    """
 
     where: str
     seconds: float
@@ -184,7 +190,7 @@ def _page(run: Run, done: Sequence[Switch], tables: Sequence[str], verdict: Sequ
 
     clients = ", ".join(f"{count} {model}" for model, count in CLIENTS.items())
     body = [
-        f"Two language models of 1.2 and 0.6 GB with random weights, Whisper tiny and a voice, in {run.where}. "
+        f"Two language models of 1.1 and 0.6 GB with random weights, Whisper tiny and a voice, in {run.where}. "
         f"Clients: {clients}. Each asks again 0.5 to 4 s after its answer, for {run.seconds:g} s. Default settings.",
         "Time to the first byte:",
         tables[0],
