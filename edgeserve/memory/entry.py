@@ -39,6 +39,11 @@ class Resident(Protocol):
     @property
     def leases(self) -> int: ...
     @property
+    def rounds(self) -> int:
+        """Steps that the answers of the engine have taken. Any thread."""
+        ...
+
+    @property
     def unread(self) -> bool:
         """Whether the engine is at work only for readers that have not read for long. Any thread."""
         ...

@@ -135,7 +135,7 @@ def _others(residents: Sequence[Occupancy], need: Need) -> list[Occupancy]:
 
 
 def _idle(residents: Sequence[Occupancy], need: Need) -> list[Occupancy]:
-    """Those of them that nobody uses, least recently used first."""
+    """Engines that nobody uses and that may make way, least recently used first."""
     return sorted((one for one in _others(residents, need) if not one.used), key=lambda one: one.last_used)
 
 

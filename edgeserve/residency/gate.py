@@ -84,6 +84,10 @@ class Gate:
         return len(self._leases)
 
     @property
+    def rounds(self) -> int:
+        return self.host.rounds
+
+    @property
     def context_tokens(self) -> int | None:
         return self.host.context_tokens
 
@@ -240,6 +244,7 @@ class Gate:
         """End all work, running and waiting, with ``reason``."""
         for work in self.work:
             self._turns.cancel(work, reason)
+        self._governor.wake()
 
     def stop(self) -> None:
         """End all work and the host. Blocks until its threads have ended and its engine is closed."""
