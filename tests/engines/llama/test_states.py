@@ -180,7 +180,7 @@ def test_a_disk_that_fills_up_costs_the_new_state_and_leaves_nothing(
 
 
 def test_a_folder_that_others_may_write_to_is_not_read(tmp_path: Path) -> None:
-    """Whoever writes there could hand llama.cpp what they like."""
+    """They could hand llama.cpp anything."""
     files(tmp_path).write(state((1, 2)))
     tmp_path.chmod(0o770)
     assert files(tmp_path).longest((1, 2)) == (None, 0)
