@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import hmac
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from edgeserve import clients
 from edgeserve.api import failures
+from edgeserve.api.limits import limits_of
 from edgeserve.api.origin import Rules
 from edgeserve.clients import LOOPBACK, Client
 from edgeserve.errors import EdgeserveError, Forbidden, Unauthorized
@@ -65,6 +69,28 @@ def _serving(scope: Scope) -> Iterator[None]:
         yield
     finally:
         clients.current.reset(token)
+
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def for_owner(endpoint: Endpoint) -> Endpoint:
+    """The endpoint, for the owner of the box alone: whoever has the key, and without a key programs of this machine.
+
+    Pages of other sites never get here (``SameSite``). ``--insecure`` lets other machines ask, not manage.
+    """
+
+    @functools.wraps(endpoint)
+    async def checked(request: Request) -> Response:
+        host = request.client.host if request.client else ""
+        if not limits_of(request).api_key and not is_loopback(host):
+            raise Forbidden(
+                f"{request.url.path} changes the server, and no key is set: only programs of this machine may use it; "
+                "set EDGESERVE_API_KEY, and send Authorization: Bearer <key>"
+            )
+        return await endpoint(request)
+
+    return checked
 
 
 def client_of(scope: Scope) -> Client:
