@@ -53,7 +53,7 @@ def test_the_json_has_every_figure(tmp_path: Path) -> None:
     assert chat["speed"]["unit"] == "tokens/s"
     assert by_name["hibari"]["speed"] is None
     chosen = found["together"]["models"]
-    assert [by_name[name]["job"] for name in chosen] == ["llm", "vision", "asr", "tts", "embedding"]
+    assert [by_name[name]["job"] for name in chosen] == ["llm", "vision", "asr", "tts", "embedding", "rerank"]
     assert found["together"]["memory"] == sum(by_name[name]["memory"] for name in chosen) < 8 * GB
 
 
