@@ -61,7 +61,7 @@ class Room:
 
 def long_query(count: str, most: int) -> ContextOverflow:
     """The error for a query that leaves documents no room."""
-    text = f"the query is {count} tokens long, of {most} that the model reads of a query with a document"
+    text = f"the query is {count} tokens long; the model reads {most} tokens of a query with a document"
     return ContextOverflow(f"{text}: shorten the query, or raise context in models.toml", param="query")
 
 

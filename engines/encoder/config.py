@@ -24,12 +24,13 @@ LARGEST = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The numbers that decide texts and memory. ``positions``: tokens of a text at most."""
+    """The numbers that decide texts and memory. ``positions``: tokens of a text at most. ``vocabulary``: tokens."""
 
     positions: int
     width: int
     heads: int
     feed_forward: int
+    vocabulary: int
 
 
 def read_shape(path: Path) -> Shape:
@@ -52,6 +53,7 @@ def read_shape(path: Path) -> Shape:
         width,
         number(12, "num_attention_heads", "n_heads"),
         number(4 * width, "intermediate_size", "hidden_dim"),
+        number(30_522, "vocab_size"),
     )
 
 

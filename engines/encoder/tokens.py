@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,20 @@ SLACK = 8
 """Tokens beyond the wanted ones that a piece must have: the end of a piece may be half of a word."""
 MOST_CHARS = 1024
 """Characters for each wanted token at most. A longer stretch without tokens, such as white space, ends a text."""
+UNIGRAM = re.compile(rb'"type"\s*:\s*"Unigram"')
+UNIGRAM_PIECE, TOKEN = 1170, 260
+"""Private bytes of an entry of a vocabulary, measured: of a Unigram of 200,000 pieces, and of a WordPiece's."""
+
+
+def vocabulary_bytes(path: Path) -> int:
+    """Private memory of a tokenizer, about, by the entries in its file. Raises EngineFailure for a missing file."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise EngineFailure(f"{path}: {error.strerror}; pull the model again with `edgeserve pull`") from error
+    if UNIGRAM.search(data):
+        return UNIGRAM_PIECE * data.count(b"],")
+    return TOKEN * data.count(b'":')
 
 
 @dataclass(frozen=True, slots=True)

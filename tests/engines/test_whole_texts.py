@@ -22,7 +22,7 @@ def test_the_room_of_a_document(most: int, beside: int, most_document: int | Non
 
 @pytest.mark.parametrize("beside", [100, 101, 5000])
 def test_a_query_without_room_is_refused(beside: int) -> None:
-    with pytest.raises(ContextOverflow, match=f"the query is {beside} tokens long, of 100 ") as caught:
+    with pytest.raises(ContextOverflow, match=f"the query is {beside} tokens long; the model reads 100 ") as caught:
         Room(100, beside, None)
     assert caught.value.param == "query"
 

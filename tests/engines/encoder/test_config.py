@@ -24,9 +24,12 @@ BERT = {"hidden_size": 384, "num_attention_heads": 12, "intermediate_size": 1536
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        ({}, Shape(512, 384, 12, 1536)),
-        ({"model_type": "xlm-roberta", "max_position_embeddings": 514, "pad_token_id": 1}, Shape(512, 384, 12, 1536)),
-        ({"model_type": "mpnet", "max_position_embeddings": 514}, Shape(512, 384, 12, 1536)),
+        ({}, Shape(512, 384, 12, 1536, 30_522)),
+        (
+            {"model_type": "xlm-roberta", "max_position_embeddings": 514, "pad_token_id": 1},
+            Shape(512, 384, 12, 1536, 30_522),
+        ),
+        ({"model_type": "mpnet", "max_position_embeddings": 514}, Shape(512, 384, 12, 1536, 30_522)),
     ],
 )
 def test_the_shape_of_a_model(tmp_path: Path, more: dict[str, Any], expected: Shape) -> None:
@@ -34,8 +37,10 @@ def test_the_shape_of_a_model(tmp_path: Path, more: dict[str, Any], expected: Sh
 
 
 def test_names_of_distilbert_and_defaults(tmp_path: Path) -> None:
-    assert read_shape(written(tmp_path, {"dim": 64, "n_heads": 4, "hidden_dim": 100})) == Shape(512, 64, 4, 100)
-    assert read_shape(written(tmp_path, {"hidden_size": 10})) == Shape(512, 10, 12, 40)
+    assert read_shape(written(tmp_path, {"dim": 64, "n_heads": 4, "hidden_dim": 100, "vocab_size": 9})) == Shape(
+        512, 64, 4, 100, 9
+    )
+    assert read_shape(written(tmp_path, {"hidden_size": 10})) == Shape(512, 10, 12, 40, 30_522)
 
 
 @pytest.mark.parametrize("value", [0, -1, 1e300, "many", None, [], 1 << 40])

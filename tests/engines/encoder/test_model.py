@@ -60,4 +60,4 @@ def test_the_estimate_grows_with_the_longest_text(tmp_path: Path, context: int, 
     files = write_onnx(tmp_path, head=("cls.output.weight",))
     figures = EncoderFiles(spec(files, context=context)).estimate()
     assert figures.mapped == files["model"].stat().st_size
-    assert figures.per_request == 4 * longest * (3 * 2 * longest + 8 * 32 + 64)
+    assert figures.per_request == 4 * longest * (4 * 2 * longest + 8 * 32 + 6 * 64)

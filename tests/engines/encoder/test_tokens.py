@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import random
+import string
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +13,7 @@ import pytest
 from support.tiny_bert_onnx import TOKENS, tokenizer_json
 
 from edgeserve.errors import EngineFailure
-from engines.encoder.tokens import MOST_CHARS, Tokens
+from engines.encoder.tokens import MOST_CHARS, TOKEN, UNIGRAM_PIECE, Tokens, vocabulary_bytes
 
 
 @pytest.fixture(scope="module")
@@ -83,3 +87,43 @@ def test_a_file_that_is_no_tokenizer(tmp_path: Path, data: str) -> None:
     path.write_text(data)
     with pytest.raises(EngineFailure, match=r"tokenizer\.json: no tokenizer that can be read"):
         Tokens(path)
+
+
+def unigram(count: int) -> str:
+    from tokenizers import Tokenizer, models
+
+    dice = random.Random(1)
+    words = dict[str, None]()
+    while len(words) < count:
+        words["▁" + "".join(dice.choices(string.ascii_lowercase, k=dice.randint(2, 9)))] = None
+    pieces = [("<unk>", 0.0), *((word, -dice.random()) for word in words)]
+    return str(Tokenizer(models.Unigram(pieces, unk_id=0)).to_str(pretty=count % 2 == 1))
+
+
+@pytest.mark.parametrize("count", [1000, 1001])
+def test_the_memory_of_a_vocabulary_is_counted_by_its_entries(tmp_path: Path, path: Path, count: int) -> None:
+    (tmp_path / "unigram.json").write_text(unigram(count))
+    assert vocabulary_bytes(tmp_path / "unigram.json") == pytest.approx(UNIGRAM_PIECE * count, rel=0.02)
+    assert vocabulary_bytes(path) == pytest.approx(TOKEN * len(TOKENS), rel=1.5)
+    with pytest.raises(EngineFailure, match=r"none\.json"):
+        vocabulary_bytes(tmp_path / "none.json")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["unigram", "wordpiece"])
+def test_a_large_vocabulary_takes_as_much_as_counted(tmp_path: Path, kind: str) -> None:
+    """In a process of its own, whose heap nobody has used."""
+    from tokenizers import Tokenizer, models
+
+    words = {f"{number:x}{'ab' * (number % 3)}": number for number in range(40_000)}
+    large = tmp_path / "tokenizer.json"
+    text = Tokenizer(models.WordPiece({"[UNK]": 40_000, **words}, unk_token="[UNK]")).to_str()
+    large.write_text(unigram(40_000) if kind == "unigram" else text)
+    code = (
+        "import sys\nfrom pathlib import Path\nimport tokenizers\n"
+        "from edgeserve.system import heap, pages\nfrom engines.encoder.tokens import Tokens\n"
+        "before = pages.private_bytes()\nkept = Tokens(Path(sys.argv[1]))\nheap.trim()\n"
+        "print(pages.private_bytes() - before)"
+    )
+    shown = subprocess.run([sys.executable, "-c", code, str(large)], capture_output=True, text=True, check=True)
+    assert vocabulary_bytes(large) == pytest.approx(int(shown.stdout), rel=0.5)
