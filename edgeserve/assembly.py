@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 from edgeserve.config import Config
@@ -10,7 +11,7 @@ from edgeserve.engine import Engine, ModelSpec
 from edgeserve.errors import ConfigError, StoreError
 from edgeserve.hosts.process_host import ProcessHost
 from edgeserve.hosts.thread_host import ThreadHost
-from edgeserve.jobs import INFO, Job, table_of
+from edgeserve.jobs import ALL_JOBS, INFO, Job, table_of
 from edgeserve.memory.governor import Governor, make_governor
 from edgeserve.model_settings import ModelSettings, chains
 from edgeserve.models import catalog
@@ -26,6 +27,8 @@ from edgeserve.residency.mailbox import Deliveries
 from edgeserve.residency.pool import Pool
 from edgeserve.specification import spec, specs
 from edgeserve.system import heap
+
+log = logging.getLogger("edgeserve.app")
 
 
 def build_pool(config: Config, store: Store) -> Pool:
@@ -74,17 +77,22 @@ class Assembly:
         """Host and terms of a pulled model that no table of models.toml names.
 
         None: no model of this name was pulled, it does none of these jobs, or it cannot be used as it is.
+        A model that has the name of a job is none either: the job's own model has that id.
         """
         try:
             stored = self.store.pulled(name)
         except StoreError:
             return None
         job = next((job for job in jobs if job == stored.job), None)
-        if job is None:
+        if job is None or stored.name in ALL_JOBS:
             return None
         settings = ModelSettings(job=job, model=stored.name)
-        found = spec(self.config, stored.name, settings, stored)
-        return self.host(found, settings), terms(settings)
+        try:
+            host = self.host(spec(self.config, stored.name, settings, stored), settings)
+        except ConfigError as error:  # an option of its manifest, or a file that it lacks
+            log.warning("%s cannot be served on demand: %s", stored.name, error.message)
+            return None
+        return host, dataclasses.replace(terms(settings), by_name=True)
 
     def _engine(self, spec: ModelSpec) -> Engine:
         """The engine of a model. Its ConfigError gets the line of the key in models.toml."""
