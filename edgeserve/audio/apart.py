@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import os
-import threading
 import weakref
 from collections.abc import Callable, Iterator
 
 from edgeserve.audio import piped
 from edgeserve.audio.decode import SEND
 from edgeserve.audio.encode import FORMS, PCM_RATE, Encoder
-from edgeserve.errors import Busy, UnsupportedMedia
+from edgeserve.audio.places import Places
+from edgeserve.errors import UnsupportedMedia
 from edgeserve.media.children import Children, scarce
 from edgeserve.media.helper import Helper
 from edgeserve.media.leash import Leash
@@ -30,7 +31,7 @@ DECODE_CPU, DECODE_SHARE = 20, 10
 """Seconds of processor time for decoding: so many, and one more for so many seconds of sound."""
 ENCODER_MEMORY = 256 * MB
 ENCODERS = 16
-"""Most encoders at once. One whose client reads slowly waits with its child."""
+"""Most encoders at once. One whose client reads slowly waits with its child, so that one client may have only half."""
 
 
 class SoundFilesApart:
@@ -38,7 +39,7 @@ class SoundFilesApart:
 
     def __init__(self, children: Children, encoders: int = ENCODERS) -> None:
         self._children = children
-        self._most, self._encoders = encoders, threading.BoundedSemaphore(encoders)
+        self._encoders = Places(encoders, "answers are encoded")
 
     def check(self, data: bytes, max_seconds: float, param: str, leash: Leash) -> SharedClip:
         if not data:
@@ -56,19 +57,17 @@ class SoundFilesApart:
     def prepare(self) -> None:
         self._children.prepare()
 
-    def encoder(self, form: str, rate: int) -> Encoder:
+    def encoder(self, form: str, rate: int, client: str = "") -> Encoder:
         if form == "wav" or (form == "pcm" and rate == PCM_RATE):
             return FORMS[form].encoder(rate)
-        if not self._encoders.acquire(blocking=False):
-            text = f"{self._most} answers are encoded now, which is the limit; ask for wav, or try again"
-            raise Busy(text, retry_after=5)
+        self._encoders.take(client, "ask for wav, or try again")
         task = Task(f"{CHILD}:encode", f"{form} encoder", f"encoding {form}", Bounds(memory=ENCODER_MEMORY))
         try:
             helper = self._children.start(task)
         except BaseException:
-            self._encoders.release()
+            self._encoders.give_back(client)
             raise
-        return EncoderApart(helper, form, rate, self._encoders.release)
+        return EncoderApart(helper, form, rate, functools.partial(self._encoders.give_back, client))
 
     def close(self) -> None:
         self._children.close()

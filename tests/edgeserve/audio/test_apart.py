@@ -258,8 +258,8 @@ def test_an_encoder_that_dies_is_no_fault_of_the_client(files: SoundFilesApart) 
 
 def test_encoders_are_limited() -> None:
     files = SoundFilesApart(Children(make_launcher(SHARED)), encoders=2)
-    first, second = files.encoder("mp3", 24_000), files.encoder("opus", 24_000)
-    with pytest.raises(Busy, match="2 answers are encoded now, which is the limit"):
+    first, second = files.encoder("mp3", 24_000, "one"), files.encoder("opus", 24_000, "two")
+    with pytest.raises(Busy, match="2 answers are encoded now, 0 of them for you, and the limits are 2 and 1; ask for"):
         files.encoder("mp3", 24_000)
     files.encoder("wav", 24_000).end()
     first.close()
