@@ -23,7 +23,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 MOST_NAMED = 64
-"""Models that one request may load."""
+"""Models that one request may load, by each of its fields: each name is looked up on the event loop."""
 
 
 class Named(Record):
@@ -36,7 +36,7 @@ class Named(Record):
     def model(self, pool: Pool) -> str:
         """Id of the model that is meant. Raises InvalidRequest and NotFound."""
         if self.model_type:
-            of_job = pool.directory.find(self.name, (job_named(self.model_type, "models"),))
+            of_job = pool.find(self.name, (job_named(self.model_type, "models"),))
             return of_job or meant(pool, self.model_type, "models")
         if not self.name.strip():
             raise self.error("name", "is required and must not be empty")
@@ -47,7 +47,7 @@ class Preload(Record):
     """The body of POST /memory/preload."""
 
     engines = Texts("models or engines to load", MOST_NAMED)
-    models = Objects("to load", Named)
+    models = Objects("to load", Named, limit=MOST_NAMED)
 
 
 READS = Aside("reports on memory", threads=1)

@@ -20,13 +20,13 @@ CREATED = 1_735_689_600
 def choose(pool: Pool, model: str, jobs: Sequence[Job]) -> str:
     """Id of the model among those of ``jobs`` that ``model`` names; the default for an empty name.
 
-    Where the device serves no model of these jobs: the first job, whose lease says so. Raises ModelNotFound, which
-    names the known models.
+    Where the device serves no model of these jobs, or none without a name: the first job, whose lease says so. Raises
+    ModelNotFound, which names the known models.
     """
     if (found := pool.find(model, jobs)) is not None:
         return found
     served = pool.directory.of(jobs)
-    if not served:
+    if not served or not model:
         return jobs[0]
     known = ", ".join(dict.fromkeys(spec.name for spec in served))
     raise ModelNotFound(f"the model {model!r} is not served here for this; served: {known}", param="model")

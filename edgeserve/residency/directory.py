@@ -21,6 +21,7 @@ class Terms:
         default     it serves the requests of its job that name no model
         pinned      neither idleness nor another model moves it down
         keep_alive  idle seconds until it steps down, infinite to stay; None: as configured for all
+        by_name     it serves only requests that name it: another client asked for it, the owner did not configure it
     """
 
     stored: str = ""
@@ -28,6 +29,7 @@ class Terms:
     default: bool = False
     pinned: bool = False
     keep_alive: float | None = None
+    by_name: bool = False
 
     @classmethod
     def of(cls, settings: ModelSettings) -> Terms:
@@ -57,7 +59,8 @@ class Directory:
     def of(self, jobs: Iterable[Job]) -> list[ModelSpec]:
         """The models of these jobs: job by job, and the default of each job first.
 
-        The default is the one that says so, else the job's own table, else the first.
+        The default is the one that says so, else the job's own table, else the first. A model that is served only by
+        name is none, and stands last.
         """
         return [spec for job in jobs for spec, _ in sorted(self._with(job), key=_rank)]
 
@@ -69,7 +72,7 @@ class Directory:
         """
         candidates = self.of(jobs)
         if not name:
-            return candidates[0].id if candidates else None
+            return next((spec.id for spec in candidates if not self.terms(spec.id).by_name), None)
         wanted = name.lower()
         for names in (self._ids, self._names, self._stored_names, self._aliases, self._adapters):
             for spec in candidates:
@@ -126,6 +129,6 @@ def arranged(models: Iterable[str], order: Sequence[str]) -> list[str]:
     return [*(model for model in order if model in there), *(model for model in there if model not in order)]
 
 
-def _rank(one: tuple[ModelSpec, Terms]) -> tuple[bool, bool]:
+def _rank(one: tuple[ModelSpec, Terms]) -> tuple[bool, bool, bool]:
     spec, terms = one
-    return not terms.default, spec.id != spec.job
+    return terms.by_name, not terms.default, spec.id != spec.job

@@ -201,7 +201,7 @@ class Pool:
 
         Returns at once. Does nothing for an engine that is hot, and where several models may be meant.
         """
-        found = self.directory.of(jobs)
+        found = [spec for spec in self.directory.of(jobs) if not self.directory.terms(spec.id).by_name]
         same_job = [spec for spec in found if spec.job == found[0].job]
         if len(same_job) == 1:
             self.expect_model(found[0].id)

@@ -122,6 +122,8 @@ class LlamaVision(LlamaChat):
                 yield
             if slot.error is not None:
                 raise slot.error
+            if slot.full:  # the rest of this chunk is not decoded, so no other may follow
+                raise batch.no_room()
 
     def _decode_picture(self, batch: Batch, slot: Slot, chunk: Chunk, *, last: bool) -> None:
         """Decode a picture, as a job of the batch. Raises Busy for lack of room, and EngineFailure."""

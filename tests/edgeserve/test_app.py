@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
 
 from edgeserve import app, assembly, named, specification
-from edgeserve.config import Config, load
+from edgeserve.api import models
+from edgeserve.config import Config, ServerSettings, load
 from edgeserve.device import AllocatorMemory
 from edgeserve.engine import Adapter
 from edgeserve.errors import ConfigError, ModelMissing
+from edgeserve.jobs import ALL_JOBS
+from edgeserve.jobs import CHAT as ALL_CHAT
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.model_settings import AdapterSettings, ModelSettings
 from edgeserve.models.store import Store, StoredModel
@@ -93,6 +97,47 @@ def test_chains_reach_the_pool(gguf: Path, tmp_path: Path) -> None:
     engines["vision"] = dataclasses.replace(engines["vision"], when=("chat",))
     pool = assembly.build_pool(config(**engines), Store(tmp_path / "models"))
     assert {kind: list(jobs) for kind, jobs in pool.chains.items() if jobs} == {"chat": ["vision"]}
+
+
+CHAT, SPEECH = "engines.llama.chat:LlamaChat", "engines.tts.onnx:OnnxTextToSpeech"
+
+
+def put(store: Store, name: str, job: str = "llm", engine: str = CHAT, **options: object) -> None:
+    """A pulled model of one file."""
+    folder = store.root / name
+    folder.mkdir(parents=True)
+    (folder / "model.bin").write_bytes(b"GGUF")
+    file = {"name": "model.bin", "size": 4, "sha256": "0" * 64}
+    told = {"job": job, "engine": engine, "licence": "", "source": "", "options": options, "files": {"model": file}}
+    (folder / "manifest.json").write_text(json.dumps(told))
+
+
+def test_a_stored_model_serves_those_who_name_it_and_nobody_else(gguf: Path, tmp_path: Path) -> None:
+    store = Store(tmp_path / "models")
+    put(store, "shelved")
+    put(store, "voice", "tts", SPEECH)
+    settings = {"vision": ModelSettings(job="vision", model=str(gguf), mmproj=str(gguf))}
+    stored = dataclasses.replace(config(**settings), server=ServerSettings(serve="stored"))
+    pool = assembly.build_pool(stored, store)
+    assert [models.choose(pool, name, jobs) for name, jobs in (("", ALL_CHAT), ("", ("tts",)))] == ["vision", "tts"]
+    assert models.choose(pool, "shelved", ALL_CHAT) == "shelved"
+    assert models.choose(pool, "Voice", ("tts",)) == "voice"
+    assert [models.choose(pool, name, jobs) for name, jobs in (("", ALL_CHAT), ("", ("tts",)))] == ["vision", "tts"]
+    assert list(pool.gates) == ["vision", "shelved", "voice"]
+
+
+def test_stored_models_that_cannot_be_served_are_not_there(
+    gguf: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = Store(tmp_path / "models")
+    put(store, "eyes", "vision", "engines.llama.vision:LlamaVision")
+    put(store, "strange", family="piper")
+    put(store, "tts")
+    (tmp_path / "models.toml").write_text(f'[server]\nserve = "stored"\n[llm]\nmodel = "{gguf}"\n')
+    pool = assembly.build_pool(load({}, path=tmp_path / "models.toml"), store)
+    assert [pool.find(name, ALL_JOBS) for name in ("eyes", "strange", "tts")] == [None] * 3
+    assert "eyes cannot be served on demand: [models.eyes] model = 'eyes' needs its projector" in caplog.text
+    assert "family is not a known setting" in caplog.text
 
 
 @pytest.mark.parametrize(
