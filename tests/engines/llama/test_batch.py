@@ -322,7 +322,7 @@ class AdaptedContext(CountingContext):
 def test_every_token_that_an_answer_reads_was_decoded_with_its_adapters(
     asked: list[tuple[int, int, int, int]], slots: int, cuttable: bool, size: int
 ) -> None:
-    """Whatever is shared, copied, saved, restored and preempted meanwhile."""
+    """Slots share, copy, save, restore and preempt meanwhile."""
     context: Any = AdaptedContext(size, cuttable=cuttable)
     batch, sets = Batch(context, slots, PrefixCache(500, whole=not cuttable)), [(), ONE, OTHER]
     waiting, running = list(asked), list[tuple[Slot, int]]()
