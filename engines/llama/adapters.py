@@ -6,6 +6,7 @@ llama.cpp refuses most unfit files itself, but ends the process on some. The che
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import json
 import threading
@@ -29,7 +30,27 @@ WORDS = {"general.type": "adapter", "adapter.type": "lora"}
 
 
 def check(path: Path, base: Path) -> None:
-    """Check the adapter in ``path`` against the model in ``base``. Raises EngineFailure, which names the file."""
+    """Check the adapter in ``path`` against the model in ``base``. Raises EngineFailure, which names the file.
+
+    Files that passed are read again only after they changed.
+    """
+    _check(path, base, _mark(path), _mark(base))
+
+
+Mark = tuple[int, int, int]
+"""Size, time and inode of a file, which tell whether it changed."""
+
+
+def _mark(path: Path) -> Mark:
+    try:
+        about = path.stat()
+    except OSError:  # which the reader of the file tells
+        return 0, 0, 0
+    return about.st_size, about.st_mtime_ns, about.st_ino
+
+
+@functools.lru_cache(64)
+def _check(path: Path, base: Path, *marks: Mark) -> None:
     adapter, model = read_contents(path), read_contents(base)
     architecture = model.header.get("general.architecture")
     for key, wanted in {**WORDS, "general.architecture": architecture}.items():
@@ -101,8 +122,7 @@ class Adapters:
             self._free()
             raise EngineFailure(f"{path}: llama.cpp cannot apply it{error_details()}")
         self._handles.append(handle)
-        about = path.stat()
-        self._marks.append((about.st_size, about.st_mtime_ns))
+        self._marks.append(_mark(path)[:2])
 
     def release(self) -> None:
         """Count one user less; the last one frees the memory. No context may use it any more."""

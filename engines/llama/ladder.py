@@ -74,8 +74,7 @@ class LlamaLadder:
     def open(self) -> None:
         if self._model is None:
             before = pages.private_bytes()
-            for path in adapters.paths_of(self.spec):
-                adapters.check(path, self.spec.files["model"])
+            self._check_adapters()
             self._model = self._acquire(repack=False)
             self._measure_token()
             self._saved = self._make_cache(self._model)
@@ -86,6 +85,7 @@ class LlamaLadder:
             raise EngineFailure(f"{self.spec.name} is cold; open it first")
         if self._batch is None:
             before = pages.private_bytes()
+            self._check_adapters()  # a file may have been replaced since
             self._weights = self._acquire(repack=self.options.repack == "on")
             try:
                 context = self._make_adapted_context(self._weights)
@@ -157,6 +157,10 @@ class LlamaLadder:
         if not self._configured.context:
             self.estimate()
         self._token = self._token or llama_estimate.by_shape(self._read_shape(), self._configured).token
+
+    def _check_adapters(self) -> None:
+        for path in adapters.paths_of(self.spec):
+            adapters.check(path, self.spec.files["model"])
 
     def _acquire(self, *, repack: bool) -> MappedModel:
         paths = adapters.paths_of(self.spec)

@@ -284,6 +284,21 @@ def test_what_the_check_lets_pass_and_llama_cpp_refuses_fails_on_the_way_up(
     assert engine.rung is Rung.WARM
 
 
+def test_a_file_that_was_replaced_while_the_engine_was_warm_is_checked_again(
+    files: dict[str, Path], make: Make, tmp_path: Path
+) -> None:
+    files["adapter2"] = path = write_adapter(tmp_path / "changing.gguf", 7)
+    engine = make(Adapter("adapter2"), heat=False)
+    path.unlink()
+    write_adapter(path, 7, alpha=8)  # llama.cpp would end the process
+    with pytest.raises(EngineFailure, match=r"alpha is no 32-bit float"):
+        engine.heat()
+    path.unlink()
+    write_adapter(path, 8)
+    engine.heat()
+    assert engine.rung is Rung.HOT
+
+
 # What a request uses
 
 
