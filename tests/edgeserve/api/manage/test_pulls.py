@@ -181,3 +181,4 @@ def test_the_end_of_the_server_ends_a_pull_and_its_stream(tmp_path: Path, files:
         next(found)
         running.server.should_exit = True
         assert list(found)[-1]["status"] == "cancelled"
+        go(files)  # else the end would wait some time for the thread of the pull
