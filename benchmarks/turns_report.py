@@ -130,13 +130,14 @@ def write(run: Run, *, trial: bool) -> int:
     waits = list(ahead(run, done))
     refused = [one for one in run.asked if one.status not in (200, 507)]
     share = percentile([one for one, _ in waits], 0.95) / percentile([one for _, one in waits], 0.95)
-    above = [one.seconds - run.reads.get(one.model, 0.0) for one in done]
+    above = [one.seconds - run.reads.get(one.model, 0.0) for one in done] or [0.0]
+    median = percentile([one.seconds for one in done] or [0.0], 0.5)
     tables = [_requests(run), _switches(run, done)]
     verdict = [
         f"Requests refused: {len(refused)} of {len(run.asked)}.",
         f"p95 of the waits: {share:.2f} × the p95 of the work and the switches ahead (target {TARGET_SHARE:g}).",
-        f"Switches: {len(done)}; median {percentile([one.seconds for one in done], 0.5):.2f} s; beside reading the "
-        f"weights at most {max(above):.2f} s, 95% within {percentile(above, 0.95):.2f} s (target {TARGET_SWITCH:g} s).",
+        f"Switches: {len(done)}; median {median:.2f} s; beside reading the weights at most {max(above):.2f} s, "
+        f"95% within {percentile(above, 0.95):.2f} s (target {TARGET_SWITCH:g} s).",
     ]
     print(*tables, *verdict, sep="\n")
     if trial:

@@ -75,7 +75,7 @@ def test_a_model_in_the_way_admits_nothing_new_until_the_ticket_is_served(gates:
     submit(chat, first.work(ask("one")))
     assert held.entered.wait(10)
     submit(speech, spoken.work(SpeakRequest("One.")))
-    until(lambda: bool(governor.accounts.tickets))
+    until(lambda: governor.stats()["waiting"] == ["tts"])
     submit(chat, second.work(ask("two")))
     held.go.set()
     for box in (first, spoken, second):
