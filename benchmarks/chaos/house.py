@@ -74,7 +74,7 @@ class House:
 
     @property
     def clock(self) -> Path:
-        """How many seconds the server's wall clock goes wrong (``benchmarks.chaos.clock``)."""
+        """The seconds by which the server's wall clock goes wrong (``benchmarks.chaos.clock``)."""
         return self.folder / "clock"
 
     @property

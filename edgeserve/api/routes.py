@@ -20,6 +20,7 @@ from edgeserve.api.limits import BodyLimit, Limits, limits_of
 from edgeserve.api.line import answering
 from edgeserve.api.live import http as live
 from edgeserve.api.live import socket as live_socket
+from edgeserve.api.manage.entries import MANAGE
 from edgeserve.api.native import chat as native
 from edgeserve.api.native import sound, vision
 from edgeserve.api.openai import audio, chat, completions, embeddings, speech
@@ -131,6 +132,7 @@ ENTRIES = (
         optional=True,
         query=slots.ActionQuery,
     ),
+    *MANAGE,
     Entry("GET", "/openapi.json", "This document", describe),
 )
 """All routes with an OpenAPI description."""
@@ -141,7 +143,9 @@ LIVE = "/v1/transcribe/live"
 
 
 def routes() -> list[BaseRoute]:
-    described = (Route(one.path, one.endpoint, methods=[one.method]) for one in ENTRIES)
+    described = (
+        Route(one.path, for_owner(one.endpoint) if one.owner else one.endpoint, methods=[one.method]) for one in ENTRIES
+    )
     return [
         *described,
         WebSocketRoute(LIVE, live_socket.endpoint),

@@ -24,6 +24,7 @@ from edgeserve.residency.turns import Asked, Turns
 from edgeserve.residency.way_up import WayUp
 from edgeserve.residency.work import Work
 from edgeserve.shares import Shares
+from edgeserve.system.stamps import stamps
 
 log = logging.getLogger("edgeserve.gate")
 
@@ -55,9 +56,11 @@ class Gate:
         self.keep_alive = keep_alive
         """Idle seconds that the latest request asks for, in place of the configured ones; infinite: to stay."""
         self._own_keep_alive = keep_alive
-        self._queue_limit = queue_limit
+        self.queue_limit = queue_limit
+        self._files = stamps(host.spec.files.values())
         self._clock = clock
         self._on_idle = on_idle
+        self._governor = governor
         self._state = threading.Condition()
         self._way_up = WayUp(self, host, governor)
         self._turns = Turns(host, self._state, self._way_up.admit, self._went_idle, clock)
@@ -96,9 +99,13 @@ class Gate:
     def savings(self) -> Mapping[str, int]:
         return self.host.savings()
 
-    def step_down(self, to: Rung) -> Moved | Refused:
-        """Move the engine down to ``to`` on the calling thread. Refuses at once when the engine is in use."""
-        with self._unused() as refused:
+    def step_down(self, to: Rung, *, leased: bool = False) -> Moved | Refused:
+        """Move the engine down to ``to`` on the calling thread. Refuses at once when the engine is in use.
+
+        ``leased``: leases whose work has not begun do not count. The request that waits for memory may move its own
+        engine: its thread holds the engine, and no answer is under way.
+        """
+        with self._unused(leased) as refused:
             if refused:
                 return refused
             before, held = self.rung, taken(self)
@@ -119,21 +126,33 @@ class Gate:
         return self._adjust(self.host.restore)
 
     def _adjust(self, change: Callable[[], bool]) -> bool:
-        if self._way_up.asking:
-            return change()  # the request makes room for itself in its own engine, which this thread holds
         with self._unused() as refused:
             return not refused and change()
 
     @contextlib.contextmanager
-    def _unused(self) -> Iterator[Refused | None]:
+    def _unused(self, leased: bool = False) -> Iterator[Refused | None]:
         """Hold the engine if nobody uses it. Never waits."""
         with contextlib.ExitStack() as stack:
             with self._state:
-                if self._leases:
-                    refused: Refused | None = Refused("leased")
+                if self._way_up.asking:
+                    refused: Refused | None = None  # this thread holds the engine
+                elif self._leases and not leased:
+                    refused = Refused("leased")
                 else:
                     refused = None if stack.enter_context(self.host.hold(0)) else Refused("at work")
             yield refused
+
+    def outdated(self) -> bool:
+        """Whether a file of the model has been replaced since the engine was made. Reads the disk."""
+        return stamps(self._files) != self._files
+
+    def tune(self, pinned: bool, keep_alive: float | None) -> None:
+        """Take other terms from now on. A ``keep_alive`` that a request asked for stays."""
+        with self._state:
+            if self.keep_alive == self._own_keep_alive:
+                self.keep_alive = keep_alive
+            self.pinned, self._own_keep_alive = pinned, keep_alive
+        self._on_idle()
 
     # Leases
 
@@ -147,7 +166,7 @@ class Gate:
         with self._state:
             if self._closing:
                 raise ShuttingDown("the server is shutting down and takes no new requests", retry_after=5)
-            if len(self._leases) >= self._queue_limit + self.host.slots and not self._cut_slowest(client.groups):
+            if len(self._leases) >= self.queue_limit + self.host.slots and not self._cut_slowest(client.groups):
                 displaced = self._turns.withdraw_last(self._leases.greedier(client.groups))
                 if displaced is None:
                     raise self._full()
@@ -166,7 +185,7 @@ class Gate:
         """``yours``: the places of a client that gives one up for another client; 0 for a client that gets none."""
         slots = self.host.slots
         running = "one request runs" if slots == 1 else f"{slots} requests run"
-        text = f"{self.id} is busy: {running} and all {self._queue_limit} places in its queue are taken"
+        text = f"{self.id} is busy: {running} and all {self.queue_limit} places in its queue are taken"
         if yours:
             text += f", {yours} of both by you, and a client with fewer took this one"
         wait = min(60.0, max(1.0, round(self._turns.typical_seconds * len(self._leases) / slots)))
@@ -199,11 +218,13 @@ class Gate:
 
         Raises Busy when the system gives no thread.
         """
+        work.arrived = self._clock()
         self._turns.submit(work)
 
     def cancel(self, work: Work) -> None:
         """End work: at once before its turn, else within a token or segment. Any thread."""
         self._turns.cancel(work)
+        self._governor.wake()
 
     def wake(self) -> None:
         """The reader of an answer has room again. Any thread."""
@@ -303,5 +324,6 @@ class Gate:
                 self.keep_alive = self._own_keep_alive
 
     def _went_idle(self) -> None:
+        self._governor.wake()
         if self.keep_alive is not None:
             self._on_idle()
