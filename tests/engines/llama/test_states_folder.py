@@ -33,12 +33,14 @@ from engines.llama.states_folder import (
 from engines.llama.writing import Allowance
 
 NOW = time.time()
+"""The clock of all folders here."""
 OWNER = owner_of("")
 
 
 def shared(root: Path, model: str, limit: int) -> StatesFolder:
     """A folder under a shared bound of ``limit`` bytes."""
-    return StatesFolder(root, model, None, free=lambda path: int(limit / DISK_SHARE) + 1 - taken(root / SHARED))
+    total = int(limit / DISK_SHARE) + 1
+    return StatesFolder(root, model, None, free=lambda path: total - taken(root / SHARED), clock=lambda: NOW)
 
 
 def taken(root: Path) -> int:
@@ -128,6 +130,7 @@ def test_what_a_power_cut_left_goes_and_what_is_being_written_stays(tmp_path: Pa
     for path in (cut, writing):
         path.write_bytes(bytes(100))
     os.utime(cut, (NOW - age, NOW - age))
+    os.utime(writing, (NOW, NOW))
     folder.tidy()
     assert names(folder.path) == {f"{OWNER}-a.state", writing.name}
 
@@ -137,6 +140,7 @@ def test_a_file_that_is_being_written_has_its_room_already(tmp_path: Path) -> No
     put(other, "a")
     put(other, "b", age=10)
     os.close(states_folder._create(other.path / "x.state.1.part", 100))
+    os.utime(other.path / "x.state.1.part", (NOW, NOW))
     put(one, "c", 100)
     assert {path.rpartition("/")[2] for path in names(tmp_path)} == {f"{OWNER}-c.state", "x.state.1.part"}
 
