@@ -26,9 +26,9 @@ def read_header(path: Path) -> dict[str, Any]:
     return _read(path)[0]
 
 
-def tensor_names(path: Path) -> frozenset[str]:
-    """Names of the tensors. Raises EngineFailure naming the file."""
-    return _read(path, tensors=True)[1]
+def read_tensors(path: Path) -> tuple[dict[str, Any], frozenset[str]]:
+    """Metadata as ``read_header``, and the names of the tensors. Raises EngineFailure naming the file."""
+    return _read(path, tensors=True)
 
 
 def _read(path: Path, *, tensors: bool = False) -> tuple[dict[str, Any], frozenset[str]]:
