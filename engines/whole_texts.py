@@ -65,13 +65,21 @@ def long_query(count: str, most: int) -> ContextOverflow:
     return ContextOverflow(f"{text}: shorten the query, or raise context in models.toml", param="query")
 
 
-def read_documents(request: RerankRequest, read: Callable[[str], P], limit: int) -> list[P]:
-    """The pairs of all documents. ``limit``: tokens of a document at most.
+def never() -> bool:
+    return False
+
+
+def read_documents(
+    request: RerankRequest, read: Callable[[str], P], limit: int, stop: Callable[[], bool] = never
+) -> list[P]:
+    """The pairs of all documents, or of the first ones as soon as ``stop``. ``limit``: tokens of a document at most.
 
     Raises ContextOverflow for a longer document where none may be cut, InvalidRequest for too many tokens.
     """
     pairs, total = list[P](), 0
     for number, document in enumerate(request.documents):
+        if stop():
+            break
         pair = read(document)
         if pair.cut and not request.cut:
             text = f"document {number} has more than {limit} tokens, which is all that the query leaves it"
@@ -84,10 +92,17 @@ def read_documents(request: RerankRequest, read: Callable[[str], P], limit: int)
     return pairs
 
 
-def read_inputs(count: int, read: Callable[[int], Sequence[int]]) -> list[Sequence[int]]:
-    """The tokens of ``count`` inputs, each as ``read`` has them. Raises InvalidRequest for none, and for too many."""
+def read_inputs(
+    count: int, read: Callable[[int], Sequence[int]], stop: Callable[[], bool] = never
+) -> list[Sequence[int]]:
+    """The tokens of ``count`` inputs, each as ``read`` has them, or of the first ones as soon as ``stop``.
+
+    Raises InvalidRequest for an input without tokens, and for too many.
+    """
     inputs, total = list[Sequence[int]](), 0
     for number in range(count):
+        if stop():
+            break
         tokens = read(number)
         if not tokens:
             raise InvalidRequest(f"input {number} holds no token", param="input")

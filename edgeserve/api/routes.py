@@ -27,6 +27,7 @@ from edgeserve.api.openai import audio, chat, completions, embeddings, speech
 from edgeserve.api.origin import Rules
 from edgeserve.api.request_id import RequestId
 from edgeserve.api.rerank import request as ranking
+from edgeserve.api.rerank import score as scoring
 from edgeserve.api.sound import voices
 from edgeserve.errors import EdgeserveError
 from edgeserve.jobs import CHAT
@@ -95,6 +96,10 @@ ENTRIES = (
     *(
         Entry("POST", path, "Documents by relevance", answering(ranking.rerank, *ranking.JOBS), ranking.Rerank)
         for path in ("/v1/rerank", "/rerank", "/v1/reranking", "/reranking", "/v2/rerank")
+    ),
+    *(
+        Entry("POST", path, "Relevance of pairs of texts", answering(scoring.score, *ranking.JOBS), scoring.Score)
+        for path in ("/v1/score", "/score")
     ),
     Entry(
         "POST",

@@ -27,7 +27,11 @@ LONGEST_NAME = 120
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A model to pull (``sources``), to convert from a local folder (``checkpoint``), or to use in place (``here``)."""
+    """A model to pull (``sources``), to convert from a local folder (``checkpoint``), or to use in place (``here``).
+
+    ``guessed``: a whole repository of a hub that was not asked. The job, engine and conversion are Whisper's, and may
+    be wrong.
+    """
 
     name: str
     job: Kind
@@ -41,6 +45,7 @@ class Wanted:
     here: Mapping[str, Path] | None = None
     checkpoint: Path | None = None
     in_catalogue: bool = False
+    guessed: bool = False
 
     @property
     def companions(self) -> Mapping[str, str]:
@@ -128,7 +133,7 @@ def _hub(text: str, offline: bool) -> Wanted:
                 f"{source} is no Whisper checkpoint (it lacks {', '.join(sorted(missing))}), nor one for MLX "
                 f"({' or '.join(MLX_WEIGHTS)}), nor an encoder ({encoders.GRAPHS[0]}); name a file of it"
             )
-    return Wanted(name, "asr", INFO["asr"].engine, (source,), convert="whisper")
+    return Wanted(name, "asr", INFO["asr"].engine, (source,), convert="whisper", guessed=offline)
 
 
 def _mlx_files(names: Container[str]) -> dict[str, str]:

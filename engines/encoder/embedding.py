@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from edgeserve.engine import Cancel, ModelSpec
@@ -33,7 +33,7 @@ class OnnxEmbedding(OnnxLadder[Encoder]):
     def embed(self, request: EmbedRequest, cancel: Cancel) -> Iterator[EmbeddingEvent]:
         model, texts = self._opened(), list[Text]()
 
-        def read(number: int) -> list[int]:
+        def read(number: int) -> Sequence[int]:
             one = request.inputs[number]
             text = model.tokens.text(one, model.longest) if isinstance(one, str) else model.tokens.given(one)
             if text.cut or len(text.tokens) > model.longest:
@@ -42,7 +42,7 @@ class OnnxEmbedding(OnnxLadder[Encoder]):
             texts.append(text)
             return text.tokens
 
-        read_inputs(len(request.inputs), read)
+        read_inputs(len(request.inputs), read, cancel.is_set)
         chosen = self._encoder_files.options.pooling
         mode = read_pooling(self.spec.files.get("pooling")) if chosen == "auto" else chosen
         output = model.output(*((POOLED,) if chosen == "auto" else ()), "last_hidden_state", rank=3)

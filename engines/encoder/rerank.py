@@ -30,7 +30,7 @@ class OnnxRerank(OnnxLadder[Encoder]):
         pairs = model.tokens.pairs(
             request.query, min(model.longest, request.max_tokens or model.longest), request.max_document_tokens
         )
-        read = read_documents(request, pairs.pair, pairs.room.limit)
+        read = read_documents(request, pairs.pair, pairs.room.limit, cancel.is_set)
         output = model.output(LOGITS, rank=2)
         try:
             for pair in read:

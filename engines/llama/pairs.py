@@ -9,6 +9,8 @@ in its training; llama-server leaves this token out.
 
 from __future__ import annotations
 
+import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgeserve.errors import EngineFailure
@@ -34,7 +36,7 @@ class Frame:
 class Pair:
     """Tokens of a query with one document. ``cut``: the document goes on."""
 
-    tokens: list[int]
+    tokens: Sequence[int]
     cut: bool
 
 
@@ -66,7 +68,8 @@ class Pairs:
             tokens += self._after
         elif frame.after:
             tokens = self._read(frame.before + document + frame.after)
-        return Pair([*frame.head, *tokens, *frame.tail], cut)
+        whole = array.array("i", [*frame.head, *tokens, *frame.tail])  # 4 bytes each: there may be 300,000
+        return Pair(whole, cut)
 
     def _read(self, text: str) -> list[int]:
         return _read(self._model, text, self._most)

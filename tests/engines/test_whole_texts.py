@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import struct
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from edgeserve.errors import ContextOverflow
-from engines.whole_texts import Room, half_character, unit
+from edgeserve.messages import RerankRequest
+from engines.whole_texts import Room, half_character, read_documents, read_inputs, unit
 
 
 @pytest.mark.parametrize(
@@ -44,3 +46,22 @@ def test_half_a_character_is_named() -> None:
     with pytest.raises(UnicodeEncodeError) as caught:
         "a\ud83d".encode()
     assert "\\ud83d alone" in half_character(caught.value).message
+
+
+def test_nothing_is_read_once_nobody_wants_it() -> None:
+    read: list[object] = []
+
+    def pair(document: str) -> SimpleNamespace:
+        read.append(document)
+        return SimpleNamespace(tokens=[1], cut=False)
+
+    def tokens(number: int) -> list[int]:
+        read.append(number)
+        return [1]
+
+    def stop() -> bool:
+        return len(read) == 2
+
+    assert len(read_documents(RerankRequest("q", ("a", "b", "c")), pair, 9, stop)) == 2
+    read.clear()
+    assert read_inputs(3, tokens, stop) == [[1], [1]]

@@ -61,8 +61,7 @@ class RankList:
         return b""
 
     def _result(self, at: int) -> dict[str, Any]:
-        logit = self._found[at].logit
-        score = float(f"{logit if self._wanted.logits else relevance(logit):.9g}")  # all digits that a float32 has
+        score = shown(self._found[at].logit, self._wanted.logits)
         found: dict[str, Any] = {"index": at, "score" if self._tei else "relevance_score": score}
         if self._wanted.documents:
             text = self._wanted.documents[at]
@@ -84,6 +83,11 @@ class RankList:
             "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
             "meta": meta,
         }
+
+
+def shown(logit: float, logits: bool) -> float:
+    """The score that a client gets: a logit or a relevance, with all digits that a float32 has."""
+    return float(f"{logit if logits else relevance(logit):.9g}")
 
 
 def relevance(logit: float) -> float:

@@ -81,7 +81,7 @@ async def rerank(request: Request) -> Call:
     question = RerankRequest(
         asked.query,
         documents,
-        max_tokens=max(0, asked.truncate_prompt_tokens or 0) or None,
+        max_tokens=pair_tokens(asked.truncate_prompt_tokens),
         max_document_tokens=asked.max_tokens_per_doc,
         cut=asked.truncate if asked.has("truncate") else not tei,
     )
@@ -94,6 +94,11 @@ async def rerank(request: Request) -> Call:
     )
     names = {"documents": "texts"} if tei else {}
     return Call(model, [question], RankList(shape, tei=tei), asked.keep_alive, threaded=True, names=names)
+
+
+def pair_tokens(given: int | None) -> int | None:
+    """vLLM's limit of a pair; -1, 0 and None: as many tokens as the model reads."""
+    return max(0, given or 0) or None
 
 
 def _text(fields: Fields, name: str, item: Any) -> str:

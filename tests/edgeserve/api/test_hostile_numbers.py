@@ -33,6 +33,7 @@ BASE: dict[str, dict[str, str]] = {
     "RawCompletion": {"prompt": '"hello"'},
     "Embedding": {"input": '"hello"'},
     "Rerank": {"query": '"hello"', "documents": '["hello"]'},
+    "Score": {"text_1": '"hello"', "text_2": '"hello"'},
     "Speech": {"input": '"hello"', "response_format": '"pcm"'},
     "Preload": {"engines": '["asr"]'},
 }

@@ -86,6 +86,7 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any], dict[str, bytes]]] = {
         ("/v1/rerank", "/rerank", "/v1/reranking", "/reranking", "/v2/rerank"),
         ("rerank", {"query": "hello", "documents": ["hello"]}, {}),
     ),
+    **dict.fromkeys(("/v1/score", "/score"), ("rerank", {"text_1": "hello", "text_2": ["hello"]}, {})),
     "/v1/audio/transcriptions": ("asr", {}, {"file": WAV}),
     "/v1/audio/translations": ("asr", {}, {"file": WAV}),
     "/v1/audio/speech": ("tts", {"input": "hello"}, {}),

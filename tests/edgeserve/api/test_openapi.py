@@ -37,6 +37,7 @@ BASE: dict[str, dict[str, Any]] = {
     "RawCompletion": {"prompt": "hello"},
     "Embedding": {"input": "hello"},
     "Rerank": {"query": "hello", "documents": ["hello"]},
+    "Score": {"text_1": "hello", "text_2": "hello"},
     "Transcription": {},
     "Translation": {},
     "Speech": {"input": "hello"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,40 @@ def test_a_repository_of_a_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     members = {"model": "onnx/model.onnx", "pooling": "1_Pooling/config.json", **SMALL}
     assert found.sources == (HubSource("org/Cross-Encoder", members, "v3"),)
     assert wanted.understand("hub:org/Cross-Encoder@v3", offline=True).name == "cross-encoder"
+
+
+@pytest.fixture
+def repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder that the hub's library serves as any repository."""
+    import huggingface_hub
+
+    folder = tmp_path / "repository"
+
+    def download(repository: str, member: str, *, local_dir: Path, **_: object) -> str:
+        into = Path(local_dir) / member
+        into.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(folder / member, into)
+        return str(into)
+
+    names = lambda repository, revision: [str(one.relative_to(folder)) for one in folder.rglob("*") if one.is_file()]  # noqa: E731
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
+    monkeypatch.setattr(hub, "list_files", names)
+    files = write_onnx(folder, head=("cls.output.weight",), pooling="pooling_mode_cls_token")
+    (folder / "1_Pooling").mkdir()
+    files["pooling"].rename(folder / "1_Pooling" / "config.json")
+    return folder
+
+
+def test_a_repository_is_pulled_and_prepared(repository: Path, tmp_path: Path) -> None:
+    stored = Store(tmp_path / "store").pull("hub:org/Cross-Encoder")
+    assert (stored.job, stored.engine) == ("rerank", ENCODERS["rerank"])
+    assert {role: path.name for role, path in stored.files.items()} == {
+        "model": "model.onnx",
+        "tokenizer": "tokenizer.json",
+        "config": "config.json",
+        "pooling": "pooling-config.json",
+    }
+    assert stored.files["config"].read_bytes() == (repository / "config.json").read_bytes()
+    assert (stored.files["model"].parent / "prepared").is_dir()
+    found = Store(tmp_path / "store").find("hub:org/Cross-Encoder")
+    assert (found.name, found.engine) == (stored.name, stored.engine)

@@ -6,6 +6,7 @@ import random
 import string
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def tokens(path: Path) -> Tokens:
     return Tokens(path)
 
 
-def named(numbers: list[int]) -> list[str]:
+def named(numbers: Sequence[int]) -> list[str]:
     return [TOKENS[number] for number in numbers]
 
 
@@ -54,7 +55,7 @@ def test_texts_of_a_client_never_become_control_tokens(tokens: Tokens) -> None:
 def test_a_pair_has_segments(tokens: Tokens) -> None:
     pair = tokens.pairs("cat", 96).pair("dog rain")
     assert named(pair.tokens) == ["[CLS]", "cat", "[SEP]", "dog", "rain", "[SEP]"]
-    assert pair.types == [0, 0, 0, 1, 1, 1]
+    assert list(pair.types) == [0, 0, 0, 1, 1, 1]
 
 
 @pytest.mark.parametrize("times", [1, 7, 8, 9, 500, 100_000])

@@ -53,7 +53,7 @@ def ask(engine: LlamaRerank, query: str = QUERY, documents: Sequence[str] = DOCU
 def tokens(engine: LlamaRerank, query: str = QUERY, documents: Sequence[str] = DOCUMENTS) -> list[list[int]]:
     ready = engine.prepare(RerankRequest(query, tuple(documents)))
     assert ready is not None
-    return [pair.tokens for pair in ready.pairs]
+    return [list(pair.tokens) for pair in ready.pairs]
 
 
 class TestBert(RerankContract):
@@ -154,7 +154,7 @@ class TestQwen(RerankContract):
     ("write", "told"),
     [
         (lambda path: write_bert(path, gguf.PoolingType.RANK), "has no ranking head"),
-        (lambda path: write_bert(path, gguf.PoolingType.CLS), "has no ranking head"),
+        (lambda path: write_bert(path, gguf.PoolingType.RANK, head=("cls.weight", "cls.bias")), "has no ranking head"),
         (lambda path: write_bert(path, None, head=tuple(HEAD), labels=("a", "b"), more=TWO), "its head has 2 classes"),
         (lambda path: write_qwen(path, labels=()), "its head has 1 classes"),
         (lambda path: write_qwen(path, labels=("a", "b", "c")), "its head has 3 classes"),
