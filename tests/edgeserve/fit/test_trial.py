@@ -27,7 +27,7 @@ def test_the_fastest_product_counts_for_every_thread() -> None:
 
 
 def test_the_fastest_run_of_tokens_counts() -> None:
-    steps = itertools.cycle([5.0] * 20 + [1.0] * 20)
+    steps = itertools.cycle([5.0] * 10 + [1.0] * 30)
     now = itertools.accumulate(steps)
     assert trial.seconds_of_token(FAKE, lambda: next(now)) == 1.0
 
@@ -41,8 +41,9 @@ def test_the_figures_are_those_that_the_parent_reads(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(trial.bandwidth, "measure", lambda threads: 5.0)
     monkeypatch.setattr(trial, "operations", lambda threads: 6.0)
     seen: list[ModelSpec] = []
-    monkeypatch.setattr(trial, "seconds_of_token", lambda spec: seen.append(spec) or 7.0)
+    monkeypatch.setattr(trial, "seconds_of_token", lambda spec, *clock: seen.append(spec) or 6.0 + len(seen))
     assert trial.main({}) == {"bandwidth": 5.0, "operations": 6.0}
     given = json.loads('{"job": "llm", "name": "m", "engine": "e:E", "files": {"model": "/m"}}')
-    assert trial.main(given) == {"bandwidth": 5.0, "operations": 6.0, "token_seconds": 7.0}
-    assert seen == [ModelSpec("llm", "m", "e:E", {"model": Path("/m")})]
+    figures = {"bandwidth": 5.0, "operations": 6.0, "token_seconds": 7.0, "token_seconds_alone": 8.0}
+    assert trial.main(given) == figures
+    assert [(one.files, one.threads) for one in seen] == [({"model": Path("/m")}, None), ({"model": Path("/m")}, 1)]
