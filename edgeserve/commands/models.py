@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from edgeserve.commands import Call
+from edgeserve.commands import Call, through
+from edgeserve.commands.remote import named_server
 from edgeserve.config import Config
 from edgeserve.errors import EdgeserveError, ModelDamaged, ModelMissing
 from edgeserve.jobs import STARTER
@@ -20,8 +21,11 @@ def pull(call: Call) -> int:
     """Pull the named models, or all that models.toml lists. Missing packages and disk are reported before any download.
 
     A failed model does not stop the others. Returns 1 when a model is not here at the end, or lacks a package to run.
+    With ``--url`` or EDGESERVE_URL a server pulls; without, this process does, and a server here sees the models too.
     """
     config = call.config()
+    if (server := named_server(call)) is not None:
+        return through.pull_each(server, list(wanted(call.args.names, config)))
     store = call.store(config)
     names = list(wanted(call.args.names, config))
     if not names:
