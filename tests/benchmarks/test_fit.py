@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchmarks import fit
 from support import tiny_gguf
 
-from benchmarks import fit
 from edgeserve.fit import memory, speed
 
 
