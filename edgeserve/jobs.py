@@ -29,7 +29,6 @@ class JobInfo:
         method        method of the engine that answers such a request
         engine        import string of its engine
         options       import string of the dataclass with the engine's own keys of models.toml
-        expected      import string of the function that expects the memory of a model from the catalogue's figures
         package       Python package of the engine's runtime
         variable      environment variable, without prefix, that names the model; the flag has the same name
         example       model of the catalogue, for advice
@@ -44,6 +43,7 @@ class JobInfo:
         also_runs     jobs of stored models that may be configured for this job, too
         stand_ins     jobs whose engines answer its requests where this job has no model
         switch_bytes  free memory that a switch to this engine waits for at most; None: all that the engine needs
+        expected      import string of the function that expects a model's memory from the catalogue's figures
     """
 
     name: Job
@@ -53,7 +53,6 @@ class JobInfo:
     method: str
     engine: str
     options: str
-    expected: str
     package: str
     variable: str
     example: str
@@ -68,6 +67,7 @@ class JobInfo:
     also_runs: tuple[Job, ...] = ()
     stand_ins: tuple[Job, ...] = ()
     switch_bytes: int | None = None
+    expected: str = ""
 
     @property
     def how_to_add(self) -> str:

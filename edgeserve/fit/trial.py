@@ -18,6 +18,7 @@ from edgeserve.engine import ModelSpec
 from edgeserve.messages import ChatRequest, FinishEvent, Sampling, TokenEvent
 from edgeserve.named import make_engine
 from edgeserve.system import bandwidth, cores
+from edgeserve.system.probe import Probe
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "VECLIB_MAXIMUM_THREADS": "1"}
 """Environment of the process."""
@@ -78,7 +79,8 @@ def _answer(engine: Any, clock: Clock) -> float:
 def main(given: Mapping[str, Any]) -> dict[str, float]:
     """The figures; ``given``: the fields of a ModelSpec of a chat model, or nothing."""
     threads = cores.usable()
-    found = {"bandwidth": bandwidth.measure(threads), "operations": operations(threads)}
+    size = min(bandwidth.SIZE, Probe().read_quick().available // 4)  # a small box has other work to do
+    found = {"bandwidth": bandwidth.measure(threads, size), "operations": operations(threads)}
     if given:
         files = {role: Path(path) for role, path in given["files"].items()}
         spec = ModelSpec(**{**given, "files": files})

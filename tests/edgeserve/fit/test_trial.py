@@ -7,9 +7,11 @@ import json
 from pathlib import Path
 
 import pytest
+from support.memory import readings
 
 from edgeserve.engine import ModelSpec
 from edgeserve.fit import trial
+from edgeserve.units import MB
 
 FAKE = ModelSpec("llm", "fake", "engines.fake.chat:FakeChat")
 
@@ -38,7 +40,8 @@ def test_an_answer_without_enough_tokens_times_none(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_figures_are_those_that_the_parent_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial.bandwidth, "measure", lambda threads: 5.0)
+    sizes: list[int] = []
+    monkeypatch.setattr(trial.bandwidth, "measure", lambda threads, size: sizes.append(size) or 5.0)
     monkeypatch.setattr(trial, "operations", lambda threads: 6.0)
     seen: list[ModelSpec] = []
     monkeypatch.setattr(trial, "seconds_of_token", lambda spec, *clock: seen.append(spec) or 6.0 + len(seen))
@@ -46,4 +49,14 @@ def test_the_figures_are_those_that_the_parent_reads(monkeypatch: pytest.MonkeyP
     given = json.loads('{"job": "llm", "name": "m", "engine": "e:E", "files": {"model": "/m"}}')
     figures = {"bandwidth": 5.0, "operations": 6.0, "token_seconds": 7.0, "token_seconds_alone": 8.0}
     assert trial.main(given) == figures
+    assert 0 < max(sizes) <= trial.bandwidth.SIZE
     assert [(one.files, one.threads) for one in seen] == [({"model": Path("/m")}, None), ({"model": Path("/m")}, 1)]
+
+
+def test_a_small_box_gives_a_quarter_of_its_memory_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    monkeypatch.setattr(trial.bandwidth, "measure", lambda threads, size: sizes.append(size) or 5.0)
+    monkeypatch.setattr(trial, "operations", lambda threads: 6.0)
+    monkeypatch.setattr(trial.Probe, "read_quick", lambda self: readings(400 * MB))
+    trial.main({})
+    assert sizes == [100 * MB]
