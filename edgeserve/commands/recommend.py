@@ -15,6 +15,7 @@ from edgeserve.fit.speed import Speed
 from edgeserve.jobs import ALL_JOBS, INFO
 from edgeserve.system.probe import Probe
 from edgeserve.terminal import human_size, table
+from edgeserve.units import MB
 
 SHOWN = 3
 """Models of a job that are shown without ``--all`` and ``--job``."""
@@ -31,6 +32,8 @@ def recommend(call: Call) -> int:
     jobs = tuple(dict.fromkeys(call.args.job or ALL_JOBS))
     figures = calibrated(store, anew=call.args.calibrate, begin=_announce)
     box = Box(Probe(override_mb=policy.override_memory_mb).read(), policy)
+    if call.args.memory and box.readings.total < call.args.memory * MB:
+        print(f"[INFO] this machine has {human_size(box.readings.total)}: the advice is for it", file=sys.stderr)
     advice = advise(store, box, figures, jobs)
     if call.args.json:
         print(json.dumps(advice.as_json(), indent=2))

@@ -126,13 +126,23 @@ def read(path: Path) -> Calibration | None:
     """The kept figures, if they are of this machine. A file that cannot be read is logged, and measured anew."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        kept = Calibration(**{**found, "rates": Rates(**found["rates"])})
+        kept = Calibration(**{**found, "rates": _plausible(Rates(**found["rates"]))})
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
         log.warning("%s cannot be read (%s: %s); it is measured anew", path, type(error).__name__, error)
         return None
     return kept if (kept.processor, kept.machine) == (cpu.name(), this_machine()) else None
+
+
+def _plausible(rates: Rates) -> Rates:
+    """Raises ValueError for figures that no machine has, and TypeError for texts."""
+    figures = dataclasses.asdict(rates)
+    if not all(math.isfinite(one) and one >= 0 for one in figures.values()) or not (
+        rates.bandwidth and rates.operations
+    ):
+        raise ValueError(f"no figures: {figures}")
+    return rates
 
 
 def keep(path: Path, calibration: Calibration) -> None:

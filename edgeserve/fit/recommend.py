@@ -111,6 +111,7 @@ def candidates(store: Store, figures: Calibration, jobs: Collection[Job]) -> Ite
         if entry.job == "vad" or entry.job not in jobs or not runs_here(entry):
             continue
         stored = _stored(store, entry)
+        conversion = () if stored else needs.to_convert(entry.convert)
         yield Candidate(
             entry.job,
             entry,
@@ -118,7 +119,7 @@ def candidates(store: Store, figures: Calibration, jobs: Collection[Job]) -> Ite
             speed.expected(entry, figures.rates),
             stored is not None,
             disk,
-            needs.packages(needs.to_run(entry.options)),
+            needs.packages((*needs.to_run(entry.options), *conversion)),
         )
 
 

@@ -109,7 +109,21 @@ def test_figures_are_kept_for_this_machine_only(tmp_path: Path) -> None:
         assert calibration.read(path) is None
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"rates": 1}', '{"rates": {}}', "\x00"])
+FIGURES = '{{"processor": "p", "machine": "m", "rates": {{"bandwidth": {}, "operations": 1, "weights": 1}}}}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"rates": 1}',
+        '{"rates": {}}',
+        "\x00",
+        *(FIGURES.format(one) for one in ('"1"', "NaN", "0", "-1")),
+    ],
+)
 def test_a_damaged_file_is_measured_anew(tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / calibration.FILE
     path.write_text(text)

@@ -12,7 +12,8 @@ from edgeserve.fit import calibration, recommend
 from edgeserve.fit.calibration import Calibration
 from edgeserve.fit.choice import Box
 from edgeserve.fit.speed import Rates
-from edgeserve.models import catalog
+from edgeserve.jobs import INFO
+from edgeserve.models import catalog, needs
 from edgeserve.models.store import Store
 from edgeserve.models.stored import StoredModel
 from edgeserve.units import GB
@@ -55,8 +56,19 @@ def test_the_json_has_every_figure(tmp_path: Path) -> None:
     assert chat["speed"]["unit"] == "tokens/s"
     assert by_name["hibari"]["speed"] is None
     chosen = found["together"]["models"]
-    assert [by_name[name]["job"] for name in chosen] == ["llm", "vision", "asr", "tts", "embedding"]
+    assert [by_name[name]["job"] for name in chosen] == list(INFO)
     assert found["together"]["memory"] == sum(by_name[name]["memory"] for name in chosen) < 8 * GB
+
+
+def test_packages_that_a_pull_or_a_voice_lacks_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        needs, "to_convert", lambda conversion: (needs.Need("onnx", "onnx", "starter"),) * bool(conversion)
+    )
+    monkeypatch.setattr(needs, "to_run", lambda options: (needs.Need("p", "piper-tts", "piper"),) * bool(options))
+    lacks = {one.entry.name: one.lacks for one in recommend.candidates(Store(tmp_path), FIGURES, ["asr", "tts"])}
+    assert lacks["whisper-base"] == "onnx"
+    assert lacks["piper-en-us-joe-medium"] == "piper-tts"
+    assert lacks["parakeet-tdt-0.6b-v3"] == "piper-tts", "as every model with options here"
 
 
 def test_a_small_machine_gets_small_models(tmp_path: Path) -> None:
