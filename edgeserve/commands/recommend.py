@@ -14,7 +14,7 @@ from edgeserve.fit.recommend import Advice, advise, calibrated
 from edgeserve.fit.speed import Speed
 from edgeserve.jobs import ALL_JOBS, INFO
 from edgeserve.system.probe import Probe
-from edgeserve.terminal import human_size, table
+from edgeserve.terminal import columns, human_size, table
 from edgeserve.units import MB
 
 SHOWN = 3
@@ -38,7 +38,8 @@ def recommend(call: Call) -> int:
     if call.args.json:
         print(json.dumps(advice.as_json(), indent=2))
     else:
-        print("\n".join(render(advice, len(advice.judged) if call.args.all or call.args.job else SHOWN)))
+        most = len(advice.judged) if call.args.all or call.args.job else SHOWN
+        print("\n".join(render(advice, most, columns(sys.stdout))))
     return 0 if any(one.suits for one in advice.judged) else 1
 
 
@@ -46,8 +47,8 @@ def _announce() -> None:
     print("[INFO] measuring this machine once; close other programs for true figures", file=sys.stderr, flush=True)
 
 
-def render(advice: Advice, most: int) -> Iterator[str]:
-    """The advice in lines, with at most so many models a job."""
+def render(advice: Advice, most: int, width: int | None = None) -> Iterator[str]:
+    """The advice in lines, with at most so many models a job, in a table of at most so many columns."""
     limit, rates = advice.box.budget, advice.calibration.rates
     yield f"{advice.calibration.processor}: models may take {human_size(limit.usable)} of memory."
     timed = f", timed with {advice.calibration.model}" if advice.calibration.model else ""
@@ -58,7 +59,7 @@ def render(advice: Advice, most: int) -> Iterator[str]:
         found = list(group)
         rows += [_row(one) for one in found[:most]]
         left += len(found[most:])
-    yield table(HEADS, rows)
+    yield table(HEADS, rows, width)
     yield "* the best of its job that fits, and is quick enough"
     if left:
         yield f"{left} more models: --all, or --job NAME"
