@@ -19,13 +19,15 @@ from engines.llama.pairs import Pair, Pairs
 from engines.llama.runtime import llama
 from engines.whole_texts import read_documents
 
-HEAD = frozenset({"cls.weight", "cls.output.weight"})
-"""Tensors of a ranking head. llama.cpp makes no number of a model without any of them, and reports no error."""
+HEAD, JINA_HEAD, JINA = "cls.output.weight", "cls.weight", "jina-bert-v2"
+"""Tensor that ends a ranking head, in most models and in Jina's first. Without it, llama.cpp gives the first number of
+a row instead, and reports no error."""
 YES_OR_NO = frozenset({"qwen3", "qwen3vl"})
 """Architectures whose head gives the probabilities of "yes" and "no"; the others give one logit
 (llama.cpp src/llama-graph.cpp, build_pooling)."""
-TOGETHER = 512
-"""Tokens in one call at most, except for a single longer pair. A cancel waits for one call."""
+TOGETHER = 256
+"""Tokens in one call at most, except for a single longer pair. A cancel waits for one call. Short documents take half
+the time together; in a call of more tokens, long ones take longer (docs/decisions/0024-encoders.md)."""
 SMALLEST = 1e-37
 """Least probability, so that each has a logarithm."""
 
@@ -51,9 +53,11 @@ class LlamaRerank(LlamaLadder):
         return self.options.parallel
 
     def open(self) -> None:
-        if self._model is None and not HEAD & set(read_contents(self.spec.files["model"]).tensors):
-            text = "this model has no ranking head; take one that was made for ranking, such as bge-reranker"
-            raise EngineFailure(f"{self.spec.files['model']}: {text}")
+        if self._model is None:
+            file = read_contents(self.spec.files["model"])
+            if (JINA_HEAD if file.header.get("general.architecture") == JINA else HEAD) not in file.tensors:
+                text = "this model has no ranking head; take one that was made for ranking, such as bge-reranker"
+                raise EngineFailure(f"{self.spec.files['model']}: {text}")
         super().open()
 
     def _make_context(self, model: MappedModel) -> Context:
