@@ -98,8 +98,8 @@ class Pool:
         """Id of the model that a request means, as ``Directory.find``; a model that is served on demand is added."""
         found = self.directory.find(name, jobs)
         if found is None and name and self._on_demand and (made := self._on_demand(name, jobs)) is not None:
-            if made[0].spec.id in self.gates:
-                return None  # a model of another job has this name
+            if made[0].spec.id in (*self.gates, *(gate.id for gate in self._leaving)):
+                return None  # a model of another job has this name, or this one is being removed
             found = self.add(*made).id
         return found
 

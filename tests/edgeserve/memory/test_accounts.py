@@ -229,3 +229,15 @@ def test_an_engine_whose_memory_cannot_be_read_keeps_none_from_others(caplog: py
     broken.footprint = footprint  # type: ignore[method-assign]
     assert world.heat("asr").rung is Rung.HOT
     assert "the memory of fake-llm could not be observed" in caplog.text
+
+
+def test_an_engine_that_is_forgotten_late_leaves_the_account_of_its_successor() -> None:
+    accounts = Accounts(POLICY)
+    old, new = FakeResident("llm", 1, 1, 0), FakeResident("llm", 1, 1, 0)
+    accounts.adopt(old)
+    accounts.adopt(new)
+    accounts.forget(old)
+    assert accounts["llm"].resident is new
+    accounts.forget(new)
+    accounts.forget(new)
+    assert list(accounts) == []
