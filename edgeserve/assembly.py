@@ -34,6 +34,12 @@ log = logging.getLogger("edgeserve.app")
 def build_pool(config: Config, store: Store) -> Pool:
     """All configured models behind their gates, under one governor. Raises ModelMissing and ConfigError."""
     heap.tune()
+    on_demand = config.server.serve == "stored"
+    if on_demand:
+        for one in INFO.values():
+            find(
+                one.engine
+            )  # imported now: 0.1 s in which no other request would be answered, for the first of its job
     deliveries, roster = Deliveries(), Roster()
     governor = make_governor(
         config.memory,
@@ -51,7 +57,7 @@ def build_pool(config: Config, store: Store) -> Pool:
         queue_limit=config.server.queue_limit,
         terms={model: terms(settings) for model, settings in config.models.items()},
         chains=chains(config.models),
-        on_demand=assembly.on_demand if config.server.serve == "stored" else None,
+        on_demand=assembly.on_demand if on_demand else None,
         deliveries=deliveries,
         roster=roster,
     )
