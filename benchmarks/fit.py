@@ -25,6 +25,7 @@ from edgeserve.messages import ChatRequest, FinishEvent
 from edgeserve.models import catalog
 from edgeserve.models.entry import Entry
 from edgeserve.models.folder import default_root
+from edgeserve.models.sources.source import UrlSource
 from edgeserve.models.store import Store
 from edgeserve.named import make_engine
 from edgeserve.system import bandwidth
@@ -45,7 +46,8 @@ def entry_of(path: Path) -> Entry:
     untied = any(tensor.name == "output.weight" for tensor in tensors)
     numbers = {**dataclasses.asdict(shape), "untied": int(untied)}
     parameters = sum(int(tensor.n_elements) for tensor in tensors)
-    return Entry(path.stem, "llm", "", "", size, (), sizes={"model": size}, parameters=parameters, shape=numbers)
+    source = UrlSource(path.absolute().as_uri())
+    return Entry(path.stem, "llm", "", "", size, (source,), sizes={"model": size}, parameters=parameters, shape=numbers)
 
 
 def prompt_speed(engine: Any) -> float:
