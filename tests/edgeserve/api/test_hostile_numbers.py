@@ -92,7 +92,7 @@ def served() -> Iterator[Running]:
             assert running.client.post(path, json=body).status_code == 200
         assert running.client.post("/v1/transcribe/file", files={"audio": WAV}).json()["text"] == "1"
         assert running.client.post("/v1/vision/ocr", files={"image": PNG}).status_code == 200
-        assert [gate.leases for gate in running.pool.gates.values()] == [0] * 4
+        assert [gate.leases for gate in running.pool.gates.values()] == [0] * 5
 
 
 def check(answer: httpx.Response, field: str) -> None:
