@@ -335,25 +335,6 @@ def test_a_model_is_made_when_it_is_named_for_the_first_time() -> None:
     with_pool(test, "llm", "tts", on_demand=on_demand)
 
 
-def test_a_model_that_leaves_is_made_again_only_when_it_has_left() -> None:
-    def on_demand(name: str, jobs: Sequence[Job]) -> tuple[ThreadHost, Terms]:
-        return ThreadHost(FAKES["llm"](spec_named("second")), CountingGovernor()), Terms()
-
-    async def test(pool: Pool) -> None:
-        assert pool.find("second", ("llm",)) == "second"
-        lease = await pool.lease("second")
-        leaving = asyncio.create_task(pool.remove("second"))
-        await until(lambda: "second" not in pool.gates)
-        assert pool.find("second", ("llm",)) is None
-        await lease.release()
-        await leaving
-        assert pool.find("second", ("llm",)) == "second"
-        async with await pool.lease("second") as again:
-            assert len(await collect(again.run(ask("one")))) == 2
-
-    with_pool(test, "llm", on_demand=on_demand)
-
-
 def test_a_model_keeps_its_own_keep_alive() -> None:
     async def test(pool: Pool) -> None:
         await (await pool.lease("llm", 3)).release()
