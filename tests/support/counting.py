@@ -22,7 +22,7 @@ class CountingContext:
         self.cuttable = cuttable
         self.held: dict[int, list[int]] = {}
         self.calls: list[list[Item]] = []
-        self.fails = False
+        self.fails = self.refuses = False
 
     def decode(self, items: Iterable[Item]) -> bool:
         wanted = list(items)
@@ -58,7 +58,7 @@ class CountingContext:
 
     def restore(self, sequence: int, data: bytes | bytearray) -> bool:
         self.clear(sequence)
-        if sum(map(len, self.held.values())) + len(data) > self.size:
+        if self.refuses or sum(map(len, self.held.values())) + len(data) > self.size:
             return False
         self.held[sequence] = list(data)
         return True
