@@ -34,7 +34,6 @@ class JobInfo:
         method        method of the engine that answers such a request
         engine        import string of its engine
         options       import string of the dataclass with the engine's own keys of models.toml
-        expected      import string of the function that expects the memory of a model from the catalogue's figures
         package       Python package of the engine's runtime
         variable      environment variable, without prefix, that names the model; the flag has the same name
         example       model of the catalogue, for advice
@@ -51,6 +50,7 @@ class JobInfo:
         stand_ins     jobs whose engines answer its requests where this job has no model
         optional      a server without a model for the job does not list the job
         switch_bytes  free memory that a switch to this engine waits for at most; None: all that the engine needs
+        expected      import string of the function that expects a model's memory from the catalogue's figures
     """
 
     name: Job
@@ -60,7 +60,6 @@ class JobInfo:
     method: str
     engine: str
     options: str
-    expected: str
     package: str
     variable: str
     example: str
@@ -77,6 +76,7 @@ class JobInfo:
     stand_ins: tuple[Job, ...] = ()
     optional: bool = False
     switch_bytes: int | None = None
+    expected: str = ""
 
     def runtime(self, engine: str) -> str:
         """The package of an engine's runtime."""

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from edgeserve.slots import SlotEvent as SlotEvent
+from edgeserve.slots import SlotRequest as SlotRequest
 from edgeserve.sound import INPUT_SAMPLE_RATE as INPUT_SAMPLE_RATE
 from edgeserve.sound import PIECE_SECONDS as PIECE_SECONDS
 from edgeserve.sound import Audio as Audio
@@ -123,6 +125,7 @@ class ChatRequest:
     - ``json_schema``: constrain the answer to an instance of this schema, given as text
     - ``tools``: the answer may call these
     - ``salt``: caches of past prompts serve prompts of the same salt only
+    - ``adapters``: roles and scales of the model's adapters to apply; None: those that every answer uses
     """
 
     messages: tuple[Message, ...] = ()
@@ -136,6 +139,7 @@ class ChatRequest:
     tools: tuple[Tool, ...] = ()
     tool_choice: ToolChoice = ToolChoice()
     salt: str = ""
+    adapters: tuple[tuple[str, float], ...] | None = None
 
     @property
     def images(self) -> tuple[ImagePart, ...]:
@@ -209,9 +213,10 @@ ChatEvent = TokenEvent | ReasoningEvent | ToolCallEvent | FinishEvent
 
 @dataclass(frozen=True, slots=True)
 class EmbedRequest:
-    """Texts, or their tokens, to turn into vectors."""
+    """Texts, or their tokens, to turn into vectors. ``adapters`` as in ``ChatRequest``."""
 
     inputs: tuple[str | tuple[int, ...], ...]
+    adapters: tuple[tuple[str, float], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,5 +328,5 @@ class AudioEvent:
             yield AudioEvent(self.pcm[start : start + step], self.sample_rate)
 
 
-Request = ChatRequest | EmbedRequest | RerankRequest | TranscribeRequest | SpeakRequest
-Event = ChatEvent | EmbeddingEvent | RerankEvent | TranscribeEvent | AudioEvent
+Request = ChatRequest | EmbedRequest | RerankRequest | TranscribeRequest | SpeakRequest | SlotRequest
+Event = ChatEvent | EmbeddingEvent | RerankEvent | TranscribeEvent | AudioEvent | SlotEvent

@@ -12,8 +12,8 @@ HTTP = {"starlette", "uvicorn", "httpx", "openai", "websockets"}
 HEAVY = RUNTIMES | {"av", "numpy", "onnx", "huggingface_hub", "jinja2"}
 
 SERVER = (
-    "edgeserve.errors edgeserve.sound edgeserve.strict_json edgeserve.units edgeserve.device edgeserve.duration "
-    "edgeserve.clients",
+    "edgeserve.errors edgeserve.sound edgeserve.slots edgeserve.strict_json edgeserve.units edgeserve.device "
+    "edgeserve.duration edgeserve.clients",
     "edgeserve.jobs edgeserve.messages edgeserve.settings edgeserve.shares",
     "edgeserve.engine",
     "edgeserve.system edgeserve.logs edgeserve.connections edgeserve.terminal",
@@ -22,7 +22,7 @@ SERVER = (
     "edgeserve.memory edgeserve.audio edgeserve.models.sources edgeserve.models.convert",
     "edgeserve.models edgeserve.residency edgeserve.config edgeserve.doctor",
     "edgeserve.hosts",
-    "edgeserve.live edgeserve.exposure edgeserve.missing edgeserve.fit",
+    "edgeserve.live edgeserve.exposure edgeserve.missing edgeserve.conversations edgeserve.fit",
     "edgeserve.specification edgeserve.manage",
     "edgeserve.api edgeserve.assembly",
     "edgeserve.protocols edgeserve.app",

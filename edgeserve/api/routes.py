@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
-from edgeserve.api import admin, failures, health, models, openapi
+from edgeserve.api import adapters, admin, failures, health, models, openapi, slots
 from edgeserve.api.auth import KeyRequired, SameSite, for_owner
 from edgeserve.api.cors import Cors, Preflight
 from edgeserve.api.entry import Entry
@@ -123,6 +123,7 @@ ENTRIES = (
         speech.Speech,
         MP3,
     ),
+    Entry("GET", "/lora-adapters", "Adapters of a language model, as llama-server lists them", adapters.list_adapters),
     Entry("GET", "/memory/stats", "Memory, budget and pressure", admin.reading("stats")),
     Entry("GET", "/memory/models", "Engines and what they hold", admin.reading("models")),
     Entry("GET", "/memory/evictions", "Steps down: expected and returned", admin.reading("evictions")),
@@ -132,6 +133,17 @@ ENTRIES = (
     Entry("POST", "/memory/evict/{engine}", "Close an engine", admin.evict),
     Entry("POST", "/memory/preload", "Load engines", admin.preload, admin.Preload),
     Entry("POST", "/memory/defragment", "Return free heap pages", admin.reading("defragment_by_hand")),
+    Entry("GET", "/slots", "Slots of a chat model", slots.list_slots, query=slots.SlotsQuery, owner=True),
+    Entry(
+        "POST",
+        "/slots/{slot}",
+        "Save, restore or erase the conversation of a slot",
+        answering(slots.parse, *CHAT),
+        slots.SlotFile,
+        optional=True,
+        query=slots.ActionQuery,
+        owner=True,
+    ),
     *MANAGE,
     Entry("GET", "/openapi.json", "This document", describe),
 )

@@ -139,7 +139,7 @@ def _models(facts: Facts) -> Iterator[Finding]:
     for model in facts.configured:
         name, fit = f"{model.name} ({model.job})", judge(model, facts.machine)
         if fit.word == "no":
-            yield Finding("error", f"{name} does not fit: {fit.reason}", "choose a smaller one: edgeserve list --all")
+            yield Finding("error", f"{name} does not fit: {fit.reason}", "choose a smaller one: edgeserve recommend")
             continue
         if model.no_projector:
             yield Finding("error", model.no_projector, "name the projector's file, or a vision model of the catalogue")

@@ -17,6 +17,8 @@ from edgeserve.messages import (
     Request,
     RerankEvent,
     RerankRequest,
+    SlotEvent,
+    SlotRequest,
     SpeakRequest,
     TranscribeEvent,
     TranscribeRequest,
@@ -30,6 +32,7 @@ KINDS: dict[type, tuple[type, ...]] = {
     RerankRequest: (RerankEvent,),
     TranscribeRequest: get_args(TranscribeEvent),
     SpeakRequest: (AudioEvent,),
+    SlotRequest: (SlotEvent,),
 }
 """Events that answer a request."""
 

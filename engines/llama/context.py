@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from edgeserve.errors import EngineFailure
 from edgeserve.system import cores
+from engines.llama.adapters import Active
 from engines.llama.model import MappedModel
 from engines.llama.options import LlamaOptions, context_size
 from engines.llama.runtime import error_details, llama
@@ -104,6 +105,7 @@ class Context:
         self._memory = runtime.llama_get_memory(self.handle)
         self._capacity = int(parameters.n_batch)
         self._batch = runtime.llama_batch_init(self._capacity, 0, 1)
+        self._active: Active = ()
 
     def free(self) -> None:
         """Free the context; later calls of ``free`` and ``clear`` do nothing."""
@@ -111,6 +113,14 @@ class Context:
         if handle:
             llama().llama_batch_free(self._batch)
             llama().llama_free(handle)
+
+    def use(self, active: Active) -> None:
+        """Apply these adapters of the model, and no others, in all later calls. Raises EngineFailure."""
+        if self.handle and active != self._active:
+            # llama.cpp lays its graph out anew: some milliseconds, in the next call.
+            if not self.model.adapters.use(self.handle, active):
+                raise EngineFailure(f"{self.model.path}: llama.cpp cannot apply its adapters{error_details()}")
+            self._active = active
 
     def decode(self, items: Iterable[Item]) -> bool:
         """Decode at most one batch. False when the cache has no room. After EngineFailure all sequences are lost."""

@@ -6,7 +6,8 @@ from collections.abc import Generator
 
 from edgeserve.engine import Cancel
 from edgeserve.errors import EngineFailure, NotSupported
-from edgeserve.messages import ChatRequest, EmbeddingEvent, EmbedRequest
+from edgeserve.messages import ChatRequest, EmbeddingEvent, EmbedRequest, SlotRequest
+from engines.llama.adapters import Active
 from engines.llama.chat import LlamaChat
 from engines.llama.context import Context
 from engines.llama.model import MappedModel
@@ -29,20 +30,23 @@ class LlamaEmbedding(LlamaChat):
             raise EngineFailure(f"{model.path}: {text}")
         return context
 
-    def prepare(self, request: ChatRequest | EmbedRequest) -> Prepared | None:
-        if isinstance(request, ChatRequest):
+    def prepare(self, request: ChatRequest | EmbedRequest | SlotRequest) -> Prepared | None:
+        if not isinstance(request, EmbedRequest):
             raise NotSupported(f"{self.spec.name} makes vectors of texts, it answers nothing", param="model")
         return super().prepare(request)
 
     def _longest_input(self) -> int:
         return self._longest_text()
 
-    def _embed(self, prepared: Prepared, cancel: Cancel) -> Generator[EmbeddingEvent | None, None, None]:
+    def _embed(
+        self, prepared: Prepared, cancel: Cancel, adapters: Active
+    ) -> Generator[EmbeddingEvent | None, None, None]:
         model, batch = self._hot()
         width = int(llama().llama_model_n_embd_out(model.handle))
         for tokens in prepared.inputs:
             if cancel.is_set():
                 return
+            batch.context.use(adapters)
             (row,) = batch.context.pool([tokens], width)
             yield EmbeddingEvent(unit(row), len(tokens))
             yield None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 from edgeserve.errors import ConfigError
@@ -14,6 +15,7 @@ DEFAULT_CONTEXT = 2048
 """Tokens."""
 CONTEXT_STEP = 256
 """Tokens. llama.cpp rounds the size of a context up to a multiple of this."""
+BY_DISK = MappingProxyType({"auto": "a bound by the free disk"})
 POOLED = ("embedding", "rerank")
 """Jobs that read whole texts at once."""
 SHARES = "a list of shares, none below 0 and not all 0, such as [3, 1]"
@@ -43,8 +45,9 @@ class LlamaOptions:
     repack           "auto" and "off" use the mapped weights. "on" makes a private copy while hot, reordered for this
                      processor (about 25% faster for some quantisations; made again each time the engine becomes hot)
     prefix_cache_mb  MB of saved states in memory; 0 keeps none
-    prefix_cache_disk_mb   MB of saved states on disk, from memory without room and closed engines; 0 keeps none
-    prefix_cache_dir       folder of the states on disk; empty: the folder "states" beside the model
+    prefix_cache_disk_mb   MB of saved states on disk, from memory without room and closed engines; 0 keeps none.
+                           "auto": all models with "auto" share a bound by the free disk
+    prefix_cache_dir       folder of the states on disk; empty: the folder that the server names, and none without one
     pooling          rows of a text that make its vector: "mean" of all, "cls" the first, "last"; "auto": the file's
     image_max_tokens, image_min_tokens   tokens of one picture; 0: the model's own numbers
 
@@ -73,7 +76,7 @@ class LlamaOptions:
     tensor_split: tuple[float, ...] = key((), low=0, words=SHARES)
     repack: Literal["auto", "on", "off"] = key("auto")
     prefix_cache_mb: int = key(64, low=0, only=CHAT)
-    prefix_cache_disk_mb: int = key(0, low=0, only=CHAT)
+    prefix_cache_disk_mb: int | Literal["auto"] = key("auto", low=0, special=BY_DISK, only=CHAT)
     prefix_cache_dir: str = key("", only=CHAT)
     image_max_tokens: int = key(0, low=0, only=PICTURES)
     image_min_tokens: int = key(0, low=0, only=PICTURES)

@@ -13,7 +13,7 @@ from edgeserve.errors import EngineFailure
 from edgeserve.messages import RerankEvent, RerankRequest
 from engines.llama import model as llama_model
 from engines.llama.context import Context, metadata
-from engines.llama.gguf import read_tensors
+from engines.llama.gguf import read_contents
 from engines.llama.ladder import LlamaLadder
 from engines.llama.model import MappedModel
 from engines.llama.pairs import Pair, Pairs
@@ -55,8 +55,8 @@ class LlamaRerank(LlamaLadder):
 
     def open(self) -> None:
         if self._model is None:
-            header, tensors = read_tensors(self.spec.files["model"])
-            if (JINA_HEAD if header.get("general.architecture") == JINA else HEAD) not in tensors:
+            file = read_contents(self.spec.files["model"])
+            if (JINA_HEAD if file.header.get("general.architecture") == JINA else HEAD) not in file.tensors:
                 text = "this model has no ranking head; take one that was made for ranking, such as bge-reranker"
                 raise EngineFailure(f"{self.spec.files['model']}: {text}")
         super().open()

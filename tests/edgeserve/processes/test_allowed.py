@@ -63,8 +63,10 @@ def takeover(tmp_path: Path) -> Iterator[Takeover]:
     (tmp_path / "models").mkdir()
     model = tmp_path / "models" / "model.gguf"
     model.write_bytes(b"GGUF")
-    (tmp_path / "states" / "llm").mkdir(parents=True)
-    (tmp_path / "states" / "llm" / "one.state").touch()
+    for name in ("llm/one.state", "llm/own.state", "vision/three.state", "vision/four.state"):
+        path = tmp_path / "states" / ".shared" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
     given: dict[str, object] = {"home": str(tmp_path / "home"), "model": str(model), "states": str(tmp_path / "states")}
     ours, own = socket.socketpair()
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as unused, ours, own:
@@ -89,7 +91,8 @@ def test_a_worker_that_was_taken_over_reads_its_model_and_writes_its_states(take
     told = takeover("engine")
     assert {name for name, words in told["layers"].items() if not words.startswith("on")} == set()
     assert {name: end for kind in ("useful", "of_an_engine") for name, end in told[kind].items() if end} == {}
-    assert (tmp_path / "states" / "llm" / "two.state").exists()
+    assert (tmp_path / "states" / ".shared" / "llm" / "two.state").exists()
+    assert os.listdir(tmp_path / "states" / ".shared" / "vision") == ["four.state"]
     attempts = {**told["harmless"], **told["grave"], **told["destructive"]}
     assert {name: end for name, end in attempts.items() if not refused(end)} == {}
 
@@ -107,6 +110,8 @@ FILES = {
     *("list the home", "list the root", "list the model's folder", "list all processes"),
     *("write into the home", "write to the key", "write beside the model", "open the model to write"),
     *("make a link", "make a pipe", "make a folder"),
+    *("read a state of another model", "write a state of another model", "forge a state of another model"),
+    "give away a state",
     *("read the parent's environment", "read the parent's map"),
 }
 
@@ -169,15 +174,17 @@ def test_a_gpu_is_allowed_where_the_engine_may_use_it(
 
 
 def test_states_on_disk_are_written_in_their_own_folder_alone(tmp_path: Path) -> None:
-    files = {"model": tmp_path / "a.gguf"}
-    cases: list[tuple[dict[str, object], tuple[Path, ...]]] = [
-        ({}, ()),
-        ({"prefix_cache_disk_mb": 1}, (tmp_path / "states" / "llm",)),
-        ({"prefix_cache_disk_mb": 1, "prefix_cache_dir": str(tmp_path / "b")}, (tmp_path / "b" / "llm",)),
+    files, pool = {"model": tmp_path / "a.gguf"}, tmp_path / "b" / ".shared"
+    cases: list[tuple[dict[str, object], tuple[Path, ...], tuple[Path, ...]]] = [
+        ({}, (), ()),
+        ({"prefix_cache_dir": str(tmp_path / "b")}, (pool / "llm",), (pool,)),
+        ({"prefix_cache_disk_mb": 0, "prefix_cache_dir": str(tmp_path / "b")}, (), ()),
+        ({"prefix_cache_disk_mb": 1, "prefix_cache_dir": str(tmp_path / "b")}, (tmp_path / "b" / "llm",), ()),
     ]
-    for options, write in cases:
+    for options, write, tidy in cases:
         spec = ModelSpec("llm", "x", "engines.llama.chat:LlamaChat", files, options=options)
-        assert engine_confinement(LlamaChat(spec)).write == write
+        wanted = engine_confinement(LlamaChat(spec))
+        assert (wanted.write, wanted.tidy) == (write, tidy)
 
 
 def test_prepared_files_and_folders_that_are_searched_can_be_read(tmp_path: Path) -> None:
@@ -262,12 +269,12 @@ class TestRealEngines:
     """No line of the log may warn: an engine that lacks a file often goes on without it, slower."""
 
     def test_chat_with_states_on_disk(self, pulled: Pulled, tmp_path: Path) -> None:
-        options = {"context": 512, "prefix_cache_disk_mb": 16, "prefix_cache_dir": str(tmp_path / "states")}
+        options = {"context": 512, "prefix_cache_dir": str(tmp_path / "states")}
         files = {"model": pulled("smollm2-135m-instruct")["model"]}
         told = run_engine(tmp_path, "llm", "engines.llama.chat:LlamaChat", files, b"Say yes. " * 20, options)
         assert all(told.pop("answers"))
         assert told == {"off": [], "lines": []}
-        assert list((tmp_path / "states" / "llm").glob("*.state"))
+        assert list((tmp_path / "states" / ".shared" / "llm").glob("*.state"))
 
     def test_vision(self, pulled: Pulled, tmp_path: Path) -> None:
         llm = pulled("smollm2-135m-instruct")["model"]
