@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import random
 import statistics
 import tempfile
@@ -168,15 +169,18 @@ def main() -> int:
     parser.add_argument("--model", action="append", metavar="NAME OR PATH")
     arguments = parser.parse_args()
     models = arguments.model or ["smollm2-135m-instruct"]
+    load = os.getloadavg()[0]
     results = {(model, host): run(model, host, arguments.rounds) for model in models for host in HOSTS}
     body = report.table(HEADER, [row(model, host, one) for (model, host), one in results.items()])
     draw(results)
+    rounds = f"{arguments.rounds} round" + "s" * (arguments.rounds > 1)
     text = (
         f"A conversation of about {TOKENS} tokens goes on after its engine was closed, and after the server was "
         "started again. The next answer's first token, its way up from cold included, with the state that the server "
         "saved by itself, and with the prompt read again. Both in the same round, for the same question. Median of "
-        f"{arguments.rounds} rounds; defaults but `context = {CONTEXT}`. Processor time: of the whole answer. Unload: "
-        "`POST /memory/evict/llm` after the conversation, and after a prompt too short to be saved.\n\n"
+        f"{rounds}; defaults but `context = {CONTEXT}`. Processor time: of the whole answer, which other work on the "
+        f"machine changes little; load average at the start: {load:.1f}. Unload: `POST /memory/evict/llm` after the "
+        "conversation, and after a prompt too short to be saved.\n\n"
         f"{body}\n\n![conversations](conversations.png)"
     )
     print(report.write("conversations", "Conversations that go on", text))

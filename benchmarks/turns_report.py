@@ -81,13 +81,11 @@ def switches(run: Run) -> list[Switch]:
     request is there."""
     found, left = list[Switch](), set[str]()
     for line in run.lines:
-        at = _seconds(line["time"])
         if moved := MOVED.search(line["message"]):
-            left.add(NAMES.get(moved["name"], moved["name"]))
-        climbed = CLIMBED.search(line["message"])
-        if climbed is None:
+            left.add(_id(moved["name"]))
+        if (climbed := _climb(line)) is None:
             continue
-        model, climb = NAMES.get(climbed["name"], climbed["name"]), float(climbed["seconds"])
+        at, model, climb = climbed
         if left and at >= run.began:
             ends = [one.end for one in run.asked if one.model in left and one.end <= at - climb + 0.005]
             sent = [one.sent for one in run.asked if one.model == model and one.sent <= at <= one.first]
@@ -104,11 +102,28 @@ def ahead(run: Run, done: Sequence[Switch]) -> Iterator[tuple[float, float]]:
     first byte that the request takes alone.
     """
     good = [one for one in run.asked if one.status == 200]
+    began = [(_began(run, one), one) for one in good]
     for one in good:
-        spans = [(max(other.first, one.sent), other.end) for other in good if other.sent < one.sent < other.end]
+        spans = [(max(at, one.sent), other.end) for at, other in began if other.sent < one.sent < other.end]
         spans += [(max(switch.clear, one.sent), switch.hot) for switch in done]
         own = run.alone[one.model]
         yield one.first - one.sent, own + _covered(spans, one.first)
+
+
+def _began(run: Run, one: Any) -> float:
+    """The time from which the model was at work for a request, or for those before it in the model's queue."""
+    climbs = [climb for line in run.lines if (climb := _climb(line))]
+    return max([one.sent, *(at for at, model, _ in climbs if model == one.model and at <= one.first)])
+
+
+def _climb(line: Mapping[str, Any]) -> tuple[float, str, float] | None:
+    """Time of a way up to hot, its model, and its seconds; None for a line about something else."""
+    climbed = CLIMBED.search(line["message"])
+    return (_seconds(line["time"]), _id(climbed["name"]), float(climbed["seconds"])) if climbed else None
+
+
+def _id(name: str) -> str:
+    return NAMES.get(name, name)
 
 
 def _covered(spans: Iterable[tuple[float, float]], until: float) -> float:

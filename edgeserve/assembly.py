@@ -39,6 +39,12 @@ def build_pool(config: Config, store: Store) -> Pool:
 def assemble(config: Config, store: Store) -> tuple[Pool, Assembly]:
     """The pool as ``build_pool``, and the maker of its hosts."""
     heap.tune()
+    on_demand = config.server.serve == "stored"
+    if on_demand:
+        for one in INFO.values():
+            find(
+                one.engine
+            )  # imported now: 0.1 s in which no other request would be answered, for the first of its job
     deliveries, roster = Deliveries(), Roster()
     governor = make_governor(
         config.memory,
@@ -57,7 +63,7 @@ def assemble(config: Config, store: Store) -> tuple[Pool, Assembly]:
         queue_limit=config.server.queue_limit,
         terms={model: terms for model, (_, terms) in made.items()},
         chains=chains(config.models),
-        on_demand=assembly.on_demand if config.server.serve == "stored" else None,
+        on_demand=assembly.on_demand if on_demand else None,
         deliveries=deliveries,
         roster=roster,
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from edgeserve import exposure
 from edgeserve.config import Config, tables
+from edgeserve.conversations import STATES
 from edgeserve.engine import Adapter, ModelSpec
 from edgeserve.errors import ConfigError
 from edgeserve.jobs import INFO, PICTURES, Job, table_of
@@ -18,9 +19,6 @@ from edgeserve.models.needs import command, packages
 from edgeserve.models.store import Store, StoredModel
 
 log = logging.getLogger("edgeserve.app")
-
-STATES = "prefix_cache_dir"
-"""Option of the engines that keep conversations on disk."""
 
 
 def specs(config: Config, store: Store) -> Iterator[ModelSpec]:

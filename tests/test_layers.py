@@ -22,7 +22,7 @@ SERVER = (
     "edgeserve.memory edgeserve.audio edgeserve.models.sources edgeserve.models.convert",
     "edgeserve.models edgeserve.residency edgeserve.config edgeserve.doctor",
     "edgeserve.hosts",
-    "edgeserve.live edgeserve.exposure edgeserve.missing edgeserve.fit",
+    "edgeserve.live edgeserve.exposure edgeserve.missing edgeserve.conversations edgeserve.fit",
     "edgeserve.specification edgeserve.manage",
     "edgeserve.api edgeserve.assembly",
     "edgeserve.protocols edgeserve.app",

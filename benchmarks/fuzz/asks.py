@@ -71,6 +71,7 @@ BODIES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("/v1/embeddings", {"input": ["one", "two"], "encoding_format": "base64", "dimensions": 4}),
     ("/v1/rerank", {"query": "one", "documents": ["one two", {"text": "three"}], "top_n": 1, "max_tokens_per_doc": 4}),
     ("/rerank", {"query": "one", "texts": ["one", "two"], "raw_scores": True, "truncate": True, "return_text": True}),
+    ("/v1/score", {"text_1": ["one", "two"], "text_2": ["one", "one"], "use_activation": False}),
     ("/v1/audio/speech", {"input": "two words", "voice": "alloy", "response_format": "wav", "speed": 1.5}),
     ("/v1/audio/speech", {"input": "two words", "stream_format": "sse", "response_format": "pcm"}),
     ("/v1/tts/synthesize", {"text": "two words", "speed": 0.5}),

@@ -69,9 +69,10 @@ async def evict(request: Request) -> Response:
     """Close one engine. Raises Busy while a request holds the engine: no answer is ever cut."""
     pool: Pool = request.app.state.pool
     model = meant(pool, request.path_params["engine"], "engine")
+    specs = pool.configured  # as they are now: the model may be removed meanwhile
     if not await pool.evict(model):
         raise Busy(f"{model} is answering a request; it is not closed under it, try again", retry_after=5)
-    return JSONResponse({"status": "evicted", "model_type": pool.gates[model].spec.job})
+    return JSONResponse({"status": "evicted", "model_type": specs[model].job})
 
 
 async def preload(request: Request) -> Response:
@@ -82,8 +83,8 @@ async def preload(request: Request) -> Response:
     wanted = [*named, *(one.model(pool) for one in asked.models)]
     if not wanted:
         raise asked.error("engines", f"is required: a list of {', '.join(pool.gates)}")
+    specs = pool.configured  # those of now: a model may be removed while others load
     done = await unless_gone(request, pool.preload(dict.fromkeys(wanted)))  # each once, however often it is named
-    specs = pool.configured
     return JSONResponse({"results": {f"{specs[one].job}:{specs[one].name}": hot for one, hot in done.items()}})
 
 

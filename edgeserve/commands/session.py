@@ -11,14 +11,12 @@ from typing import Any
 from edgeserve import logs
 from edgeserve.commands import Call
 from edgeserve.config import tables
+from edgeserve.conversations import STATES_MB
 from edgeserve.errors import NotConfigured
 from edgeserve.jobs import Job
 from edgeserve.messages import Event, Request
 from edgeserve.model_settings import ModelSettings
 from edgeserve.residency.pool import Pool
-
-STATES_MB = "prefix_cache_disk_mb"
-"""Option of the engines that keep conversations on disk."""
 
 
 class Session:

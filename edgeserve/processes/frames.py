@@ -125,8 +125,8 @@ class Channel:
     ) -> None:
         """Send one frame; blocks while the socket is full. Raises OSError when the other process has gone.
 
-        Raises TooLarge for a frame that the other process would not take, and Busy when the system has no memory or
-        descriptor left for a large body; then nothing was sent. The caller keeps its descriptors. ``head`` is anything
+        Raises TooLarge for a frame that the other process would not take. Raises Busy when the system has no memory or
+        descriptor left for a large body. Nothing was sent then. The caller keeps its descriptors. ``head`` is anything
         that JSON can hold; lone surrogates survive.
         """
         text = _written(head)

@@ -230,6 +230,8 @@ class Batch:
             slot = swapper.evict(self._free_slot(salt))
             if swapper.restore(slot, state, data):
                 return slot, swapper.cut(slot, longest)
+            if not self.busy:  # the context was empty, so that llama.cpp would refuse the state again
+                saved.refuse(state)
             live = source.shared(wanted, salt)  # the source may have been evicted to make room
         # 3. A slot shares a long prefix: copy the prefix to another slot, so that both keep their tokens.
         other = self._free_slot(salt, but=source if live else None)

@@ -171,6 +171,13 @@ class PrefixCache(StateCache[SavedState]):
             return state.data
         return self._disk.read(state) if self._disk is not None else None
 
+    def refuse(self, state: State) -> None:
+        """Drop a state that ``best`` found, and that llama.cpp does not take."""
+        if isinstance(state, SavedState):
+            self.drop(state)
+        elif self._disk is not None:
+            self._disk.drop(state)
+
     def put(self, state: SavedState) -> bool:
         """Keep a state in memory, else on disk. False when neither has room for it."""
         if self.add(state):
@@ -199,6 +206,8 @@ class Disk(Protocol):
     def read(self, state: Any) -> Any | None: ...
 
     def write(self, state: SavedState) -> bool: ...
+
+    def drop(self, state: Any) -> None: ...
 
     def forget(self, tokens: Sequence[int], salt: str) -> None: ...
 

@@ -119,7 +119,8 @@ def _runs(model: MappedModel, template: str) -> list[int | str]:
     for token in model.tokenize(template, add_special=False):
         if runtime.llama_vocab_is_control(model.vocabulary, token):
             text = (runtime.llama_vocab_get_text(model.vocabulary, token) or b"").decode()
-            found = template.index(text, at)
+            if (found := template.find(text, at)) < 0:
+                raise EngineFailure(f"{model.path}: its template of pairs holds {text!r} in another spelling")
             runs += [template[at:found], token]
             at = found + len(text)
     return [run for run in (*runs, template[at:]) if run != ""]

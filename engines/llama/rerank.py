@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -68,7 +69,8 @@ class LlamaRerank(LlamaLadder):
         return super()._make_context(model)
 
     def rerank(self, request: RerankRequest, cancel: Cancel) -> Iterator[RerankEvent]:
-        return (event for event in self.run(request, cancel) if event is not None)
+        with contextlib.closing(self.run(request, cancel)) as events:
+            yield from (event for event in events if event is not None)
 
     def prepare(self, request: RerankRequest) -> Prepared | None:
         """Tokens of a request. Any thread. None when the engine is closed: then ``run`` prepares."""

@@ -70,6 +70,11 @@ class StateIndex(Generic[S]):
         self._states.append(state)
         return True
 
+    def drop(self, state: S) -> None:
+        """Forget a state, if it is still there."""
+        if state in self._states:
+            self._drop(state)
+
     def _append(self, state: S) -> None:
         self._states.append(state)
         self.size += state.size

@@ -41,6 +41,8 @@ KEPT_SECONDS = 30 * 24 * 3600.0
 """Age from which an unused state is removed."""
 WRITING_SECONDS = 600.0
 """Age from which an unfinished file is what a power cut has left."""
+LOCK_TRIES, LOCK_SECONDS = 50, 0.005
+"""Tries to lock the folder, and the time between two. A writer holds the lock for some milliseconds."""
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 LONGEST_NAME = 100
 """Characters of a folder's name, so that it fits into every file system."""
@@ -147,7 +149,8 @@ class StatesFolder:
 
     def _make_room(self, size: int, owner: str, instead: Collection[Path]) -> bool:
         """Remove files until one of ``size`` bytes fits. False when it would take another owner's share."""
-        files = [one for one in self.files() if not (self._outdated(one) and remove(one.path))]
+        now = self._clock()
+        files = [one for one in self.files() if not (_outdated(one, now) and remove(one.path))]
         taken = sum(one.size for one in files)
         limit = self._limit if self._limit is not None else self._limit_beside(taken)
         if size > limit:
@@ -164,13 +167,6 @@ class StatesFolder:
             gone = movable
         return gone is not None and sum(not remove(one.path) for one in gone) == 0
 
-    def _outdated(self, one: StateFile) -> bool:
-        """A clock that was set back counts as well: nobody knows the age of such a file."""
-        age = self._clock() - one.used
-        if one.path.suffix == PART:
-            return abs(age) > WRITING_SECONDS
-        return one.path.suffix == SUFFIX and age > KEPT_SECONDS
-
     def _limit_beside(self, taken: int) -> int:
         """The shared bound while its files take so many bytes: they are free disk, too."""
         there = next((path for path in (self.pool, *self.pool.parents) if path.exists()), self.pool)
@@ -185,13 +181,23 @@ class StatesFolder:
         """Keep other processes from making room meanwhile, where the file system can."""
         descriptor = os.open(self.pool, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-            except OSError as error:  # some network shares: two writers may then exceed the bound by a file each
-                log.debug("%s cannot be locked: %s", self.pool, error)
+            if not _lock(descriptor):
+                log.debug("%s cannot be locked; two writers may exceed its bound by a file each", self.pool)
             yield
         finally:
             os.close(descriptor)
+
+
+def sweep(root: Path, off: Collection[str], clock: Callable[[], float] = time.time) -> None:
+    """Remove the states of all models in ``root`` that are too old, and all states of the models ``off``.
+
+    Models that are served no more have nobody else who would. Never raises.
+    """
+    unwanted = {path for model in off for path in (states_path(root, model, shared=one)[1] for one in (True, False))}
+    for folder in (*_subfolders(root), *_subfolders(root / SHARED)):
+        for one in _files(folder):
+            if _outdated(one, clock()) or (folder in unwanted and one.path.suffix != KEPT):
+                remove(one.path)
 
 
 def states_path(root: Path, model: str, *, shared: bool) -> tuple[Path, Path]:
@@ -218,6 +224,31 @@ def remove(path: Path) -> bool:
         log.warning("%s cannot be removed: %s", path, error)
         return False
     return True
+
+
+def _outdated(one: StateFile, now: float) -> bool:
+    """Whether nobody wants a file any more. Of an unfinished one, a time to come says that a clock was set back."""
+    age = now - one.used
+    if one.path.suffix == PART:
+        return abs(age) > WRITING_SECONDS
+    return one.path.suffix == SUFFIX and age > KEPT_SECONDS
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock a folder. False where the file system cannot, and when another process holds it for too long.
+
+    A worker that was taken over may hold it for ever, which must not stop the others.
+    """
+    for _ in range(LOCK_TRIES):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(LOCK_SECONDS)
+        except OSError:  # some network shares
+            return False
+        else:
+            return True
+    return False
 
 
 def _create(path: Path, size: int) -> int:

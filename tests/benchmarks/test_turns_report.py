@@ -56,6 +56,13 @@ def test_ahead_are_earlier_requests_and_switches_not_later_ones() -> None:
     assert work == pytest.approx(0.1 + 3.0 + 0.5)
 
 
+def test_a_model_is_at_work_from_its_way_up_on_not_from_its_first_byte() -> None:
+    """The prompt of the other is read meanwhile."""
+    other, waiting = asked("small", 0, 9.0, 10.0), asked("asr", 1.0, 10.5, 11.0)
+    [_, (_, work)] = ahead(run_of(other, waiting, lines=LINES), [])
+    assert work == pytest.approx(0.1 + 3.0)
+
+
 @pytest.mark.parametrize(("status", "code"), [(200, 0), (507, 0), (503, 1)])
 def test_refusals_miss_the_target_unless_a_model_never_fits(status: int, code: int) -> None:
     requests = [asked("large", 0, 0.1, 5.0), asked("asr", 1.0, 6.0, 6.1), asked("tts", 1.0, 1.1, 1.1, status)]

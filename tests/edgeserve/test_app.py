@@ -14,7 +14,7 @@ from edgeserve.config import Config, ServerSettings, load
 from edgeserve.device import AllocatorMemory
 from edgeserve.engine import Adapter
 from edgeserve.errors import ConfigError, ModelMissing
-from edgeserve.jobs import ALL_JOBS
+from edgeserve.jobs import ALL_JOBS, INFO
 from edgeserve.jobs import CHAT as ALL_CHAT
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.model_settings import AdapterSettings, ModelSettings
@@ -124,6 +124,17 @@ def test_a_stored_model_serves_those_who_name_it_and_nobody_else(gguf: Path, tmp
     assert models.choose(pool, "Voice", ("tts",)) == "voice"
     assert [models.choose(pool, name, jobs) for name, jobs in (("", ALL_CHAT), ("", ("tts",)))] == ["vision", "tts"]
     assert list(pool.gates) == ["vision", "shelved", "voice"]
+
+
+def test_no_engine_is_imported_while_requests_wait(gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    imported: list[str] = []
+    monkeypatch.setattr(assembly, "find", lambda name: (imported.append(name), named.find(name))[1])
+    settings = config(llm=ModelSettings(job="llm", model=str(gguf)))
+    assembly.build_pool(settings, Store(tmp_path / "models"))
+    assert SPEECH not in imported
+    stored = dataclasses.replace(settings, server=ServerSettings(serve="stored"))
+    assembly.build_pool(stored, Store(tmp_path / "models"))
+    assert {one.engine for one in INFO.values()} <= set(imported)
 
 
 def test_stored_models_that_cannot_be_served_are_not_there(

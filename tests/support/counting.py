@@ -24,7 +24,7 @@ class CountingContext:
         self.calls: list[list[Item]] = []
         self.active: tuple[tuple[int, float], ...] = ()
         self.applied: list[tuple[tuple[int, float], ...]] = []
-        self.fails = False
+        self.fails = self.refuses = False
 
     def use(self, active: tuple[tuple[int, float], ...]) -> None:
         self.active = active
@@ -64,7 +64,7 @@ class CountingContext:
 
     def restore(self, sequence: int, data: bytes | bytearray) -> bool:
         self.clear(sequence)
-        if sum(map(len, self.held.values())) + len(data) > self.size:
+        if self.refuses or sum(map(len, self.held.values())) + len(data) > self.size:
             return False
         self.held[sequence] = list(data)
         return True

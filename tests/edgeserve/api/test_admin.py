@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import httpx
@@ -82,3 +83,21 @@ def test_more_models_than_a_device_has_are_refused_before_they_are_looked_up(run
         answer = running.client.post("/memory/preload", json=wanted)
         assert answer.status_code == 400
         assert "the limit is 64" in answer.json()["error"]["message"]
+
+
+def test_a_model_that_is_removed_meanwhile_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(fake_pool(["llm", "asr"])) as running:
+        pool = running.pool
+
+        async def evict(model: str) -> bool:
+            await pool.remove(model)
+            return True
+
+        async def preload(models: Iterable[str]) -> dict[str, bool]:
+            return {model: await evict(model) for model in models}
+
+        monkeypatch.setattr(pool, "evict", evict)
+        monkeypatch.setattr(pool, "preload", preload)
+        assert running.client.post("/memory/evict/asr").json() == {"status": "evicted", "model_type": "asr"}
+        loaded = running.client.post("/memory/preload", json={"engines": ["llm"]})
+        assert loaded.json() == {"results": {"llm:fake-llm": True}}

@@ -34,7 +34,7 @@ class Interrupted(Answer):
     """An answer; while the engine's thread looks at it, another request arrives."""
 
     answers: ClassVar[dict[int, Answer]] = {}
-    """Those of the guest."""
+    """The guest's answers."""
 
     @property
     def work(self) -> Work:

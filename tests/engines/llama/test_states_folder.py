@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import stat
 import subprocess
@@ -29,6 +30,7 @@ from engines.llama.states_folder import (
     StatesFolder,
     owner_of,
     states_path,
+    sweep,
 )
 from engines.llama.writing import Allowance
 
@@ -192,6 +194,43 @@ def test_a_folder_of_another_user_is_neither_read_nor_written(tmp_path: Path, mo
     assert not folder.trusted
     with pytest.raises(PermissionError, match="another user"):
         put(folder, "b")
+
+
+def test_old_states_of_models_that_are_gone_are_swept(tmp_path: Path) -> None:
+    for name, folder in (("own", StatesFolder(tmp_path, "own", 1000)), ("shared", shared(tmp_path, "gone", 1000))):
+        put(folder, f"{name}-old", age=KEPT_SECONDS + 100)
+        put(folder, f"{name}-new", age=KEPT_SECONDS - 100)
+    sweep(tmp_path, (), clock=lambda: NOW)
+    assert {one.rpartition("/")[2] for one in names(tmp_path)} == {
+        f"{OWNER}-own-new.state",
+        f"{OWNER}-shared-new.state",
+    }
+
+
+def test_models_that_keep_no_conversations_lose_those_that_are_there(tmp_path: Path) -> None:
+    for folder in (StatesFolder(tmp_path, "a", 1000), shared(tmp_path, "a", 1000), shared(tmp_path, "b", 1000)):
+        put(folder, "x")
+        folder.store(f"{OWNER}-kept.slot", [b"x"])
+    (tmp_path / "a" / "notes.txt").write_text("mine")
+    sweep(tmp_path, {"a"}, clock=lambda: NOW)
+    assert {one for one in names(tmp_path) if one.endswith(".state")} == {f"{SHARED}/b/{OWNER}-x.state"}
+    assert len([one for one in names(tmp_path) if one.endswith(".slot")]) == 3
+    assert (tmp_path / "a" / "notes.txt").exists()
+    sweep(tmp_path / "missing", {"a"})
+
+
+def test_a_lock_that_somebody_keeps_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that was taken over could hold it for ever."""
+    monkeypatch.setattr(states_folder, "LOCK_SECONDS", 0.0)
+    folder = shared(tmp_path, "one", 1000)
+    put(folder, "a")
+    holder = os.open(folder.pool, os.O_RDONLY)
+    try:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        assert put(folder, "b")
+    finally:
+        os.close(holder)
+    assert len(names(folder.path)) == 2
 
 
 def test_too_much_writing_is_refused_until_later(tmp_path: Path) -> None:

@@ -29,6 +29,21 @@ def test_more_conversations_than_the_context_holds_all_come_back(tmp_path: Path,
             assert talk(batch, tokens) == len(tokens) - 1
 
 
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_a_state_that_llama_refuses_is_asked_for_once(tmp_path: Path, on_disk: bool) -> None:
+    """Such as one of another kind of device. Idle conversations leave the context for it, so it must not come again."""
+    disk = StateFiles(StatesFolder(tmp_path, "llm", 1 << 20), bytes(32)) if on_disk else None
+    batch, context = batch_of(slots=2, limit=0 if on_disk else 1000, disk=disk)
+    talk(batch, prompt(1, 300))
+    batch.save()
+    for slot in batch.slots:
+        batch.swapper.empty(slot)
+    context.refuses = True
+    assert talk(batch, prompt(1, 300)) == 0
+    assert batch.saved.best(prompt(1, 300)) == (None, 0)
+    assert not list(tmp_path.rglob("*.state"))
+
+
 def test_answers_under_way_keep_their_room() -> None:
     batch, context = batch_of(size=1000, slots=3, limit=10_000)
     talk(batch, prompt(1, 500))
