@@ -23,12 +23,14 @@ from edgeserve.config import Config, ServerSettings
 from edgeserve.errors import ConfigError
 from edgeserve.live.ear import Ear
 from edgeserve.live.sessions import Sessions
+from edgeserve.manage.manager import Manager, Means, idle_policy
 from edgeserve.media.children import Children
 from edgeserve.models import catalog
+from edgeserve.models.pulls import Pulls
 from edgeserve.processes.launcher import make_launcher
 from edgeserve.processes.resting import Resting
 from edgeserve.processes.roster import Roster
-from edgeserve.residency.monitor import IdlePolicy, Monitor
+from edgeserve.residency.monitor import Monitor
 from edgeserve.residency.pool import Pool
 from edgeserve.units import MB
 
@@ -74,13 +76,14 @@ def _files(config: Config, roster: Roster) -> tuple[SoundFiles, PictureFiles]:
     return SoundFilesApart(children(*SHARED)), PictureFilesApart(pictures, catalog.PICTURES)
 
 
-def build(config: Config, pool: Pool) -> Starlette:
+def build(config: Config, pool: Pool, means: Means | None = None) -> Starlette:
     """The application. Its lifespan starts the governor and the monitor, and closes all engines at the end.
 
-    Raises ConfigError.
+    ``means`` to manage the server while it runs; without them its models stay as they are. Raises ConfigError.
     """
-    limits, residency = _limits(config.server), config.residency
-    idle = IdlePolicy(residency.warm_after, residency.idle_timeout, residency.check_interval)
+    limits, means = _limits(config.server), means or Means.none(config)
+    monitor = Monitor(lambda: pool.gates.values(), pool.governor, idle_policy(config), pool.idle)
+    manager, pulls = Manager(config, pool, monitor, means), Pulls(means.store)
     sound_files, picture_files = _files(config, pool.roster)
     sessions = Sessions(
         Ear(pool),
@@ -91,18 +94,19 @@ def build(config: Config, pool: Pool) -> Starlette:
 
     @contextlib.asynccontextmanager
     async def lifespan(application: Starlette) -> AsyncIterator[None]:
-        monitor = Monitor(lambda: pool.gates.values(), pool.governor, idle, pool.idle)
         pool.governor.start()
         monitor.start()
         try:
             yield
         finally:
             sessions.close()
+            await asyncio.to_thread(pulls.stop)
             await asyncio.to_thread(monitor.stop)
             await asyncio.to_thread(pool.governor.stop)
             await asyncio.to_thread(sound_files.close)
             await asyncio.to_thread(picture_files.close)
             await pool.stop()
+            await manager.stop()
 
     application = Starlette(
         routes=routes(),
@@ -111,6 +115,10 @@ def build(config: Config, pool: Pool) -> Starlette:
         lifespan=lifespan,
     )
     application.state.pool = pool
+    application.state.manager = manager
+    application.state.monitor = monitor
+    application.state.pulls = pulls
+    application.state.begin_end = lambda: pulls.stop(0)
     application.state.limits = limits
     application.state.sessions = sessions
     application.state.sound_files = sound_files

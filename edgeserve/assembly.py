@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from edgeserve.config import Config
 from edgeserve.engine import Engine, ModelSpec
-from edgeserve.errors import ConfigError, StoreError
+from edgeserve.errors import ConfigError, ModelMissing, StoreError
 from edgeserve.hosts.process_host import ProcessHost
 from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.jobs import ALL_JOBS, INFO, Job, table_of
@@ -33,13 +33,16 @@ log = logging.getLogger("edgeserve.app")
 
 def build_pool(config: Config, store: Store) -> Pool:
     """All configured models behind their gates, under one governor. Raises ModelMissing and ConfigError."""
+    return assemble(config, store)[0]
+
+
+def assemble(config: Config, store: Store) -> tuple[Pool, Assembly]:
+    """The pool as ``build_pool``, and the maker of its hosts."""
     heap.tune()
     on_demand = config.server.serve == "stored"
     if on_demand:
-        for one in INFO.values():
-            find(
-                one.engine
-            )  # imported now: 0.1 s in which no other request would be answered, for the first of its job
+        for one in INFO.values():  # now: during a request it would hold up all others, for 0.1 s
+            find(one.engine)
     deliveries, roster = Deliveries(), Roster()
     governor = make_governor(
         config.memory,
@@ -49,34 +52,61 @@ def build_pool(config: Config, store: Store) -> Pool:
         undelivered=lambda: deliveries.held,
         workers=roster.pids,
     )
-    found = list(specs(config, store))
-    assembly = Assembly(config, store, governor, _launchers(config, found, roster))
-    return Pool(
-        [assembly.host(one, config.models[one.id]) for one in found],
+    modules: set[str] = set()
+    assembly = Assembly(config, store, governor, _launchers(config, modules, roster), modules)
+    made = assembly.hosts(config, config.models)
+    pool = Pool(
+        [host for host, _ in made.values()],
         governor,
         queue_limit=config.server.queue_limit,
-        terms={model: terms(settings) for model, settings in config.models.items()},
+        terms={model: terms for model, (_, terms) in made.items()},
         chains=chains(config.models),
         on_demand=assembly.on_demand if on_demand else None,
         deliveries=deliveries,
         roster=roster,
     )
+    return pool, assembly
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Assembly:
-    """Makes hosts. ``launchers`` of workers by ``JobInfo.mapped``."""
+    """Makes hosts.
+
+    Fields:
+        launchers  of workers, by ``JobInfo.mapped``
+        modules    of engines that come and go in processes of their own; the next fork server imports them
+    """
 
     config: Config
     store: Store
     governor: Governor
     launchers: Mapping[bool, Launcher]
+    modules: set[str]
+
+    def hosts(self, config: Config, models: Iterable[str]) -> dict[str, tuple[Host, Terms]]:
+        """Hosts and terms of some models as these settings serve them, by id. Reads the disk.
+
+        Raises ModelMissing and its kin with the commands that fetch what is missing, and ConfigError.
+        """
+        wanted = list(models)
+        configured = {model: config.models[model] for model in wanted if model in config.models}
+        maker = dataclasses.replace(self, config=config)
+        found = specs(dataclasses.replace(config, models=configured), self.store)
+        made = {one.id: (maker.host(one, configured[one.id]), Terms.of(configured[one.id])) for one in found}
+        for model in wanted:
+            if model not in made:
+                if (on_demand := maker.on_demand(model, ALL_JOBS)) is None:
+                    raise ModelMissing(f"{model} is not on this device any more; pull it again", param="model")
+                made[model] = on_demand
+        return made
 
     def host(self, spec: ModelSpec, settings: ModelSettings) -> Host:
         """The host of a model, cold. Raises ConfigError."""
         engine = self._engine(spec)
         if not self.config.isolated(settings):
             return ThreadHost(engine, self.governor)
+        if not INFO[spec.job].mapped:
+            self.modules.add(spec.engine.partition(":")[0])
         return ProcessHost(engine, self.launchers[INFO[spec.job].mapped], self.governor)
 
     def on_demand(self, name: str, jobs: Sequence[Job]) -> tuple[Host, Terms] | None:
@@ -98,7 +128,7 @@ class Assembly:
         except ConfigError as error:  # an option of its manifest, or a file that it lacks
             log.warning("%s cannot be served on demand: %s", stored.name, error.message)
             return None
-        return host, dataclasses.replace(terms(settings), by_name=True)
+        return host, dataclasses.replace(Terms.of(settings), by_name=True)
 
     def _engine(self, spec: ModelSpec) -> Engine:
         """The engine of a model. Its ConfigError gets the line of the key in models.toml."""
@@ -116,30 +146,17 @@ def _capped(spec: ModelSpec, max_new_tokens: int) -> ModelSpec:
     return dataclasses.replace(spec, options={"max_new_tokens": max_new_tokens, **spec.options})
 
 
-def terms(settings: ModelSettings) -> Terms:
-    """The terms on which a model of these settings is served."""
-    return Terms(
-        stored=settings.model,
-        aliases=settings.aliases,
-        default=settings.default,
-        pinned=settings.pinned,
-        keep_alive=settings.idle_seconds,
-    )
-
-
-def _launchers(config: Config, found: Iterable[ModelSpec], roster: Roster) -> Mapping[bool, Launcher]:
-    """The launcher of workers by ``JobInfo.mapped``.
+def _launchers(config: Config, modules: Set[str], roster: Roster) -> Mapping[bool, Launcher]:
+    """The launcher of workers by ``JobInfo.mapped``. ``modules`` as in ``Assembly``.
 
     A worker of a mapped engine starts once and stays. So it is a fresh interpreter: a fork server that stays with it
     would take 8 to 15 MB. The others come and go. Their fork server has imported what they need, and ends when idle.
     """
-    modules = {
-        spec.engine.partition(":")[0]
-        for spec in found
-        if config.isolated(config.models[spec.id]) and not INFO[spec.job].mapped
-    }
-    preload = ("edgeserve.hosts.worker_entry", *sorted(modules))
-    forks = Resting(lambda: make_launcher(preload), idle_seconds=rests_after(config))
+
+    def fork_server() -> Launcher:
+        return make_launcher(("edgeserve.hosts.worker_entry", *sorted(modules)))
+
+    forks = Resting(fork_server, idle_seconds=rests_after(config))
     return {True: roster.add(Spawner()), False: roster.add(forks)}
 
 

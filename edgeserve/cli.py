@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import edgeserve
 from edgeserve.commands import Call, PoolBuilder
 from edgeserve.errors import ConfigError, EdgeserveError, NotConfigured
-from edgeserve.jobs import INFO
+from edgeserve.jobs import ALL_JOBS, INFO
 from edgeserve.system import streams
 
 SERVE = "serve:serve"
@@ -97,7 +97,9 @@ def make_parser() -> Parser:
     parser = Parser(prog="edgeserve", description="Chat, vision, transcription and speech with local models.")
     parser.add_argument("--version", action="version", version=f"edgeserve {edgeserve.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_serve, _pull, _list, _show, _remove, _chat, _vision, _transcribe, _speak, _doctor):
+    for add in (_serve, _pull, _list, _show, _remove, _chat, _vision, _transcribe, _speak, _doctor, _recommend):
+        add(commands)
+    for add in (_ps, _top, _load, _unload, _rm, _reload):
         add(commands)
     return parser
 
@@ -142,6 +144,47 @@ def _pull(commands: Any) -> None:
         "names", nargs="*", metavar="NAME", help='model of the catalogue, address or path; "starter" for the '
         "starter models; without a name, all models of models.toml"
     )  # fmt: skip
+    parser.add_argument("--url", metavar="URL", help="let the server at this address pull ($EDGESERVE_URL)")
+
+
+def _server_options(parser: Parser) -> None:
+    """Options of a command that talks to a running server."""
+    parser.add_argument("--url", metavar="URL", help="address of the server ($EDGESERVE_URL, else as in the settings)")
+    parser.add_argument("--port", type=int, help="port of the server on this machine (8080)")
+
+
+def _ps(commands: Any) -> None:
+    _server_options(_command(commands, "ps", "manage:ps", "list the models of the running server"))
+
+
+def _top(commands: Any) -> None:
+    parser = _command(commands, "top", "top:top", "show the running server's memory and models, live; q ends")
+    parser.add_argument("--interval", type=_seconds, default=1.0, metavar="SECONDS", help="time between looks (1)")
+    _server_options(parser)
+
+
+def _load(commands: Any) -> None:
+    parser = _command(commands, "load", "manage:load", "let the running server load a model")
+    parser.add_argument("name", metavar="NAME", help="name of the model")
+    parser.add_argument("--to", choices=("hot", "warm"), default="hot", help="hot computes at once (hot)")
+    _server_options(parser)
+
+
+def _unload(commands: Any) -> None:
+    parser = _command(commands, "unload", "manage:unload", "let the running server unload a model")
+    parser.add_argument("name", metavar="NAME", help="name of the model")
+    parser.add_argument("--to", choices=("cold", "warm"), default="cold", help="warm stays mapped (cold)")
+    _server_options(parser)
+
+
+def _rm(commands: Any) -> None:
+    parser = _command(commands, "rm", "manage:rm", "let the running server delete a model that it does not serve")
+    parser.add_argument("name", metavar="NAME", help="name of the model")
+    _server_options(parser)
+
+
+def _reload(commands: Any) -> None:
+    _server_options(_command(commands, "reload", "manage:reload", "let the running server read its settings again"))
 
 
 def _list(commands: Any) -> None:
@@ -213,6 +256,22 @@ def _doctor(commands: Any) -> None:
         commands, "doctor", "doctor:doctor", "report this machine, the models that fit, and what is missing"
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
+
+
+def _recommend(commands: Any) -> None:
+    parser = _command(commands, "recommend", "recommend:recommend", "say which models suit this machine")
+    parser.add_argument("--job", action="append", choices=ALL_JOBS, help="only models for this job; may be repeated")
+    parser.add_argument("--all", action="store_true", help="add the models that do not suit, with the reason")
+    parser.add_argument("--memory", type=_positive, metavar="MB", help="advise a machine of so much memory")
+    parser.add_argument("--calibrate", action="store_true", help="measure the speed of this machine again")
+    parser.add_argument("--json", action="store_true", help="print the advice as JSON")
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0.1 <= value <= 3600:
+        raise argparse.ArgumentTypeError(f"must be from 0.1 to 3600 seconds, not {text}")
+    return value
 
 
 def _positive(text: str) -> int:

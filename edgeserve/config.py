@@ -9,6 +9,7 @@ the variable and the bounds (``edgeserve.settings``). A mistake is one ConfigErr
 from __future__ import annotations
 
 import dataclasses
+import functools
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -170,6 +171,7 @@ def _parse(path: Path) -> tuple[Source, dict[str, Any]]:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
 
 
+@functools.cache
 def tables() -> dict[str, list[str]]:
     """Names of the known keys, by table."""
     known = {"server": ServerSettings, "residency": ResidencySettings, "memory": MemoryPolicy}

@@ -5,7 +5,6 @@ Nothing here is about HTTP. A connection reports how long it has waited for its 
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import resource
 import time
@@ -13,6 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Protocol
+
+from edgeserve.clients import client_of
 
 log = logging.getLogger("edgeserve.connections")
 
@@ -25,10 +26,6 @@ ACCEPTED_AT_ONCE = 16
 LOOK_SECONDS = 1.0
 BETWEEN = 1
 """Rank of a connection between two requests. Lower ranks never sent one; higher ranks are within one."""
-LOOPBACK = "loopback"
-"""One client for all loopback addresses: any local program may use any of them."""
-NETWORK = 64
-"""Bits of an IPv6 network that counts as one client (RFC 6177)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,20 +147,6 @@ class Connections:
         self.remove(one)
         one.cut()
         return True
-
-
-def client_of(peer: str) -> str:
-    """The client of an address: an IPv6 network of 64 bits, all of 127.0.0.0/8, or the address itself."""
-    try:
-        address = ipaddress.ip_address(peer.partition("%")[0])
-    except ValueError:
-        return peer
-    address = getattr(address, "ipv4_mapped", None) or address
-    if address.is_loopback:
-        return LOOPBACK
-    if isinstance(address, ipaddress.IPv4Address):
-        return str(address)
-    return str(ipaddress.ip_network((address, NETWORK), strict=False))
 
 
 def raise_descriptors(wanted: int = DESCRIPTORS) -> int:

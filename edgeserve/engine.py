@@ -71,6 +71,25 @@ class ModelSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Listed:
+    """A model that is not on this device: figures of the catalogue instead of files.
+
+    - ``sizes``: role → bytes, where known; ``size_bytes`` of all files.
+    - ``parameters``: numbers in the weights; 0 where unknown.
+    - ``shape``: numbers that its engine estimates from; empty where unknown.
+
+    The function that ``JobInfo.expected`` names makes a Footprint of it, or None where the figures do not suffice.
+    """
+
+    job: Job
+    sizes: Mapping[str, int]
+    size_bytes: int
+    parameters: int = 0
+    shape: Mapping[str, int] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Footprint:
     """Memory of one engine in bytes.
 

@@ -12,6 +12,7 @@ The tree of errors:
     ├── NotFound                  no such route or session
     │   └── ModelNotFound         no model of this name is served
     ├── RequestTimeout            the client did not send in time; the text says what was awaited
+    ├── InUse                     a model is served, or changes now, and cannot be removed or changed
     ├── NotConfigured             the engine is not listed in models.toml
     ├── Busy                      the queue is full; ``retry_after`` says when to come back
     ├── ShuttingDown              the server is draining
@@ -95,6 +96,10 @@ class ModelNotFound(NotFound):
 
 class RequestTimeout(EdgeserveError):
     code = "request_timeout"
+
+
+class InUse(EdgeserveError):
+    code = "in_use"
 
 
 class NotConfigured(EdgeserveError):

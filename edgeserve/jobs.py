@@ -29,6 +29,7 @@ class JobInfo:
         method        method of the engine that answers such a request
         engine        import string of its engine
         options       import string of the dataclass with the engine's own keys of models.toml
+        expected      import string of the function that expects the memory of a model from the catalogue's figures
         package       Python package of the engine's runtime
         variable      environment variable, without prefix, that names the model; the flag has the same name
         example       model of the catalogue, for advice
@@ -52,6 +53,7 @@ class JobInfo:
     method: str
     engine: str
     options: str
+    expected: str
     package: str
     variable: str
     example: str
@@ -86,6 +88,7 @@ _LLM = JobInfo(
     method="chat",
     engine="engines.llama.chat:LlamaChat",
     options="engines.llama.options:LlamaOptions",
+    expected="engines.llama.expected:footprint",
     package="llama-cpp-python",
     variable="LLM",
     example="smollm2-135m-instruct",
@@ -102,6 +105,7 @@ _VISION = JobInfo(
     method="chat",
     engine="engines.llama.vision:LlamaVision",
     options="engines.llama.options:LlamaOptions",
+    expected="engines.llama.expected:footprint",
     package="llama-cpp-python",
     variable="VLM_MODEL",
     example="smolvlm-256m",
@@ -120,6 +124,7 @@ _ASR = JobInfo(
     method="transcribe",
     engine="engines.asr.onnx:OnnxSpeechToText",
     options="engines.asr.options:AsrOptions",
+    expected="engines.asr.expected:footprint",
     package="onnxruntime",
     variable="ASR_MODEL",
     example="whisper-tiny.en",
@@ -141,6 +146,7 @@ _TTS = JobInfo(
     method="speak",
     engine="engines.tts.onnx:OnnxTextToSpeech",
     options="engines.tts.options:TtsOptions",
+    expected="engines.tts.expected:footprint",
     package="onnxruntime",
     variable="TTS_MODEL",
     example="hibari",
@@ -156,6 +162,7 @@ _EMBEDDING = JobInfo(
     method="embed",
     engine="engines.llama.embedding:LlamaEmbedding",
     options="engines.llama.options:LlamaOptions",
+    expected="engines.llama.expected:footprint",
     package="llama-cpp-python",
     variable="EMBEDDING_MODEL",
     example="nomic-embed-text-v1.5",

@@ -142,8 +142,13 @@ def configure(level: str, *, as_json: bool = False) -> None:
     """Send all log lines of ``level`` and above to stderr. The process calls this once."""
     handler = FoldingHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if as_json else PlainFormatter())
+    logging.getLogger().handlers[:] = [handler]
+    set_level(level)
+
+
+def set_level(level: str) -> None:
+    """Log lines of ``level`` and above from now on."""
     root = logging.getLogger()
-    root.handlers[:] = [handler]
     root.setLevel(level.upper())
     # Uvicorn's start and stop lines repeat lines of ours.
     logging.getLogger("uvicorn.error").setLevel(max(logging.WARNING, root.level))

@@ -102,13 +102,19 @@ def _read(reader: Reader, model: str, written: Mapping[str, Any], job: Job | Non
     options = {name: item for name, item in written.items() if name in names}
     reader.values(options_of(like), table, options, like)
     values = reader.values(ModelSettings, table, written, like)
-    settings = ModelSettings(**{**values, "job": like, "options": options})
+    return checked(reader, model, ModelSettings(**{**values, "job": like, "options": options}))
+
+
+def checked(reader: Reader, model: str, settings: ModelSettings) -> ModelSettings:
+    """The settings. Raises ConfigError for values that only together, or by their syntax, are wrong."""
+    table = table_of(model)
     if settings.keep_alive and settings.idle_seconds is None:
         label = f"{reader.source.label(table, 'keep_alive')} = {shorten(settings.keep_alive)}"
-        raise ConfigError(f'{label}: expected a duration such as "90s", "5m" or "1h", or "-1" to stay')
-    if INFO[like].kind in settings.when and model == like:
-        label = f"{reader.source.label(table, 'when')} = {INFO[like].kind!r}"
-        raise ConfigError(f"{label}: that request heats [{table}] anyway; name another kind")
+        words = 'expected a duration such as "90s", "5m" or "1h", or "-1" to stay'
+        raise ConfigError(f"{label}: {words}", param="keep_alive")
+    if INFO[settings.job].kind in settings.when and model == settings.job:
+        label = f"{reader.source.label(table, 'when')} = {INFO[settings.job].kind!r}"
+        raise ConfigError(f"{label}: that request heats [{table}] anyway; name another kind", param="when")
     return settings
 
 

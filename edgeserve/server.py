@@ -22,7 +22,7 @@ from starlette.applications import Starlette
 
 from edgeserve import app, exposure, logs
 from edgeserve.api.auth import is_loopback
-from edgeserve.assembly import build_pool
+from edgeserve.assembly import assemble
 from edgeserve.config import Config, ServerSettings
 from edgeserve.connections import (
     ACCEPTED_AT_ONCE,
@@ -34,6 +34,7 @@ from edgeserve.connections import (
 )
 from edgeserve.errors import ConfigError, EdgeserveError, ShuttingDown
 from edgeserve.live.window import FRAME_BYTES, MAX_PUSH_BYTES
+from edgeserve.manage.manager import Means
 from edgeserve.models.store import Store
 from edgeserve.protocols.http import HttpConnection
 from edgeserve.protocols.reading import Reading
@@ -55,13 +56,19 @@ BACKLOG = 1024
 
 
 def serve(
-    config: Config, store: Store, on_ready: Callable[[str], None] = lambda address: None, *, insecure: bool = False
+    config: Config,
+    store: Store,
+    on_ready: Callable[[str], None] = lambda address: None,
+    *,
+    insecure: bool = False,
+    read: Callable[[], Config] | None = None,
 ) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code.
 
     Arguments:
         on_ready  gets the address when the server accepts requests
         insecure  other machines may use the server without a key
+        read      reads the settings again for a reload; None: they stay as they are
 
     Raises ConfigError for an address that cannot be bound, and for one that needs a key; and the errors of building
     and mapping the engines.
@@ -70,14 +77,16 @@ def serve(
     for line in exposure.warnings(config):
         log.warning("%s", line)
     sys.setswitchinterval(SWITCH_SECONDS)
-    pool = build_pool(config, store)
+    pool, assembly = assemble(config, store)
+    means = Means(store, assembly.hosts, read or (lambda: config))
     heap.exempt()
     connections = Connections(most(config.server.max_connections, raise_descriptors()))
     patience = Patience(write=config.server.write_timeout)
     with contextlib.closing(listen(config.server.host, config.server.port)) as listener:
         check_open(config, listener.getsockname()[0], insecure=insecure)
         preload = [model for model, settings in config.models.items() if settings.preload]
-        server = Server(app.build(config, pool), pool, config.server.drain_seconds, preload, connections, patience)
+        application = app.build(config, pool, means)
+        server = Server(application, pool, config.server.drain_seconds, preload, connections, patience)
         server.on_ready = lambda: on_ready(address(listener))
         asyncio.run(server.serve(sockets=[listener]))
     return 0 if server.started else 128 + server.ended_by
@@ -159,12 +168,13 @@ class Server(uvicorn.Server):
             )
         )
         self.on_ready: Callable[[], None] = lambda: None
+        self._application = application
         self._pool = pool
         self._drain_seconds = drain_seconds
         self._preload = preload
         self._loop: asyncio.AbstractEventLoop | None = None
         self._looking: asyncio.Task[None] | None = None
-        self._terminal = self._hurried = False
+        self._terminal = self._hurried = self._reload_later = False
         self.ended_by: int = signal.SIGTERM
         """The signal that ended the server."""
 
@@ -193,6 +203,8 @@ class Server(uvicorn.Server):
         self._looking = asyncio.create_task(self._look())
         if self.started:
             self.on_ready()
+            if self._reload_later:
+                self._reload()
 
     async def _look(self) -> None:
         while True:
@@ -213,6 +225,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let streams under way end within the drain time, then tell the clients of longer ones that they were cut."""
+        self._application.state.begin_end()
         drain = asyncio.create_task(self._pool.drain(self._drain_seconds))
         # Uvicorn would cancel the remaining tasks with a traceback for each client that does not read or send.
         last = asyncio.get_running_loop().call_later(self._drain_seconds + LAST_WORDS_SECONDS - 1, self._drop)
@@ -233,16 +246,22 @@ class Server(uvicorn.Server):
         self.should_exit, self.ended_by = True, sig
 
     def handle_hangup(self, sig: int, frame: FrameType | None) -> None:
-        """End the server when its terminal is gone; log any other SIGHUP."""
+        """End the server when its terminal is gone; any other SIGHUP reads the settings again."""
         if self._terminal and not has_terminal():
             self.handle_exit(signal.SIGTERM, frame)
-        elif self._loop is not None:
-            text = "SIGHUP changes nothing: settings are read once; end the server with SIGTERM and start it again"
-            self._loop.call_soon_threadsafe(log.info, text)
+        elif self._loop is not None and not self.should_exit:
+            self._loop.call_soon_threadsafe(self._reload)
+
+    def _reload(self) -> None:
+        """Read the settings again; a signal during the start waits for its end."""
+        if self.started:
+            self._application.state.manager.reload_soon()
+        else:
+            self._reload_later = True
 
     def _hurry(self) -> None:
         """Cut all answers, and drop the connections of clients that do not read the last event."""
-        for gate in self._pool.gates.values():
+        for gate in (*self._pool.gates.values(), *self._pool.leaving):
             gate.abort(ShuttingDown("the server was told to end at once"))
         asyncio.get_running_loop().call_later(HURRY_SECONDS, self._drop)
 

@@ -12,8 +12,9 @@ HTTP = {"starlette", "uvicorn", "httpx", "openai", "websockets"}
 HEAVY = RUNTIMES | {"av", "numpy", "onnx", "huggingface_hub", "jinja2"}
 
 SERVER = (
-    "edgeserve.errors edgeserve.sound edgeserve.strict_json edgeserve.units edgeserve.device edgeserve.duration",
-    "edgeserve.jobs edgeserve.messages edgeserve.settings",
+    "edgeserve.errors edgeserve.sound edgeserve.strict_json edgeserve.units edgeserve.device edgeserve.duration "
+    "edgeserve.clients",
+    "edgeserve.jobs edgeserve.messages edgeserve.settings edgeserve.shares",
     "edgeserve.engine",
     "edgeserve.system edgeserve.logs edgeserve.connections edgeserve.terminal",
     "edgeserve.named edgeserve.processes edgeserve.model_settings",
@@ -21,8 +22,8 @@ SERVER = (
     "edgeserve.memory edgeserve.audio edgeserve.models.sources edgeserve.models.convert",
     "edgeserve.models edgeserve.residency edgeserve.config edgeserve.doctor",
     "edgeserve.hosts",
-    "edgeserve.live edgeserve.exposure edgeserve.missing",
-    "edgeserve.specification",
+    "edgeserve.live edgeserve.exposure edgeserve.missing edgeserve.fit",
+    "edgeserve.specification edgeserve.manage",
     "edgeserve.api edgeserve.assembly",
     "edgeserve.protocols edgeserve.app",
     "edgeserve.server",

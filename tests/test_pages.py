@@ -8,7 +8,7 @@ from pathlib import Path
 from edgeserve.api import routes
 
 PAGE = Path(__file__).parent.parent / "docs" / "api" / "README.md"
-ROW = re.compile(r"`(GET|POST|DELETE|WebSocket) (/[^`]*)`")
+ROW = re.compile(r"`(GET|POST|PATCH|DELETE|WebSocket) (/[^`]*)`")
 
 
 def test_the_table_of_routes_is_complete() -> None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 HANG, KILL, SEGV, ABORT, STOP, FORKS = "hang", "kill", "segv", "abort", "stop", "forks"
 CUT, REPLACE, NEIGHBOUR, LIMIT, DISK, MOVE = "cut file", "replaced file", "neighbour", "limit", "full disk", "move"
-KINDS = (HANG, KILL, SEGV, ABORT, STOP, FORKS, CUT, REPLACE, NEIGHBOUR, LIMIT, DISK, MOVE)
+CLOCK = "clock"
+KINDS = (HANG, KILL, SEGV, ABORT, STOP, FORKS, CUT, REPLACE, NEIGHBOUR, LIMIT, DISK, MOVE, CLOCK)
 """Kinds of events.
 
 HANG       the worker is stopped until the server kills it
@@ -22,8 +23,9 @@ NEIGHBOUR  a process in the server's control group takes memory
 LIMIT      the control group may have little more than it has
 DISK       the disk of temporary files and saved states is full
 MOVE       the engine is evicted and loaded by hand
+CLOCK      the wall clock of the serving process jumps, and jumps back
 """
-OF_ALL = {FORKS, NEIGHBOUR, LIMIT, DISK}
+OF_ALL = {FORKS, NEIGHBOUR, LIMIT, DISK, CLOCK}
 """Kinds that hit every engine."""
 LASTS = {
     STOP: (1.0, 4.0),
@@ -32,9 +34,13 @@ LASTS = {
     NEIGHBOUR: (2.0, 5.0),
     LIMIT: (2.0, 5.0),
     DISK: (2.0, 6.0),
+    CLOCK: (1.0, 5.0),
 }
 """Shortest and longest time in seconds; what is not here happens at once."""
-OFTEN = {KILL: 4, SEGV: 2, ABORT: 2, STOP: 2, CUT: 2, REPLACE: 2, MOVE: 3, NEIGHBOUR: 2, LIMIT: 2, FORKS: 1, DISK: 1}
+OFTEN = {
+    KILL: 4, SEGV: 2, ABORT: 2, STOP: 2, CUT: 2, REPLACE: 2,
+    MOVE: 3, NEIGHBOUR: 2, LIMIT: 2, FORKS: 1, DISK: 1, CLOCK: 1,
+}  # fmt: skip
 """Weights of the events after each kind has come once."""
 HANG_SECONDS = 45.0
 """Time until a hanging worker is surely gone: 30 s without a sign of life, and the way to its death."""

@@ -43,7 +43,7 @@ def prepare(folder: Path) -> Form:
         files[job] = folder / f"{job}.model"
         files[job].write_bytes(MARK + bytes(FILE_BYTES) + MARK)
     pieces = [struct.pack("<f", 0.25) * 16_000] * LIVE_SECONDS
-    command = (sys.executable, "-m", "benchmarks.chaos.fakes", str(folder))
+    command = (sys.executable, "-m", "benchmarks.chaos.clock", "benchmarks.chaos.fakes", str(folder))
     return Form(
         name="engines without models",
         command=command,

@@ -26,6 +26,8 @@ SIGNALS = {
     events.STOP: signal.SIGSTOP,
     events.HANG: signal.SIGSTOP,
 }
+JUMPS = (-86_400 * 365, -3600, -1, 1, 3600, 86_400 * 365)
+"""Seconds by which the clock jumps: a battery that was empty, daylight saving, a leap second."""
 ROOM = 16 * MB
 """Bytes that a control group may take beside what it has, while it is squeezed."""
 WORKER_SECONDS = 5.0
@@ -185,6 +187,7 @@ class Hands:
             events.NEIGHBOUR: lambda: self._squeezed(neighbour=True),
             events.LIMIT: lambda: self._squeezed(neighbour=False),
             events.DISK: self._full,
+            events.CLOCK: lambda: self._wrong_clock(event),
         }
         return found[event.kind]()
 
@@ -242,6 +245,20 @@ class Hands:
                 yield
             finally:
                 process.kill()
+
+    @contextlib.contextmanager
+    def _wrong_clock(self, event: Event) -> Iterator[str]:
+        seconds = random.Random(event.at).choice(JUMPS)
+        self._jump(seconds)
+        try:
+            yield f"the wall clock jumped by {seconds:+,} s"
+        finally:
+            self._jump(0)
+
+    def _jump(self, seconds: int) -> None:
+        self.house.clock.write_text(str(seconds))
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.house.server.pid, signal.SIGUSR2)
 
     @contextlib.contextmanager
     def _full(self) -> Iterator[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 from benchmarks import control_group
+from benchmarks.chaos import clock
 from benchmarks.chaos.asks import Asks
 from benchmarks.chaos.live import Sound
 from benchmarks.control_group import Group, NotPermittedHere
@@ -72,6 +73,11 @@ class House:
     lacking: dict[str, str] = field(default_factory=dict)
 
     @property
+    def clock(self) -> Path:
+        """The seconds by which the server's wall clock goes wrong (``benchmarks.chaos.clock``)."""
+        return self.folder / "clock"
+
+    @property
     def log(self) -> Path:
         return self.folder / "server.log"
 
@@ -120,6 +126,8 @@ def house(folder: Path, form: Form) -> Iterator[House]:
             lacking["full disk"] = why
         launcher = [*(group.launcher if group else ()), *mounting, *_logging(folder / "server.log")]
         environ = {MARK: token, "TMPDIR": str(disk / "tmp"), "EDGESERVE_MODELS_DIR": str(disk / "models")}
+        environ[clock.VARIABLE] = str(folder / "clock")
+        (folder / "clock").write_text("0")
         port = free_port()
         server = stack.enter_context(running([*launcher, *form.command, str(port)], port, environ))
         yield House(folder, form, server, token, group, None if why else disk, lacking)

@@ -42,7 +42,7 @@ def prepare(folder: Path, models: device.Models) -> Form:
     config = place.config("chaos", **tables)
     states = f'[llm]\nprefix_cache_disk_mb = 4\nprefix_cache_dir = "{folder / DISK / STATES}"\n'
     config.write_text(config.read_text().replace("[llm]\n", states))
-    command = (sys.executable, "-m", "edgeserve", "serve", "--config", str(config), "--port")
+    command = (sys.executable, "-m", "benchmarks.chaos.clock", "edgeserve", "serve", "--config", str(config), "--port")
     return Form(
         name=", ".join(Path(one).name for one in place.models.names().values()),
         command=command,

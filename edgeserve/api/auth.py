@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
 import hmac
 import ipaddress
+from collections.abc import Awaitable, Callable, Iterator
 
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from edgeserve import clients
 from edgeserve.api import failures
+from edgeserve.api.limits import limits_of
 from edgeserve.api.origin import Rules
+from edgeserve.clients import LOOPBACK, Client
 from edgeserve.errors import EdgeserveError, Forbidden, Unauthorized
-from edgeserve.live.sessions import Client
 
 OPEN = ("/v1/health",)
 ASKED = ("http", "websocket")
@@ -35,7 +42,8 @@ class KeyRequired:
                 await _refuse(Unauthorized(text), scope, receive, send)
                 return
             scope[KEY] = self._name
-        await self._app(scope, receive, send)
+        with _serving(scope):
+            await self._app(scope, receive, send)
 
 
 class SameSite:
@@ -49,13 +57,46 @@ class SameSite:
         if scope["type"] in ASKED and (why := self._rules.refusal(scope)):
             await _refuse(Forbidden(why), scope, receive, send)
             return
-        await self._app(scope, receive, send)
+        with _serving(scope):
+            await self._app(scope, receive, send)
+
+
+@contextlib.contextmanager
+def _serving(scope: Scope) -> Iterator[None]:
+    """Name the client of the request for all code that serves it."""
+    token = clients.current.set(client_of(scope))
+    try:
+        yield
+    finally:
+        clients.current.reset(token)
+
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def for_owner(endpoint: Endpoint) -> Endpoint:
+    """The endpoint, for the owner of the box alone: whoever has the key, and without a key programs of this machine.
+
+    Pages of other sites never get here (``SameSite``). ``--insecure`` lets other machines ask, not manage.
+    """
+
+    @functools.wraps(endpoint)
+    async def checked(request: Request) -> Response:
+        host = request.client.host if request.client else ""
+        if not limits_of(request).api_key and not is_loopback(host):
+            raise Forbidden(
+                f"{request.url.path} changes the server, and no key is set: only programs of this machine may use it; "
+                "set EDGESERVE_API_KEY, and send Authorization: Bearer <key>"
+            )
+        return await endpoint(request)
+
+    return checked
 
 
 def client_of(scope: Scope) -> Client:
     """The client of a request. All loopback addresses count as one, and IPv4 in IPv6's form as the IPv4 address."""
     host = (scope.get("client") or ("",))[0]
-    return Client(scope.get(KEY, ""), "loopback" if is_loopback(host) else host.removeprefix("::ffff:"))
+    return Client(scope.get(KEY, ""), LOOPBACK if is_loopback(host) else host.removeprefix("::ffff:"))
 
 
 def is_loopback(host: str) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from starlette.types import Message, Receive
 
-from edgeserve.connections import client_of
+from edgeserve.clients import client_of
 from edgeserve.errors import Busy, RequestTimeout, TooLarge
 from edgeserve.units import MB
 

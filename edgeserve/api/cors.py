@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from edgeserve.api.origin import Rules, values
 
-METHODS = "GET, HEAD, POST, DELETE"
+METHODS = "GET, HEAD, POST, PATCH, DELETE"
 EXPOSED = "X-Request-Id, Retry-After"
 NAMES = re.compile(r"[A-Za-z0-9_-]+(?:, *[A-Za-z0-9_-]+){0,63}")
 REMEMBERED_SECONDS = 600

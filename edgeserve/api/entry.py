@@ -23,6 +23,7 @@ class Entry:
     - ``files``: whether the body may be a form with the record as one part and files as the others
     - ``query``: the record in the query
     - ``headers``: pairs of a field of the query and a header that may hold it instead
+    - ``owner``: whether the route is for the owner of the box alone (``auth.for_owner``)
     """
 
     method: str
@@ -35,3 +36,4 @@ class Entry:
     files: bool = False
     query: type[Record] | None = None
     headers: tuple[tuple[str, str], ...] = ()
+    owner: bool = False

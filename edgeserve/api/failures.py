@@ -25,6 +25,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         errors.ModelNotFound.code: 404,
         errors.SlowReader.code: 408,
         errors.RequestTimeout.code: 408,
+        errors.InUse.code: 409,
         errors.TooLarge.code: 413,
         errors.UnsupportedMedia.code: 415,
         errors.Cancelled.code: 499,

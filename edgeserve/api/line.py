@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from edgeserve import messages
 from edgeserve.api.presence import watching
-from edgeserve.connections import client_of
+from edgeserve.clients import client_of
 from edgeserve.errors import Cancelled, EdgeserveError, InvalidRequest
 from edgeserve.jobs import Job
 from edgeserve.residency.lease import Lease

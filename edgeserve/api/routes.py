@@ -13,13 +13,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from edgeserve.api import admin, failures, health, models, openapi
-from edgeserve.api.auth import KeyRequired, SameSite
+from edgeserve.api.auth import KeyRequired, SameSite, for_owner
 from edgeserve.api.cors import Cors, Preflight
 from edgeserve.api.entry import Entry
 from edgeserve.api.limits import BodyLimit, Limits, limits_of
 from edgeserve.api.line import answering
 from edgeserve.api.live import http as live
 from edgeserve.api.live import socket as live_socket
+from edgeserve.api.manage.entries import MANAGE
 from edgeserve.api.native import chat as native
 from edgeserve.api.native import sound, vision
 from edgeserve.api.openai import audio, chat, completions, embeddings, speech
@@ -121,6 +122,7 @@ ENTRIES = (
     Entry("POST", "/memory/evict/{engine}", "Close an engine", admin.evict),
     Entry("POST", "/memory/preload", "Load engines", admin.preload, admin.Preload),
     Entry("POST", "/memory/defragment", "Return free heap pages", admin.reading("defragment_by_hand")),
+    *MANAGE,
     Entry("GET", "/openapi.json", "This document", describe),
 )
 """All routes with an OpenAPI description."""
@@ -131,7 +133,9 @@ LIVE = "/v1/transcribe/live"
 
 
 def routes() -> list[BaseRoute]:
-    described = (Route(one.path, one.endpoint, methods=[one.method]) for one in ENTRIES)
+    described = (
+        Route(one.path, for_owner(one.endpoint) if one.owner else one.endpoint, methods=[one.method]) for one in ENTRIES
+    )
     return [
         *described,
         WebSocketRoute(LIVE, live_socket.endpoint),

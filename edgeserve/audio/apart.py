@@ -6,20 +6,23 @@ import contextlib
 import functools
 import math
 import os
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 
+from edgeserve import clients
 from edgeserve.audio import piped
 from edgeserve.audio.decode import SEND
 from edgeserve.audio.encode import FORMS, PCM_RATE, Encoder
-from edgeserve.audio.places import Places
-from edgeserve.errors import UnsupportedMedia
+from edgeserve.clients import Groups
+from edgeserve.errors import Busy, UnsupportedMedia
 from edgeserve.media.children import Children, scarce
 from edgeserve.media.helper import Helper
 from edgeserve.media.leash import Leash
 from edgeserve.media.task import Bounds, Task
 from edgeserve.processes.closing import Closing
 from edgeserve.processes.frames import Kind, shared_memory
+from edgeserve.shares import Shares
 from edgeserve.units import MB
 
 CHILD = "edgeserve.audio.child"
@@ -31,7 +34,7 @@ DECODE_CPU, DECODE_SHARE = 20, 10
 """Seconds of processor time for decoding: so many, and one more for so many seconds of sound."""
 ENCODER_MEMORY = 256 * MB
 ENCODERS = 16
-"""Most encoders at once. One whose client reads slowly waits with its child, so that one client may have only half."""
+"""Most encoders at once, half of them for one client. One whose client reads slowly waits with its child."""
 
 
 class SoundFilesApart:
@@ -39,7 +42,7 @@ class SoundFilesApart:
 
     def __init__(self, children: Children, encoders: int = ENCODERS) -> None:
         self._children = children
-        self._encoders = Places(encoders, "answers are encoded")
+        self._most, self._encoders, self._lock = encoders, Shares(), threading.Lock()
 
     def check(self, data: bytes, max_seconds: float, param: str, leash: Leash) -> SharedClip:
         if not data:
@@ -57,17 +60,33 @@ class SoundFilesApart:
     def prepare(self) -> None:
         self._children.prepare()
 
-    def encoder(self, form: str, rate: int, client: str = "") -> Encoder:
+    def encoder(self, form: str, rate: int) -> Encoder:
         if form == "wav" or (form == "pcm" and rate == PCM_RATE):
             return FORMS[form].encoder(rate)
-        self._encoders.take(client, "ask for wav, or try again")
+        groups = clients.current.get().groups
+        self._take(groups)
         task = Task(f"{CHILD}:encode", f"{form} encoder", f"encoding {form}", Bounds(memory=ENCODER_MEMORY))
         try:
             helper = self._children.start(task)
         except BaseException:
-            self._encoders.give_back(client)
+            self._give_back(groups)
             raise
-        return EncoderApart(helper, form, rate, functools.partial(self._encoders.give_back, client))
+        return EncoderApart(helper, form, rate, functools.partial(self._give_back, groups))
+
+    def _take(self, groups: Groups) -> None:
+        """Count an encoder of the client. Raises Busy."""
+        with self._lock:
+            all_, own = len(self._encoders), self._encoders.held(groups)
+            if all_ >= self._most or own >= max(1, self._most // 2):
+                whose = "" if all_ >= self._most else " of yours"
+                count = own if whose else all_
+                text = f"{count} answers{whose} are encoded now, which is the limit; ask for wav, or try again"
+                raise Busy(text, retry_after=5)
+            self._encoders.add(groups)
+
+    def _give_back(self, groups: Groups) -> None:
+        with self._lock:
+            self._encoders.remove(groups)
 
     def close(self) -> None:
         self._children.close()

@@ -25,11 +25,8 @@ class SoundFiles(Protocol):
         """Begin what the first check or encoder would wait for. Never waits."""
         ...
 
-    def encoder(self, form: str, rate: int, client: str = "") -> Encoder:
-        """An encoder of a format of ``encode.FORMS`` for int16 samples at ``rate`` Hz.
-
-        Raises Busy where all encoders are in use, or this client's share of them.
-        """
+    def encoder(self, form: str, rate: int) -> Encoder:
+        """An encoder of a format of ``encode.FORMS`` for int16 samples at ``rate`` Hz. Raises Busy."""
         ...
 
     def close(self) -> None:
@@ -47,7 +44,7 @@ class SoundFilesHere:
     def prepare(self) -> None:
         """Nothing waits."""
 
-    def encoder(self, form: str, rate: int, client: str = "") -> Encoder:
+    def encoder(self, form: str, rate: int) -> Encoder:
         return FORMS[form].encoder(rate)
 
     def close(self) -> None:

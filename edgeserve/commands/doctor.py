@@ -17,7 +17,7 @@ from edgeserve.doctor.machine import Machine
 from edgeserve.errors import ConfigError, ModelMissing, NotFound, StoreError
 from edgeserve.jobs import Job, table_of
 from edgeserve.models import catalog
-from edgeserve.models.entry import Entry
+from edgeserve.models.entry import UNVERIFIED, Entry
 from edgeserve.models.folder import expanded
 from edgeserve.models.store import Store
 from edgeserve.terminal import human_size, table
@@ -80,7 +80,7 @@ def _model(job: Job, known: Entry | str, store: Store) -> Model:
     try:
         stored = store.find(name)
     except ModelMissing:
-        return Model(name, job, size)
+        return Model(name, job, size, verified=isinstance(known, Entry) and known.verified)
     except StoreError as error:
         return Model(name, job, size, pulled=True, trouble=error.message)
     return Model(stored.name, job, stored.size_bytes, pulled=True)
@@ -114,8 +114,11 @@ def render(facts: Facts, findings: list[Finding]) -> Iterator[str]:
     for model in facts.models:
         if not model.configured:
             fit = judge.judge(model, facts.machine)
-            rows.append((model.name, model.job, human_size(model.size_bytes), f"{fit.word} {fit.reason}".strip()))
-    yield from (f"  {line}" for line in table(("name", "job", "size", "fits"), rows).splitlines())
+            checked = "" if model.verified else "unverified"
+            fits = f"{fit.word} {fit.reason}".strip()
+            rows.append((model.name, model.job, human_size(model.size_bytes), checked, fits))
+    yield from (f"  {line}" for line in table(("name", "job", "size", "checked", "fits"), rows).splitlines())
+    yield f"  {UNVERIFIED}"
     yield ""
     for finding in findings:
         yield f"[{finding.level.upper()}] {finding.what}"

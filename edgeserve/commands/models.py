@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from edgeserve.commands import Call
+from edgeserve.commands import Call, through
+from edgeserve.commands.remote import named_server
 from edgeserve.config import Config
 from edgeserve.errors import EdgeserveError, ModelDamaged, ModelMissing
 from edgeserve.jobs import STARTER
 from edgeserve.models import catalog
+from edgeserve.models.entry import UNVERIFIED, Entry
 from edgeserve.models.needs import command, packages
 from edgeserve.models.store import Leftover, Progress, Store, StoredModel
 from edgeserve.terminal import ProgressBar, human_size, table
@@ -19,8 +21,11 @@ def pull(call: Call) -> int:
     """Pull the named models, or all that models.toml lists. Missing packages and disk are reported before any download.
 
     A failed model does not stop the others. Returns 1 when a model is not here at the end, or lacks a package to run.
+    With ``--url`` or EDGESERVE_URL a server pulls; without, this process does, and a server here sees the models too.
     """
     config = call.config()
+    if (server := named_server(call)) is not None:
+        return through.pull_each(server, list(wanted(call.args.names, config)))
     store = call.store(config)
     names = list(wanted(call.args.names, config))
     if not names:
@@ -135,14 +140,20 @@ def list_models(call: Call) -> int:
     ]
     if call.args.all:
         known = [one for one in catalog.MODELS.values() if one.name not in here | set(left)]
-        rows += [(one.name, one.job, human_size(one.size_bytes), one.licence, "no") for one in known]
+        rows += [(one.name, one.job, human_size(one.size_bytes), one.licence, _untried(one)) for one in known]
     if rows:
         print(table(("name", "job", "size", "licence", "pulled"), sorted(rows, key=lambda row: (row[1], row[0]))))
     else:
         print("No model is pulled yet; edgeserve pull starter fetches the starter models, list --all shows more.")
     for line in (*(error.message for error in damaged.values()), *map(_left, left.values())):
         print(line)
+    if call.args.all:
+        print(UNVERIFIED)
     return 0
+
+
+def _untried(one: Entry) -> str:
+    return "no" if one.verified else "no, unverified"
 
 
 def _stage(one: Leftover) -> str:
@@ -168,6 +179,8 @@ def show(call: Call) -> int:
     if stored:
         lines |= {"engine": stored.engine} | {f"file {role}": str(path) for role, path in stored.files.items()}
         lines |= {f"option {name}": str(value) for name, value in stored.options.items()}
+    if isinstance(known, Entry) and not known.verified:
+        lines["verified"] = "no; its makers' figures, never pulled where edgeserve is built"
     lines["pulled"] = "yes" if stored else f"no; edgeserve pull {known.name}"
     width = max(map(len, lines))
     print("\n".join(f"{name:{width}}  {value}" for name, value in lines.items()))

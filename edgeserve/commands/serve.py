@@ -26,7 +26,7 @@ def serve(call: Call) -> int:
             print("\n".join(greeting(config, address)), flush=True)
         streams.finish()
 
-    return server.serve(config, call.store(config), on_ready, insecure=call.args.insecure)
+    return server.serve(config, call.store(config), on_ready, insecure=call.args.insecure, read=call.config)
 
 
 def greeting(config: Config, address: str) -> Iterator[str]:

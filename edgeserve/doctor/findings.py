@@ -30,6 +30,7 @@ class Model:
     """A model of the catalogue or the settings. ``size_bytes`` is 0 when it is unknown before the pull.
 
     ``trouble``: the reason why a pulled model cannot be used; ``no_projector``: an error about its projector.
+    ``verified``: the model was pulled and used where edgeserve is built.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Model:
     configured: bool = False
     trouble: str = ""
     no_projector: str = ""
+    verified: bool = True
 
     @property
     def state(self) -> str:

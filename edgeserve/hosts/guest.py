@@ -230,8 +230,6 @@ class Guest:
         method, *arguments = codec.read(frame.head, frame.body)
         try:
             result = self._steps.take(method, arguments)
-            if method == "park":
-                self._prepared.clear()
         except Exception as error:
             self._tell_state()
             self._end(frame.number, error)

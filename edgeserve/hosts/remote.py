@@ -27,7 +27,11 @@ from edgeserve.messages import Event, Request, TranscribeRequest
 from edgeserve.processes import codec
 from edgeserve.processes.child import Child
 from edgeserve.processes.launcher import Launcher
+from edgeserve.units import MB
 
+WORKER = 25 * MB
+"""Private bytes of a worker beside its engine: the interpreter and the runtime's modules. Measured as 23 MB with
+speech, and 27 MB with transcription (docs/benchmarks/memory_scenarios.md)."""
 ENTRY, PREPARE = "edgeserve.hosts.worker_entry:main", "edgeserve.hosts.worker_entry:prepare"
 
 
@@ -113,7 +117,9 @@ class RemoteEngine:
         return link.state.context_tokens if (link := self.link) else None
 
     def estimate(self) -> Footprint:
-        return self.local.estimate()
+        """The engine's own estimate, and its process."""
+        found = self.local.estimate()
+        return replace(found, private=found.private + WORKER)
 
     def footprint(self) -> Footprint:
         return link.state.footprint if (link := self.link) else Footprint()

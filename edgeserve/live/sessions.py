@@ -8,9 +8,8 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
-from edgeserve.connections import client_of
+from edgeserve.clients import Client, client_of
 from edgeserve.errors import Busy, NotFound
 from edgeserve.live.ear import Ear, Options
 from edgeserve.live.session import Session
@@ -19,19 +18,6 @@ log = logging.getLogger("edgeserve.live")
 
 DEFAULT = "default"
 """Name of the session of a client that names none. The first push starts this session."""
-
-
-@dataclass(frozen=True, slots=True)
-class Client:
-    """A client: its key, empty where the server asks for none, and its address."""
-
-    key: str = ""
-    address: str = ""
-
-    @property
-    def owner(self) -> Client:
-        """The owner of the client's sessions: every client with the same key, else every client at the address."""
-        return Client(self.key) if self.key else self
 
 
 class Sessions:

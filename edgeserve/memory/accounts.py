@@ -23,10 +23,14 @@ from edgeserve.memory.optional_context import excess
 from edgeserve.memory.peaks import Peaks
 from edgeserve.memory.plan import Decision, plan, within
 from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.memory.tickets import Ticket, Tickets
+from edgeserve.memory.way import Claim, Rules, Turn, turn
 from edgeserve.system.readings import Readings
 
 log = logging.getLogger("edgeserve.memory")
 
+KEPT = 8
+"""Forgotten entries that are kept for decisions under way."""
 Wait = Callable[[threading.Condition, float], object]
 """Waits on a held condition, at most so many seconds."""
 
@@ -55,19 +59,30 @@ class Accounts:
         self.clock = clock
         self.wall = wall
         self.changed = threading.Condition()
-        """Held to read or write the accounts; notified whenever memory may have come free."""
+        """Held to read or write the accounts; ``stir`` notifies whenever memory may have come free."""
+        self.tickets = Tickets()
+        self.stirred = 0
+        """Calls of ``stir``."""
+        self.progress = 0
+        """Answers that began or ended, and engines that moved."""
         self.closing = False
         self._wait = wait
         self._base = 0
         self._moving = 0
         self._changes = 0
         self._entries: dict[str, Entry] = {}
+        self._forgotten: dict[str, Entry] = {}
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(tuple(self._entries.values()))
 
     def __getitem__(self, model: str) -> Entry:
-        return self._entries[model]
+        """The entry of a model; of one that was forgotten lately, too, since a decision may still name it."""
+        return self._entries.get(model) or self._forgotten[model]
+
+    def find(self, model: str) -> Entry | None:
+        """The account of an engine; None when it is served no more."""
+        return self._entries.get(model)
 
     def adopt(self, resident: Resident) -> None:
         with self.changed:
@@ -82,7 +97,8 @@ class Accounts:
             entry = self._entries.get(resident.id)
             if entry is not None and entry.resident is resident:
                 del self._entries[resident.id]
-            self.changed.notify_all()
+                self._forgotten = {**dict(list(self._forgotten.items())[1 - KEPT :]), resident.id: entry}
+            self.stir()
 
     def observe(self) -> None:
         """Note engines that changed their rung without the governor. Asks engines, so the lock must not be held."""
@@ -99,18 +115,10 @@ class Accounts:
             if self.no_reservations():
                 self._base = max(0, overhead(self.occupancies(), readings) - self.undelivered())
 
-    def occupancies(
-        self,
-        busy: Set[str] = frozenset(),
-        spent: Set[tuple[str, str]] = frozenset(),
-        unread: Set[str] = frozenset(),
-    ) -> list[Occupancy]:
-        """All engines as ``plan`` needs them. ``busy`` engines could not be moved; ``spent`` savings are used up.
-
-        ``unread`` engines count as idle for long.
-        """
-        found = [entry.occupancy(entry.resident.id in busy, spent) for entry in self._entries.values()]
-        return [one.idle() if one.id in unread else one for one in found]
+    def occupancies(self, busy: Set[str] = frozenset(), spent: Set[tuple[str, str]] = frozenset()) -> list[Occupancy]:
+        """All engines as ``plan`` needs them. ``busy`` engines could not be moved; ``spent`` savings are used up."""
+        waiting = self.tickets.ids()
+        return [entry.occupancy(name in busy, spent, name in waiting) for name, entry in self._entries.items()]
 
     def base(self) -> int:
         """Bytes that the process takes beside its engines."""
@@ -139,13 +147,37 @@ class Accounts:
         need: Need,
         readings: Readings,
         limit: Budget,
-        busy: Set[str] = frozenset(),
-        spent: Set[tuple[str, str]] = frozenset(),
-        unread: Set[str] = frozenset(),
     ) -> Decision:
         """``plan`` on the present accounts. The caller holds the lock when it books the decision."""
-        occupancies = self.occupancies(busy, spent, unread)
-        return plan(need, occupancies, readings, limit, self.clock(), self.policy, base=self.base())
+        return plan(need, self.occupancies(), readings, limit, self.clock(), self.policy, base=self.base())
+
+    def turn(
+        self,
+        entry: Entry,
+        readings: Readings,
+        limit: Budget,
+        ticket: Ticket | None = None,
+        busy: Set[str] = frozenset(),
+        spent: Set[tuple[str, str]] = frozenset(),
+    ) -> Turn:
+        """The decision on one more request of an engine, behind all tickets ahead of its own; behind all without one.
+
+        The caller holds the lock.
+        """
+        residents = self.occupancies(busy, spent)
+        rules = Rules(limit, self.policy, max(self.base(), overhead(residents, readings)), self.clock())
+        ahead = [
+            Claim(need_of(self._entries[one.id]), one.way)
+            for one in self.tickets.ahead(ticket)
+            if one.id in self._entries and one.id != entry.resident.id
+        ]
+        return turn(Claim(need_of(entry), ticket.way if ticket else frozenset()), ahead, residents, rules)
+
+    def stir(self, *, progress: bool = False) -> None:
+        """Wake the requests that wait for memory. The caller holds the lock."""
+        self.stirred += 1
+        self.progress += progress
+        self.changed.notify_all()
 
     def excess(self, entry: Entry, readings: Readings, limit: Budget) -> int:
         """Bytes of the engine's optional context that have no room."""
@@ -193,10 +225,13 @@ class Accounts:
         """Count an engine that became hot again from warm."""
         self.history.counts["restored"] += before is Rung.WARM
 
-    def pause(self, seconds: float) -> None:
-        """Wait until memory may have come free, at most ``seconds``. Raises ShuttingDown when the server ends."""
+    def pause(self, seconds: float, seen: int | None = None) -> None:
+        """Wait until memory may have come free, at most ``seconds``. Raises ShuttingDown when the server ends.
+
+        ``seen``: the value of ``stirred`` when the caller last looked; a later one ends the wait at once.
+        """
         with self.changed:
-            if not self.closing:
+            if not self.closing and seen in (None, self.stirred):
                 self._wait(self.changed, seconds)
             if self.closing:
                 raise ShuttingDown("the server is shutting down and loads nothing more", retry_after=5)
@@ -205,4 +240,4 @@ class Accounts:
         """End all pauses, now and later."""
         with self.changed:
             self.closing = True
-            self.changed.notify_all()
+            self.stir()

@@ -92,7 +92,11 @@ def prefix_cache_threshold(total: int, policy: MemoryPolicy) -> float:
 
 def too_large(spec: ModelSpec, total: int, policy: MemoryPolicy) -> bool:
     """True when the model's files are larger than the threshold share of the machine's memory."""
-    return spec.size_bytes > policy.vision_threshold * total
+    return larger_than_share(spec.size_bytes, total, policy)
+
+
+def larger_than_share(size_bytes: int, total: int, policy: MemoryPolicy) -> bool:
+    return size_bytes > policy.vision_threshold * total
 
 
 def vision_refusal(spec: ModelSpec, total: int, policy: MemoryPolicy) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Literal, Protocol
 
@@ -17,6 +18,8 @@ from edgeserve.units import MB
 
 log = logging.getLogger("edgeserve.memory")
 
+SWITCHING_SHARE = 0.25
+"""Largest share of the time that the steps of two engines take which have work all the time and take turns."""
 LEAST_RAISE = 16 * MB
 """Bytes by which the expected memory of an engine grows at least when the system has killed its process."""
 
@@ -47,8 +50,11 @@ class Resident(Protocol):
     def estimate(self) -> Footprint: ...
     def footprint(self) -> Footprint: ...
 
-    def step_down(self, to: Rung) -> Moved | Refused:
-        """Down to ``to`` on the calling thread. Refuses at once when there already, leased or at work; never waits."""
+    def step_down(self, to: Rung, *, leased: bool = False) -> Moved | Refused:
+        """Down to ``to`` on the calling thread. Refuses at once when there already, leased or at work; never waits.
+
+        ``leased``: leases whose work has not begun do not count.
+        """
         ...
 
     def savings(self) -> Mapping[str, int]:
@@ -109,6 +115,8 @@ class Entry:
     - ``active``: open reservations. ``climbing``: the engine is on its way up under one of them.
     - ``inexact``: other engines took or returned memory during the last way up. Runtimes measure themselves by the
       growth of the process, so the figure then includes others' memory.
+    - ``hot_at``: when the engine last became hot. ``hot_until``: until then it stays hot while it has work.
+    - ``leaving_seconds``: time that its last step down took.
     """
 
     resident: Resident
@@ -124,6 +132,17 @@ class Entry:
     uses: int = 0
     parked_at: float = 0.0
     measured_at: float = 0.0
+    hot_at: float = -math.inf
+    hot_until: float = -math.inf
+    leaving_seconds: float = 0.0
+
+    def begin_hot(self, now: float, climbing: float, least: float) -> None:
+        """The engine is hot after ``climbing`` seconds of way up. It stays for ``least`` seconds while it has work.
+
+        A costly switch lengthens that time: between two engines with work, switching takes at most SWITCHING_SHARE.
+        """
+        cost = climbing + self.leaving_seconds
+        self.hot_at, self.hot_until = now, now + max(least, cost * (1 / SWITCHING_SHARE - 1))
 
     def expect(self, peaks: Peaks) -> None:
         """Before the first load: take the learned peak, else the engine's estimate, else a guess by file size."""
@@ -239,7 +258,7 @@ class Entry:
         now = self.warm if self.resident.rung is Rung.WARM else NOTHING
         return (without_requests(self.hot) - now) + self.request
 
-    def occupancy(self, busy: bool, spent: Set[tuple[str, str]]) -> Occupancy:
+    def occupancy(self, busy: bool, spent: Set[tuple[str, str]], waits: bool = False) -> Occupancy:
         one = self.resident
         return Occupancy(
             id=one.id,
@@ -253,6 +272,8 @@ class Entry:
             busy=busy or self.active > 0,
             weights=str(one.spec.files.get("model", "")),
             savings=tuple(self.savings(spent)),
+            hot_until=self.hot_until,
+            waits=waits,
         )
 
     def savings(self, spent: Set[tuple[str, str]]) -> Iterator[Saving]:

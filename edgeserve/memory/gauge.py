@@ -34,7 +34,6 @@ class Gauge:
 
     def __init__(self, accounts: Accounts, probe: Probe) -> None:
         self._accounts = accounts
-        self._policy = accounts.policy
         self._probe = probe
         self._latest: Judgement | None = None
 
@@ -46,9 +45,9 @@ class Gauge:
         return last
 
     def judge(self, readings: Readings) -> Judgement:
-        limit = budget(readings, self._policy)
+        limit = budget(readings, self._accounts.policy)
         percent = used_percent(readings, limit)
-        return Judgement(readings, limit, percent, level_of(percent, readings, self._policy))
+        return Judgement(readings, limit, percent, level_of(percent, readings, self._accounts.policy))
 
     def situation(self, readings: Readings) -> Situation:
         """Takes the lock of the accounts."""

@@ -15,7 +15,7 @@ from edgeserve.device import Allocator
 from edgeserve.engine import Cancel, ModelSpec, Rung
 from edgeserve.memory import metal, report
 from edgeserve.memory.accounts import Accounts
-from edgeserve.memory.admission import Admission, Reservation
+from edgeserve.memory.admission import Admission
 from edgeserve.memory.entry import Resident
 from edgeserve.memory.gauge import Gauge
 from edgeserve.memory.history import StepRecord
@@ -26,6 +26,7 @@ from edgeserve.memory.pressure import Level
 from edgeserve.memory.pressure_loop import PressureLoop
 from edgeserve.memory.relief import Relief
 from edgeserve.memory.report import Json
+from edgeserve.memory.reservations import Reservation
 from edgeserve.system import heap, libraries
 from edgeserve.system.accelerator import DeviceReader, Devices
 from edgeserve.system.probe import Probe
@@ -86,14 +87,18 @@ class Governor:
         self._loop.join()
         self.probe.stop()
 
-    def reserve(self, resident: Resident, cancel: Cancel | None = None) -> Reservation:
+    def reserve(self, resident: Resident, cancel: Cancel | None = None, arrived: float | None = None) -> Reservation:
         """Set aside the memory for one request, and for the engine's way up to hot.
 
-        At once for a hot engine whose request fits. Otherwise blocks while others step down, while their memory comes
-        back, and at most ``queue_seconds`` while they are in use. Raises DoesNotFit, Busy, ShuttingDown, and Cancelled
-        once ``cancel`` is set.
+        At once for a hot engine whose request fits. Otherwise as ``Admission.reserve``.
         """
-        return self.reserve_at_once(resident) or self._admission.reserve(self.accounts[resident.id], cancel)
+        return self.reserve_at_once(resident) or self._admission.reserve(self.accounts[resident.id], cancel, arrived)
+
+    def wake(self) -> None:
+        """A lease has ended, or a request is cancelled: whoever waits for memory looks again. Any thread."""
+        with self.accounts.changed:
+            if self.accounts.tickets:
+                self.accounts.stir()
 
     def reserve_at_once(self, resident: Resident) -> Reservation | None:
         """Reserve for a hot engine by the latest reading; None when the request does not fit. Never waits."""
@@ -122,7 +127,7 @@ class Governor:
 
     def release(self, reservation: Reservation) -> None:
         """End a reservation. An engine that did not become hot returns all of it. Idempotent."""
-        self._admission.release(reservation)
+        self._admission.reservations.release(reservation)
 
     def step_down(self, resident: Resident, to: Rung, reason: str) -> StepRecord | None:
         """Move an engine down and verify the memory that came back.
@@ -136,10 +141,10 @@ class Governor:
         """A bracket around idle work that takes memory which its engine can do without, such as a saved conversation.
 
         Meanwhile no other engine learns its memory. Yields False when the work must not begin: from HIGH pressure
-        on, and while other engines change or answer.
+        on, while requests wait for memory, and while other engines change or answer.
         """
         with self.accounts.moving() as mark:
-            yield mark is not None and self._gauge.latest().level < Level.HIGH
+            yield mark is not None and not self.accounts.tickets and self._gauge.latest().level < Level.HIGH
 
     def outgrew(self, spec: ModelSpec) -> None:
         """The system killed an engine's process: expect more memory for the next way up, and learn it."""
@@ -216,13 +221,13 @@ class Governor:
 class OpenGovernor(Governor):
     """EDGESERVE_ENABLE_MEMORY_GOVERNOR=false: admits everything and moves nothing by itself; still keeps accounts."""
 
-    def reserve(self, resident: Resident, cancel: Cancel | None = None) -> Reservation:
+    def reserve(self, resident: Resident, cancel: Cancel | None = None, arrived: float | None = None) -> Reservation:
         """Reserve at once, whatever memory there is. An optional context is still cut to the room that there is."""
         entry = self.accounts[resident.id]
         self._admission.expect(entry)
         self._admission.fit_optional_context(entry)
         with self.accounts.changed:
-            return self._admission.book(entry)
+            return self._admission.reservations.book(entry)
 
     def reserve_at_once(self, resident: Resident) -> Reservation | None:
         """Reserve at once, whatever memory there is."""

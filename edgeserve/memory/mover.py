@@ -30,23 +30,25 @@ class Mover:
         self._accounts = accounts
         self._probe = probe
 
-    def step_down(self, entry: Entry, to: Rung, reason: str) -> StepRecord | None:
+    def step_down(self, entry: Entry, to: Rung, reason: str, *, leased: bool = False) -> StepRecord | None:
         """Move an engine down. None when it stands on ``to`` or below already, is in use, or failed to move.
 
-        A failure is logged, not raised: it must not end the request or the round of relief that wanted the memory."""
+        A failure is logged, not raised: it must not end the request or the round of relief that wanted the memory.
+        ``leased`` as in ``Resident.step_down``."""
         one = entry.resident
         if one.rung <= to:
             return None
         with self._accounts.moving() as mark:
-            held = self._probe.read()
+            held, began = self._probe.read(), self._accounts.clock()
             try:
-                move = one.step_down(to)
+                move = one.step_down(to, leased=leased)
             except Exception:
                 log.exception("%s could not be moved down to %s", one.spec.name, to.name.lower())
                 return None
             if isinstance(move, Refused):
                 log.debug("%s stays %s: it is %s", one.spec.name, one.rung.name.lower(), move.reason)
                 return None
+            entry.leaving_seconds = self._accounts.clock() - began
             now = self._probe.read()
             record = StepRecord(
                 job=one.spec.job,
@@ -65,8 +67,8 @@ class Mover:
 
     def shed(self, saving: Saving) -> None:
         """Let an engine do with less. Nothing happens when it is at work; the plan then goes on without the saving."""
-        entry = self._accounts[saving.id]
-        if not entry.resident.shed(saving.kind, saving.private):
+        entry = self._accounts.find(saving.id)
+        if entry is None or not entry.resident.shed(saving.kind, saving.private):
             return
         name, kind = entry.resident.spec.name, saving.kind.replace("_", " ")
         log.info("%s saves %.1f MB: %s", name, saving.private / MB, kind)
@@ -88,7 +90,7 @@ class Mover:
             if record.exact:
                 entry.subtract_kept(record.expected - record.freed)
             self._accounts.history.add(record)
-            self._accounts.changed.notify_all()
+            self._accounts.stir(progress=True)
         missing = record.expected - record.freed
         wrong = record.exact and missing > NOISE and record.freed < VERIFIED_SHARE * record.expected
         log.log(

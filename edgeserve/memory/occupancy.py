@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +34,8 @@ class Occupancy:
     - ``held``: memory now. ``warm``: memory that would be left on warm.
     - ``last_used``: on the accounts' clock.
     - ``busy``: the engine has an open reservation, or could not be moved a moment ago.
+    - ``hot_until``: end of the time for which the engine stays hot while it has work, on the accounts' clock.
+    - ``waits``: a request of the engine waits for memory. The thread of that request alone moves the engine.
     - ``weights``: engines with the same value map one file, which is in memory once.
     """
 
@@ -49,19 +50,30 @@ class Occupancy:
     busy: bool = False
     weights: str = ""
     savings: tuple[Saving, ...] = ()
+    hot_until: float = -math.inf
+    waits: bool = False
 
     def at(self, rung: Rung) -> Amount:
         """Memory on ``rung``, which is not above the engine's own."""
         return self.held if rung >= self.rung else self.warm if rung is Rung.WARM else NOTHING
 
-    def idle(self) -> Occupancy:
-        """The same engine, if its answers had ended long ago."""
-        return dataclasses.replace(self, leases=0, busy=False, last_used=-math.inf)
+    @property
+    def used(self) -> bool:
+        """True while requests hold, or use, the engine."""
+        return self.busy or self.leases > 0
+
+    def kept(self, now: float) -> bool:
+        """True while the engine stays hot because it has work, and has not been hot for long."""
+        return self.rung is Rung.HOT and self.used and now < self.hot_until
+
+    def may_leave(self, now: float) -> bool:
+        """True when the engine may make way for a waiting request now: no answer is under way."""
+        return not (self.busy or self.waits or self.pinned or self.kept(now))
 
     def may_step_down(self, now: float, policy: MemoryPolicy) -> bool:
         """True for an idle engine: not leased, at work, pinned or cold, and past its grace time."""
-        used = self.leases or self.busy or self.pinned
-        return not used and self.rung > Rung.COLD and now - self.last_used >= policy.grace_seconds
+        stays = self.used or self.pinned or self.rung is Rung.COLD
+        return not stays and now - self.last_used >= policy.grace_seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,14 @@ class Peaks:
             row = self._rows().get(key(spec))
         return Footprint(**{name: int(row[name]) for name in FIELDS}) if row else None
 
+    def highest(self, job: str, name: str) -> Footprint | None:
+        """The largest learned peak of a model, whatever its settings; None for a model that never ran here."""
+        begin = f"{job}:{name}:{platform.system()}-{platform.machine()}:"
+        with self._lock:
+            rows = [row for key, row in self._rows().items() if key.startswith(begin)]
+        found = (Footprint(**{one: int(row[one]) for one in FIELDS}) for row in rows)
+        return max(found, key=lambda one: one.total, default=None)
+
     def learn(self, spec: ModelSpec, taken: Footprint) -> None:
         """Remember a peak. A failure to write is logged, not raised: the next start falls back to an estimate."""
         name = key(spec)

@@ -26,6 +26,8 @@ class Verdict(enum.Enum):
     ADMIT = "admit"
     STEP = "step"
     """It fits after these savings and steps: carry them out, then ask again."""
+    YIELD = "yield"
+    """Its engine makes way for a request ahead: carry out its own step, then ask again."""
     WAIT = "wait"
     """It fits when engines in use have become idle."""
     REFUSE = "refuse"
@@ -39,7 +41,6 @@ class Decision:
     - ``free``: of the budget now. ``evictable``: comes free when idle engines step down.
     - ``largest``: the largest need that fits with everything else cold.
     - ``required``: the smallest budget in which this need would fit.
-    - ``retry_at``: end of the first grace time.
     """
 
     verdict: Verdict
@@ -49,7 +50,6 @@ class Decision:
     required: int = 0
     savings: tuple[Saving, ...] = ()
     steps: tuple[Step, ...] = ()
-    retry_at: float | None = None
 
 
 def plan(
@@ -67,26 +67,11 @@ def plan(
     ``base``: bytes that the process took beside its engines while no request ran. A running request that has not used
     its share yet would hide them.
 
-    1. It fits as things stand: admit.
-    2. It fits when prefix caches are dropped, then the context shrunk, then the image: step.
-    3. It fits when idle engines go down one rung, least recently used first: step.
-    4. It fits when they go down two rungs: step.
-    5. It would fit if engines in use, or used a moment ago, were idle: wait.
-    6. It never fits beside the pinned engines: refuse.
+    Engines that idle, and have not been used within the grace time, may step down; ``Case.decide`` has the rules.
     """
-    case = _Case(need, residents, budget, now, policy, max(base, overhead(residents, readings)))
-    # 1.
-    if case.fits({}, 0):
-        return Decision(Verdict.ADMIT, case.free)
-    # 2.
-    savings = case.savings()
-    if (enough := case.sufficient(savings)) is not None:
-        return Decision(Verdict.STEP, case.free, case.evictable, savings=enough)
-    # 3. and 4.
-    if (steps := case.evictions(sum(one.private for one in savings))) is not None:
-        return Decision(Verdict.STEP, case.free, case.evictable, savings=tuple(savings), steps=steps)
-    # 5. and 6.
-    return case.wait_or_refuse(sum(one.private for one in savings if one.id == need.id))
+    idle = sorted((one for one in residents if one.may_step_down(now, policy)), key=lambda one: one.last_used)
+    order = tuple(one.id for one in idle)
+    return Case(need, residents, budget, policy, max(base, overhead(residents, readings)), order).decide()
 
 
 def within(total: Amount, unbooked: int, need: Need, budget: Budget, policy: MemoryPolicy) -> bool:
@@ -105,15 +90,41 @@ def shortage(total: Amount, unbooked: int, budget: Budget, policy: MemoryPolicy)
 
 
 @dataclass(frozen=True)
-class _Case:
-    """One need with the engines and the budget that decide on it. ``unbooked``: private bytes beside all engines."""
+class Case:
+    """One need with the engines and the budget that decide on it.
+
+    ``unbooked``: private bytes beside all engines. ``order``: ids of the engines that may step down, in this order.
+    """
 
     need: Need
     residents: Sequence[Occupancy]
     budget: Budget
-    now: float
     policy: MemoryPolicy
     unbooked: int
+    order: tuple[str, ...] = ()
+
+    def decide(self) -> Decision:
+        """The verdict.
+
+        1. It fits as things stand: admit.
+        2. It fits when prefix caches are dropped, then the context shrunk, then the image: step.
+        3. It fits when engines that may go step down one rung, in their order: step.
+        4. It fits when they go down two rungs: step.
+        5. It would fit if engines in use, or used a moment ago, were idle: wait.
+        6. It never fits beside the pinned engines: refuse.
+        """
+        # 1.
+        if self.fits({}, 0):
+            return Decision(Verdict.ADMIT, self.free)
+        # 2.
+        savings = self.savings()
+        if (enough := self.sufficient(savings)) is not None:
+            return Decision(Verdict.STEP, self.free, self.evictable, savings=enough)
+        # 3. and 4.
+        if (steps := self.evictions(sum(one.private for one in savings))) is not None:
+            return Decision(Verdict.STEP, self.free, self.evictable, savings=tuple(savings), steps=steps)
+        # 5. and 6.
+        return self.wait_or_refuse()
 
     def fits(self, rungs: Rungs, saved: int) -> bool:
         """True when the need fits with the engines on these rungs and ``saved`` bytes less."""
@@ -130,10 +141,9 @@ class _Case:
         return booked(self.residents, {}).host - booked(self.residents, cold).host
 
     def idle(self) -> list[Occupancy]:
-        """Engines that may step down for the need, least recently used first."""
-        others = (one for one in self.residents if one.id != self.need.id)
-        idle = (one for one in others if one.may_step_down(self.now, self.policy))
-        return sorted(idle, key=lambda one: one.last_used)
+        """Engines that may step down for the need, in their order."""
+        found = {one.id: one for one in self.residents if one.id != self.need.id}
+        return [found[name] for name in self.order if name in found]
 
     def savings(self) -> list[Saving]:
         """Savings in order: prefix caches of all idle engines; context and image of the engine in need only."""
@@ -176,13 +186,14 @@ class _Case:
                 return _needed(idle, rungs, fits)
         return None
 
-    def wait_or_refuse(self, saved: int) -> Decision:
-        """``saved``: bytes that the engine in need can do without."""
+    def wait_or_refuse(self) -> Decision:
+        """Rules 5 and 6."""
+        saved = sum(one.private for one in self.savings() if one.id == self.need.id)
         movable = [one for one in self.residents if one.id != self.need.id and not one.pinned]
         all_cold = {one.id: Rung.COLD for one in movable}
         # 5.
         if self.fits(all_cold, saved):
-            return Decision(Verdict.WAIT, self.free, self.evictable, retry_at=self._grace_end(movable))
+            return Decision(Verdict.WAIT, self.free, self.evictable)
         # 6.
         together = booked(self.residents, all_cold, self.need)
         required = self._required(together.mapped, max(0, together.private + self.unbooked - saved))
@@ -197,11 +208,6 @@ class _Case:
     def _required(self, mapped: int, private: int) -> int:
         """The smallest budget that these bytes fit in."""
         return max(mapped + private, int(100 * private / self.policy.critical_percent) + 1)
-
-    def _grace_end(self, movable: Sequence[Occupancy]) -> float | None:
-        used = [one for one in movable if one.rung > Rung.COLD and not one.leases]
-        ends = [one.last_used + self.policy.grace_seconds for one in used]
-        return min((end for end in ends if end > self.now), default=None)
 
 
 def _cut(savings: Sequence[Saving], missing: int) -> Iterator[Saving]:

@@ -40,7 +40,9 @@ class MemoryPolicy:
     high_idle_seconds: float = key(30.0, env="HIGH_IDLE_SECONDS", low=0)
     """Idle time from which HIGH pressure parks an engine."""
     grace_seconds: float = key(5.0, env="GRACE_SECONDS", low=0)
-    """An engine used this recently is never evicted."""
+    """An engine used this recently is evicted for a waiting request only, and after all other idle ones."""
+    min_hot_seconds: float = key(2.0, env="MIN_HOT_SECONDS", low=0)
+    """An engine that has become hot stays hot at least this long while it has work, whoever waits for its memory."""
     pressure_interval: float = key(15.0, env="PRESSURE_CHECK_INTERVAL_SECONDS", low=0.05)
     moderate_percent: float = key(60.0, env="PRESSURE_MODERATE_PERCENT", low=1, high=100)
     high_percent: float = key(80.0, env="PRESSURE_HIGH_PERCENT", low=1, high=100)
@@ -49,7 +51,9 @@ class MemoryPolicy:
     """Time that a load waits for memory that a step down returned."""
     switch_interval: float = key(0.5, env="SWITCH_INTERVAL_SECONDS", low=0.01)
     queue_seconds: float = key(30.0, env="MEMORY_QUEUE_SECONDS", low=0)
-    """Time that a request waits for engines in use before it is answered 503."""
+    """Time without progress after which a request that waits for memory is answered 503.
+
+    Progress: an answer is under way, begins or ends, or an engine moves."""
     max_new_tokens: int = key(MAX_NEW_TOKENS, env="MAX_NEW_TOKENS", low=1, high=1_000_000)
     """Hard cap on the tokens of one answer."""
 

@@ -36,8 +36,8 @@ class PressureLoop:
 
     def _run(self) -> None:
         self._expect_all()
-        interval = self._accounts.policy.pressure_interval
         while True:
+            interval = self._accounts.policy.pressure_interval
             self._awake.wait(interval)
             self._awake.clear()
             if self._accounts.closing:

@@ -27,7 +27,6 @@ class Relief:
         self, accounts: Accounts, probe: Probe, gauge: Gauge, mover: Mover, defragment: Callable[[], object]
     ) -> None:
         self._accounts = accounts
-        self._policy = accounts.policy
         self._probe = probe
         self._gauge = gauge
         self._mover = mover
@@ -47,7 +46,7 @@ class Relief:
 
     def relieve(self) -> None:
         """One round: drop prefix caches on a full machine, and move down the engines that the level asks for."""
-        accounts, policy = self._accounts, self._policy
+        accounts, policy = self._accounts, self._accounts.policy
         self.relieved_at = accounts.clock()
         accounts.observe()
         readings = self._probe.read_quick()
@@ -86,13 +85,13 @@ class Relief:
                 f"memory ran critical while the answer was made: {now.readings.unreclaimable // MB} MB are used, "
                 f"{now.percent:.0f}% of the budget of {now.budget.usable // MB} MB ({now.budget.winner}), and no idle "
                 "engine is left to close. Try a shorter prompt, a smaller context, or free memory on the device",
-                retry_after=self._policy.pressure_interval,
+                retry_after=self._accounts.policy.pressure_interval,
             )
 
     def _drop_prefix_caches(self) -> None:
         now = self._accounts.clock()
         for one in self._accounts.occupancies():
-            if one.may_step_down(now, self._policy):
+            if one.may_step_down(now, self._accounts.policy):
                 self._drop(one)
 
     def _drop(self, one: Occupancy) -> None:

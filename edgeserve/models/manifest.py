@@ -18,9 +18,9 @@ from typing import Any, cast
 
 from edgeserve.errors import ModelDamaged, ModelMissing
 from edgeserve.jobs import INFO
-from edgeserve.models import catalog, disk
+from edgeserve.models import disk
 from edgeserve.models.convert.conversions import CONVERSIONS
-from edgeserve.models.entry import FORMER, RUNNERS
+from edgeserve.models.entry import FORMER, OPTIONS, RUNNERS
 from edgeserve.models.sources.checksum import sha256_of
 from edgeserve.models.sources.source import inside
 from edgeserve.models.wanted import Kind, Wanted, mending
@@ -33,7 +33,6 @@ NEEDED: Mapping[str, tuple[frozenset[str], ...]] = MappingProxyType(
     {job: one.files for job, one in INFO.items()} | {"vad": (frozenset({"vad"}),)}
 )
 """Sets of file roles by kind; a model has all files of at least one set."""
-OPTIONS = frozenset(key for entry in catalog.MODELS.values() for key in entry.options)
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,7 @@ class Store:
 
     def remove(self, name: str) -> None:
         """Delete a model, damaged or not, and its leftovers. Raises ModelMissing, and StoreError during a pull."""
-        folder = self._folder(name)
+        folder = self.folder(name)
         with disk.failures(self.root, folder):
             if not self._traces(folder):
                 manifest.read(self.root / folder)
@@ -162,8 +162,11 @@ class Store:
                     return Wanted(plain(name), known.job, known.engine)
             raise ModelMissing(error.message, param="model") from None
 
-    def _folder(self, name: str) -> str:
-        """The folder of a model to remove. Its manifest may be unreadable."""
+    def folder(self, name: str) -> str:
+        """The folder of a model to remove, below ``root``. Its manifest may be unreadable.
+
+        Raises ModelMissing for an unknown name, and StoreError for a file used in place.
+        """
         if plain(name) == name and self._traces(name):
             return name
         try:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from edgeserve.connections import client_of
+from edgeserve.clients import client_of
 
 log = logging.getLogger("edgeserve.connections")
 

@@ -6,43 +6,91 @@ import asyncio
 import contextvars
 import functools
 import threading
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
+from edgeserve import clients
+from edgeserve.clients import Groups
 from edgeserve.errors import Busy
+from edgeserve.residency.rounds import Place, Rounds
+from edgeserve.shares import Shares
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Task = tuple[Future[Any], Callable[[], Any]]
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """One piece of work for the current client. ``call`` is gone once a thread does it."""
+
+    call: Callable[[], Any] | None
+    future: Future[Any] = field(default_factory=Future)
+    place: Place = field(default_factory=lambda: Place(clients.current.get()))
+
+    def do(self) -> None:
+        """Do the work on the calling thread."""
+        # Nothing of the work stays here: the thread that waits for the lock afterwards must not keep a request alive.
+        call, self.call, future, self.future = self.call, None, self.future, Future()
+        if call is not None and future.set_running_or_notify_cancel():
+            try:
+                future.set_result(call())
+            except BaseException as error:  # the caller gets it
+                future.set_exception(error)
+                del future, call  # else they and the error's traceback would keep each other, and the request, alive
 
 
 class Aside:
-    """At most ``threads`` threads, which end when no work waits. Refuses work with Busy while ``most`` pieces wait."""
+    """At most ``threads`` threads, which end when no work waits. Clients take turns.
+
+    While ``most`` pieces wait, work of the client with the most gives its place to one with fewer, and other work is
+    refused with Busy.
+    """
 
     def __init__(self, name: str, threads: int, most: int = 64) -> None:
         self._name, self._threads, self._most = name, threads, most
         self._lock = threading.Lock()
-        self._waiting: deque[Task] = deque()
+        self._waiting: Rounds[Task] = Rounds()
         self._running = 0
 
     async def run(self, work: Callable[P, T], *values: P.args, **named: P.kwargs) -> T:
         """Do ``work``; return or raise its result. Work that is cancelled while it waits never begins."""
         call = functools.partial(contextvars.copy_context().run, work, *values, **named)
-        return await asyncio.wrap_future(self._put(call))
+        return await asyncio.wrap_future(self._put(Task(call)))
 
-    def _put(self, call: Callable[[], T]) -> Future[T]:
-        future: Future[T] = Future()
+    def _put(self, task: Task) -> Future[Any]:
+        displaced, future = None, task.future
         with self._lock:
-            if self._running < self._threads and self._begins((future, call)):
+            if self._running < self._threads and self._begins(task):
                 return future
-            self._waiting = deque(one for one in self._waiting if not one[0].cancelled())
+            self._forget_cancelled()
             if len(self._waiting) >= self._most:
-                text = f"{len(self._waiting)} requests wait for {self._name}, which is the limit; try again soon"
-                raise Busy(text, retry_after=2)
-            self._waiting.append((future, call))
+                displaced = self._displaced(task.place.groups)
+            self._waiting.add(task)
+        if displaced is not None and displaced.future.set_running_or_notify_cancel():
+            displaced.future.set_exception(self._full())
         return future
+
+    def _forget_cancelled(self) -> None:
+        for task in self._waiting:
+            if task.future.cancelled():
+                self._waiting.remove(task)
+
+    def _displaced(self, groups: Groups) -> Task:
+        """Take out the last task of the client with the most. Raises Busy if nobody has more than ``groups``."""
+        shares = Shares()
+        for task in self._waiting:
+            shares.add(task.place.groups)
+        for other in shares.greedier(groups):
+            if (last := self._waiting.last(other)) is not None:
+                self._waiting.remove(last)
+                return last
+        raise self._full()
+
+    def _full(self) -> Busy:
+        text = f"{self._most} requests wait for {self._name}, which is the limit; try again soon"
+        return Busy(text, retry_after=2)
 
     def _begins(self, task: Task) -> bool:
         """True when a new thread does the task. Raises Busy when the system gives no thread and none runs."""
@@ -55,26 +103,17 @@ class Aside:
                 raise Busy(f"no thread can be started for {self._name}: {error}; try again", retry_after=2) from error
             return False
         self._running += 1
+        self._waiting.begin(task)
         return True
 
-    def _next(self) -> Task | None:
+    def _next(self, done: Task) -> Task | None:
         with self._lock:
-            if self._waiting:
-                return self._waiting.popleft()
-            self._running -= 1
-            return None
+            self._waiting.end(done)
+            if (task := self._waiting.take()) is None:
+                self._running -= 1
+            return task
 
     def _work(self, task: Task | None) -> None:
         while task is not None:
-            _do(*task)
-            task = None  # a thread that waits for the lock must not keep a request alive
-            task = self._next()
-
-
-def _do(future: Future[Any], call: Callable[[], Any]) -> None:
-    if future.set_running_or_notify_cancel():
-        try:
-            future.set_result(call())
-        except BaseException as error:  # the caller gets it
-            future.set_exception(error)
-            del future, call  # else they and the error's traceback would keep each other, and the request, alive
+            task.do()
+            task = self._next(task)

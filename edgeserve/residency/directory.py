@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from edgeserve.engine import ModelSpec
 from edgeserve.jobs import Job
+from edgeserve.model_settings import ModelSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,11 @@ class Terms:
     keep_alive: float | None = None
     by_name: bool = False
 
+    @classmethod
+    def of(cls, settings: ModelSettings) -> Terms:
+        """The terms on which a model of these settings is served."""
+        return cls(settings.model, settings.aliases, settings.default, settings.pinned, settings.idle_seconds)
+
 
 class Directory:
     """Models by id. Only the event loop's thread changes it."""
@@ -42,6 +48,10 @@ class Directory:
 
     def remove(self, model: str) -> None:
         self._models.pop(model, None)
+
+    def arrange(self, order: Sequence[str]) -> None:
+        """Take the order of these ids; others stand behind."""
+        self._models = {model: self._models[model] for model in arranged(self._models, order)}
 
     def terms(self, model: str) -> Terms:
         return self._models[model][1]
@@ -87,6 +97,12 @@ class Directory:
 
     def _aliases(self, spec: ModelSpec) -> Sequence[str]:
         return self.terms(spec.id).aliases
+
+
+def arranged(models: Iterable[str], order: Sequence[str]) -> list[str]:
+    """The ids of ``models`` in this order; others stand behind, as they stood."""
+    there = list(models)
+    return [*(model for model in order if model in there), *(model for model in there if model not in order)]
 
 
 def _rank(one: tuple[ModelSpec, Terms]) -> tuple[bool, bool, bool]:

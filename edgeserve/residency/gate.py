@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 
+from edgeserve.clients import NOBODY, Client, Groups
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import Busy, Cancelled, EdgeserveError, ShuttingDown
 from edgeserve.memory.entry import Moved, Refused, cached, taken
@@ -22,6 +23,8 @@ from edgeserve.residency.host import LONG_PATIENCE, Host
 from edgeserve.residency.turns import Asked, Turns
 from edgeserve.residency.way_up import WayUp
 from edgeserve.residency.work import Work
+from edgeserve.shares import Shares
+from edgeserve.system.stamps import stamps
 
 log = logging.getLogger("edgeserve.gate")
 
@@ -29,10 +32,11 @@ log = logging.getLogger("edgeserve.gate")
 class Gate:
     """The door to one engine. Any thread; one lock guards the state.
 
-    ``queue_limit`` requests may wait beside those that run; the gate refuses the next with Busy. ``pinned``: neither
-    the monitor nor another engine moves this one down. ``keep_alive``: idle seconds until it steps down where a request
-    asks for none, infinite to stay; None: as the monitor's policy says. ``on_idle`` is called, on any thread, when a
-    lease or its work has ended and a ``keep_alive`` holds. ``clock`` in seconds.
+    ``queue_limit`` requests may wait beside those that run; the gate refuses the next with Busy. Clients share these
+    places and take turns (docs/decisions/0020-fair-queue.md). ``pinned``: neither the monitor nor another engine moves
+    this one down. ``keep_alive``: idle seconds until it steps down where a request asks for none, infinite to stay;
+    None: as the monitor's policy says. ``on_idle`` is called, on any thread, when a lease or its work has ended and a
+    ``keep_alive`` holds. ``clock`` in seconds.
     """
 
     def __init__(
@@ -52,13 +56,15 @@ class Gate:
         self.keep_alive = keep_alive
         """Idle seconds that the latest request asks for, in place of the configured ones; infinite: to stay."""
         self._own_keep_alive = keep_alive
-        self._queue_limit = queue_limit
+        self.queue_limit = queue_limit
+        self._files = stamps(host.spec.files.values())
         self._clock = clock
         self._on_idle = on_idle
+        self._governor = governor
         self._state = threading.Condition()
         self._way_up = WayUp(self, host, governor)
         self._turns = Turns(host, self._state, self._way_up.admit, self._went_idle, clock)
-        self._leases = 0
+        self._leases = Shares()
         self._closing = self._warming = False
         self._loading: Future[None] | None = None
 
@@ -78,7 +84,7 @@ class Gate:
 
     @property
     def leases(self) -> int:
-        return self._leases
+        return len(self._leases)
 
     @property
     def context_tokens(self) -> int | None:
@@ -93,9 +99,13 @@ class Gate:
     def savings(self) -> Mapping[str, int]:
         return self.host.savings()
 
-    def step_down(self, to: Rung) -> Moved | Refused:
-        """Move the engine down to ``to`` on the calling thread. Refuses at once when the engine is in use."""
-        with self._unused() as refused:
+    def step_down(self, to: Rung, *, leased: bool = False) -> Moved | Refused:
+        """Move the engine down to ``to`` on the calling thread. Refuses at once when the engine is in use.
+
+        ``leased``: leases whose work has not begun do not count. The request that waits for memory may move its own
+        engine: its thread holds the engine, and no answer is under way.
+        """
+        with self._unused(leased) as refused:
             if refused:
                 return refused
             before, held = self.rung, taken(self)
@@ -116,48 +126,75 @@ class Gate:
         return self._adjust(self.host.restore)
 
     def _adjust(self, change: Callable[[], bool]) -> bool:
-        if self._way_up.asking:
-            return change()  # the request makes room for itself in its own engine, which this thread holds
         with self._unused() as refused:
             return not refused and change()
 
     @contextlib.contextmanager
-    def _unused(self) -> Iterator[Refused | None]:
+    def _unused(self, leased: bool = False) -> Iterator[Refused | None]:
         """Hold the engine if nobody uses it. Never waits."""
         with contextlib.ExitStack() as stack:
             with self._state:
-                if self._leases:
-                    refused: Refused | None = Refused("leased")
+                if self._way_up.asking:
+                    refused: Refused | None = None  # this thread holds the engine
+                elif self._leases and not leased:
+                    refused = Refused("leased")
                 else:
                     refused = None if stack.enter_context(self.host.hold(0)) else Refused("at work")
             yield refused
 
+    def outdated(self) -> bool:
+        """Whether a file of the model has been replaced since the engine was made. Reads the disk."""
+        return stamps(self._files) != self._files
+
+    def tune(self, pinned: bool, keep_alive: float | None) -> None:
+        """Take other terms from now on. A ``keep_alive`` that a request asked for stays."""
+        with self._state:
+            if self.keep_alive == self._own_keep_alive:
+                self.keep_alive = keep_alive
+            self.pinned, self._own_keep_alive = pinned, keep_alive
+        self._on_idle()
+
     # Leases
 
-    def acquire(self, keep_alive: float | None = None) -> None:
+    def acquire(self, keep_alive: float | None = None, client: Client = NOBODY) -> None:
         """Count a lease, and note how long the engine stays after it.
 
-        Raises Busy when the queue is full and ShuttingDown when the server drains.
+        When all places are taken, the client with the most gives its last waiting one up for a client with fewer.
+        Raises Busy when none does, and ShuttingDown when the server drains.
         """
+        displaced: Work | None = None
         with self._state:
             if self._closing:
                 raise ShuttingDown("the server is shutting down and takes no new requests", retry_after=5)
-            if self._leases >= self._queue_limit + self.host.slots and not self._turns.cut_slowest():
-                raise self._full()
-            self._leases += 1
+            if len(self._leases) >= self.queue_limit + self.host.slots and not self._cut_slowest(client.groups):
+                displaced = self._turns.withdraw_last(self._leases.greedier(client.groups))
+                if displaced is None:
+                    raise self._full()
+                reason = self._full(self._leases.held(displaced.place.groups))
+            self._leases.add(client.groups)
             self.keep_alive = self._own_keep_alive if keep_alive is None else keep_alive
+        if displaced is not None:
+            self._turns.end_withdrawn(displaced, reason)
 
-    def _full(self) -> Busy:
+    def _cut_slowest(self, groups: Groups) -> bool:
+        """Cut an unread answer, unless its client holds fewer places than the one that asks."""
+        held = self._leases.held
+        return self._turns.cut_slowest(lambda work: held(work.place.groups) >= held(groups))
+
+    def _full(self, yours: int = 0) -> Busy:
+        """``yours``: the places of a client that gives one up for another client; 0 for a client that gets none."""
         slots = self.host.slots
         running = "one request runs" if slots == 1 else f"{slots} requests run"
-        text = f"{self.id} is busy: {running} and all {self._queue_limit} places in its queue are taken"
-        wait = min(60.0, max(1.0, round(self._turns.typical_seconds * self._leases / slots)))
+        text = f"{self.id} is busy: {running} and all {self.queue_limit} places in its queue are taken"
+        if yours:
+            text += f", {yours} of both by you, and a client with fewer took this one"
+        wait = min(60.0, max(1.0, round(self._turns.typical_seconds * len(self._leases) / slots)))
         return Busy(f"{text}; try again later or raise queue_limit in models.toml", retry_after=wait)
 
-    def release(self) -> None:
-        """Give a lease back and stamp the last use: the idle time starts now."""
+    def release(self, client: Client = NOBODY) -> None:
+        """Give a lease of the client back and stamp the last use: the idle time starts now."""
         with self._state:
-            self._leases -= 1
+            self._leases.remove(client.groups)
             self.last_used = self._clock()
             self._state.notify_all()
         self._went_idle()
@@ -181,11 +218,13 @@ class Gate:
 
         Raises Busy when the system gives no thread.
         """
+        work.arrived = self._clock()
         self._turns.submit(work)
 
     def cancel(self, work: Work) -> None:
         """End work: at once before its turn, else within a token or segment. Any thread."""
         self._turns.cancel(work)
+        self._governor.wake()
 
     def wake(self) -> None:
         """The reader of an answer has room again. Any thread."""
@@ -285,5 +324,6 @@ class Gate:
                 self.keep_alive = self._own_keep_alive
 
     def _went_idle(self) -> None:
+        self._governor.wake()
         if self.keep_alive is not None:
             self._on_idle()

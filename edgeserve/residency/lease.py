@@ -9,11 +9,13 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from types import TracebackType
 
+from edgeserve.clients import NOBODY, Client
 from edgeserve.engine import ModelSpec
 from edgeserve.errors import Cancelled
 from edgeserve.messages import Event, Request
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.mailbox import Deliveries, Mailbox
+from edgeserve.residency.rounds import Place
 from edgeserve.residency.work import Done, Work
 
 
@@ -21,15 +23,20 @@ class Lease:
     """One use of an engine; the engine does not step down meanwhile.
 
     The lease ends with its work, not with its reader: a finished answer waits in its mailbox and holds no engine.
-    ``begun`` as in ``Work``.
+    ``begun`` as in ``Work``. ``client``: the client for which the gate was asked.
     """
 
     def __init__(
-        self, gate: Gate, deliveries: Deliveries, begun: Callable[[Request], None] = lambda request: None
+        self,
+        gate: Gate,
+        deliveries: Deliveries,
+        begun: Callable[[Request], None] = lambda request: None,
+        client: Client = NOBODY,
     ) -> None:
         self._gate = gate
         self._deliveries = deliveries
         self._begun = begun
+        self._place = Place(client)
         self._lock = threading.Lock()
         self._mailbox: Mailbox | None = None
         self._behind: deque[Work] = deque()
@@ -59,7 +66,7 @@ class Lease:
         mailbox = self._mailbox = Mailbox(self._deliveries, self._gate.wake)
         left = len(requests)
         for number, request in enumerate(requests):
-            work = Work(request, lambda item: None, mailbox.room, self._begun)
+            work = Work(request, lambda item: None, mailbox.room, self._begun, self._place)
             work.emit = functools.partial(self._emit, mailbox, number, work, apart)
             self._behind.append(work)
         try:
@@ -102,7 +109,7 @@ class Lease:
         for work in starting:
             self._gate.submit(work)
         if over:
-            self._gate.release()
+            self._gate.release(self._place.client)
 
     def _emit(self, mailbox: Mailbox, number: int, work: Work, apart: bool, item: Event | Done) -> None:
         """Put an event into the mailbox, on the host's thread. The end of one request starts the next.

@@ -56,7 +56,7 @@ def rung_when_idle(job: Job, rung: Rung, idle: float, policy: IdlePolicy, keep_a
 
 class Monitor:
     """``start`` and ``stop`` bracket the thread; ``check`` is one round. ``gates``: those of now. Setting
-    ``nudge`` begins a round at once. ``clock`` in seconds."""
+    ``nudge`` begins a round at once. ``policy`` may be replaced at any time. ``clock`` in seconds."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Monitor:
     ) -> None:
         self._gates = gates
         self._governor = governor
-        self._policy = policy
+        self.policy = policy
         self._clock = clock
         self._nudge = nudge
         self._stopping = False
@@ -98,10 +98,10 @@ class Monitor:
 
     def _look_at(self, gate: Gate) -> None:
         idle, keep_alive = self._clock() - gate.last_used, gate.keep_alive
-        to = rung_when_idle(gate.spec.job, gate.rung, idle, self._policy, keep_alive)
+        to = rung_when_idle(gate.spec.job, gate.rung, idle, self.policy, keep_alive)
         if to < gate.rung and not gate.pinned and not gate.leases:
             self._governor.step_down(gate, to, "idle" if keep_alive is None else "keep_alive")
-        all_goes = self._policy.idle_timeout if keep_alive is None else keep_alive
+        all_goes = self.policy.idle_timeout if keep_alive is None else keep_alive
         if idle >= all_goes and not gate.pinned and not gate.leases:
             self._governor.drop_prefix_cache(gate)
 
@@ -118,7 +118,7 @@ class Monitor:
         """Seconds until the next round: the interval, or less when a keep_alive ends before."""
         now, times = self._clock(), ((gate.last_used, gate.keep_alive) for gate in self._gates())
         ends = (last_used + keep_alive - now for last_used, keep_alive in times if keep_alive is not None)
-        return min([self._policy.check_interval, *(left for left in ends if left > 0)])
+        return min([self.policy.check_interval, *(left for left in ends if left > 0)])
 
     def _loop(self) -> None:
         while True:
@@ -129,4 +129,4 @@ class Monitor:
             try:
                 self.check()
             except Exception:
-                log.exception("the idle check failed; the next one is in %g s", self._policy.check_interval)
+                log.exception("the idle check failed; the next one is in %g s", self.policy.check_interval)

@@ -6,22 +6,24 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from edgeserve import clients
 from edgeserve.engine import ModelSpec, Rung
-from edgeserve.errors import NotConfigured, ShuttingDown
+from edgeserve.errors import Busy, NotConfigured, ShuttingDown
 from edgeserve.jobs import INFO, Job
 from edgeserve.memory.governor import Governor
 from edgeserve.messages import Request
 from edgeserve.processes.roster import Roster
 from edgeserve.residency.aside import Aside
-from edgeserve.residency.directory import Directory, Terms
+from edgeserve.residency.directory import Directory, Terms, arranged
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import Host
 from edgeserve.residency.lease import Lease
 from edgeserve.residency.mailbox import Deliveries
 from edgeserve.residency.monitor import MAPPED_AT_STARTUP
+from edgeserve.residency.successions import Successions
 from edgeserve.residency.work import kind_of
 from edgeserve.system.prefetch import Prefetch
 
@@ -59,6 +61,9 @@ class Pool:
         self.directory = Directory()
         self.governor = governor
         self.chains = chains
+        self.renew: Callable[[str], Awaitable[None]] | None = None
+        """Replaces a model whose files have changed on the disk, before its next load."""
+        self._successions = Successions()
         self._on_demand = on_demand
         self._leaving: list[Gate] = []
         """Models that are removed, while their last answers run."""
@@ -95,11 +100,17 @@ class Pool:
         return gate
 
     def find(self, name: str, jobs: Sequence[Job]) -> str | None:
-        """Id of the model that a request means, as ``Directory.find``; a model that is served on demand is added."""
+        """Id of the model that a request means, as ``Directory.find``; a model that is served on demand is added.
+
+        Raises Busy while an engine of that name leaves.
+        """
         found = self.directory.find(name, jobs)
         if found is None and name and self._on_demand and (made := self._on_demand(name, jobs)) is not None:
-            if made[0].spec.id in (*self.gates, *(gate.id for gate in self._leaving)):
-                return None  # a model of another job has this name, or this one is being removed
+            model = made[0].spec.id
+            if model in self.gates:
+                return None  # a model of another job has this name
+            if any(gate.id == model for gate in self._leaving):
+                raise Busy(f"{model} ends its last answers, and is served again then; try again", retry_after=5)
             found = self.add(*made).id
         return found
 
@@ -108,6 +119,23 @@ class Pool:
         gate = self._gate(model)
         self.directory.remove(model)
         self.gates = MappingProxyType({name: one for name, one in self.gates.items() if one is not gate})
+        await self._leave(gate)
+
+    async def replace(self, host: Host, terms: Terms) -> None:
+        """Serve a model by another engine, cold, once its answers under way have ended whole.
+
+        Requests that come meanwhile wait for it. Once a model at a time. Raises NotConfigured, and ShuttingDown.
+        """
+        gate = self._gate(host.spec.id)
+        with self._successions.under_way(gate.id):
+            await self._leave(gate)
+            if self._successions.closed:
+                await asyncio.to_thread(host.stop)
+                raise ShuttingDown("the server is shutting down and loads nothing more", retry_after=5)
+            self.add(host, terms)
+
+    async def _leave(self, gate: Gate) -> None:
+        model = gate.id
         self._leaving.append(gate)
         try:
             await self._removals.run(self._close, gate, self._prefetches.pop(model))
@@ -120,6 +148,38 @@ class Pool:
         gate.stop()
         self.governor.forget(gate)
 
+    def tune(self, model: str, terms: Terms) -> None:
+        """Serve a model on other terms from now on. Raises NotConfigured."""
+        gate = self._gate(model)
+        self.directory.add(gate.spec, terms)
+        gate.tune(terms.pinned, terms.keep_alive)
+
+    def arrange(self, order: Sequence[str]) -> None:
+        """Let the models stand in this order: the first of a job is its default where no other one is."""
+        self.directory.arrange(order)
+        self.gates = MappingProxyType({model: self.gates[model] for model in arranged(self.gates, order)})
+
+    @property
+    def queue_limit(self) -> int:
+        """As in ``Gate``, for all models."""
+        return self._queue_limit
+
+    @queue_limit.setter
+    def queue_limit(self, most: int) -> None:
+        self._queue_limit = most
+        for gate in self.gates.values():
+            gate.queue_limit = most
+
+    @property
+    def leaving(self) -> tuple[Gate, ...]:
+        """Gates that are removed or replaced, while their last answers run."""
+        return tuple(self._leaving)
+
+    @property
+    def ending(self) -> bool:
+        """Whether the pool takes no new requests any more."""
+        return self._successions.closed
+
     def rung(self, model: str) -> Rung:
         return self._gate(model).rung
 
@@ -128,14 +188,14 @@ class Pool:
         return [model for model, gate in self.gates.items() if not gate.host.healthy]
 
     async def lease(self, model: str, keep_alive: float | None = None) -> Lease:
-        """A lease on a model; the gate reserves memory when the work begins.
+        """A lease on a model for the current client; the gate reserves memory when the work begins.
 
         ``keep_alive``: idle seconds after which the engine steps down; None: as configured. Raises NotConfigured, Busy
         or ShuttingDown.
         """
-        gate = self._gate(model)
-        gate.acquire(keep_alive)
-        return Lease(gate, self.deliveries, self._heat_ahead)
+        gate, client = await self._current(model), clients.current.get()
+        gate.acquire(keep_alive, client)
+        return Lease(gate, self.deliveries, self._heat_ahead, client)
 
     def expect(self, jobs: Sequence[Job]) -> None:
         """Fetch the files of the one model of ``jobs``: a request for it is coming in.
@@ -145,7 +205,7 @@ class Pool:
         found = [spec for spec in self.directory.of(jobs) if not self.directory.terms(spec.id).by_name]
         same_job = [spec for spec in found if spec.job == found[0].job]
         if len(same_job) == 1:
-            self._prefetches[found[0].id].start()
+            self.expect_model(found[0].id)
 
     def expect_model(self, model: str) -> None:
         """Fetch the files of a model that a request names, as ``expect`` does."""
@@ -162,7 +222,7 @@ class Pool:
 
     async def preload(self, models: Iterable[str]) -> dict[str, bool]:
         """Bring models up to hot; True for each that is hot now. Raises the first error of a load."""
-        gates = [self._gate(model) for model in models]
+        gates = [await self._current(model) for model in models]
         for gate in gates:
             await _loaded(gate)
         return {gate.id: gate.rung is Rung.HOT for gate in gates}
@@ -190,6 +250,7 @@ class Pool:
     async def drain(self, seconds: float) -> None:
         """Take no new requests. Answers under way may end within ``seconds``; then they are cut with ShuttingDown."""
         until = time.monotonic() + seconds
+        self._successions.close()
         for prefetch in self._prefetches.values():
             await asyncio.to_thread(prefetch.stop)
         for gate in (*self.gates.values(), *self._leaving):
@@ -199,6 +260,7 @@ class Pool:
 
     async def stop(self) -> None:
         """End the threads of all hosts and close all engines."""
+        self._successions.close()
         for prefetch in self._prefetches.values():
             await asyncio.to_thread(prefetch.stop)
         for gate in (*self.gates.values(), *self._leaving):
@@ -214,6 +276,21 @@ class Pool:
         """Bytes free for the page cache beside the weights in use."""
         readings = self.governor.probe.latest()
         return readings.available - readings.process.file
+
+    async def _current(self, model: str) -> Gate:
+        """The gate of a model: of the engine that takes its place, where it is being replaced or its files have been.
+
+        Raises NotConfigured, Busy, ShuttingDown, and the errors of ``renew``.
+        """
+        looked = self.renew is None
+        while True:
+            await self._successions.over(model)
+            gate = self._gate(model)
+            if looked or gate.rung is Rung.HOT or gate.leases:
+                return gate
+            looked = True
+            if await asyncio.to_thread(gate.outdated) and self.renew is not None and gate is self.gates.get(model):
+                await self.renew(model)
 
     def _gate(self, model: str) -> Gate:
         try:

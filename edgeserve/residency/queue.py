@@ -1,22 +1,27 @@
-"""The unfinished work of one gate: arriving, then waiting for its turn, then under way."""
+"""The unfinished work of one gate: arriving, then waiting for its turn, then under way. Clients take turns at both."""
 
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
+from edgeserve.clients import Groups
+from edgeserve.residency.rounds import Rounds, sacrifice
 from edgeserve.residency.work import Work
 
 
 class Queue:
-    """``state``, the gate's lock, guards the queue. Every method takes it; the calling thread may hold it already."""
+    """``state``, the gate's lock, guards the queue. Every method takes it; the calling thread may hold it already.
 
-    def __init__(self, state: threading.Condition) -> None:
+    ``slots``: answers that the engine makes at a time.
+    """
+
+    def __init__(self, state: threading.Condition, slots: Callable[[], int] = lambda: 1) -> None:
         self._state = state
-        self._open: list[Work] = []
-        self._arriving: deque[Work] = deque()
-        self._waiting: deque[Work] = deque()
+        self._slots = slots
+        self._open: dict[Work, None] = {}
+        self._arriving: Rounds[Work] = Rounds()
+        self._waiting: Rounds[Work] = Rounds()
 
     def __iter__(self) -> Iterator[Work]:
         """All work that has not ended."""
@@ -29,46 +34,64 @@ class Queue:
 
     def add(self, work: Work) -> None:
         with self._state:
-            self._open.append(work)
-            self._arriving.append(work)
+            self._open[work] = None
+            self._arriving.add(work)
 
     def arriving(self) -> Work | None:
         """The work to prepare next. The work stays in the queue."""
         with self._state:
-            return self._arriving[0] if self._arriving else None
+            return self._arriving.next()
 
     def arrive(self, work: Work) -> bool:
         """Let prepared work wait for its turn. False when it was withdrawn meanwhile."""
         with self._state:
-            if work not in self._arriving:
+            if not self._arriving.remove(work, turn=True):
                 return False
-            self._arriving.remove(work)
-            self._waiting.append(work)
+            self._waiting.add(work)
             return True
 
     def take(self) -> Work | None:
         """Take the work whose turn it is; None when no work waits."""
         with self._state:
-            return self._waiting.popleft() if self._waiting else None
+            # The slots of a batch are shared out. A single place goes round: an answer that its reader pauses takes
+            # none, and must not delay the next one of its client.
+            self._waiting.by_count = self._slots() > 1
+            work = self._waiting.take()
+            if work is not None:
+                work.place.begun += 1
+                work.place.running += 1
+            return work
 
     def put_back(self, work: Work) -> None:
         """Make work that was taken the next again."""
         with self._state:
-            self._waiting.appendleft(work)
+            work.place.begun -= 1
+            work.place.running -= 1
+            self._waiting.put_back(work)
 
     def withdraw(self, work: Work) -> bool:
         """Take work out before its turn. False when it is under way or has ended."""
         with self._state:
-            for queue in (self._arriving, self._waiting):
-                if work in queue:
-                    queue.remove(work)
-                    return True
-            return False
+            # Work that is cancelled as it is prepared has had its turn there: the next is another client's.
+            return self._arriving.remove(work, turn=True) or self._waiting.remove(work)
+
+    def withdraw_last(self, clients: Iterable[Groups]) -> Work | None:
+        """Take out the last work of the first client that has a request with no answer under way."""
+        with self._state:
+            for groups in clients:
+                found = [work for line in (self._arriving, self._waiting) if (work := line.last(groups)) is not None]
+                if found:
+                    last = max(found, key=sacrifice)
+                    self.withdraw(last)
+                    return last
+            return None
 
     def end(self, work: Work) -> bool:
         """Forget work that has ended. False when it was forgotten before."""
         with self._state:
             if work not in self._open:
                 return False
-            self._open.remove(work)
+            del self._open[work]
+            if self._waiting.end(work):
+                work.place.running -= 1
             return True

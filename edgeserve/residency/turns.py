@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from edgeserve.clients import Groups
 from edgeserve.errors import Cancelled, EdgeserveError, SlowReader
 from edgeserve.residency.failure import explain
 from edgeserve.residency.host import LONG_PATIENCE, PATIENCE, Host
@@ -35,7 +36,7 @@ class Turns:
         self.went_idle = went_idle
         self._host = host
         self._state = state
-        self._queue = Queue(state)
+        self._queue = Queue(state, lambda: host.slots)
         self._reserve = reserve
         self._clock = clock
 
@@ -59,10 +60,19 @@ class Turns:
             self._finish(work)
         self._host.wake()
 
-    def cut_slowest(self) -> bool:
+    def withdraw_last(self, clients: Iterable[Groups]) -> Work | None:
+        """Take out the last work of the first of ``clients`` that has a request with no answer under way."""
+        return self._queue.withdraw_last(clients)
+
+    def end_withdrawn(self, work: Work, reason: EdgeserveError) -> None:
+        """End work that ``withdraw_last`` took out. The thread must not hold the gate's lock."""
+        work.abort(reason)
+        self._finish(work)
+
+    def cut_slowest(self, may_cut: Callable[[Work], bool] = lambda work: True) -> bool:
         with self._state:
             work = self._host.slowest(PATIENCE)
-            if work is None or work.cancel.is_set():
+            if work is None or work.cancel.is_set() or not may_cut(work):
                 return False
             self._cut(work, PATIENCE, "other requests waited for its place")
             return True

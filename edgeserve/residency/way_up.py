@@ -27,10 +27,10 @@ class WayUp:
         """True on the thread that asks for memory now, and so holds the engine: it may make the engine do with less."""
         return self._thread == threading.get_ident()
 
-    def reserve(self, cancel: Cancel | None = None) -> Reservation:
+    def reserve(self, cancel: Cancel | None = None, arrived: float | None = None) -> Reservation:
         """As ``Governor.reserve``."""
         with self._asking():
-            return self._governor.reserve(self._resident, cancel)
+            return self._governor.reserve(self._resident, cancel, arrived)
 
     def reserve_if_free(self) -> Reservation | None:
         """As ``Governor.reserve_if_free``."""
@@ -44,7 +44,7 @@ class WayUp:
             if reservation is not None:
                 admitted.held.enter_context(reservation)
             return reservation is not None
-        reservation = admitted.held.enter_context(self.reserve(admitted.work.cancel))
+        reservation = admitted.held.enter_context(self.reserve(admitted.work.cancel, admitted.work.arrived))
         admitted.work.check_wanted()
         self.climb(reservation)
         return True

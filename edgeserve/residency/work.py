@@ -12,6 +12,7 @@ from edgeserve import messages
 from edgeserve.errors import Cancelled, EdgeserveError
 from edgeserve.jobs import INFO
 from edgeserve.messages import ChatRequest, Event, Request
+from edgeserve.residency.rounds import Place
 
 METHODS: dict[type, str] = {getattr(messages, one.request): one.method for one in INFO.values()}
 """The engine's method that answers a request."""
@@ -43,17 +44,20 @@ class Work:
     ``emit`` takes each event and last a ``Done``, on the thread where it happens. ``room`` says whether the reader's
     mailbox takes more; an answer without room pauses until the gate's ``wake``. ``begun`` is called on the host's
     thread as the answer begins, its engine hot; it must neither wait nor raise. ``context`` carries the request id to
-    the log lines of other threads. ``prepared`` is the engine's own form of the request, made before its turn.
+    the log lines of other threads. ``place`` is shared by all work of one lease. ``prepared`` is the engine's own form
+    of the request, made before its turn. ``arrived``: when the gate got it, on the gate's clock.
     """
 
     request: Request
     emit: Callable[[Event | Done], None]
     room: Callable[[], bool] = always
     begun: Callable[[Request], None] = nothing
+    place: Place = field(default_factory=Place)
     cancel: threading.Event = field(default_factory=threading.Event)
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
     reason: EdgeserveError | None = None
     prepared: object | None = None
+    arrived: float | None = None
 
     def abort(self, reason: EdgeserveError) -> None:
         """Stop within one token or segment and end with ``reason``. The first reason counts."""

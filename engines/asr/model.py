@@ -26,6 +26,12 @@ COPIED = 1.3
 """Private bytes for each byte of weights inside a graph: the runtime copies them to the heap and reorders them."""
 
 
+def footprint(own: int, mapped: int, detector: int) -> Footprint:
+    """An estimate by bytes: of all files, of those that are mapped, and of the voice-activity detector."""
+    private = int(COPIED * (own - mapped)) + detector + PRIVATE_BYTES
+    return Footprint(mapped, private, per_request=REQUEST_BYTES + own // 4)
+
+
 class Transcriber(Protocol):
     """An open model."""
 
@@ -56,8 +62,7 @@ class OnnxModel(abc.ABC):
         files = {role: path for role, path in self.spec.files.items() if role != "vad" and path.is_file()}
         own = sum(path.stat().st_size for path in files.values())
         mapped = sum(path.stat().st_size for role, path in files.items() if role.endswith("_data"))
-        private = int(COPIED * (own - mapped)) + self.detector_bytes() + PRIVATE_BYTES
-        return Footprint(mapped, private, per_request=REQUEST_BYTES + own // 4)
+        return footprint(own, mapped, self.detector_bytes())
 
     def languages(self) -> tuple[str, ...]:
         """Languages of the model; none where its files do not say."""

@@ -75,6 +75,15 @@ def _folder(spec: ModelSpec) -> Path:
     return next(iter(spec.files.values())).parent / onnx_prepare.FOLDER
 
 
+def footprint(family: type[Family], weights: int, graphs: int, accents: Collection[bool]) -> Footprint:
+    """An estimate for a voice of ``family`` with so many graphs, of ``weights`` bytes together."""
+    return Footprint(
+        mapped=phonemes.mapped_bytes(accents) + int(GRAPH_SHARE * weights),
+        private=graphs * family.session_bytes + family.phonemizer_bytes + family.kept,
+        per_request=family.per_request,
+    )
+
+
 class OnnxTextToSpeech:
     """The residency ladder of a voice model on ONNX Runtime.
 
@@ -108,11 +117,7 @@ class OnnxTextToSpeech:
         family = _family(self.spec)
         graphs = family.graphs(self.spec)
         weights = sum(path.stat().st_size for path in graphs if path.is_file())
-        return Footprint(
-            mapped=phonemes.mapped_bytes(family.accents(self.spec)) + int(GRAPH_SHARE * weights),
-            private=len(graphs) * family.session_bytes + family.phonemizer_bytes + family.kept,
-            per_request=family.per_request,
-        )
+        return footprint(family, weights, len(graphs), family.accents(self.spec))
 
     def footprint(self) -> Footprint:
         if self._voice is None:

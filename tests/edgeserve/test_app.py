@@ -226,3 +226,24 @@ def test_an_invalid_host_or_origin_names_its_line(tmp_path: Path, written: str, 
     settings = load({}, path=path)
     with pytest.raises(ConfigError, match=rf"models\.toml, {expected}"):
         app.build(settings, assembly.build_pool(settings, Store(tmp_path / "models")))
+
+
+def test_hosts_of_later_models_are_made_by_the_later_settings(gguf: Path, tmp_path: Path) -> None:
+    pool, maker = assembly.assemble(config(), Store(tmp_path / "models"))
+    assert dict(pool.gates) == {}
+    later = config(llm=ModelSettings(job="llm", model=str(gguf), keep_alive="5m"), mine=ModelSettings(model="gone"))
+    ((model, (host, terms)),) = maker.hosts(later, ["llm"]).items()
+    assert (model, host.spec.files["model"], terms.keep_alive) == ("llm", gguf, 300.0)
+    with pytest.raises(ModelMissing, match="gone"):
+        maker.hosts(later, ["llm", "mine"])
+    with pytest.raises(ModelMissing, match="stored is not on this device any more"):
+        maker.hosts(later, ["stored"])
+
+
+def test_the_fork_server_imports_the_engines_that_came_later(tmp_path: Path) -> None:
+    onnx = tmp_path / "voice.onnx"
+    onnx.write_bytes(b"onnx")
+    _, maker = assembly.assemble(config(), Store(tmp_path / "models"))
+    settings = ModelSettings(job="tts", model=str(onnx), isolation="process")
+    maker.hosts(config(tts=settings), ["tts"])
+    assert maker.modules == {"engines.tts.onnx"}

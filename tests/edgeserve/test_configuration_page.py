@@ -14,6 +14,7 @@ import pytest
 from edgeserve import config
 from edgeserve.config import ResidencySettings, ServerSettings
 from edgeserve.jobs import ALL_JOBS, INFO, STARTER
+from edgeserve.manage.changes import OF_MODELS, TUNABLE
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.model_settings import ModelSettings
 from edgeserve.settings import ENV_PREFIX, key_names, unit
@@ -169,3 +170,11 @@ def test_the_template_serves_the_starter_models_with_all_defaults() -> None:
 
 def test_the_lines_of_the_template_are_short() -> None:
     assert [line for line in TEMPLATE.splitlines() if len(line) > 100] == []
+
+
+def test_the_page_names_the_keys_that_change_while_the_server_runs() -> None:
+    keys = "keys that change while the server runs"
+    told = {table: set(re.findall(r"`(\w+)`", row[keys])) for table, row in rows("Keys that change").items()}
+    memory = {one.name for one in declared(MemoryPolicy)} - told.pop("[memory]")
+    assert told.pop("of a model") == OF_MODELS
+    assert told | {"[memory]": memory} == {f"[{table}]": set(names) for table, names in TUNABLE.items()}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeserve.connections import Connections, client_of, most, raise_descriptors
+from edgeserve.connections import Connections, most, raise_descriptors
 
 
 class Clock:
@@ -136,34 +136,6 @@ def test_a_connection_that_cannot_be_looked_at_is_cut_and_the_others_are_looked_
     room.look()
     assert broken.closed
     assert len(other.checks) == 1
-
-
-@pytest.mark.parametrize(
-    ("peer", "client"),
-    [
-        ("127.0.0.1", "loopback"),
-        ("127.44.0.9", "loopback"),  # a program on this machine has 16 million addresses
-        ("::1", "loopback"),
-        ("::ffff:127.0.0.2", "loopback"),
-        ("::ffff:10.1.2.3", "10.1.2.3"),
-        ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"),
-        ("2001:db8:1:2:ffff::", "2001:db8:1:2::/64"),
-        ("fe80::1%eth0", "fe80::/64"),
-        ("", ""),
-        ("somewhere", "somewhere"),
-    ],
-)
-def test_a_client_is_an_address_or_a_network(peer: str, client: str) -> None:
-    assert client_of(peer) == client
-
-
-@given(st.ip_addresses(v=6), st.integers(0, 2**64 - 1))
-def test_an_ipv6_client_cannot_be_many(address: object, host: int) -> None:
-    import ipaddress
-
-    network = int(ipaddress.IPv6Address(str(address))) >> 64 << 64
-    if network:
-        assert client_of(str(ipaddress.IPv6Address(network | host))) == client_of(str(ipaddress.IPv6Address(network)))
 
 
 @pytest.mark.parametrize(("wanted", "descriptors", "allowed"), [(512, 8192, 512), (512, 256, 64), (512, 64, 8)])

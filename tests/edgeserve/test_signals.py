@@ -113,7 +113,7 @@ def test_a_client_that_does_not_read_cannot_hold_the_end_up() -> None:
         assert one.ends()[0] == 0
 
 
-def test_sighup_without_a_terminal_is_logged_and_changes_nothing() -> None:
+def test_sighup_without_a_terminal_reads_the_settings_again() -> None:
     with served() as one:
         one.process.send_signal(signal.SIGHUP)
         one.process.send_signal(signal.SIGHUP)
@@ -121,7 +121,7 @@ def test_sighup_without_a_terminal_is_logged_and_changes_nothing() -> None:
         one.process.send_signal(signal.SIGTERM)
         code, logged = one.ends()
     assert code == 0
-    assert "SIGHUP changes nothing" in logged
+    assert "settings of defaults: nothing to change" in logged
 
 
 def test_the_end_of_its_terminal_ends_the_server() -> None:

@@ -50,7 +50,11 @@ class CountingGovernor:
     def forget(self, resident: Any) -> None:
         pass
 
-    def reserve(self, resident: Any, cancel: Any = None) -> contextlib.AbstractContextManager[object]:
+    def wake(self) -> None: ...
+
+    def reserve(
+        self, resident: Any, cancel: Any = None, arrived: float | None = None
+    ) -> contextlib.AbstractContextManager[object]:
         if self.refuse:
             raise self.refuse
         self.reserved += 1

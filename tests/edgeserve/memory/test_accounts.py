@@ -17,7 +17,7 @@ from support.gates import engine_of, make_gate, run
 from support.memory import POLICY, FakeResident, World
 
 from edgeserve.engine import Footprint, Rung
-from edgeserve.errors import Busy, DoesNotFit
+from edgeserve.errors import DoesNotFit
 from edgeserve.jobs import JOBS, Job
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.governor import Governor
@@ -45,8 +45,9 @@ class Machine(RuleBasedStateMachine):
         self.world = World(
             total,
             *engines,
-            policy=MemoryPolicy(max_percent=1.0, os_reserve_gb=0, available_margin_gb=0, queue_seconds=2.0),
+            policy=MemoryPolicy(max_percent=1.0, os_reserve_gb=0, available_margin_gb=0),
         )
+        self.world.on_wait = self.an_answer_ends
         self.world.probe.base = 20 * MB
         self.total = total
         self.open: dict[Job, Any] = {}
@@ -54,11 +55,13 @@ class Machine(RuleBasedStateMachine):
             one.before_step = lambda one=one: self._may_step(one)  # type: ignore[misc]
 
     def _may_step(self, one: FakeResident) -> None:
-        assert not one.leases, "a leased engine is not asked to step down"
+        assert one.id not in self.open, "an engine with an answer under way is not asked to step down"
         assert not one.pinned or self.requested
-        assert self.requested or self.world.clock.now - one.last_used >= POLICY.grace_seconds
+        if not self.reserving:  # a request that waits for memory ends the protection of idle engines
+            assert not one.leases
+            assert self.requested or self.world.clock.now - one.last_used >= POLICY.grace_seconds
 
-    requested = False
+    requested = reserving = False
 
     @rule(job=st.sampled_from(JOBS))
     def begin(self, job: Job) -> None:
@@ -67,16 +70,24 @@ class Machine(RuleBasedStateMachine):
         if one.leases:
             return
         one.leases += 1
+        self.reserving = True
         try:
             reservation = self.world.governor.reserve(one)
-        except (DoesNotFit, Busy):
+        except DoesNotFit:
             one.leases -= 1
             return
+        finally:
+            self.reserving = False
         if one.rung is not Rung.HOT:
             one.climb()
         self.world.governor.settle(reservation)
         assert self.world.booked() + self.world.probe.base <= self.total * MB, "over budget after settle"
         self.open[job] = reservation
+
+    def an_answer_ends(self) -> None:
+        """While a request waits."""
+        for job in sorted(self.open)[:1]:
+            self.world.governor.release(self.open.pop(job))
 
     @rule()
     def work_is_done(self) -> None:
@@ -241,3 +252,19 @@ def test_an_engine_that_is_forgotten_late_leaves_the_account_of_its_successor() 
     accounts.forget(new)
     accounts.forget(new)
     assert list(accounts) == []
+
+
+def test_a_decision_may_still_name_an_engine_that_was_forgotten_meanwhile() -> None:
+    one, other = FakeResident("llm", 0, 100), FakeResident("asr", 0, 60)
+    world = World(200, one, other)
+    accounts = world.governor.accounts
+    entry = accounts["llm"]
+    world.governor.forget(one)
+    assert [each.resident for each in accounts] == [other]
+    assert accounts["llm"] is entry
+    assert world.governor.step_down(one, Rung.COLD, "requested") is None
+    again = FakeResident("llm", 0, 50)
+    world.governor.adopt(again)
+    assert accounts["llm"].resident is again
+    with pytest.raises(KeyError):
+        accounts["nobody"]

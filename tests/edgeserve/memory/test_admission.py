@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from support.memory import FakeResident, World
+from support.memory import POLICY, FakeResident, World
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import Busy, Cancelled, ShuttingDown
@@ -69,39 +69,60 @@ def test_the_least_recently_used_engine_makes_room() -> None:
     assert (record["model_type"], record["reason"], record["action"]) == ("asr", "memory_needed", "offloaded")
 
 
-def test_an_engine_within_its_grace_time_is_waited_for_and_then_evicted() -> None:
+def test_an_engine_within_its_grace_time_makes_way_for_a_request_at_once() -> None:
     world = World(1000, FakeResident("llm", 600, 20), FakeResident("asr", 0, 500))
     world.heat("asr")
-    started = world.clock.now
     world.heat("llm")
-    assert world.clock.now - started == pytest.approx(5, abs=0.5)
+    assert world.waits == []
     assert world.residents["asr"].rung is Rung.WARM
 
 
-def test_a_leased_engine_is_waited_for_until_its_lease_ends() -> None:
-    world = World(1000, FakeResident("llm", 600, 20), FakeResident("asr", 0, 500))
+def test_an_engine_past_its_grace_time_makes_way_first() -> None:
+    """Both are idle, and either is enough. The one that was used a moment ago is spared, though it comes first."""
+    world = World(1000, FakeResident("llm", 400), FakeResident("asr", 0, 400), FakeResident("tts", 0, 400))
     asr = world.heat("asr")
-    asr.leases = 1
+    world.later(10)
+    tts = world.heat("tts")
+    world.later(1)
+    world.heat("llm")
+    assert (asr.rung, tts.rung) == (Rung.WARM, Rung.HOT)
+
+
+def test_an_answer_under_way_is_waited_for_however_long_it_takes() -> None:
+    world = World(1000, FakeResident("llm", 600, 20), FakeResident("asr", 0, 500))
+    asr, answer = world.residents["asr"], world.begin("asr")
 
     def on_wait() -> None:
-        if world.clock.now >= 1012 and asr.leases:
-            asr.leases, asr.last_used = 0, world.clock.now
+        if world.clock.now >= 1212 and asr.leases:
+            world.end(answer)
 
     world.on_wait = on_wait
     world.heat("llm")
-    assert world.clock.now == pytest.approx(1017, abs=1)
+    assert world.clock.now == pytest.approx(1212, abs=0.5)
+    assert asr.rung is Rung.WARM
+
+
+def test_a_lease_without_an_answer_keeps_an_engine_for_its_hot_time_only() -> None:
+    world = World(1000, FakeResident("llm", 600, 20), FakeResident("asr", 0, 500))
+    asr = world.heat("asr")
+    asr.leases = 1
+    world.heat("llm")
+    assert world.clock.now == pytest.approx(1000 + POLICY.min_hot_seconds, abs=0.01)
     assert asr.rung is Rung.WARM
 
 
 def test_an_engine_whose_answers_nobody_reads_gives_its_memory_up() -> None:
     world = World(1000, FakeResident("llm", 600, 20), FakeResident("asr", 0, 500))
-    asr = world.heat("asr")
-    asr.leases = 1
+    asr, answer = world.residents["asr"], world.begin("asr")
 
     def on_wait() -> None:
-        asr.unread = asr.leases > 0 and world.clock.now >= 1012
+        asr.unread = not answer.released and world.clock.now >= 1012
 
-    world.on_wait = on_wait
+    def cut() -> None:
+        asr.unread = False
+        world.end(answer)
+
+    world.on_wait, asr.cut_unread = on_wait, cut  # type: ignore[method-assign]
     world.heat("llm")
     assert world.clock.now == pytest.approx(1012, abs=1)
     assert (asr.leases, asr.rung) == (0, Rung.WARM)
@@ -111,12 +132,23 @@ def test_answers_are_cut_only_where_their_engine_has_the_memory_that_is_missing(
     """One unread engine is too small to help, another is pinned. The request waits for the third, which is at work."""
     tts, embedding = FakeResident("tts", 0, 50), FakeResident("embedding", 0, 50, pinned=True)
     world = World(1000, FakeResident("llm", 500, 20), FakeResident("asr", 0, 500), tts, embedding)
-    for job in ("asr", "tts", "embedding"):
-        world.heat(job).leases = 1  # type: ignore[arg-type]
+    answers = [world.begin(job) for job in ("asr", "tts", "embedding")]
     tts.unread = embedding.unread = True
-    with pytest.raises(Busy, match="once the engines in use are idle"):
-        world.heat("llm")
+    world.on_wait = lambda: world.end(answers[0]) if world.clock.now > 1010 and not answers[0].released else None
+    world.heat("llm")
+    assert world.clock.now == pytest.approx(1010, abs=0.6)
     assert (tts.leases, embedding.leases) == (1, 1)
+    assert tts.unread
+
+
+def test_a_request_that_nothing_moves_for_is_refused_in_the_end() -> None:
+    """The engine in its way refuses to move, and no answer is under way in it."""
+    world = World(1000, FakeResident("llm", 600, 20), FakeResident("asr", 0, 500))
+    world.heat("asr").refuses = True
+    with pytest.raises(Busy, match="which did not happen within 30 s"):
+        world.heat("llm")
+    assert world.clock.now == pytest.approx(1030, abs=0.5)
+    assert not world.governor.accounts.tickets
 
 
 def test_an_engine_is_heated_ahead_only_where_it_fits() -> None:
@@ -144,7 +176,7 @@ def test_a_model_too_large_for_the_machine_is_never_heated_ahead(tmp_path: Path)
 
 def test_the_servers_end_ends_a_wait() -> None:
     world = World(1000, FakeResident("llm", 600, 20), FakeResident("asr", 0, 500))
-    world.heat("asr").leases = 1
+    world.begin("asr")
     world.on_wait = world.governor.accounts.close
     with pytest.raises(ShuttingDown):
         world.governor.reserve(world.residents["llm"])
@@ -164,8 +196,7 @@ def test_a_cancelled_request_moves_no_engine() -> None:
 
 def test_a_request_that_is_cancelled_while_it_waits_ends() -> None:
     world = World(200, FakeResident("llm", 0, 100), FakeResident("asr", 0, 100))
-    world.heat("llm")
-    world.residents["llm"].leases = 1
+    world.begin("llm")
     gone = threading.Event()
     world.on_wait = lambda: gone.set() if len(world.waits) == 3 else None
     with pytest.raises(Cancelled):

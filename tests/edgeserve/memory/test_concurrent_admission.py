@@ -7,10 +7,11 @@ import threading
 from typing import Any
 
 import pytest
-from support.memory import POLICY, FakeResident, World
+from support.memory import FakeResident, World
 
 from edgeserve.engine import Rung
-from edgeserve.errors import Busy, EngineFailure
+from edgeserve.errors import EngineFailure
+from edgeserve.memory.switch import FIRST_LOOK
 from edgeserve.units import MB
 
 
@@ -42,9 +43,9 @@ def test_an_engine_that_fails_to_step_down_does_not_fail_the_request(caplog: pyt
 def test_decision_and_booking_happen_under_one_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(1000, FakeResident("llm", 100))
     accounts, owned = world.governor.accounts, []
-    monkeypatch.setattr(accounts, "decide", _noting(accounts.decide, accounts, owned))
-    admission = world.governor._admission
-    monkeypatch.setattr(admission, "book", _noting(admission.book, accounts, owned))
+    monkeypatch.setattr(accounts, "turn", _noting(accounts.turn, accounts, owned))
+    reservations = world.governor._admission.reservations
+    monkeypatch.setattr(reservations, "book", _noting(reservations.book, accounts, owned))
     world.heat("llm")
     world.heat("llm")
     assert owned == [True] * 4, "decide and book, for the cold and for the hot engine"
@@ -61,26 +62,21 @@ def _noting(method: Any, accounts: Any, owned: list[bool]) -> Any:
 def test_two_requests_at_once_do_not_overcommit() -> None:
     """Each engine fits alone. The second one asks while the first is on its way up and has taken nothing yet."""
     world = World(1000, FakeResident("llm", 600), FakeResident("asr", 600))
-    llm, asr = world.residents["llm"], world.residents["asr"]
+    llm = world.residents["llm"]
     first = world.governor.reserve(llm)
-    outcome: list[object] = []
+    booked: list[int] = []
 
-    def second() -> None:
-        try:
-            outcome.append(world.governor.reserve(asr))
-        except Busy as error:
-            outcome.append(error)
+    def on_wait() -> None:
+        booked.append(world.booked())
+        if len(booked) == 3:
+            llm.climb()
+            world.governor.settle(first)
+        if len(booked) == 5:
+            world.governor.release(first)
 
-    thread = threading.Thread(target=second)
-    thread.start()
-    thread.join(10)
-    assert isinstance(outcome[0], Busy)
-    llm.climb()
-    world.governor.settle(first)
-    world.governor.release(first)
-    llm.last_used = world.clock.now
-    world.later(5)
+    world.on_wait = on_wait
     world.heat("asr")
+    assert booked == [600 * MB] * 5
     assert llm.rung is Rung.WARM
     assert world.booked() == 600 * MB
 
@@ -112,7 +108,7 @@ def test_a_hot_engine_is_served_while_another_moves_and_its_memory_returns() -> 
     llm = world.residents["llm"]
     world.governor.release(world.governor.reserve(llm))
     assert served == ["while stepping down"]
-    assert POLICY.switch_interval in world.waits
+    assert world.waits == [FIRST_LOOK], "the switch gate"
 
 
 def test_an_inexact_measurement_is_neither_booked_nor_learned() -> None:

@@ -30,6 +30,15 @@ def test_a_peak_outlasts_a_restart(path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == ["memory.json"], "no half-written file is left"
 
 
+def test_the_highest_peak_of_a_model_whatever_its_settings(path: Path) -> None:
+    one = Peaks(path)
+    for context, private in ((1, 30), (2, 90), (3, 60)):
+        one.learn(ModelSpec("llm", "smollm2", "", options={"context": context}), Footprint(private=private))
+    one.learn(ModelSpec("llm", "smollm2-360m", ""), Footprint(private=500))
+    assert Peaks(path).highest("llm", "smollm2") == Footprint(private=90)
+    assert Peaks(path).highest("vision", "smollm2") is None
+
+
 def test_peaks_without_a_path_are_forgotten(tmp_path: Path) -> None:
     one = Peaks()
     one.learn(SPEC, Footprint(private=1))

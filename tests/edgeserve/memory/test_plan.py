@@ -150,11 +150,6 @@ def test_an_accelerators_own_memory_has_its_own_budget() -> None:
     assert ask(Amount(device=300), other, device=500).steps == (Step("llm", Rung.WARM),)
 
 
-def test_a_wait_names_the_end_of_the_first_grace_time() -> None:
-    decision = ask(Amount(mapped=600), occupies("llm", 500, idle=2), occupies("tts", 10, idle=4))
-    assert decision.retry_at == NOW + 1
-
-
 amounts = st.builds(Amount, st.integers(0, 500), st.integers(0, 500))
 
 

@@ -15,9 +15,9 @@ from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.units import MB
 
 
-def test_an_engine_that_stays_leased_makes_the_other_busy_not_refused() -> None:
+def test_an_engine_that_does_not_move_makes_the_other_busy_not_refused() -> None:
     world = World(1000, FakeResident("llm", 600, 20), FakeResident("asr", 0, 500))
-    world.heat("asr").leases = 1
+    world.heat("asr").refuses = True
     started = world.clock.now
     with pytest.raises(Busy, match=r"fake-llm needs 620 MB of memory; 500 MB of the budget of 1,000 MB") as caught:
         world.governor.reserve(world.residents["llm"])

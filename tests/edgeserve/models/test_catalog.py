@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
 
 import pytest
 
@@ -10,7 +12,7 @@ from edgeserve.errors import NotFound
 from edgeserve.jobs import STARTER
 from edgeserve.models import catalog
 from edgeserve.models import entry as catalog_entry
-from edgeserve.models.sources.source import PackageSource, file_name
+from edgeserve.models.sources.source import file_name
 
 
 def test_names_are_found_in_any_case_and_by_alias() -> None:
@@ -28,13 +30,26 @@ def test_names_and_aliases_are_unique() -> None:
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize("name", [*STARTER.values(), *catalog.COMPANIONS["asr"].values()])
-def test_starter_models_are_pinned_and_checksummed(name: str) -> None:
-    entry = catalog.MODELS[name]
-    source = entry.sources[0]
-    assert isinstance(source, PackageSource)
-    assert len(source.sha256) == 64
-    assert set(entry.checksums) == set(source.members)
+def test_a_server_of_starter_models_never_reads_the_long_list() -> None:
+    code = (
+        "import sys\n"
+        "from edgeserve.models import catalog, manifest, store, wanted\n"
+        f"print([catalog.find(name).name for name in {[*STARTER.values(), 'silero-vad']}])\n"
+        "print(catalog._everything.cache_info().currsize, catalog.knows('qwen3-0.6b'))\n"
+        "print(catalog._everything.cache_info().currsize, len(catalog.MODELS) > 50)"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.splitlines()[1:] == ["0 True", "1 True"]
+
+
+def test_a_model_for_mlx_is_unverified_though_its_checkpoint_is_not() -> None:
+    assert catalog.find("whisper-tiny.en").verified
+    assert not catalog.find("whisper-tiny.en-mlx").verified
+
+
+@pytest.mark.parametrize("name", catalog.MODELS)
+def test_options_are_those_that_a_manifest_may_have(name: str) -> None:
+    assert set(catalog.MODELS[name].options) <= catalog_entry.OPTIONS
 
 
 @pytest.mark.parametrize("entry", catalog.MODELS.values(), ids=lambda entry: entry.name)

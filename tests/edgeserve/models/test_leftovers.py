@@ -49,7 +49,7 @@ def test_a_pull_under_way_is_neither_a_leftover_nor_removed(models: Store, files
         fcntl.flock(lock, fcntl.LOCK_EX)
         (one,) = models.leftovers()
         assert one.busy
-        with pytest.raises(StoreError, match="another process pulls or removes"):
+        with pytest.raises(StoreError, match="another pull or removal of"):
             models.remove("one")
     (one,) = models.leftovers()
     assert not one.busy

@@ -134,8 +134,8 @@ def test_a_folder_with_mlx_weights_is_used_in_place(tmp_path: Path, weights: str
 def test_a_repository_with_mlx_weights_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     there = ["README.md", "config.json", "weights.npz"]
     monkeypatch.setattr(hub, "list_files", lambda repository, revision: there)
-    found = wanted.understand("hub:mlx-community/whisper-medium-mlx@v2")
-    assert (found.name, found.engine, found.convert) == ("whisper-medium-mlx", MLX_WHISPER, "")
+    found = wanted.understand("hub:mlx-community/whisper-large-v2-mlx@v2")
+    assert (found.name, found.engine, found.convert) == ("whisper-large-v2-mlx", MLX_WHISPER, "")
     (source,) = found.sources
     assert (source.members, source.revision) == ({"weights": "weights.npz", "config": "config.json"}, "v2")  # type: ignore[union-attr]
     there.remove("weights.npz")

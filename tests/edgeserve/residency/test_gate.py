@@ -111,9 +111,9 @@ def test_a_load_by_hand_that_waits_for_memory_gives_way_to_a_request(gates: Call
     class Full(CountingGovernor):
         """No memory for who cannot be cancelled by a request."""
 
-        def reserve(self, resident: Any, cancel: Any = None) -> Any:
+        def reserve(self, resident: Any, cancel: Any = None, arrived: float | None = None) -> Any:
             if isinstance(cancel, threading.Event):
-                return super().reserve(resident, cancel)
+                return super().reserve(resident, cancel, arrived)
             waiting.set()
             until(cancel.is_set)
             raise Cancelled("the load was cancelled")
@@ -287,7 +287,7 @@ class Waiting(CountingGovernor):
         super().__init__()
         self.asked = threading.Event()
 
-    def reserve(self, resident: Any, cancel: Any = None) -> Any:
+    def reserve(self, resident: Any, cancel: Any = None, arrived: float | None = None) -> Any:
         self.asked.set()
         assert cancel.wait(10)
         raise Cancelled("the request was cancelled while it waited for memory")

@@ -335,25 +335,6 @@ def test_a_model_is_made_when_it_is_named_for_the_first_time() -> None:
     with_pool(test, "llm", "tts", on_demand=on_demand)
 
 
-def test_a_model_that_leaves_is_made_again_only_when_it_has_left() -> None:
-    def on_demand(name: str, jobs: Sequence[Job]) -> tuple[ThreadHost, Terms]:
-        return ThreadHost(FAKES["llm"](spec_named("second")), CountingGovernor()), Terms()
-
-    async def test(pool: Pool) -> None:
-        assert pool.find("second", ("llm",)) == "second"
-        lease = await pool.lease("second")
-        leaving = asyncio.create_task(pool.remove("second"))
-        await until(lambda: "second" not in pool.gates)
-        assert pool.find("second", ("llm",)) is None
-        await lease.release()
-        await leaving
-        assert pool.find("second", ("llm",)) == "second"
-        async with await pool.lease("second") as again:
-            assert len(await collect(again.run(ask("one")))) == 2
-
-    with_pool(test, "llm", on_demand=on_demand)
-
-
 def test_a_model_keeps_its_own_keep_alive() -> None:
     async def test(pool: Pool) -> None:
         await (await pool.lease("llm", 3)).release()
@@ -362,3 +343,107 @@ def test_a_model_keeps_its_own_keep_alive() -> None:
         assert pool.gates["llm"].keep_alive == 60
 
     with_pool(test, "llm", terms={"llm": Terms(keep_alive=60)})
+
+
+def test_a_model_on_demand_does_not_come_back_before_it_has_left() -> None:
+    def on_demand(name: str, jobs: Sequence[Job]) -> tuple[ThreadHost, Terms]:
+        governor: Any = CountingGovernor()
+        return ThreadHost(FAKES["llm"](spec_named(name)), governor), Terms(stored=name)
+
+    async def test(pool: Pool) -> None:
+        assert pool.find("second", ("llm",)) == "second"
+        lease = await pool.lease("second")
+        leaving = asyncio.create_task(pool.remove("second"))
+        await until(lambda: "second" not in pool.gates)
+        with pytest.raises(Busy, match="second ends its last answers"):
+            pool.find("second", ("llm",))
+        await lease.release()
+        await leaving
+        assert pool.find("second", ("llm",)) == "second"
+
+    with_pool(test, "llm", on_demand=on_demand)
+
+
+def test_an_engine_takes_the_place_of_another_when_its_answers_have_ended() -> None:
+    async def test(pool: Pool) -> None:
+        governor: Any = CountingGovernor()
+        before, lease = pool.gates["llm"], await pool.lease("llm")
+        new = ThreadHost(FAKES["llm"](spec_named("llm")), governor)
+        replacing = asyncio.create_task(pool.replace(new, Terms(pinned=True)))
+        await until(lambda: bool(pool.leaving))
+        waiting = [asyncio.create_task(pool.lease("llm")) for _ in range(2)]
+        assert await collect(lease.run(ask("one"))) == [TokenEvent("one"), FinishEvent("stop", 1, 1)]
+        await replacing
+        for each in waiting:
+            await (await each).release()
+        gate = pool.gates["llm"]
+        assert (gate.host, gate.pinned, before.rung) == (new, True, Rung.COLD)
+
+    with_pool(test, "llm")
+
+
+def test_a_replacement_ends_with_the_server() -> None:
+    async def test(pool: Pool) -> None:
+        governor: Any = CountingGovernor()
+        lease = await pool.lease("llm")
+        new = ThreadHost(FAKES["llm"](spec_named("llm")), governor)
+        replacing = asyncio.create_task(pool.replace(new, Terms()))
+        await until(lambda: bool(pool.leaving))
+        waiting = asyncio.create_task(pool.lease("llm"))
+        draining = asyncio.create_task(pool.drain(0.01))
+        with pytest.raises(ShuttingDown):
+            await waiting
+        await lease.release()
+        await draining
+        with pytest.raises(ShuttingDown):
+            await replacing
+        assert pool.ending
+
+    with_pool(test, "llm")
+
+
+def test_terms_change_in_place_and_a_keep_alive_of_a_request_stays() -> None:
+    async def test(pool: Pool) -> None:
+        gate = pool.gates["llm"]
+        pool.tune("llm", Terms(pinned=True, keep_alive=60, aliases=("gpt-*",)))
+        assert (gate.pinned, gate.keep_alive, pool.find("gpt-9", ("llm",))) == (True, 60, "llm")
+        await (await pool.lease("llm", 3)).release()
+        pool.tune("llm", Terms())
+        assert (gate.pinned, gate.keep_alive) == (False, 3)
+        await (await pool.lease("llm")).release()
+        assert gate.keep_alive is None
+        assert pool.idle.is_set()
+
+    with_pool(test, "llm")
+
+
+def test_the_order_of_models_can_change() -> None:
+    async def test(pool: Pool) -> None:
+        governor: Any = CountingGovernor()
+        for name in ("second", "third"):
+            pool.add(ThreadHost(FAKES["llm"](spec_named(name)), governor), Terms())
+        pool.arrange(("third", "gone", "second"))
+        assert list(pool.gates) == ["third", "second", "llm"]
+        await pool.remove("llm")
+        assert pool.find("", ("llm",)) == "third"
+
+    with_pool(test, "llm")
+
+
+def test_an_outdated_model_is_renewed_once_before_its_load() -> None:
+    renewed: list[str] = []
+
+    async def test(pool: Pool) -> None:
+        async def renew(model: str) -> None:
+            renewed.append(model)
+
+        pool.renew = renew
+        pool.gates["llm"].outdated = lambda: True  # type: ignore[method-assign]
+        await (await pool.lease("llm")).release()
+        assert renewed == ["llm"]
+        await pool.preload(["llm"])
+        assert renewed == ["llm", "llm"]
+        await (await pool.lease("llm")).release()
+        assert renewed == ["llm", "llm"], "a hot engine computes with what it has"
+
+    with_pool(test, "llm")

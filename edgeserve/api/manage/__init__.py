@@ -1,0 +1,1 @@
+"""Models and settings, managed while the server runs."""

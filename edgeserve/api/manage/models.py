@@ -1,0 +1,64 @@
+"""The routes that move and remove models by hand."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from edgeserve.api.admin import meant
+from edgeserve.api.fields import NAME_CHARS
+from edgeserve.api.json_body import read_json
+from edgeserve.api.presence import unless_gone
+from edgeserve.api.schema import Record
+from edgeserve.api.values import Enum, Text
+from edgeserve.engine import Rung
+from edgeserve.manage.manager import Manager
+from edgeserve.residency.pool import Pool
+
+RUNGS = {"cold": Rung.COLD, "warm": Rung.WARM, "hot": Rung.HOT}
+
+
+class Load(Record):
+    """The body of POST /admin/load."""
+
+    model = Text("a name of the model", required=True, limit=NAME_CHARS)
+    to = Enum("the rung to reach: hot computes at once, warm is mapped", ("warm", "hot"), default="hot")
+
+
+class Unload(Record):
+    """The body of POST /admin/unload."""
+
+    model = Text("a name of the model", required=True, limit=NAME_CHARS)
+    to = Enum("the rung to go down to: cold frees all memory, warm stays mapped", ("cold", "warm"), default="cold")
+
+
+def manager_of(request: Request) -> Manager:
+    manager: Manager = request.app.state.manager
+    return manager
+
+
+async def load(request: Request) -> Response:
+    """Bring a model up, and answer when it is there. A client that goes ends the wait, not the load."""
+    asked = await read_json(request, Load)
+    pool: Pool = request.app.state.pool
+    model = meant(pool, asked.model.strip(), "model")
+    rung = await unless_gone(request, manager_of(request).load(model, RUNGS[asked.to]))
+    return _moved(pool, model, rung)
+
+
+async def unload(request: Request) -> Response:
+    """Let a model step down. Raises Busy while a request holds it: no answer is ever cut."""
+    asked = await read_json(request, Unload)
+    pool: Pool = request.app.state.pool
+    model = meant(pool, asked.model.strip(), "model")
+    return _moved(pool, model, await manager_of(request).unload(model, RUNGS[asked.to]))
+
+
+async def remove(request: Request) -> Response:
+    """Delete the files of a model that is not served."""
+    name = await manager_of(request).remove(request.path_params["model"])
+    return JSONResponse({"model": name, "status": "removed"})
+
+
+def _moved(pool: Pool, model: str, rung: Rung) -> Response:
+    return JSONResponse({"model": pool.gates[model].spec.name, "id": model, "rung": rung.name.lower()})

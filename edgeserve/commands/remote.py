@@ -1,0 +1,125 @@
+"""The running server, as commands talk to it."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from edgeserve.commands import Call
+from edgeserve.errors import ConfigError, EdgeserveError
+from edgeserve.settings import ENV_PREFIX
+
+URL = f"{ENV_PREFIX}URL"
+SECONDS = 60.0
+"""Longest silence of the server; a stream repeats its state every 10 s."""
+LOAD_SECONDS = 600.0
+"""The same for a load, which may read gigabytes, and for a reload, which may wait for the end of answers."""
+LONGEST_LINE = 1 << 20
+"""Bytes of one line of a stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server at ``url``, which has scheme, host and perhaps a path. ``key`` is sent with every request."""
+
+    url: str
+    key: str = field(default="", repr=False)
+
+    def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None, *, seconds: float = SECONDS) -> Any:
+        """The answer's JSON. Raises EdgeserveError, with the server's own words where it answers with an error."""
+        with self._answer(method, path, body, seconds) as answer:
+            return _json(answer.read(), self.url)
+
+    def events(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Generator[Any, None, None]:
+        """Events of a stream, each when it comes. Closing the iterator closes the stream."""
+        with self._answer(method, path, body, SECONDS) as answer:
+            while line := answer.readline(LONGEST_LINE):
+                if line.startswith(b"data: "):
+                    yield _json(line.removeprefix(b"data: "), self.url)
+
+    @contextlib.contextmanager
+    def _answer(
+        self, method: str, path: str, body: Mapping[str, Any] | None, seconds: float
+    ) -> Iterator[http.client.HTTPResponse]:
+        parts = urlsplit(self.url)
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        with contextlib.closing(kind(parts.hostname or "", parts.port, timeout=seconds)) as connection:
+            # The library writes a header in Latin-1; the server compares the bytes of UTF-8.
+            key = self.key.encode().decode("latin-1")
+            headers = {"Authorization": f"Bearer {key}"} if key else {}
+            data = None
+            if body is not None:
+                headers["Content-Type"], data = "application/json", json.dumps(body).encode()
+            try:
+                connection.request(method, parts.path.rstrip("/") + path, data, headers)
+                answer = connection.getresponse()
+                if answer.status >= 400:
+                    raise _refusal(answer, self.url)
+                yield answer
+            except TimeoutError:
+                raise EdgeserveError(f"{self.url} was silent for {seconds:g} s; is the server well?") from None
+            except (OSError, http.client.HTTPException) as error:
+                reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+                raise EdgeserveError(
+                    f"no edgeserve answers at {self.url} ({reason}): start one with `edgeserve serve`, or name its "
+                    f"address with --url or {URL}"
+                ) from error
+
+
+def named_server(call: Call) -> Server | None:
+    """The server of ``--url``, else of EDGESERVE_URL; None where neither is given. Raises ConfigError.
+
+    Its key is EDGESERVE_API_KEY: the key of the settings goes to the address of the settings alone.
+    """
+    url = call.args.url or call.environ.get(URL)
+    return Server(_checked(url), call.environ.get(f"{ENV_PREFIX}API_KEY", "")) if url else None
+
+
+def server(call: Call) -> Server:
+    """The server that a command means: the named one, else the one at the address of the settings.
+
+    Raises ConfigError.
+    """
+    given = getattr(call.args, "port", None)
+    if given is None or call.args.url:  # a flag wins over a variable
+        named = named_server(call)
+        if named is not None:
+            return named
+    settings = call.config().server
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(settings.host, settings.host)  # noqa: S104 - not bound
+    return Server(f"http://{f'[{host}]' if ':' in host else host}:{settings.port}", settings.api_key)
+
+
+def at(path: str, name: str) -> str:
+    """A path that ends with a name of the user."""
+    return f"{path}/{quote(name, safe='/')}"
+
+
+def _checked(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ConfigError(f"--url or {URL} = {url[:200]!r}: expected an address such as http://127.0.0.1:8080")
+    return url
+
+
+def _refusal(answer: http.client.HTTPResponse, url: str) -> EdgeserveError:
+    found = _json(answer.read(LONGEST_LINE), url)
+    error = found.get("error") if isinstance(found, dict) else None
+    message = error.get("message") if isinstance(error, dict) else None
+    return EdgeserveError(str(message) if message else f"{url} answered {answer.status} {answer.reason}")
+
+
+def _json(data: bytes, url: str) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError:
+        raise EdgeserveError(f"{url} answered with no JSON; is it an edgeserve?") from None

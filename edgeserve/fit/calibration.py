@@ -1,0 +1,127 @@
+"""The figures of this machine that speeds are expected from: measured once, kept with the name of the processor."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import logging
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgeserve.errors import EngineFailure
+from edgeserve.fit.speed import Rates
+from edgeserve.fit.trial import ONE_THREAD
+from edgeserve.models import disk
+from edgeserve.models.stored import StoredModel
+from edgeserve.system import cores, cpu
+
+log = logging.getLogger("edgeserve.fit")
+
+FILE = "calibration.json"
+"""Beside the folder of the models."""
+TIME_LIMIT = 120.0
+"""Seconds. The measurement takes three on a small box, and twenty on a slow one."""
+
+Run = Callable[[Sequence[str]], str]
+"""Runs a command and returns its stdout. Raises OSError or subprocess.SubprocessError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """``processor``: its name; ``machine``: text that differs where the figures may differ; ``model``: the chat model
+    whose tokens were timed, empty without one."""
+
+    processor: str
+    machine: str
+    rates: Rates
+    model: str = ""
+
+
+def run(command: Sequence[str]) -> str:
+    environ = {**os.environ, **ONE_THREAD}
+    return subprocess.run(  # noqa: S603 - our own module
+        command, capture_output=True, timeout=TIME_LIMIT, check=True, text=True, env=environ
+    ).stdout
+
+
+def this_machine() -> str:
+    """Cores, and what kernels are chosen by."""
+    features = hashlib.sha256(" ".join(cpu.features()).encode()).hexdigest()[:16]
+    return f"{cores.usable()} cores, {features}"
+
+
+FAILURES = (subprocess.SubprocessError, OSError, ValueError, KeyError, TypeError)
+
+
+def measure(model: StoredModel | None, run: Run = run) -> Calibration:
+    """Measure the machine, with one stored chat model where there is one. Blocks for seconds. Raises EngineFailure.
+
+    A model that fails is left out: its failure is logged.
+    """
+    if model is not None:
+        try:
+            return _measured(model, run)
+        except FAILURES as error:
+            log.warning("the tokens of %s could not be timed: %s", model.name, _words(error))
+    try:
+        return _measured(None, run)
+    except FAILURES as error:
+        raise EngineFailure(f"the speed of this machine could not be measured: {_words(error)}") from error
+
+
+def _measured(model: StoredModel | None, run: Run) -> Calibration:
+    found = json.loads(run([sys.executable, "-m", "edgeserve.fit.trial", _given(model)]))
+    rates = _rates(found, model.size_bytes if model else 0)
+    return Calibration(cpu.name(), this_machine(), rates, model.name if model else "")
+
+
+def _words(error: Exception) -> str:
+    """The error, with the last line that the process wrote on stderr."""
+    said = str(getattr(error, "stderr", None) or "").strip().splitlines()
+    return f"{error}{f' ({said[-1]})' if said else ''}"
+
+
+def _given(model: StoredModel | None) -> str:
+    if model is None:
+        return "{}"
+    files = {role: str(path) for role, path in model.files.items()}
+    return json.dumps({"job": model.job, "name": model.name, "engine": model.engine, "files": files})
+
+
+def _rates(found: dict[str, float], weights: int) -> Rates:
+    """Raises KeyError, TypeError and ValueError for figures that are none."""
+    rates = Rates(float(found["bandwidth"]), float(found["operations"]))
+    if not all(math.isfinite(one) and one > 0 for one in (rates.bandwidth, rates.operations)):
+        raise ValueError(f"no figures: {found}")
+    seconds = float(found.get("token_seconds", 0.0))
+    if not math.isfinite(seconds) or not weights:
+        return rates
+    return dataclasses.replace(rates, token_seconds=max(0.0, seconds - weights / rates.bandwidth))
+
+
+def read(path: Path) -> Calibration | None:
+    """The kept figures, if they are of this machine. A file that cannot be read is logged, and measured anew."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        kept = Calibration(**{**found, "rates": Rates(**found["rates"])})
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        log.warning("%s cannot be read (%s: %s); it is measured anew", path, type(error).__name__, error)
+        return None
+    return kept if (kept.processor, kept.machine) == (cpu.name(), this_machine()) else None
+
+
+def keep(path: Path, calibration: Calibration) -> None:
+    """Write the figures. A failure is logged, not raised: the next call measures again."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        disk.write(path, json.dumps(dataclasses.asdict(calibration), indent=1))
+    except OSError as error:
+        log.warning("%s cannot be written: %s; the speed of this machine is measured again next time", path, error)

@@ -1,0 +1,114 @@
+"""Speeds of models on this machine, expected from three figures of the machine. Pure functions.
+
+Sources:
+
+- Decoding a token reads all weights once: "LLM inference speed of light" (zeux.io, 2024). The time of a token is the
+  bytes read through the bandwidth of memory, and a fixed share for everything that does not grow with the model:
+  synchronised threads, sampling, and text.
+- Reading a prompt multiplies each weight with each token: two operations a weight (Kaplan et al., 2020, "Scaling Laws
+  for Neural Language Models", 2.1). The token table is looked up, not multiplied.
+- Whisper's encoder hears a window of 30 s as 1,500 positions (Radford et al., 2022).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from edgeserve.models.entry import Entry
+
+OPERATIONS = 2
+"""Each weight takes a product and a sum for each token."""
+PROMPT_SHARE = 0.6
+"""Share of the operations of a large float32 product that a prompt reaches. Measured: 0.35 on 135 million weights in
+Q4_1, 0.85 on 1.1 billion in Q4_0."""
+CONTEXT = 512
+"""Tokens of the conversation that the speed is given for. Their keys and values are read with every token."""
+KV_BYTES = 2
+"""Bytes of one number in the KV cache, f16."""
+WINDOW_SECONDS, WINDOW_POSITIONS = 30.0, 1500
+"""A window of Whisper, and its positions in the encoder."""
+SPOKEN_TOKENS = 120
+"""Tokens of text in a window of dense speech: four a second."""
+FRAMES = 12.5
+"""Frames a second that the encoder of Parakeet computes after its stride of eight."""
+SPEECH_SHARE = 0.25
+"""Share of a large float32 product that the speech engines reach; measured with Whisper tiny.en."""
+
+Unit = Literal["tokens/s", "times real time"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """The machine. ``bandwidth`` in bytes/s, ``operations`` in 1/s; ``token_seconds``: fixed share of a token."""
+
+    bandwidth: float
+    operations: float
+    token_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """``answer`` in ``unit``. ``prompt`` in tokens/s; None where a model reads none."""
+
+    answer: float
+    unit: Unit
+    prompt: float | None = None
+
+
+def expected(entry: Entry, rates: Rates) -> Speed | None:
+    """The speed of a catalogue model; None where nothing is known that it follows from."""
+    if entry.job in ("llm", "vision"):
+        return Speed(answers(entry, rates), "tokens/s", prompts(entry, rates))
+    if entry.job == "asr":
+        heard = hears(entry, rates)
+        return None if heard is None else Speed(heard, "times real time")
+    read = prompts(entry, rates) if entry.job != "tts" else None
+    return None if read is None else Speed(read, "tokens/s", read)
+
+
+def answers(entry: Entry, rates: Rates) -> float:
+    """Tokens a second that a language model writes."""
+    read = bytes_of_token(entry) + CONTEXT * cached_bytes(entry)
+    return 1 / (rates.token_seconds + read / rates.bandwidth)
+
+
+def bytes_of_token(entry: Entry) -> int:
+    """Bytes of weights that decoding one token reads: all but an input table that the output does not share."""
+    weights = entry.sizes.get("model", entry.size_bytes - entry.sizes.get("mmproj", 0))
+    if not entry.shape.get("untied") or not entry.parameters:
+        return weights
+    return int(weights * (1 - table(entry) / entry.parameters))
+
+
+def cached_bytes(entry: Entry) -> int:
+    """Bytes of the KV cache for each token of the context."""
+    return entry.shape.get("layers", 0) * entry.shape.get("key_value_width", 0) * KV_BYTES
+
+
+def table(entry: Entry) -> int:
+    """Numbers in the token table."""
+    return entry.shape.get("vocabulary", 0) * entry.shape.get("width", 0)
+
+
+def prompts(entry: Entry, rates: Rates) -> float | None:
+    """Tokens a second that a language model reads; None where its parameters are unknown."""
+    multiplied = entry.parameters - (1 + entry.shape.get("untied", 0)) * table(entry)
+    if not entry.parameters or multiplied <= 0:
+        return None
+    return PROMPT_SHARE * rates.operations / (OPERATIONS * multiplied)
+
+
+def hears(entry: Entry, rates: Rates) -> float | None:
+    """Seconds of dense speech that a transcription model hears in a second; None where its shape is unknown."""
+    if not entry.parameters:
+        return None
+    if entry.options.get("family"):
+        return SPEECH_SHARE * rates.operations / (OPERATIONS * entry.parameters * FRAMES)
+    if not entry.shape:
+        return None
+    width, layers = entry.shape["width"], entry.shape["encoder_layers"]
+    # A layer has 4 matrices of attention and 2 of the MLP, which is four times as wide: 12 × width².
+    encoder = OPERATIONS * 12 * layers * width**2 * WINDOW_POSITIONS + 4 * layers * width * WINDOW_POSITIONS**2
+    decoder = OPERATIONS * (entry.parameters - 12 * layers * width**2) * SPOKEN_TOKENS
+    return SPEECH_SHARE * rates.operations * WINDOW_SECONDS / (encoder + decoder)

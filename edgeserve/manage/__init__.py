@@ -1,0 +1,1 @@
+"""Changes of the settings and of the models while the server runs."""

@@ -1,0 +1,175 @@
+"""The way of a request that waits for memory: the engines that admit nothing new and step down. Pure: no clock.
+
+Waiting requests stand in an order. Each gets the memory that those ahead of it leave, so a request that fits beside
+them need not wait for them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from edgeserve.engine import Rung
+from edgeserve.memory.amount import Amount
+from edgeserve.memory.budget import Budget
+from edgeserve.memory.occupancy import Need, Occupancy
+from edgeserve.memory.plan import Case, Decision, Step, Verdict
+from edgeserve.memory.policy import MemoryPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A request that waits. ``way``: ids of the engines that make way for it already, which it asks first again."""
+
+    need: Need
+    way: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Facts of one decision. ``unbooked``: private bytes beside all engines. ``now``: on the accounts' clock."""
+
+    budget: Budget
+    policy: MemoryPolicy
+    unbooked: int
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The decision on a request, in its place among the others.
+
+    - ``way``: steps of all engines that make way, those at work included. ``decision`` has the steps for now.
+    - ``until``: first end of a hot time that the request waits for.
+    """
+
+    decision: Decision
+    way: tuple[Step, ...] = ()
+    until: float | None = None
+
+
+def turn(claim: Claim, ahead: Sequence[Claim], residents: Sequence[Occupancy], rules: Rules) -> Turn:
+    """Decide on ``claim`` behind the claims ``ahead``. ``residents`` are all engines, its own included.
+
+    1. Its engine stands in the way of a request ahead: yield, after the hot time.
+    2. It does not fit beside the requests ahead: wait for them, or refuse what never fits.
+    3. It fits with nothing moved, now and after the requests ahead: admit.
+    4. Engines in its way are free to move: step.
+    5. Engines in its way are at work: wait.
+    """
+    need = claim.need
+    assumed, leaving = after(ahead, residents, rules)
+    own = next(one for one in residents if one.id == need.id)
+    idle = tuple(one.id for one in _idle(residents, need))
+    now = Case(need, residents, rules.budget, rules.policy, rules.unbooked, idle)
+    # 1.
+    if leaving.get(need.id, own.rung) < own.rung:
+        if own.rung is not Rung.HOT or rules.now >= own.hot_until:
+            return Turn(Decision(Verdict.YIELD, now.free, steps=(Step(own.id, leaving[own.id]),)))
+        verdict = Verdict.ADMIT if now.fits({}, 0) else Verdict.WAIT
+        return Turn(Decision(verdict, now.free), until=own.hot_until)
+    # 2.
+    found = _way(_raised(claim, residents, assumed), assumed, rules)
+    if found is None:
+        return Turn(now.wait_or_refuse())
+    # 3.
+    if found.verdict is Verdict.ADMIT:
+        return Turn(dataclasses.replace(found, verdict=Verdict.ADMIT if now.fits({}, 0) else Verdict.WAIT))
+    # 4. and 5.
+    return _stepping(found, residents, rules)
+
+
+def after(
+    claims: Sequence[Claim], residents: Sequence[Occupancy], rules: Rules
+) -> tuple[list[Occupancy], dict[str, Rung]]:
+    """The engines as they will stand when these requests are served, and the rungs to which some step down for them.
+
+    A request that does not fit beside those before it changes nothing: it waits for their end.
+    """
+    assumed, leaving = list(residents), dict[str, Rung]()
+    for claim in claims:
+        raised = _raised(claim, residents, assumed)
+        found = _way(raised, assumed, rules)
+        if found is not None:
+            leaving |= {step.id: step.to for step in found.steps}
+            assumed = [_served(one, raised.need, found) for one in assumed]
+    return assumed, leaving
+
+
+def _way(claim: Claim, residents: Sequence[Occupancy], rules: Rules) -> Decision | None:
+    """The decision with the fewest engines in the way, idle ones first. None when it does not fit beside the others."""
+    for order in _orders(claim, residents, rules):
+        found = Case(claim.need, residents, rules.budget, rules.policy, rules.unbooked, order).decide()
+        if found.verdict in (Verdict.ADMIT, Verdict.STEP):
+            return found
+    return None
+
+
+def _orders(claim: Claim, residents: Sequence[Occupancy], rules: Rules) -> Iterator[tuple[str, ...]]:
+    """Engines that may be asked, more of them each time.
+
+    1. Idle ones past their grace time, least recently used first.
+    2. All idle ones.
+    3. One by one those in use: first who makes way already, last who has not been hot for long.
+    """
+    idle = _idle(residents, claim.need)
+    calm = [one.id for one in idle if one.may_step_down(rules.now, rules.policy)]
+    # 1.
+    yield tuple(calm)
+    # 2.
+    order = [one.id for one in idle]
+    if len(order) > len(calm):
+        yield tuple(order)
+    # 3.
+    used = [one for one in _others(residents, claim.need) if one.used]
+    used.sort(key=lambda one: (one.id not in claim.way, one.kept(rules.now), not one.waits, one.last_used))
+    for one in used:
+        order.append(one.id)
+        yield tuple(order)
+
+
+def _others(residents: Sequence[Occupancy], need: Need) -> list[Occupancy]:
+    """Engines that may make way, at work or not."""
+    return [one for one in residents if one.id != need.id and not one.pinned and one.rung > Rung.COLD]
+
+
+def _idle(residents: Sequence[Occupancy], need: Need) -> list[Occupancy]:
+    """Those of them that nobody uses, least recently used first."""
+    return sorted((one for one in _others(residents, need) if not one.used), key=lambda one: one.last_used)
+
+
+def _stepping(found: Decision, residents: Sequence[Occupancy], rules: Rules) -> Turn:
+    """The part of a way that can be taken now. Its savings come when nothing else is missing."""
+    ways = {step.id: step for step in found.steps}
+    there = [one for one in residents if one.id in ways and one.rung > ways[one.id].to]
+    free = [ways[one.id] for one in there if one.may_leave(rules.now)]
+    until = min((one.hot_until for one in there if one.kept(rules.now)), default=None)
+    if len(free) == len(there):
+        decision = found if there or found.savings else dataclasses.replace(found, verdict=Verdict.WAIT, steps=())
+    else:
+        verdict = Verdict.STEP if free else Verdict.WAIT
+        decision = dataclasses.replace(found, verdict=verdict, savings=(), steps=tuple(free))
+    return Turn(decision, found.steps, until)
+
+
+def _raised(claim: Claim, residents: Sequence[Occupancy], assumed: Sequence[Occupancy]) -> Claim:
+    """The same claim of an engine that will have stepped down for others, and so needs more."""
+    name = claim.need.id
+    held = next(one.held for one in residents if one.id == name)
+    left = next(one.held for one in assumed if one.id == name)
+    return dataclasses.replace(claim, need=dataclasses.replace(claim.need, amount=claim.need.amount + (held - left)))
+
+
+def _served(one: Occupancy, need: Need, found: Decision) -> Occupancy:
+    """An engine after a request is served: its own engine is hot and stays, those in its way have stepped down."""
+    saved = Amount(private=sum(saving.private for saving in found.savings if saving.id == one.id))
+    if one.id == need.id:
+        # Who is served stays: later requests wait for its end.
+        return dataclasses.replace(one, rung=Rung.HOT, held=one.held + need.amount - saved, pinned=True, savings=())
+    to = next((step.to for step in found.steps if step.id == one.id), one.rung)
+    held = one.at(to) if to is not one.rung else one.held
+    if to is one.rung:
+        return dataclasses.replace(one, held=held - saved) if saved.private else one
+    left = one.savings if to is Rung.WARM else ()
+    return dataclasses.replace(one, rung=to, held=held - saved, savings=left, leases=0, busy=False, waits=False)

@@ -1,0 +1,185 @@
+"""Pulls that a server runs: few at a time, one a model, each shared by all who ask for that model."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from edgeserve.errors import (
+    Busy,
+    Cancelled,
+    EdgeserveError,
+    InUse,
+    InvalidRequest,
+    NotFound,
+    ShuttingDown,
+    StoreError,
+)
+from edgeserve.models import catalog
+from edgeserve.models.pull import Pull
+from edgeserve.models.sources.source import Progress
+from edgeserve.models.store import Store
+from edgeserve.models.wanted import Wanted, understand
+
+log = logging.getLogger("edgeserve.pulls")
+
+REMOTE = re.compile(r"hub:|https?://")
+"""Beginnings of a source elsewhere."""
+
+
+class Pulls:
+    """Pulls into one store.
+
+    Arguments:
+        at_once  pulls that run at a time; the next ones wait in their order
+        most     pulls that run or wait; Busy beyond
+        kept     ended pulls that ``all`` shows
+        clock    in seconds
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        at_once: int = 2,
+        most: int = 16,
+        kept: int = 16,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._at_once = at_once
+        self._most = most
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._waiting: deque[Pull] = deque()
+        self._running: dict[Pull, threading.Thread] = {}
+        self._ended: deque[Pull] = deque(maxlen=kept)
+        self._closed = False
+
+    def start(self, what: str) -> Pull:
+        """The pull of a model: the one under way, else a new one. The caller has a ``hold`` on it.
+
+        ``what``: a catalogue name, ``hub:org/repo[/file][@revision]`` or a URL; no path, which a client could use to
+        look around on this machine. Raises NotFound, InvalidRequest, InUse, StoreError and its kinds, and Busy.
+        """
+        wanted = _elsewhere(what)
+        if (shared := self._shared(wanted, what)) is not None:
+            return shared
+        self._store.ready(what)  # reads the disk, so not under the lock
+        with self._lock:
+            if self._closed:
+                raise ShuttingDown("the server is shutting down and pulls nothing more", retry_after=5)
+            if (shared := self._held(wanted, what)) is not None:
+                return shared
+            self._drop_cancelled()
+            if len(self._running) + len(self._waiting) >= self._most:
+                raise Busy(f"{self._most} pulls run or wait, which is the limit; wait for one, or cancel one")
+            pull = Pull(wanted.name, what, str(next(iter(wanted.sources), "")), self._clock)
+            pull.hold()
+            self._waiting.append(pull)
+            self._fill()
+        return pull
+
+    def find(self, name: str) -> Pull:
+        """The pull of this name, under way or lately ended. Raises NotFound."""
+        for pull in self.all():
+            if name.lower() in (pull.name.lower(), pull.what.lower()):
+                return pull
+        raise NotFound(f"no pull of {name[:200]!r} is under way; GET /admin/pulls lists the pulls", param="model")
+
+    def all(self) -> tuple[Pull, ...]:
+        """Running pulls, then waiting ones, then those that have ended, the latest first."""
+        with self._lock:
+            self._drop_cancelled()
+            return (*self._running, *self._waiting, *reversed(self._ended))
+
+    @property
+    def running(self) -> tuple[Pull, ...]:
+        """Pulls with a thread; a cancelled one keeps its thread until the next report."""
+        with self._lock:
+            return tuple(self._running)
+
+    def stop(self, seconds: float = 5.0) -> None:
+        """Cancel all pulls. Waits for their threads until the time is over; their parts stay for a later pull."""
+        with self._lock:
+            self._closed = True
+            pulls = [*self._running, *self._waiting]
+            threads = list(self._running.values())
+        for pull in pulls:
+            pull.cancel()
+        until = time.monotonic() + seconds
+        for thread in threads:
+            thread.join(max(0.0, until - time.monotonic()))
+
+    def _shared(self, wanted: Wanted, what: str) -> Pull | None:
+        with self._lock:
+            return self._held(wanted, what)
+
+    def _held(self, wanted: Wanted, what: str) -> Pull | None:
+        """The pull of this model that is under way, held once more. Raises InUse for another source of the name.
+
+        The caller holds the lock.
+        """
+        for pull in (*self._running, *self._waiting):
+            if pull.name != wanted.name or pull.state.over:
+                continue
+            if not wanted.in_catalogue and pull.what != what:
+                raise InUse(f"{pull.name} is being pulled from {pull.source}: wait for its end, or cancel it first")
+            pull.hold()
+            return pull
+        return None
+
+    def _fill(self) -> None:
+        """Start waiting pulls while there is room. The caller holds the lock."""
+        self._drop_cancelled()
+        while self._waiting and len(self._running) < self._at_once:
+            pull = self._waiting.popleft()
+            # A daemon: a source that is silent must not hold up the end of the process.
+            thread = threading.Thread(target=self._run, args=[pull], name=f"edgeserve pull {pull.name}", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # the system gives no thread now
+                pull.end(None, Busy(f"no thread can be started for the pull: {error}; try again", retry_after=5))
+                self._ended.append(pull)
+                continue
+            self._running[pull] = thread
+
+    def _drop_cancelled(self) -> None:
+        """Take pulls that were cancelled before they began out of the queue. The caller holds the lock."""
+        gone = [pull for pull in self._waiting if pull.cancelled]
+        self._ended.extend(gone)
+        self._waiting = deque(pull for pull in self._waiting if pull not in gone)
+
+    def _run(self, pull: Pull) -> None:
+        try:
+            pull.progressed(Progress(pull.name, "download", 0, 0))
+            stored = self._store.pull(pull.what, progress=pull.progressed)
+            log.info("%s: pulled, %d MB", stored.name, stored.size_bytes >> 20)
+            pull.end(stored)
+        except Cancelled:
+            log.info("%s: the pull was cancelled", pull.name)
+        except EdgeserveError as error:
+            log.warning("%s: the pull failed: %s", pull.name, error.message)
+            pull.end(None, error)
+        except Exception as error:
+            log.exception("%s: the pull failed", pull.name)
+            pull.end(None, StoreError(f"{pull.name} could not be pulled: {type(error).__name__}; see the server's log"))
+        finally:
+            with self._lock:
+                self._running.pop(pull, None)
+                self._ended.append(pull)
+                self._fill()
+
+
+def _elsewhere(what: str) -> Wanted:
+    """The model, which is no file of this machine. Raises NotFound and InvalidRequest."""
+    if not REMOTE.match(what):
+        catalog.find(what)  # NotFound, with similar names
+    try:
+        return understand(what, offline=True)
+    except StoreError as error:
+        raise InvalidRequest(error.message, param="model") from None

@@ -1,0 +1,162 @@
+"""Turns between clients: each takes one after the other, however much one of them asks for.
+
+The client whose latest turn ended first is next; the arrival of its oldest item counts instead where that is later. So
+a newcomer goes ahead of a client that has just had its turn. No flood of newcomers goes ahead of a client that waits
+since before them.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from edgeserve.clients import Client, Groups
+
+_numbers = itertools.count()
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """The place of one request. A request with several answers has one place.
+
+    ``begun``: answers of it that had their turn. ``running``: those of them under way. ``number``: in the order of
+    their making.
+    """
+
+    client: Client = field(default_factory=Client)
+    begun: int = 0
+    running: int = 0
+    number: int = field(default_factory=_numbers.__next__)
+    groups: Groups = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.groups = self.client.groups
+
+
+class Placed(Protocol):
+    """An item of ``Rounds``. Two items are never equal."""
+
+    place: Place
+
+
+T = TypeVar("T", bound=Placed)
+
+
+def sacrifice(item: Placed) -> tuple[bool, int]:
+    """Sorts items by their places: the greatest costs its client least."""
+    return not item.place.begun, item.place.number
+
+
+class Rounds(Generic[T]):
+    """Items that wait for their turn. Within a client, all items of an earlier place come first.
+
+    With ``by_count``, the client with the fewest items under way is next: such items share something that lasts, such
+    as the slots of a batch. Not for several threads at once.
+    """
+
+    def __init__(self) -> None:
+        self.by_count = False
+        self._lines: dict[Groups, list[T]] = {}
+        self._waiting: Counter[tuple[str, ...]] = Counter()
+        self._taken: Counter[tuple[str, ...]] = Counter()
+        self._since: dict[tuple[str, ...], int] = {}
+        self._before: dict[T, list[int]] = {}
+        self._ticks = itertools.count()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._lines.values()))
+
+    def __iter__(self) -> Iterator[T]:
+        """All items that wait, in no order between clients."""
+        return iter([item for line in self._lines.values() for item in line])
+
+    def __contains__(self, item: T) -> bool:
+        return item in self._lines.get(item.place.groups, ())
+
+    def add(self, item: T) -> None:
+        """Let an item wait."""
+        groups, tick = item.place.groups, next(self._ticks)
+        for group in groups:
+            if not self._waiting[group]:
+                self._since[group] = tick
+        self._waiting.update(groups)
+        bisect.insort(self._lines.setdefault(groups, []), item, key=lambda one: one.place.number)
+
+    def next(self) -> T | None:
+        """The item whose turn it is. It stays."""
+        if not self._lines:
+            return None
+        return self._lines[min(self._lines, key=self._rank)][0]
+
+    def take(self) -> T | None:
+        """Take the item whose turn it is. ``end`` or ``put_back`` must follow."""
+        if (item := self.next()) is not None:
+            self._leave(item)
+            self.begin(item)
+        return item
+
+    def begin(self, item: T) -> None:
+        """Count an item that need not wait as taken. ``end`` must follow."""
+        groups, tick = item.place.groups, next(self._ticks)
+        self._before[item] = [self._since.get(group, tick) for group in groups]
+        self._taken.update(groups)
+        for group in groups:
+            self._since[group] = tick
+
+    def put_back(self, item: T) -> None:
+        """Let an item that was taken wait again, in front of its client's other items and with its old turn."""
+        groups = item.place.groups
+        self._since.update(zip(groups, self._before.pop(item), strict=True))
+        self._taken.subtract(groups)
+        self._waiting.update(groups)
+        self._lines.setdefault(groups, []).insert(0, item)
+
+    def end(self, item: T) -> bool:
+        """The turn of an item that was taken has ended. False for an item that was not."""
+        if self._before.pop(item, None) is None:
+            return False
+        self._taken.subtract(item.place.groups)
+        self._had_turn(item)
+        return True
+
+    def remove(self, item: T, *, turn: bool = False) -> bool:
+        """Take an item out. False if it does not wait. ``turn``: this was its turn."""
+        if item not in self:
+            return False
+        self._leave(item)
+        if turn:
+            self._had_turn(item)
+        self._forget(item.place.groups)
+        return True
+
+    def last(self, groups: Groups) -> T | None:
+        """The client's last item to give up: of a place that has not begun, else of one with nothing under way."""
+        found = (item for item in self._lines.get(groups, []) if not item.place.running)
+        return max(found, key=sacrifice, default=None)
+
+    def _rank(self, groups: Groups) -> list[tuple[int, int]]:
+        return [(self._taken[group] if self.by_count else 0, self._since[group]) for group in groups]
+
+    def _leave(self, item: T) -> None:
+        line = self._lines[item.place.groups]
+        line.remove(item)
+        if not line:
+            del self._lines[item.place.groups]
+        self._waiting.subtract(item.place.groups)
+
+    def _had_turn(self, item: T) -> None:
+        tick = next(self._ticks)
+        for group in item.place.groups:
+            self._since[group] = tick
+        self._forget(item.place.groups)
+
+    def _forget(self, groups: Groups) -> None:
+        """Forget groups that neither wait nor have anything under way."""
+        for group in groups:
+            if not self._waiting[group] and not self._taken[group]:
+                del self._waiting[group], self._taken[group]
+                self._since.pop(group, None)

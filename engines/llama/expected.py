@@ -1,0 +1,24 @@
+"""The memory of a language model that is not here, by the numbers of its catalogue entry."""
+
+from __future__ import annotations
+
+from edgeserve.engine import Footprint, Listed
+from engines.llama.estimate import by_shape
+from engines.llama.gguf import Shape
+from engines.llama.options import read_options
+
+NUMBERS = ("layers", "width", "feed_forward", "key_value_width", "vocabulary", "trained_context")
+
+
+def footprint(model: Listed) -> Footprint | None:
+    """The estimate that a pulled model has without llama.cpp. None for a model without a shape.
+
+    The projector of a vision model is read, not mapped. A picture comes on top.
+    """
+    projector = model.sizes.get("mmproj", 0)
+    weights = model.sizes.get("model", model.size_bytes - projector)
+    if not model.shape:
+        return None
+    shape = Shape(**{name: model.shape[name] for name in NUMBERS}, window=0)
+    layout = by_shape(shape, read_options(model.job, model.options))
+    return Footprint(mapped=weights, private=layout.model + layout.context + projector)

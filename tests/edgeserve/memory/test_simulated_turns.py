@@ -1,0 +1,150 @@
+"""Turns under any pattern of arrivals, on a simulated clock, by the real governor."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.examples import examples
+from support.memory import POLICY
+from support.simulated_gates import Asked, SimulatedGate, SimulatedWorld, Span
+
+from edgeserve.engine import Rung
+from edgeserve.errors import Cancelled, DoesNotFit
+from edgeserve.memory.entry import SWITCHING_SHARE
+from edgeserve.units import MB
+
+TOTAL = 1000
+LONGEST = 8.0
+"""Seconds of the longest answer."""
+
+
+def gates_of(draw: st.DrawFn) -> list[SimulatedGate]:
+    """Two to four models. Any of them fits alone, but for a giant, and beside a pinned one."""
+    names = "abcd"[: draw(st.integers(2, 4))]
+    gates = [
+        SimulatedGate(
+            name,
+            draw(st.sampled_from([150, 300, 450, 700])),
+            up=draw(st.sampled_from([0.0, 0.1, 1.0, 4.0])),
+            down=draw(st.sampled_from([0.0, 0.05, 0.5])),
+            slots=draw(st.sampled_from([1, 3])),
+        )
+        for name in names
+    ]
+    if draw(st.booleans()):
+        gates.append(SimulatedGate("pinned", 100, up=0.1, down=0.1, slots=1, pinned=True))
+    if draw(st.booleans()):
+        gates.append(SimulatedGate("giant", 1200, up=0.1, down=0.1, slots=1))
+    return gates
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> SimulatedWorld:
+    gates = gates_of(draw)
+    requests, now = [], 1000.0
+    for _ in range(draw(st.integers(2, 40))):
+        now += draw(st.sampled_from([0.0, 0.0, 0.005, 0.3, 2.0, 4.0]))
+        name = draw(st.sampled_from([one.id for one in gates]))
+        seconds = draw(st.sampled_from([0.005, 0.2, 1.0, LONGEST]))
+        leaves = draw(st.sampled_from([float("inf"), float("inf"), float("inf"), 0.5, 3.0]))
+        requests.append(Asked(name, now, seconds, leaves))
+    for gate in gates[: draw(st.integers(0, 2))]:
+        requests += flood(gate.id, draw(st.sampled_from([0.2, 0.9, 4.0])), draw(st.sampled_from([0.005, 1.0])))
+    return SimulatedWorld(TOTAL, gates, requests, random.Random(draw(st.integers(0, 1 << 16))))
+
+
+def flood(name: str, every: float, seconds: float) -> list[Asked]:
+    """A client, or many, who always ask again."""
+    return [Asked(name, 1000.0 + number * every, seconds) for number in range(40)]
+
+
+def busy(spans: Sequence[Span], start: float, end: float) -> float:
+    """Seconds of this time in which an answer, or a step of an engine, was under way."""
+    covered, until = 0.0, start
+    for one in sorted(spans, key=lambda one: one.start):
+        begins, ends = max(one.start, until), min(one.end, end)
+        if ends > begins:
+            covered, until = covered + ends - begins, ends
+    return covered
+
+
+def unserved(one: Asked, at: float) -> bool:
+    return one.began is None or one.began >= at
+
+
+def turn_of(gate: SimulatedGate) -> float:
+    """Longest turn of a model: its steps, its hot time, and the answers that began in it."""
+    cost = gate.up + gate.down
+    return cost + max(POLICY.min_hot_seconds, cost * (1 / SWITCHING_SHARE - 1)) + LONGEST
+
+
+@pytest.mark.slow
+@given(worlds())
+@examples(60)
+def test_every_request_that_can_fit_is_served_within_the_work_ahead_of_it(world: SimulatedWorld) -> None:
+    """And nothing else is refused. ``busy`` is the work and the switches ahead of a request: it waits for nothing else.
+
+    A request waits at most one turn of each other model for each turn of its own, and a turn of its own serves at
+    least one request.
+    """
+    world.play()
+    queues: dict[str, list[Asked]] = {}
+    for one in world.requests:
+        queues.setdefault(one.model, []).append(one)
+    for one in world.requests:
+        if one.model == "giant":
+            assert isinstance(one.error, DoesNotFit | Cancelled)
+            continue
+        if isinstance(one.error, Cancelled):
+            assert one.leaves < float("inf")
+            continue
+        assert one.error is None
+        assert one.began is not None, "it was never served"
+        waited = one.began - one.arrived
+        assert waited - busy(world.spans, one.arrived, one.began) < 0.02
+        others = sum(turn_of(gate) for gate in world.gates.values() if gate.id not in ("giant", one.model))
+        ahead = sum(other.arrived <= one.arrived and unserved(other, one.arrived) for other in queues[one.model])
+        assert waited <= ahead * (others + turn_of(world.gates[one.model])) + 0.02
+    assert not world.governor.accounts.tickets
+    assert world.governor.accounts.no_reservations()
+    world.governor.accounts.observe()
+    assert world.booked() == sum(one.footprint().private for one in world.gates.values() if one.rung is Rung.HOT)
+    assert world.booked() <= TOTAL * MB
+
+
+def test_a_chat_every_four_seconds_does_not_keep_speech_out() -> None:
+    """Each chat takes 5 ms and would renew a grace time of 5 s for ever."""
+    chat = SimulatedGate("chat", 700, up=0.5, down=0.1, slots=4)
+    speech = SimulatedGate("speech", 500, up=0.3, down=0.1, slots=1)
+    asked = Asked("speech", 1010.0, 1.0)
+    world = SimulatedWorld(TOTAL, [chat, speech], [*flood("chat", 4.0, 0.005), asked], random.Random(1))
+    world.play()
+    assert all(one.error is None for one in world.requests)
+    assert asked.began == pytest.approx(1010.0 + chat.down + speech.up, abs=0.02), "no chat runs: it waits for nothing"
+
+
+def test_switching_takes_its_share_at_most_between_two_models_with_work() -> None:
+    gates = [SimulatedGate(name, 700, up=2.0, down=0.5, slots=1) for name in "ab"]
+    requests = [Asked(one.id, 1000.0, 1.0) for one in gates for _ in range(60)]
+    world = SimulatedWorld(TOTAL, gates, requests, random.Random(1))
+    world.play()
+    switching = sum(one.end - one.start for one in world.spans if one.kind != "answer")
+    ups = [one for one in world.spans if one.kind == "up"]
+    assert len(ups) > 8, "they take turns"
+    assert switching / (max(one.end for one in world.spans) - 1000.0) <= SWITCHING_SHARE
+
+
+def test_a_third_model_is_served_before_two_with_long_queues_have_a_second_turn() -> None:
+    gates = [SimulatedGate(name, 700, up=0.1, down=0.1, slots=1) for name in "abc"]
+    requests = [Asked(name, 1000.0, 0.5) for name in "ab" for _ in range(100)]
+    third = Asked("c", 1005.0, 0.5)
+    world = SimulatedWorld(TOTAL, gates, [*requests, third], random.Random(1))
+    world.play()
+    assert third.began is not None
+    since = [one.model for one in world.spans if one.kind == "up" and 1005.0 <= one.start < third.began]
+    assert since[-1] == "c"
+    assert len(since) == len(set(since)), "no model has two turns"

@@ -1,0 +1,239 @@
+"""The queue of a gate between clients: whose turn is next, and who gives a place up."""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.contract import ask
+from support.examples import examples
+from support.gates import BATCHING_FAKES, Clock, Held, Mailbox, engine_of, fake_spec, gate_of
+from support.server import until
+
+from edgeserve.clients import Client
+from edgeserve.errors import Busy, Cancelled
+from edgeserve.messages import Request
+from edgeserve.residency.gate import Gate
+from edgeserve.residency.queue import Queue
+from edgeserve.residency.rounds import Place
+from edgeserve.residency.work import Done, Work
+
+ADA, BOB, CLEO = (Client(address=f"192.0.2.{number}") for number in (1, 2, 3))
+
+
+class Asked:
+    """One request of a client through a gate, with its lease. ``begun`` gets the request's words as it begins."""
+
+    def __init__(self, gate: Gate, client: Client, words: str, begun: Callable[[str], None] = lambda words: None):
+        self._gate, self._client, self.box = gate, client, Mailbox()
+
+        def begin(request: Request) -> None:
+            begun(words)
+
+        gate.acquire(None, client)
+        self.work = Work(ask(words), self._emit, begun=begin, place=Place(client))
+        gate.submit(self.work)
+
+    def _emit(self, item: Any) -> None:
+        if isinstance(item, Done):
+            self._gate.release(self._client)
+        self.box.items.put(item)
+
+    def end(self) -> Exception | None:
+        return self.box.rest()[1]
+
+
+def full_gate(gates: Callable[..., Gate], queue_limit: int, **settings: Any) -> tuple[Gate, Held, list[Asked]]:
+    """A gate all of whose places Ada has, and the engine at work on her first request."""
+    gate = gates(queue_limit=queue_limit, **settings)
+    held = Held(engine_of(gate))
+    asked = [Asked(gate, ADA, "word")]
+    assert held.entered.wait(10)
+    return gate, held, asked + [Asked(gate, ADA, f"word{number}") for number in range(queue_limit)]
+
+
+def test_the_client_with_the_most_places_gives_its_last_one_up(gates: Callable[..., Gate]) -> None:
+    gate, held, asked = full_gate(gates, 4)
+    bobs = [Asked(gate, BOB, "bob") for _ in range(2)]
+    for displaced in (asked.pop(), asked.pop()):
+        error = displaced.end()
+        assert isinstance(error, Busy)
+        assert error.retry_after is not None
+        assert "by you, and a client with fewer took this one" in error.message
+    assert gate.leases == 5
+    with pytest.raises(Busy, match="all 4 places in its queue are taken; try"):
+        gate.acquire(None, BOB)
+    held.go.set()
+    assert [one.end() for one in [*asked, *bobs]] == [None] * 5
+    assert gate.leases == 0
+
+
+def test_an_answer_under_way_is_never_displaced() -> None:
+    engine, go, begun = BATCHING_FAKES["llm"](fake_spec(slots=2)), threading.Event(), list[str]()
+    gate = gate_of(engine, queue_limit=0)
+    gate.preload()
+    engine.on_work = lambda: go.wait(10)
+    with gate.host.hold():
+        asked = [Asked(gate, ADA, "one two", begun.append) for _ in range(2)]
+    until(lambda: len(begun) == 2)
+    with pytest.raises(Busy):
+        gate.acquire(None, BOB)
+    go.set()
+    assert [one.end() for one in asked] == [None] * 2
+    gate.stop()
+
+
+def test_of_requests_with_several_answers_the_one_that_has_not_begun_goes_first(gates: Callable[..., Gate]) -> None:
+    gate, held, asked = full_gate(gates, 2)
+    asked[2].work.place.begun = 1
+    bob = Asked(gate, BOB, "bob")
+    assert isinstance(asked[1].end(), Busy)
+    assert gate.leases == 3
+    asked[2].work.place.running = 1
+    with pytest.raises(Busy):
+        gate.acquire(None, CLEO)
+    held.go.set()
+    assert [one.end() for one in (asked[0], asked[2], bob)] == [None] * 3
+
+
+def test_a_queue_of_half_done_requests_gives_a_place_up_too(gates: Callable[..., Gate]) -> None:
+    """Else nine requests whose answers come one after the other would keep all places until the last answer."""
+    gate, held, asked = full_gate(gates, 3)
+    for one in asked[1:]:
+        one.work.place.begun = 1
+    bob = Asked(gate, BOB, "bob")
+    assert isinstance(asked.pop().end(), Busy)
+    held.go.set()
+    assert [one.end() for one in [*asked, bob]] == [None] * 4
+
+
+def test_a_greedy_client_cuts_no_slow_reader_that_has_less(gates: Callable[..., Gate]) -> None:
+    clock = Clock()
+    gate = gates("tts", queue_limit=2, clock=clock)
+    from edgeserve.messages import SpeakRequest
+
+    box = Mailbox()
+    gate.acquire(None, BOB)
+    slow = Work(SpeakRequest("one. two."), box.items.put, lambda: False, place=Place(BOB))
+    gate.submit(slow)
+    until(lambda: gate.host.stuck)
+    for _ in range(2):
+        gate.acquire(None, ADA)
+    clock.now += 100
+    with pytest.raises(Busy):
+        gate.acquire(None, ADA)
+    assert not slow.cancel.is_set()
+    gate.acquire(None, CLEO)
+    assert slow.cancel.is_set(), "it has waited for too long, and Cleo has not more places than Bob"
+    assert isinstance(box.rest()[1], Exception)
+
+
+def test_preparing_goes_round_too() -> None:
+    queue = Queue(threading.Condition())
+    works = [Work(ask(f"{number}"), lambda item: None, place=Place(ADA)) for number in range(3)]
+    other = Work(ask("other"), lambda item: None, place=Place(BOB))
+    for work in [*works, other]:
+        queue.add(work)
+    order = []
+    while (work := queue.arriving()) is not None:  # type: ignore[assignment]
+        order.append(work)
+        assert queue.arrive(work)
+    assert order == [works[0], other, *works[1:]]
+
+
+def test_cancelled_in_preparation_it_was_the_turn_of_its_client() -> None:
+    """Else a client that cancels each request as it is prepared would keep the only thread."""
+    queue = Queue(threading.Condition())
+    works = [Work(ask(f"{number}"), lambda item: None, place=Place(ADA)) for number in range(3)]
+    other = Work(ask("other"), lambda item: None, place=Place(BOB))
+    for work in [*works, other]:
+        queue.add(work)
+    assert queue.arriving() is works[0]
+    assert queue.withdraw(works[0])
+    assert queue.arriving() is other
+
+
+@dataclass(order=True)
+class Arrival:
+    at: float
+    client: int = field(compare=False)
+    seconds: float = field(compare=False)
+
+
+ARRIVALS = st.builds(Arrival, st.floats(0, 20), st.integers(0, 3), st.floats(0.1, 5))
+FLOOD = st.lists(st.floats(0.1, 5), min_size=1, max_size=5).map(lambda some: (some * 50)[:50])
+
+
+@examples(100)
+@given(FLOOD, st.lists(ARRIVALS, max_size=12), st.floats(0, 60), st.integers(1, 4), st.integers(1, 8))
+def test_a_flood_delays_the_first_request_of_another_by_one_answer_at_most(
+    flood: list[float], others: list[Arrival], at: float, slots: int, choices: int
+) -> None:
+    """Simulated: 50 requests of one client, some of them with several answers, and any of others; then Bob's first.
+
+    Bob waits for the first slot that frees, and for one answer of each other client that waits already.
+    """
+    state = threading.Condition()
+    queue = Queue(state, lambda: slots)
+    seconds: dict[Work, float] = {}
+    ends: list[tuple[float, int, Work]] = []
+    started: dict[Work, float] = {}
+
+    def arrive(client: Client, answers: list[float]) -> list[Work]:
+        place = Place(client)
+        works = [Work(ask("word"), lambda item: None, place=place) for _ in answers]
+        for work, length in zip(works, answers, strict=True):
+            seconds[work] = length
+            queue.add(work)
+            assert queue.arrive(work)
+        return works
+
+    def fill(now: float) -> None:
+        while len(ends) < slots and (work := queue.take()) is not None:
+            started[work] = now
+            heapq.heappush(ends, (now + seconds[work], len(started), work))
+
+    def run_until(now: float) -> None:
+        while ends and ends[0][0] <= now:
+            ended, _, work = heapq.heappop(ends)
+            queue.end(work)
+            fill(ended)
+
+    for start in range(0, len(flood), choices):
+        arrive(ADA, flood[start : start + choices])
+    fill(0.0)
+    for one in sorted(one for one in others if one.at <= at):
+        run_until(one.at)
+        arrive(Client(address=f"198.51.100.{one.client}"), [one.seconds])
+        fill(one.at)
+    run_until(at)
+    running = {work.place.client for _, _, work in ends}
+    free = at if len(ends) < slots else min(end for end, _, _ in ends)
+    waiting = {work.place.client for work in queue if work not in started}
+    earlier = len(started)
+    (bobs,) = arrive(BOB, [1.0])
+    fill(at)
+    run_until(float("inf"))
+    turns = list(started)[earlier:]
+    ahead = Counter(work.place.client for work in turns[: turns.index(bobs)])
+    assert max(ahead.values(), default=0) <= 1, "each other client has one turn at most"
+    assert not any(ahead[client] for client in running), "and none of them while its answer ran as Bob came"
+    assert not any(ahead[client] for client in {*ahead} - waiting), "nor if it came after Bob"
+    if not waiting - running:
+        assert started[bobs] == free, "the first slot that frees is Bob's"
+
+
+def test_a_cancelled_request_gives_its_place_back(gates: Callable[..., Gate]) -> None:
+    gate, held, asked = full_gate(gates, 2)
+    gate.cancel(asked[-1].work)
+    assert isinstance(asked[-1].end(), Cancelled)
+    asked[-1] = Asked(gate, ADA, "again")
+    held.go.set()
+    assert [one.end() for one in asked] == [None] * 3
