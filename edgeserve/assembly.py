@@ -124,7 +124,7 @@ class Assembly:
             return None
         settings = ModelSettings(job=job, model=stored.name)
         try:
-            host = self.host(spec(self.config, stored.name, settings, stored), settings)
+            host = self.host(spec(self.config, self.store, stored.name, settings, stored), settings)
         except ConfigError as error:  # an option of its manifest, or a file that it lacks
             log.warning("%s cannot be served on demand: %s", stored.name, error.message)
             return None

@@ -49,6 +49,7 @@ class ServerSettings:
     remote_images: bool = key(False, env="REMOTE_IMAGES")
     remote_image_hosts: tuple[str, ...] = key(())
     models_dir: str = key("", env="MODELS_DIR")
+    states_dir: str = key("", env="STATES_DIR")
     isolation: Isolation = key("auto", env="ISOLATION")
     serve: Literal["configured", "stored"] = key("configured", env="SERVE")
     """"stored": whatever is in the store is served on demand, too, under its own name."""

@@ -23,6 +23,7 @@ from edgeserve.messages import Request
 from edgeserve.residency.failure import explain
 from edgeserve.residency.host import FOREVER, PATIENCE, Pressure, Scheduler
 from edgeserve.residency.work import METHODS, Work
+from edgeserve.slots import SlotState
 
 log = logging.getLogger("edgeserve.gate")
 
@@ -52,6 +53,7 @@ class EngineHost:
         idle_after: float = IDLE_AFTER,
     ) -> None:
         self.engine = engine
+        self.rounds = 0
         self._abilities = abilities
         self._loop = loop
         self._pressure = pressure
@@ -96,6 +98,10 @@ class EngineHost:
     def context_tokens(self) -> int | None:
         contextual = self._abilities.contextual
         return contextual.context_tokens if contextual else None
+
+    def slot_states(self) -> tuple[SlotState, ...]:
+        slotted = self._abilities.slotted
+        return slotted.slot_states() if slotted else ()
 
     def voices(self) -> tuple[str, ...]:
         return cast(TextToSpeech, self.engine).voices()
@@ -211,6 +217,7 @@ class EngineHost:
 
     def _go_round(self, scheduler: Scheduler) -> None:
         self._stirred.clear()
+        self.rounds += 1
         self._let_in(scheduler)
         self._finish(self._loop.turn(), scheduler)
         if scheduler.waits():

@@ -173,6 +173,10 @@ class Accounts:
         ]
         return turn(Claim(need_of(entry), ticket.way if ticket else frozenset()), ahead, residents, rules)
 
+    def life(self) -> tuple[int, ...]:
+        """Figures that change whenever an engine moves, or an answer begins, takes a step or ends."""
+        return self.progress, *(entry.resident.rounds for entry in self if entry.active)
+
     def stir(self, *, progress: bool = False) -> None:
         """Wake the requests that wait for memory. The caller holds the lock."""
         self.stirred += 1

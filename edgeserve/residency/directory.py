@@ -6,7 +6,7 @@ import fnmatch
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from edgeserve.engine import ModelSpec
+from edgeserve.engine import Adapter, ModelSpec
 from edgeserve.jobs import Job
 from edgeserve.model_settings import ModelSettings
 
@@ -67,14 +67,14 @@ class Directory:
     def find(self, name: str, jobs: Sequence[Job]) -> str | None:
         """Id of the model that ``name`` means among those of ``jobs``, in any case of letters.
 
-        Ids come first, then names, names in the store, aliases, and patterns, each in the order of ``of``. An empty
-        name means the first model. None: no model has this name.
+        Ids come first, then names, names in the store, aliases, names of adapters, and patterns, each in the order of
+        ``of``. An empty name means the first model. None: no model has this name.
         """
         candidates = self.of(jobs)
         if not name:
             return next((spec.id for spec in candidates if not self.terms(spec.id).by_name), None)
         wanted = name.lower()
-        for names in (self._ids, self._names, self._stored_names, self._aliases):
+        for names in (self._ids, self._names, self._stored_names, self._aliases, self._adapters):
             for spec in candidates:
                 if wanted in (one.lower() for one in names(spec)):
                     return spec.id
@@ -82,6 +82,30 @@ class Directory:
             if any(fnmatch.fnmatchcase(wanted, alias.lower()) for alias in self._aliases(spec)):
                 return spec.id
         return None
+
+    def adapter(self, model: str, name: str) -> Adapter | None:
+        """The adapter of a model that a request means by ``name``; None where it means the model itself."""
+        spec, wanted = self._models[model][0], name.lower()
+        if any(wanted == one.lower() for one in self._own_names(spec)):
+            return None
+        for adapter in spec.adapters:
+            if wanted in (one.lower() for one in self._adapter_names(spec, adapter)):
+                return adapter
+        return None
+
+    def _own_names(self, spec: ModelSpec) -> Iterator[str]:
+        for names in (self._ids, self._names, self._stored_names, self._aliases):
+            yield from names(spec)
+
+    def _adapters(self, spec: ModelSpec) -> Iterator[str]:
+        for adapter in spec.adapters:
+            yield from self._adapter_names(spec, adapter)
+
+    def _adapter_names(self, spec: ModelSpec, adapter: Adapter) -> Iterator[str]:
+        """Names of an adapter: its own, and that behind a name of its model, as in "model:adapter"."""
+        if adapter.name:
+            yield adapter.name
+            yield from (f"{own}:{adapter.name}" for own in self._own_names(spec) if own)
 
     def _with(self, job: Job) -> list[tuple[ModelSpec, Terms]]:
         return [one for one in self._models.values() if one[0].job == job]

@@ -104,7 +104,7 @@ class LlamaVision(LlamaChat):
                 "images, set image_max_tokens, or raise context in models.toml",
                 param="messages",
             )
-        return Prompt(batch.take_empty(), tokens, chunks=chunks, thinks=prepared.thinks)
+        return Prompt(batch.take_empty(self._adapters(request)), tokens, chunks=chunks, thinks=prepared.thinks)
 
     def _feed(self, batch: Batch, prompt: Prompt, cancel: Cancel) -> Iterator[None]:
         """Decode the prompt chunk by chunk, in steps of the batch. A cancel takes effect between steps.

@@ -12,11 +12,12 @@ from edgeserve import app, assembly, named, specification
 from edgeserve.api import models
 from edgeserve.config import Config, ServerSettings, load
 from edgeserve.device import AllocatorMemory
+from edgeserve.engine import Adapter
 from edgeserve.errors import ConfigError, ModelMissing
 from edgeserve.jobs import ALL_JOBS, INFO
 from edgeserve.jobs import CHAT as ALL_CHAT
 from edgeserve.memory.policy import MemoryPolicy
-from edgeserve.model_settings import ModelSettings
+from edgeserve.model_settings import AdapterSettings, ModelSettings
 from edgeserve.models.store import Store, StoredModel
 from engines.asr.mlx_memory import MlxAllocator
 from engines.llama import devices
@@ -48,6 +49,14 @@ def test_the_same_file_serves_vision_with_a_projector(gguf: Path, tmp_path: Path
     (spec,) = specification.specs(config(vision=settings), Store(tmp_path / "models"))
     assert spec.files["mmproj"] == gguf
     assert isinstance(named.make_engine(spec), LlamaVision)
+
+
+def test_adapters_are_files_of_their_model(gguf: Path, tmp_path: Path) -> None:
+    adapters = (AdapterSettings(str(gguf), 0.5, "style"), AdapterSettings(str(gguf)))
+    settings = ModelSettings(job="llm", model=str(gguf), adapters=adapters)
+    (spec,) = specification.specs(config(llm=settings), Store(tmp_path / "models"))
+    assert spec.adapters == (Adapter("adapter0", 0.5, "style"), Adapter("adapter1"))
+    assert spec.files == {"model": gguf, "adapter0": gguf, "adapter1": gguf}
 
 
 def test_the_same_file_makes_vectors(gguf: Path, tmp_path: Path) -> None:
@@ -175,6 +184,10 @@ def test_settings_that_contradict_are_refused(
             r"^models\.toml, line 3: \[vision\] mmproj = 'none': no su",
         ),
         (
+            '[llm]\nmodel = "tiny.gguf"\nadapters = [{path = "tiny.gguf"}, {path = "none"}]\n',
+            r"^models\.toml, line 3: \[llm\] adapters: path = 'none': no such file",
+        ),
+        (
             '[tts]\nmodel = "tiny.gguf"\n',
             r"^models\.toml, line 2: \[tts\] model = 'tiny\.gguf' is made for llm, not tts",
         ),
@@ -196,7 +209,23 @@ def test_the_options_of_a_chat_model_that_vectors_have_not_are_left_out(tmp_path
     (spec,) = specification.specs(config(embedding=ModelSettings(job="embedding", model="smollm2")), store)
     assert spec.options == {"context": 99}
     (spec,) = specification.specs(config(llm=ModelSettings(job="llm", model="smollm2")), store)
-    assert spec.options == stored.options
+    assert spec.options == {**stored.options, "prefix_cache_dir": str(tmp_path / "states")}
+
+
+def states_of(settings: Config, tmp_path: Path) -> list[object]:
+    return [spec.options.get("prefix_cache_dir") for spec in specification.specs(settings, Store(tmp_path / "models"))]
+
+
+def test_conversations_have_one_folder_for_all_models(gguf: Path, tmp_path: Path) -> None:
+    chat = ModelSettings("llm", str(gguf))
+    named = ModelSettings("llm", str(gguf), options={"prefix_cache_dir": "/elsewhere"})
+    emptied = ModelSettings("llm", str(gguf), options={"prefix_cache_dir": ""})
+    vectors = ModelSettings("embedding", str(gguf))
+    settings = Config(models={"llm": chat, "named": named, "emptied": emptied, "embedding": vectors})
+    beside = str(tmp_path / "states")
+    assert states_of(settings, tmp_path) == [beside, "/elsewhere", beside, None]
+    server = dataclasses.replace(settings.server, states_dir="~/kept")
+    assert states_of(dataclasses.replace(settings, server=server), tmp_path)[0] == str(Path("~/kept").expanduser())
 
 
 def test_a_model_that_is_not_there_names_the_command(tmp_path: Path) -> None:

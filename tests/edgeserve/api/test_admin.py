@@ -18,7 +18,13 @@ def test_the_reports_have_their_shapes(client: httpx.Client) -> None:
     assert {"total_mb", "budget_usable_mb", "pressure_level", "pss_anon_mb", "pss_file_mb", "budget_winner"} <= set(
         stats
     )
-    assert {one["model_type"] for one in client.get("/memory/models").json()} == {"llm", "vision", "asr", "tts"}
+    assert {one["model_type"] for one in client.get("/memory/models").json()} == {
+        "llm",
+        "vision",
+        "asr",
+        "tts",
+        "rerank",
+    }
     health = client.get("/memory/health").json()
     assert set(health) >= {"healthy", "pressure", "used_percent", "message"}
     assert "fragmentation_percent" in client.get("/memory/fragmentation").json()

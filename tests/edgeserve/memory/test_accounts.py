@@ -205,9 +205,7 @@ def test_gates_under_load_keep_the_accounts_right(loaded: tuple[Governor, list[G
         for thread in clients:
             thread.join(60)
             assert not thread.is_alive(), "a deadlock"
-    assert len(answers) == 72
-    assert set(answers) <= {"whole", "Busy"}
-    assert answers.count("whole") > 36
+    assert answers == ["whole"] * 72, "nobody is refused, and nobody waits for ever"
     for gate in gates:
         opens = [step for step in engine_of(gate).steps if step in ("open", "close")]
         assert "open open" not in " ".join(opens), "opened twice"
