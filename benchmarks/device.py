@@ -11,6 +11,7 @@ import dataclasses
 import json
 import multiprocessing
 import os
+import shutil
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -68,8 +69,10 @@ class Device:
         return path
 
     def forget(self) -> None:
-        """Remove the learned peaks, so that the next server does not know them."""
-        (Path(self.environ["EDGESERVE_MODELS_DIR"]).parent / "memory.json").unlink(missing_ok=True)
+        """Remove the learned peaks and saved conversations, so that the next server does not know them."""
+        beside = Path(self.environ["EDGESERVE_MODELS_DIR"]).parent
+        (beside / "memory.json").unlink(missing_ok=True)
+        shutil.rmtree(beside / "states", ignore_errors=True)
 
 
 def toml(table: str, values: Mapping[str, object]) -> str:

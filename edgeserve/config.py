@@ -49,6 +49,7 @@ class ServerSettings:
     remote_images: bool = key(False, env="REMOTE_IMAGES")
     remote_image_hosts: tuple[str, ...] = key(())
     models_dir: str = key("", env="MODELS_DIR")
+    states_dir: str = key("", env="STATES_DIR")
     isolation: Isolation = key("auto", env="ISOLATION")
     serve: Literal["configured", "stored"] = key("configured", env="SERVE")
     """"stored": whatever is in the store is served on demand, too, under its own name."""
@@ -90,7 +91,9 @@ class Config:
 
         ``table``: "server", or a model's, by ``table_of``.
         """
-        settings = self.server if table == "server" else self.models[table.removeprefix(f"{MODELS}.")]
+        settings = self.server if table == "server" else self.models.get(table.removeprefix(f"{MODELS}."))
+        if settings is None:
+            return False  # a model on demand, which no table names
         written = inner(tomllib.loads(self.written.text), table) or {}
         return bool(written.get(name) == getattr(settings, name))
 

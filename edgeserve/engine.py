@@ -28,10 +28,15 @@ from edgeserve.messages import (
     ChatRequest,
     EmbeddingEvent,
     EmbedRequest,
+    RerankEvent,
+    RerankRequest,
+    SlotEvent,
+    SlotRequest,
     SpeakRequest,
     TranscribeEvent,
     TranscribeRequest,
 )
+from edgeserve.slots import SlotState
 
 
 class Rung(enum.IntEnum):
@@ -43,12 +48,28 @@ class Rung(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Adapter:
+    """A LoRA adapter of a model: small matrices that change its weights while an answer uses them.
+
+    Fields:
+        role   its file among the files of the model
+        scale  factor of the change
+        name   requests name it to use it; without a name, every answer uses it
+    """
+
+    role: str
+    scale: float = 1.0
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSpec:
     """One model that this device serves, with everything an engine needs to open it. Picklable.
 
     ``engine`` is an import string ``module:Class``. ``files`` maps a role ("model", "mmproj", "encoder", …) to its
     path. ``options`` are the model's settings; each engine documents and checks its own. ``id`` names its table in
-    models.toml: the job for the short form, which is the default here, NAME for [models.NAME].
+    models.toml: the job for the short form, which is the default here, NAME for [models.NAME]. ``adapters`` are those
+    that its engine can apply.
     """
 
     job: Job
@@ -59,6 +80,7 @@ class ModelSpec:
     threads: int | None = None
     options: Mapping[str, object] = field(default_factory=dict)
     id: str = ""
+    adapters: tuple[Adapter, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -204,11 +226,13 @@ class Access:
     Fields:
         read   folders to read, with all below
         write  folders to read and write, with all below; a missing one is made before the engine opens
+        tidy   folders whose files may be listed and removed, with all below, but not read; made as those of write
         gpu    the engine may use a GPU, where there is one
     """
 
     read: tuple[Path, ...] = ()
     write: tuple[Path, ...] = ()
+    tidy: tuple[Path, ...] = ()
     gpu: bool = False
 
 
@@ -231,7 +255,13 @@ class Contextual(Protocol):
         ...
 
 
-class ChatEngine(Engine, Protocol):
+class Embedder(Engine, Protocol):
+    def embed(self, request: EmbedRequest, cancel: Cancel) -> Iterator[EmbeddingEvent]:
+        """One event for each input, in order. Requires hot."""
+        ...
+
+
+class ChatEngine(Embedder, Protocol):
     def chat(self, request: ChatRequest, cancel: Cancel) -> Iterator[ChatEvent]:
         """Token and reasoning events, then one FinishEvent. Requires hot.
 
@@ -239,8 +269,13 @@ class ChatEngine(Engine, Protocol):
         """
         ...
 
-    def embed(self, request: EmbedRequest, cancel: Cancel) -> Iterator[EmbeddingEvent]:
-        """One event for each input, in order. Requires hot."""
+
+class Reranker(Engine, Protocol):
+    def rerank(self, request: RerankRequest, cancel: Cancel) -> Iterator[RerankEvent]:
+        """One event for each document, in order. Requires hot.
+
+        Raises ContextOverflow for a query that leaves documents no room, and InvalidRequest.
+        """
         ...
 
 
@@ -248,7 +283,7 @@ class ChatEngine(Engine, Protocol):
 class Preparing(Protocol):
     """An engine that checks and prepares a request before its turn, beside the answers under way. Optional."""
 
-    def prepare(self, request: ChatRequest | EmbedRequest) -> object:
+    def prepare(self, request: ChatRequest | EmbedRequest | RerankRequest | SlotRequest) -> object:
         """The prepared request for ``Batching.run``. Any thread.
 
         The engine was warm or hot when the call began, and may be closed meanwhile. Raises InvalidRequest for a mistake
@@ -259,7 +294,7 @@ class Preparing(Protocol):
 
 @runtime_checkable
 class Batching(Protocol):
-    """A chat engine that makes several answers at once, a token of each in every step. One thread drives all."""
+    """An engine that makes several answers at once, a part of each in every step. One thread drives all."""
 
     @property
     def slots(self) -> int:
@@ -272,9 +307,12 @@ class Batching(Protocol):
         ...
 
     def run(
-        self, request: ChatRequest | EmbedRequest, cancel: Cancel, prepared: object | None = None
-    ) -> Generator[ChatEvent | EmbeddingEvent | None, None, None]:
-        """As ``chat`` and ``embed``, but yields None each time that it needs a ``step`` to go on. Requires hot.
+        self,
+        request: ChatRequest | EmbedRequest | RerankRequest | SlotRequest,
+        cancel: Cancel,
+        prepared: object | None = None,
+    ) -> Generator[ChatEvent | EmbeddingEvent | RerankEvent | SlotEvent | None, None, None]:
+        """As ``chat``, ``embed`` and ``rerank``, but yields None when it needs a ``step`` to go on. Requires hot.
 
         Its end, and closing it, gives the slot back. An error ends this answer alone. ``prepared``: the result of
         ``Preparing.prepare``; without it the engine prepares the request here.
@@ -289,6 +327,24 @@ class Batching(Protocol):
         """Work that makes the next runs cheaper, while there are none. Requires hot.
 
         Each step takes some milliseconds; the caller may stop after any.
+        """
+        ...
+
+
+@runtime_checkable
+class Slotted(Protocol):
+    """A batching engine whose slots the owner of the device may look at. Optional."""
+
+    def slot_states(self) -> tuple[SlotState, ...]:
+        """The slots; none while the engine is not hot. Any thread."""
+        ...
+
+
+class SlotKeeper(Engine, Protocol):
+    def manage_slot(self, request: SlotRequest, cancel: Cancel) -> Iterator[SlotEvent]:
+        """Does what is asked, then one event. Requires hot. ``Batching.run`` takes such requests as well.
+
+        Raises InvalidRequest, NotFound, Forbidden, Busy and DiskFull.
         """
         ...
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from edgeserve.slots import SlotEvent as SlotEvent
+from edgeserve.slots import SlotRequest as SlotRequest
 from edgeserve.sound import INPUT_SAMPLE_RATE as INPUT_SAMPLE_RATE
 from edgeserve.sound import PIECE_SECONDS as PIECE_SECONDS
 from edgeserve.sound import Audio as Audio
@@ -123,6 +125,7 @@ class ChatRequest:
     - ``json_schema``: constrain the answer to an instance of this schema, given as text
     - ``tools``: the answer may call these
     - ``salt``: caches of past prompts serve prompts of the same salt only
+    - ``adapters``: roles and scales of the model's adapters to apply; None: those that every answer uses
     """
 
     messages: tuple[Message, ...] = ()
@@ -136,6 +139,7 @@ class ChatRequest:
     tools: tuple[Tool, ...] = ()
     tool_choice: ToolChoice = ToolChoice()
     salt: str = ""
+    adapters: tuple[tuple[str, float], ...] | None = None
 
     @property
     def images(self) -> tuple[ImagePart, ...]:
@@ -209,9 +213,10 @@ ChatEvent = TokenEvent | ReasoningEvent | ToolCallEvent | FinishEvent
 
 @dataclass(frozen=True, slots=True)
 class EmbedRequest:
-    """Texts, or their tokens, to turn into vectors."""
+    """Texts, or their tokens, to turn into vectors. ``adapters`` as in ``ChatRequest``."""
 
     inputs: tuple[str | tuple[int, ...], ...]
+    adapters: tuple[tuple[str, float], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +225,36 @@ class EmbeddingEvent:
 
     vector: bytes = field(repr=False)
     tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class RerankRequest:
+    """Documents to judge by a query.
+
+    - ``max_tokens``: tokens of the query with one document at most; None: as many as the model reads
+    - ``max_document_tokens``: tokens of one document at most; None: as many as there is room for
+    - ``cut``: cut longer documents at their end; without it, one is an error
+    """
+
+    query: str
+    documents: tuple[str, ...]
+    max_tokens: int | None = None
+    max_document_tokens: int | None = None
+    cut: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RerankEvent:
+    """The relevance of the next document.
+
+    - ``logit``: higher is more relevant; its sigmoid is a probability
+    - ``tokens``: tokens that the model read, the query with the document
+    - ``cut``: the document was cut
+    """
+
+    logit: float
+    tokens: int
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,5 +328,5 @@ class AudioEvent:
             yield AudioEvent(self.pcm[start : start + step], self.sample_rate)
 
 
-Request = ChatRequest | EmbedRequest | TranscribeRequest | SpeakRequest
-Event = ChatEvent | EmbeddingEvent | TranscribeEvent | AudioEvent
+Request = ChatRequest | EmbedRequest | RerankRequest | TranscribeRequest | SpeakRequest | SlotRequest
+Event = ChatEvent | EmbeddingEvent | RerankEvent | TranscribeEvent | AudioEvent | SlotEvent

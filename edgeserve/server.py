@@ -20,7 +20,7 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 
-from edgeserve import app, exposure, logs
+from edgeserve import app, conversations, exposure, logs
 from edgeserve.api.auth import is_loopback
 from edgeserve.assembly import assemble
 from edgeserve.config import Config, ServerSettings
@@ -78,6 +78,7 @@ def serve(
         log.warning("%s", line)
     sys.setswitchinterval(SWITCH_SECONDS)
     pool, assembly = assemble(config, store)
+    conversations.sweep(pool.configured.values())
     means = Means(store, assembly.hosts, read or (lambda: config))
     heap.exempt()
     connections = Connections(most(config.server.max_connections, raise_descriptors()))

@@ -14,8 +14,8 @@ import reprlib
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from types import MappingProxyType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from edgeserve.errors import ConfigError
 
@@ -43,7 +43,7 @@ def key(
     low: float | None = None,
     high: float | None = None,
     choices: tuple[str, ...] = (),
-    special: Mapping[float, str] = MappingProxyType({}),
+    special: Mapping[Any, str] = MappingProxyType({}),
     only: tuple[str, ...] = (),
     words: str = "",
     secret: bool = False,
@@ -55,7 +55,8 @@ def key(
         env       name of the variable, without prefix
         low, high smallest and largest value of a number, or of each number of a list
         choices   the words allowed; a Literal type declares its own
-        special   numbers allowed outside the bounds, with their meaning: {0: "as many as memory allows"}
+        special   numbers allowed outside the bounds, with their meaning: {0: "as many as memory allows"}. A text among
+                  them is a word that may stand for a number, whose type is then a union: int | Literal["auto"]
         only      tables that have this key; none: every table of its dataclass
         words     description of the expected value, where type and bounds do not suffice
         secret    no message and no representation shows the value
@@ -270,6 +271,8 @@ def _from_text(text: str, hint: Any) -> object:
 
 def _checked(value: Any, hint: Any, bounds: Mapping[str, Any]) -> Any:
     """The value in the type of its key. Raises ValueError with the expected value and the wrong part."""
+    if dataclasses.is_dataclass(hint):
+        return _checked_table(value, hint)
     if get_origin(hint) is tuple:
         item = get_args(hint)[0]
         if item is str and not isinstance(value, list | tuple):
@@ -279,6 +282,8 @@ def _checked(value: Any, hint: Any, bounds: Mapping[str, Any]) -> Any:
             raise ValueError(words or f"a list, each item {_expected(item, bounds)}")
         return tuple(_item(one, item, bounds, words) for one in value)
     plain, choices = _plain(hint, bounds)
+    if type(value) is str and value in bounds.get("special", ()):
+        return value
     # bool is a subclass of int; a float accepts whole numbers.
     allowed = (int, float) if plain is float else (plain,)
     if type(value) not in allowed or (choices and value not in choices) or (plain is str and "\0" in value):
@@ -291,6 +296,20 @@ def _checked(value: Any, hint: Any, bounds: Mapping[str, Any]) -> Any:
     return float(value) if plain is float else value
 
 
+def _checked_table(value: Any, kind: Any) -> Any:
+    """A table within a value, with the keys that ``kind`` declares. Raises ValueError."""
+    declared = {one.name: one for one in dataclasses.fields(kind)}
+    if not isinstance(value, Mapping) or not value.keys() <= declared.keys():
+        raise ValueError(_expected(kind, NOTHING))
+    hints, values = _hints(kind), {}
+    for name, given in value.items():
+        try:
+            values[name] = _checked(given, hints[name], declared[name].metadata)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error.args[0]}") from None
+    return kind(**values)
+
+
 def _item(value: Any, hint: Any, bounds: Mapping[str, Any], words: str | None) -> Any:
     try:
         return _checked(value, hint, bounds)
@@ -299,7 +318,9 @@ def _item(value: Any, hint: Any, bounds: Mapping[str, Any], words: str | None) -
 
 
 def _plain(hint: Any, bounds: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
-    """The Python type of a value, and its choices."""
+    """The Python type of a value, and its choices. In a union the first type counts; ``special`` has the words."""
+    if get_origin(hint) in (Union, UnionType):
+        hint = get_args(hint)[0]
     words = get_args(hint) if get_origin(hint) is Literal else ()
     return (str, bounds.get("choices") or words) if words else (hint, bounds.get("choices") or ())
 
@@ -309,6 +330,8 @@ def _expected(hint: Any, bounds: Mapping[str, Any], value: float = 0.0) -> str:
     plain, choices = _plain(hint, bounds)
     if bounds.get("words"):
         return str(bounds["words"])
+    if dataclasses.is_dataclass(plain):
+        return f"a table of {', '.join(one.name for one in dataclasses.fields(plain))}"
     if choices:
         return f"one of {', '.join(choices)}"
     text, low, high = NAMES[plain], bounds.get("low"), bounds.get("high")
@@ -318,4 +341,10 @@ def _expected(hint: Any, bounds: Mapping[str, Any], value: float = 0.0) -> str:
         text += f" of at least {low:.15g}" if high is None else f" from {low:.15g} to {high:.15g}"
     elif high is not None:
         text += f" of at most {high:.15g}"
-    return text + "".join(f", or {one:g} for {meaning}" for one, meaning in bounds.get("special", NOTHING).items())
+    return text + "".join(
+        f", or {_shown(one)} for {meaning}" for one, meaning in bounds.get("special", NOTHING).items()
+    )
+
+
+def _shown(special: float | str) -> str:
+    return f'"{special}"' if isinstance(special, str) else f"{special:g}"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from edgeserve import exposure
 from edgeserve.config import Config, tables
-from edgeserve.engine import ModelSpec
+from edgeserve.conversations import STATES
+from edgeserve.engine import Adapter, ModelSpec
 from edgeserve.errors import ConfigError
 from edgeserve.jobs import INFO, PICTURES, Job, table_of
 from edgeserve.missing import find_all
@@ -27,10 +28,10 @@ def specs(config: Config, store: Store) -> Iterator[ModelSpec]:
         stored = found[model]
         if lacking := store.needed(settings.model):
             log.warning("%s runs only with %s: %s", stored.name, packages(lacking), command(lacking))
-        yield spec(config, model, settings, stored)
+        yield spec(config, store, model, settings, stored)
 
 
-def spec(config: Config, model: str, settings: ModelSettings, stored: StoredModel) -> ModelSpec:
+def spec(config: Config, store: Store, model: str, settings: ModelSettings, stored: StoredModel) -> ModelSpec:
     """The stored model as these settings serve it under the id ``model``.
 
     Raises ConfigError where the stored model does not do the job, or lacks its projector.
@@ -41,7 +42,8 @@ def spec(config: Config, model: str, settings: ModelSettings, stored: StoredMode
         raise ConfigError(
             f"{config.label(table_of(model), 'model')} = {shown!r} is made for {stored.job}, not {job}{table}"
         )
-    files = {**stored.files, **_projector(config, model, settings)}
+    adapters = tuple(_adapters(config, model, settings))
+    files = {**stored.files, **_projector(config, model, settings), **{one.role: path for one, path in adapters}}
     if job in PICTURES and "mmproj" not in files:
         raise ConfigError(f'{config.label(table_of(model), "model")} = {shown!r} needs its projector: mmproj = "…"')
     return ModelSpec(
@@ -51,8 +53,9 @@ def spec(config: Config, model: str, settings: ModelSettings, stored: StoredMode
         files=files,
         device=settings.device,
         threads=settings.threads or None,
-        options={**_options_of(stored, job), **settings.options},
+        options=_with_states({**_options_of(stored, job), **settings.options}, config, store, job),
         id=model,
+        adapters=tuple(one for one, _ in adapters),
     )
 
 
@@ -60,6 +63,15 @@ def _options_of(stored: StoredModel, job: Job) -> Mapping[str, object]:
     """The catalogue's options of the model, without those that the configured job does not have."""
     known = tables()[job]
     return {name: value for name, value in stored.options.items() if stored.job == job or name in known}
+
+
+def _with_states(options: dict[str, object], config: Config, store: Store, job: Job) -> Mapping[str, object]:
+    """The options with the folder of saved conversations, where the job has such a key and no value for it."""
+    if STATES in tables()[job] and not options.get(STATES):
+        named = config.server.states_dir
+        folder = expanded(named, config.label("server", "states_dir")) if named else store.root.parent / "states"
+        return {**options, STATES: str(folder.absolute())}
+    return options
 
 
 def _projector(config: Config, model: str, settings: ModelSettings) -> Mapping[str, Path]:
@@ -71,6 +83,16 @@ def _projector(config: Config, model: str, settings: ModelSettings) -> Mapping[s
     if not path.is_file():
         raise ConfigError(f"{label} = {named!r}: no such file")
     return {"mmproj": path}
+
+
+def _adapters(config: Config, model: str, settings: ModelSettings) -> Iterator[tuple[Adapter, Path]]:
+    """The adapters of a model, and their files. Raises ConfigError when a file does not exist."""
+    label = config.written.label(table_of(model), "adapters")  # no flag or variable sets them
+    for number, one in enumerate(settings.adapters):
+        path = expanded(one.path, label)
+        if not path.is_file():
+            raise ConfigError(f"{label}: path = {one.path!r}: no such file")
+        yield Adapter(f"adapter{number}", one.scale, one.name), path
 
 
 def _engine_for(job: Job, stored: StoredModel) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import gc
+import itertools
 import logging
 import os
 import ssl
@@ -21,6 +22,7 @@ from edgeserve.models.sources import package
 from edgeserve.models.sources.source import PackageSource
 from edgeserve.models.store import Store
 
+NUMBERS = itertools.count()
 register_profiles()
 # Each HTTP client reads the certificates of all authorities, which takes 0.1 s, although tests ask servers without TLS.
 ssl.create_default_context = functools.cache(ssl.create_default_context)
@@ -45,6 +47,20 @@ def nothing_unforeseen(watch: Watch, request: pytest.FixtureRequest) -> Iterator
     yield
     told = watch.taken()
     assert request.node.get_closest_marker("unforeseen") or told == []
+
+
+@pytest.fixture(scope="session", autouse=True)
+def states_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Conversations that servers of tests save; the user's own folder stays as it is."""
+    folder = tmp_path_factory.mktemp("states")
+    os.environ["EDGESERVE_STATES_DIR"] = str(folder / "of-fixtures")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def own_states(states_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test goes on with the conversations of another one."""
+    monkeypatch.setenv("EDGESERVE_STATES_DIR", str(states_folder / str(next(NUMBERS))))
 
 
 @pytest.fixture(scope="session")

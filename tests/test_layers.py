@@ -12,8 +12,8 @@ HTTP = {"starlette", "uvicorn", "httpx", "openai", "websockets"}
 HEAVY = RUNTIMES | {"av", "numpy", "onnx", "huggingface_hub", "jinja2"}
 
 SERVER = (
-    "edgeserve.errors edgeserve.sound edgeserve.strict_json edgeserve.units edgeserve.device edgeserve.duration "
-    "edgeserve.clients",
+    "edgeserve.errors edgeserve.sound edgeserve.slots edgeserve.strict_json edgeserve.units edgeserve.device "
+    "edgeserve.duration edgeserve.clients",
     "edgeserve.jobs edgeserve.messages edgeserve.settings edgeserve.shares",
     "edgeserve.engine",
     "edgeserve.system edgeserve.logs edgeserve.connections edgeserve.terminal",
@@ -22,7 +22,7 @@ SERVER = (
     "edgeserve.memory edgeserve.audio edgeserve.models.sources edgeserve.models.convert",
     "edgeserve.models edgeserve.residency edgeserve.config edgeserve.doctor",
     "edgeserve.hosts",
-    "edgeserve.live edgeserve.exposure edgeserve.missing edgeserve.fit",
+    "edgeserve.live edgeserve.exposure edgeserve.missing edgeserve.conversations edgeserve.fit",
     "edgeserve.specification edgeserve.manage",
     "edgeserve.api edgeserve.assembly",
     "edgeserve.protocols edgeserve.app",
@@ -33,8 +33,8 @@ SERVER = (
 )
 """The rooms of the server, a floor a line, the lowest first. A room imports from floors below and from itself."""
 
-ENGINES = ("engines.thinking engines.model_files engines.grammar", "engines.onnx", "engines")
-"""The rooms of the engines. Rooms of the last line (llama, asr, tts, fake) do not know each other."""
+ENGINES = ("engines.thinking engines.model_files engines.whole_texts engines.grammar", "engines.onnx", "engines")
+"""The rooms of the engines. Rooms of the last line (llama, encoder, asr, tts, fake) do not know each other."""
 
 BELOW_ENGINES = SERVER[:4]
 """Floors of the server that engines may know: the contract and the system."""

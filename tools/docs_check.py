@@ -137,7 +137,8 @@ class Session:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._server: subprocess.Popen[bytes] | None = None
-        self._environ = {**os.environ, "PATH": f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"}
+        path = f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"
+        self._environ = {**os.environ, "PATH": path, "EDGESERVE_STATES_DIR": str(folder / "states")}
 
     def run(self, block: Block) -> Iterator[str]:
         """Yields each failure of a block, with its place."""

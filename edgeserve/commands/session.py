@@ -10,9 +10,12 @@ from typing import Any
 
 from edgeserve import logs
 from edgeserve.commands import Call
+from edgeserve.config import tables
+from edgeserve.conversations import STATES_MB
 from edgeserve.errors import NotConfigured
 from edgeserve.jobs import Job
 from edgeserve.messages import Event, Request
+from edgeserve.model_settings import ModelSettings
 from edgeserve.residency.pool import Pool
 
 
@@ -67,5 +70,12 @@ def open_session(call: Call, job: Job) -> Session:
         for handler in logging.getLogger().handlers:
             handler.addFilter(without_traceback)
     model = next((one for one in of_job if config.models[one].default), job if job in of_job else of_job[0])
-    only = dataclasses.replace(config, models={model: config.models[model]})
+    only = dataclasses.replace(config, models={model: _without_states(config.models[model])})
     return Session(call.pool(only))
+
+
+def _without_states(settings: ModelSettings) -> ModelSettings:
+    """Keep no conversation on disk, unless models.toml says so: it is over when the command ends."""
+    if STATES_MB not in tables()[settings.job]:
+        return settings
+    return dataclasses.replace(settings, options={STATES_MB: 0, **settings.options})

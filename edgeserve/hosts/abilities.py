@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgeserve.engine import Contextual, Engine, Limited, Prefetchable, Preparing, Thrifty
+from edgeserve.engine import Contextual, Engine, Limited, Prefetchable, Preparing, Slotted, Thrifty
 from edgeserve.residency.work import METHODS
 
 
@@ -18,6 +18,7 @@ class Abilities:
     preparing: Preparing | None = None
     prefetchable: Prefetchable | None = None
     contextual: Contextual | None = None
+    slotted: Slotted | None = None
 
     @classmethod
     def of(cls, engine: Engine) -> Abilities:
@@ -28,4 +29,5 @@ class Abilities:
             preparing=engine if isinstance(engine, Preparing) else None,
             prefetchable=engine if isinstance(engine, Prefetchable) else None,
             contextual=engine if isinstance(engine, Contextual) else None,
+            slotted=engine if isinstance(engine, Slotted) else None,
         )

@@ -23,6 +23,7 @@ from edgeserve.messages import Request
 from edgeserve.residency.failure import explain
 from edgeserve.residency.host import FOREVER, PATIENCE, Pressure, Scheduler
 from edgeserve.residency.work import METHODS, Work
+from edgeserve.slots import SlotState
 
 log = logging.getLogger("edgeserve.gate")
 
@@ -97,6 +98,10 @@ class EngineHost:
     def context_tokens(self) -> int | None:
         contextual = self._abilities.contextual
         return contextual.context_tokens if contextual else None
+
+    def slot_states(self) -> tuple[SlotState, ...]:
+        slotted = self._abilities.slotted
+        return slotted.slot_states() if slotted else ()
 
     def voices(self) -> tuple[str, ...]:
         return cast(TextToSpeech, self.engine).voices()

@@ -213,10 +213,16 @@ class Guest:
         ended = self._loop.turn()
         self._out.flush()
         for one in ended:
-            answer = next(found for found in self._answers.values() if found.work is one.admitted.work)
+            answers = tuple(self._answers.values())  # at once: the main thread adds answers meanwhile
+            answer = next(found for found in answers if found.work is one.admitted.work)
             self._forget(answer, one.error)
-        if self._loop.starved is not starved:
+        if self._loop.starved is not starved or self._slots_changed():
             self._tell_state()
+
+    def _slots_changed(self) -> bool:
+        """Whether an answer has taken a slot, or has left one. The tokens of busy slots are told with the next news."""
+        slots = self._steps.slot_states()
+        return [one.busy for one in slots] != [one.busy for one in self._told.slot_states]
 
     def _forget(self, answer: Answer, error: Exception | None) -> None:
         del self._answers[answer.number]

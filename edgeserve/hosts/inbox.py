@@ -15,6 +15,10 @@ from edgeserve.messages import (
     EmbedRequest,
     Event,
     Request,
+    RerankEvent,
+    RerankRequest,
+    SlotEvent,
+    SlotRequest,
     SpeakRequest,
     TranscribeEvent,
     TranscribeRequest,
@@ -25,8 +29,10 @@ from edgeserve.residency.weight import weigh
 KINDS: dict[type, tuple[type, ...]] = {
     ChatRequest: get_args(ChatEvent),
     EmbedRequest: (EmbeddingEvent,),
+    RerankRequest: (RerankEvent,),
     TranscribeRequest: get_args(TranscribeEvent),
     SpeakRequest: (AudioEvent,),
+    SlotRequest: (SlotEvent,),
 }
 """Events that answer a request."""
 

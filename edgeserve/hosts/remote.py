@@ -27,6 +27,7 @@ from edgeserve.messages import Event, Request, TranscribeRequest
 from edgeserve.processes import codec
 from edgeserve.processes.child import Child
 from edgeserve.processes.launcher import Launcher
+from edgeserve.slots import SlotState
 from edgeserve.units import MB
 
 WORKER = 25 * MB
@@ -84,6 +85,7 @@ class RemoteEngine:
             limited=self if found.limited else None,
             preparing=self if found.preparing else None,
             contextual=self if found.contextual else None,
+            slotted=self if found.slotted else None,
         )
 
     # Figures
@@ -115,6 +117,9 @@ class RemoteEngine:
     @property
     def context_tokens(self) -> int | None:
         return link.state.context_tokens if (link := self.link) else None
+
+    def slot_states(self) -> tuple[SlotState, ...]:
+        return link.state.slot_states if (link := self.link) else ()
 
     def estimate(self) -> Footprint:
         """The engine's own estimate, and its process."""

@@ -9,6 +9,7 @@ from edgeserve.engine import Engine, Footprint, Rung
 from edgeserve.hosts.abilities import Abilities
 from edgeserve.hosts.loop import Loop
 from edgeserve.processes.state import EngineState
+from edgeserve.slots import SlotState
 from edgeserve.system import heap, libraries, pages
 
 STEPS = ("open", "heat", "park", "shed", "restore", "limit")
@@ -79,8 +80,12 @@ class Steps:
             context_tokens=able.contextual.context_tokens if able.contextual else None,
             slots=self._loop.slots,
             starved=self._loop.starved,
+            slot_states=self.slot_states(),
             confined=self._confined,
         )
+
+    def slot_states(self) -> tuple[SlotState, ...]:
+        return self._able.slotted.slot_states() if self._able.slotted else ()
 
     def _footprint(self, cached: int) -> Footprint:
         """The engine's figures as last measured; all memory of this process is private, since it ends with the engine.

@@ -88,11 +88,16 @@ class Accounts:
         with self.changed:
             self._entries[resident.id] = Entry(resident, parked_at=self.wall())
 
-    def forget(self, model: str) -> None:
-        """Close the account of an engine that is served no more. It holds nothing."""
+    def forget(self, resident: Resident) -> None:
+        """Close the account of an engine that is served no more. It holds nothing.
+
+        The account stays where another engine of the same id has taken its place.
+        """
         with self.changed:
-            if (entry := self._entries.pop(model, None)) is not None:
-                self._forgotten = {**dict(list(self._forgotten.items())[1 - KEPT :]), model: entry}
+            entry = self._entries.get(resident.id)
+            if entry is not None and entry.resident is resident:
+                del self._entries[resident.id]
+                self._forgotten = {**dict(list(self._forgotten.items())[1 - KEPT :]), resident.id: entry}
             self.stir()
 
     def observe(self) -> None:

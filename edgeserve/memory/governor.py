@@ -74,7 +74,7 @@ class Governor:
 
     def forget(self, resident: Resident) -> None:
         """Close the account of an engine that is closed, and is served no more."""
-        self.accounts.forget(resident.id)
+        self.accounts.forget(resident)
 
     def start(self) -> None:
         """Start the readings and the pressure loop."""

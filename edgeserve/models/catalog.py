@@ -18,6 +18,8 @@ PICTURES_LOADED = "engines.llama.pixels_loaded"
 """The module whose import loads that decoder."""
 DEVICES = "engines.llama.devices:devices"
 """Import string of the function that reads the accelerators' memory."""
+SWEEP = "engines.llama.states_folder:sweep"
+"""The function that removes saved conversations which nobody keeps any more."""
 ALLOCATOR = "engines.asr.mlx_memory:MlxAllocator"
 """Import string of the allocator that keeps freed memory."""
 COMPANIONS: Mapping[Kind, Mapping[str, str]] = MappingProxyType(

@@ -52,6 +52,7 @@ def engine_confinement(engine: Engine, devices: Path = Path("/dev")) -> Confinem
     return Confinement(
         read=_paths((*engine.spec.files.values(), *own.read, *runtime_paths(), *(DRIVERS if nodes else ()))),
         write=_paths(own.write),
+        tidy=_paths(own.tidy),
         devices=(NULL, *nodes),
         accelerator=bool(nodes),
         open_files=GPU_OPEN_FILES if nodes else OPEN_FILES,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from edgeserve.engine import Footprint, Rung
+from edgeserve.slots import SlotState
 
 MOST_SLOTS, MOST_BYTES = 4096, 1 << 50
 """Upper bounds of figures, beyond those of any machine."""
@@ -23,12 +24,13 @@ class EngineState:
     starved: bool = False
     confined: Mapping[str, str] = field(default_factory=dict)
     """Layers of the worker's confinement: on, or off and why."""
+    slot_states: tuple[SlotState, ...] = ()
 
     def check(self) -> None:
         """Raises ValueError for figures that no engine can have."""
         sizes = [self.footprint.mapped, self.footprint.private, self.footprint.per_request, self.footprint.device]
-        sizes += [*self.savings.values(), self.context_tokens or 0]
-        if self.rung not in list(Rung) or not 1 <= self.slots <= MOST_SLOTS:
+        sizes += [*self.savings.values(), self.context_tokens or 0, *(one.tokens for one in self.slot_states)]
+        if self.rung not in list(Rung) or not 1 <= self.slots <= MOST_SLOTS or len(self.slot_states) > self.slots:
             raise ValueError(f"rung {self.rung} and {self.slots} slots")
         if not all(0 <= size <= MOST_BYTES for size in sizes):
             raise ValueError(f"an engine of {sizes} bytes")

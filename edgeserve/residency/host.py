@@ -19,6 +19,7 @@ from edgeserve.engine import Footprint, ModelSpec, Rung
 from edgeserve.memory.metal import MetalLimits
 from edgeserve.messages import Request
 from edgeserve.residency.work import Admitted, Work
+from edgeserve.slots import SlotState
 
 FOREVER = -1.0
 """Seconds to wait without a limit."""
@@ -146,6 +147,10 @@ class Host(Protocol):
     @property
     def context_tokens(self) -> int | None:
         """As ``Contextual.context_tokens``; None for an engine without a context."""
+        ...
+
+    def slot_states(self) -> tuple[SlotState, ...]:
+        """As ``Slotted.slot_states``; empty for an engine that has none to look at."""
         ...
 
     def voices(self) -> tuple[str, ...]:

@@ -15,11 +15,12 @@ from edgeserve.messages import ChatRequest, Event, Request
 from edgeserve.residency.rounds import Place
 
 METHODS: dict[type, str] = {getattr(messages, one.request): one.method for one in INFO.values()}
+METHODS[messages.SlotRequest] = "manage_slot"
 """The engine's method that answers a request."""
 
 
 def kind_of(request: Request) -> str:
-    """The kind of a request: "chat", "vision", "embed", "transcribe" or "speak"."""
+    """The kind of a request: "chat", "vision", "embed", "rerank", "transcribe" or "speak"."""
     return "vision" if isinstance(request, ChatRequest) and request.images else METHODS[type(request)]
 
 

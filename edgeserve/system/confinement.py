@@ -36,6 +36,7 @@ class Confinement:
     Fields:
         read           files, and folders with all below, to read and map
         write          folders to read and write; a missing one is made, for its owner only
+        tidy           folders whose files it may list and remove, but not read; a missing one is made as well
         devices        nodes, and folders of nodes, to read, write and control
         accelerator    allow the calls that a GPU's driver needs, too
         open_files     most open descriptors
@@ -46,6 +47,7 @@ class Confinement:
 
     read: tuple[Path, ...] = ()
     write: tuple[Path, ...] = ()
+    tidy: tuple[Path, ...] = ()
     devices: tuple[Path, ...] = ()
     accelerator: bool = False
     open_files: int = OPEN_FILES
@@ -76,12 +78,12 @@ def confine(wanted: Confinement) -> Confined:
     """
     if sys.platform == "linux":  # elsewhere only limits are there, which hold for all threads
         _require_one_thread()
-    for folder in wanted.write:
+    for folder in (*wanted.tidy, *wanted.write):  # the former hold the latter
         _make(folder)
     layers = {
         "no_new_privs": _give_up_privileges,
         "rlimits": lambda: _limit(wanted),
-        "landlock": lambda: f"ABI {landlock.restrict(wanted.read, wanted.write, wanted.devices)}",
+        "landlock": lambda: f"ABI {landlock.restrict(wanted.read, wanted.write, wanted.devices, wanted.tidy)}",
         "seccomp": lambda: f"{seccomp.install(accelerator=wanted.accelerator)} instructions",
     }
     return _tried(layers)

@@ -29,6 +29,7 @@ READ = READ_FILE | READ_DIR
 WRITE = READ | WRITE_FILE | TRUNCATE | REMOVE_FILE | REMOVE_DIR | MAKE_REG | MAKE_DIR | REFER
 """No links, sockets and pipes: another process could be led astray by them."""
 DEVICE = READ | WRITE_FILE | IOCTL_DEV
+TIDY = READ_DIR | REMOVE_FILE
 ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 """Rights that a rule on anything but a folder may name."""
 
@@ -61,10 +62,11 @@ def file_rights(abi: int) -> int:
     return sum(rights for first, rights in BY_ABI if abi >= first)
 
 
-def restrict(read: Iterable[Path], write: Iterable[Path], devices: Iterable[Path]) -> int:
+def restrict(read: Iterable[Path], write: Iterable[Path], devices: Iterable[Path], tidy: Iterable[Path] = ()) -> int:
     """Give up everything else, for this thread and all that it starts later. Returns the ABI. Raises OSError.
 
-    A path is a file, or a folder with all that is below. Paths that do not exist are left out.
+    A path is a file, or a folder with all that is below. Paths that do not exist are left out. Files below ``tidy``
+    can be listed and removed, not read.
 
     From ABI 4 on no TCP port can be bound or connected. From ABI 6 on neither signals nor connections to abstract
     sockets leave the processes that are restricted together.
@@ -78,7 +80,7 @@ def restrict(read: Iterable[Path], write: Iterable[Path], devices: Iterable[Path
     ]
     ruleset = libc.system_call(CREATE_RULESET, attributes, len(attributes), 0)
     try:
-        for paths, rights in ((read, READ), (write, WRITE), (devices, DEVICE)):
+        for paths, rights in ((read, READ), (write, WRITE), (devices, DEVICE), (tidy, TIDY)):
             for path in paths:
                 _allow(ruleset, path, rights & handled)
         libc.system_call(RESTRICT_SELF, ruleset, 0)

@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import TypeVar
 
 from edgeserve.engine import Cancel, ModelSpec, Rung
-from edgeserve.errors import ContextOverflow, EngineFailure, InvalidRequest
+from edgeserve.errors import Busy, ContextOverflow, EngineFailure, InvalidRequest, NotFound
 from edgeserve.messages import (
     Candidate,
     ChatEvent,
@@ -20,10 +20,13 @@ from edgeserve.messages import (
     EmbeddingEvent,
     EmbedRequest,
     FinishEvent,
+    SlotEvent,
+    SlotRequest,
     TokenLogprob,
     ToolCall,
     ToolCallEvent,
 )
+from edgeserve.slots import SlotState
 from edgeserve.units import MB
 from engines.fake.engine import FakeEngine
 from engines.thinking import Teller, Thoughts
@@ -180,7 +183,8 @@ def _logprob(token: str, alternatives: int) -> TokenLogprob:
 class FakeBatchChat(FakeChat):
     """Several answers at once: option ``slots`` (4). The answers share nothing, so none of them starves.
 
-    ``peak``: most answers that ran at a time.
+    ``peak``: most answers that ran at a time. A slot remembers the words of its last prompt. Slots that were
+    saved by name can be restored as long as the process lives.
     """
 
     starved = False
@@ -188,23 +192,60 @@ class FakeBatchChat(FakeChat):
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
         self.peak = self._running = 0
+        self._held: dict[int, int] = {}
+        self._taken: set[int] = set()
+        self._kept: dict[tuple[str, str], int] = {}
 
     @property
     def slots(self) -> int:
         return int(self._number("slots", 4))
 
     def run(
-        self, request: ChatRequest | EmbedRequest, cancel: Cancel, prepared: object | None = None
-    ) -> Generator[ChatEvent | EmbeddingEvent | None, None, None]:
+        self, request: ChatRequest | EmbedRequest | SlotRequest, cancel: Cancel, prepared: object | None = None
+    ) -> Generator[ChatEvent | EmbeddingEvent | SlotEvent | None, None, None]:
+        if isinstance(request, SlotRequest):
+            yield self._manage(request)
+            return
         self._running += 1
         self.peak = max(self.peak, self._running)
+        slot = min(set(range(self.slots + 1)) - self._taken)
+        self._taken.add(slot)
         try:
             if isinstance(request, EmbedRequest):
                 yield from self._embeddings(request, cancel)
             else:
+                self._held[slot] = len(self._prompt(request).split())
                 yield from self._answers(request, cancel)
         finally:
             self._running -= 1
+            self._taken.discard(slot)
+
+    def slot_states(self) -> tuple[SlotState, ...]:
+        held, taken = dict(self._held), set(self._taken)
+        slots = range(self.slots if self.rung is Rung.HOT else 0)
+        return tuple(SlotState(number in taken, held.get(number, 0)) for number in slots)
+
+    def heat(self) -> None:
+        if self.rung is not Rung.HOT:
+            self._held.clear()
+        super().heat()
+
+    def manage_slot(self, request: SlotRequest, cancel: Cancel) -> Iterator[SlotEvent]:
+        yield self._manage(request)
+
+    def _manage(self, request: SlotRequest) -> SlotEvent:
+        slot, kept = request.slot, (request.salt, request.filename)
+        if slot in self._taken:
+            raise Busy(f"slot {slot} is making an answer; try again", retry_after=2)
+        if request.action == "erase":
+            return SlotEvent(self._held.pop(slot, 0))
+        if request.action == "save":
+            tokens = self._kept[kept] = self._held.get(slot, 0)
+        elif kept in self._kept:
+            tokens = self._held[slot] = self._kept[kept]
+        else:
+            raise NotFound(f"there is no saved slot {request.filename!r} of this client", param="filename")
+        return SlotEvent(tokens, 4 * tokens)
 
     def step(self) -> None:
         self._require(Rung.HOT)
@@ -228,15 +269,15 @@ class FakePreparingChat(FakeBatchChat):
 
     prepared_early = 0
 
-    def prepare(self, request: ChatRequest | EmbedRequest) -> str:
+    def prepare(self, request: ChatRequest | EmbedRequest | SlotRequest) -> str:
         self._hold("prepare")
         if isinstance(request, ChatRequest) and "refused" in self._prompt(request).split():
             raise InvalidRequest("the prompt says that it is refused", param="messages")
         return "ready"
 
     def run(
-        self, request: ChatRequest | EmbedRequest, cancel: Cancel, prepared: object | None = None
-    ) -> Generator[ChatEvent | EmbeddingEvent | None, None, None]:
+        self, request: ChatRequest | EmbedRequest | SlotRequest, cancel: Cancel, prepared: object | None = None
+    ) -> Generator[ChatEvent | EmbeddingEvent | SlotEvent | None, None, None]:
         self.prepared_early += prepared is not None
         if (prepared or self.prepare(request)) != "ready":
             raise EngineFailure(f"{self.spec.name} got a request that another engine prepared")

@@ -2,6 +2,9 @@
 
 Orca (OSDI 2022) introduced it; llama.cpp's server does the same. A slot is a sequence of the context. After its answer
 the slot keeps its KV cache until another prompt needs the room. Evicted slots worth keeping go to a ``PrefixCache``.
+
+llama.cpp applies one set of adapters to a whole call. So answers with the same set share a call, and sets take turns of
+a few calls (docs/decisions/0021-adapters.md).
 """
 
 from __future__ import annotations
@@ -10,16 +13,21 @@ import logging
 from collections.abc import Iterator, Sequence
 
 from edgeserve.errors import Busy, EdgeserveError, EngineFailure, InvalidRequest
-from engines.llama.cache import WORTH_SAVING, PrefixCache, next_victim
+from engines.llama.adapters import Active
+from engines.llama.cache import WORTH_SAVING, PrefixCache
 from engines.llama.context import BATCH, Context, Item
 from engines.llama.prepare import overflow
 from engines.llama.slot import Slot
+from engines.llama.state_index import next_victim
 from engines.llama.swapper import Swapper
 
 log = logging.getLogger("edgeserve.llama")
 
 PROMPT_SHARE = 192
 """Prompt tokens in one call while answers are under way. More of them make each token of an answer later."""
+
+TURN = 4
+"""Calls for one set of adapters while another waits. A change of the set costs about half a step of a small model."""
 
 
 class Batch:
@@ -28,38 +36,48 @@ class Batch:
     def __init__(self, context: Context, slots: int, saved: PrefixCache) -> None:
         self.context = context
         self._slots = [Slot(number) for number in range(slots)]
-        self._saved = saved
-        self._swapper = Swapper(context, self._slots, saved)
-        self._uses = 0
+        self.saved = saved
+        self.swapper = Swapper(context, self._slots, saved)
+        self._uses = self._calls = self._turn = 0
+        self._adapters: Active = ()
         self.starved = False
         """In the latest step a preempted answer waited for room, and no other answer had anything to decode."""
+
+    @property
+    def slots(self) -> Sequence[Slot]:
+        return self._slots
+
+    def occupy(self, slot: Slot, salt: str) -> None:
+        """Note that a free slot was just used under this salt."""
+        self._occupy(slot, salt)
+        self.give_back(slot)
 
     @property
     def busy(self) -> int:
         """Answers under way."""
         return sum(slot.busy for slot in self._slots)
 
-    def take(self, tokens: Sequence[int], salt: str = "") -> tuple[Slot, int]:
+    def take(self, tokens: Sequence[int], salt: str = "", adapters: Active = ()) -> tuple[Slot, int]:
         """The slot for a prompt, and the number of its tokens that came from a cache of the same ``salt``.
 
-        The other tokens are pending. One slot must be free. Raises ContextOverflow when the prompt leaves no room for
-        an answer, InvalidRequest when it is empty.
+        The other tokens are pending. Prompts of other ``adapters`` have another salt. One slot must be free. Raises
+        ContextOverflow when the prompt leaves no room for an answer, InvalidRequest when it is empty.
         """
         if len(tokens) >= self.context.size:
             raise overflow(str(len(tokens)), self.context.size)
         if not tokens:
             raise InvalidRequest("the prompt is empty", param="prompt")
         slot, known = self._choose_slot(tokens[:-1], salt)
-        self._swapper.clear_saved(slot)
+        self.swapper.clear_saved(slot)
         slot.pending = list(tokens[known:])
-        return self._occupy(slot, salt), known
+        return self._occupy(slot, salt, adapters), known
 
-    def take_empty(self) -> Slot:
+    def take_empty(self, adapters: Active = ()) -> Slot:
         """An empty slot for a prompt with pictures, or for texts to embed: no cache knows their prefixes."""
-        slot = self._swapper.evict(self._free_slot())
-        self._swapper.clear_saved(slot)
+        slot = self.swapper.evict(self._free_slot())
+        self.swapper.clear_saved(slot)
         slot.opaque = True
-        return self._occupy(slot)
+        return self._occupy(slot, adapters=adapters)
 
     def give_back(self, slot: Slot) -> None:
         """Free the slot after its answer. Its KV cache stays, unless the slot is opaque."""
@@ -68,7 +86,7 @@ class Batch:
         for one in self._slots:
             one.preempted = False
         if slot.opaque:
-            self._swapper.empty(slot)
+            self.swapper.empty(slot)
 
     def push(self, slot: Slot, *tokens: int) -> None:
         """Add tokens to decode."""
@@ -84,11 +102,11 @@ class Batch:
                 if slot.output is not None:
                     return  # this step's call would overwrite the logits of the job: all other slots wait for the next
         try:
-            while (shares := self._schedule()) and not self.context.decode(_items(shares)):
+            while (shares := self._schedule()) and not self._decode(shares):
                 self._evict_or_preempt()
         except EngineFailure:
             for slot in self._slots:
-                self._swapper.empty(slot)
+                self.swapper.empty(slot)
             raise
         self.starved = not shares and any(slot.preempted for slot in self._slots)
         self._advance(shares)
@@ -98,6 +116,7 @@ class Batch:
         job, slot.job = slot.job, None
         try:
             if job is not None:
+                self.context.use(slot.adapters)
                 job()
         except EdgeserveError as error:
             slot.error = error
@@ -107,15 +126,15 @@ class Batch:
 
     def idle_work(self) -> Iterator[None]:
         """Copy idle slots to the prefix cache, so that later requests are cheaper. One copy a step."""
-        yield from self._swapper.copy_idle()
+        yield from self.swapper.copy_idle()
 
     def save(self) -> None:
         """Save every slot worth saving to the prefix cache."""
-        self._swapper.save()
+        self.swapper.save()
 
     def make_room(self, cells: int) -> None:
         """Evict idle slots until ``cells`` are free. Raises Busy when the answers under way leave too few."""
-        if not self._swapper.make_room(cells):
+        if not self.swapper.make_room(cells):
             raise self.no_room()
 
     def no_room(self) -> Busy:
@@ -125,11 +144,20 @@ class Batch:
 
     # The next call of llama.cpp
 
+    def _decode(self, shares: Sequence[tuple[Slot, list[int]]]) -> bool:
+        """Decode in one call. False when the context has no room."""
+        self.context.use(shares[0][0].adapters)
+        return self.context.decode(_items(shares))
+
     def _schedule(self) -> list[tuple[Slot, list[int]]]:
-        """The tokens of each slot in the next call: answers first, then prompts, the oldest request first."""
-        waiting = sorted(
-            (slot for slot in self._slots if slot.waiting), key=lambda one: (len(one.pending) > 1, one.used)
-        )
+        """The tokens of each slot in the next call: answers first, then prompts, the oldest request first.
+
+        All slots of a call have the same adapters.
+        """
+        waiting = [slot for slot in self._slots if slot.waiting]
+        adapters = self._next_adapters(waiting)
+        waiting = [slot for slot in waiting if slot.adapters == adapters]
+        waiting.sort(key=lambda one: (len(one.pending) > 1, one.used))
         answers = sum(len(slot.pending) == 1 for slot in waiting)
         room = min(BATCH, PROMPT_SHARE + answers) if answers else BATCH
         shares = []
@@ -138,10 +166,23 @@ class Batch:
             room -= len(shares[-1][1])
         return [share for share in shares if share[1]]
 
+    def _next_adapters(self, waiting: Sequence[Slot]) -> Active:
+        """The adapters of the next call: those of its turn, else those of the slot that waits for the most calls."""
+        on_turn = self._turn < TURN and any(slot.adapters == self._adapters for slot in waiting)
+        if on_turn or not waiting:
+            return self._adapters
+        return min(waiting, key=lambda one: one.stepped).adapters
+
     def _advance(self, shares: Sequence[tuple[Slot, list[int]]]) -> None:
         """Note the decoded tokens in their slots."""
         index = -1
+        if shares:
+            adapters = shares[0][0].adapters
+            self._turn = self._turn + 1 if adapters == self._adapters else 1
+            self._adapters = adapters
+            self._calls += 1
         for slot, tokens in shares:
+            slot.stepped = self._calls
             index += len(tokens)
             slot.tokens += tokens
             del slot.pending[: len(tokens)]
@@ -156,14 +197,14 @@ class Batch:
         2. Preempt the youngest answer: it starts over when another has ended. An answer alone is never preempted.
         3. Mark the youngest answer as full, so that it ends.
         """
-        if self._swapper.evict_idle():
+        if self.swapper.evict_idle():
             return
         working = [slot for slot in self._slots if slot.busy and not slot.full and not slot.preempted]
         movable = [slot for slot in working if not slot.opaque]
         if len(working) > 1 and movable:
             youngest = max(movable, key=lambda one: one.used)
             again = [*youngest.tokens, *youngest.pending]
-            self._swapper.empty(youngest)
+            self.swapper.empty(youngest)
             youngest.pending, youngest.preempted = again, True
         else:
             max(working, key=lambda one: one.used).full = True
@@ -172,7 +213,7 @@ class Batch:
 
     def _choose_slot(self, wanted: Sequence[int], salt: str) -> tuple[Slot, int]:
         """The free slot to use, filled with the longest known prefix of ``wanted``, and the length of that prefix."""
-        swapper, saved = self._swapper, self._saved
+        swapper, saved = self.swapper, self.saved
         source = max(self._slots, key=lambda one: (one.shared(wanted, salt), not one.busy))
         live = source.shared(wanted, salt)
         state, longest = saved.best(wanted, salt)
@@ -183,11 +224,14 @@ class Batch:
                 return source, kept
             live = 0  # the model cannot remove its last tokens
         # 2. A saved state knows more: restore it.
-        data = saved.fetch(state) if state is not None and longest >= live + WORTH_SAVING else None
+        fits = state is not None and len(state.tokens) <= self.context.size
+        data = saved.fetch(state) if state is not None and fits and longest >= live + WORTH_SAVING else None
         if state is not None and data is not None:
             slot = swapper.evict(self._free_slot(salt))
             if swapper.restore(slot, state, data):
                 return slot, swapper.cut(slot, longest)
+            if not self.busy:  # the context was empty, so that llama.cpp would refuse the state again
+                saved.refuse(state)
             live = source.shared(wanted, salt)  # the source may have been evicted to make room
         # 3. A slot shares a long prefix: copy the prefix to another slot, so that both keep their tokens.
         other = self._free_slot(salt, but=source if live else None)
@@ -210,11 +254,11 @@ class Batch:
             return free[0]
         return next_victim(free, lambda one: 1, {salt: 1}) or free[0]
 
-    def _occupy(self, slot: Slot, salt: str = "") -> Slot:
+    def _occupy(self, slot: Slot, salt: str = "", adapters: Active = ()) -> Slot:
         """Mark the slot as busy with a new answer."""
         self._uses += 1
         slot.busy, slot.full, slot.output, slot.used = True, False, None, self._uses
-        slot.salt = salt
+        slot.salt, slot.adapters, slot.stepped = salt, adapters, self._calls
         return slot
 
 

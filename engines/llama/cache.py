@@ -9,32 +9,14 @@ no more than its share (docs/decisions/0008-prefix-cache-salts.md).
 
 from __future__ import annotations
 
-import itertools
-import operator
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-
-class State(Protocol):
-    """A saved state in memory or in a file: its tokens, its size in bytes and its salt."""
-
-    @property
-    def tokens(self) -> Sequence[int]: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def salt(self) -> str: ...
-
-
-class Salted(Protocol):
-    @property
-    def salt(self) -> str: ...
-
+from engines.llama.state_index import State, StateIndex, choose_victims, next_victim, shared, state_bytes
 
 S = TypeVar("S", bound=State)
-T = TypeVar("T", bound=Salted)
 
 WORTH_SAVING = 32
 """Tokens. To decode fewer again takes less time than to find, copy and restore a state."""
@@ -58,39 +40,12 @@ class SavedState:
         return len(self.data)
 
 
-class StateCache(Generic[S]):
-    """At most ``limit`` bytes of states. It evicts the least recently used state of the salt that takes the most.
-
-    ``whole``: a state serves only prompts that begin with all of its tokens. The model cannot remove tokens from a
-    state when it has a sliding window or recurrent layers.
-
-    One thread at a time; any thread may read ``size``.
-    """
+class StateCache(StateIndex[S]):
+    """At most ``limit`` bytes of states. It evicts the least recently used state of the salt that takes the most."""
 
     def __init__(self, limit: int, *, whole: bool = False) -> None:
+        super().__init__(whole=whole)
         self.limit = limit
-        self.whole = whole
-        self.size = 0
-        self._states: list[S] = []
-        """Least recently used first."""
-
-    def __len__(self) -> int:
-        return len(self._states)
-
-    def longest(self, tokens: Sequence[int], salt: str = "") -> tuple[S | None, int]:
-        """The state of this salt that shares the longest prefix with ``tokens``, and the length of that prefix."""
-        found, longest = None, 0
-        for state in self._states:
-            length = shared(state.tokens, tokens) if state.salt == salt else 0
-            if length > longest and (not self.whole or length == len(state.tokens)):
-                found, longest = state, length
-        return found, longest
-
-    def touch(self, state: S) -> None:
-        """Mark the state as the most recently used."""
-        if state in self._states:
-            self._states.remove(state)
-            self._states.append(state)
 
     def add(self, state: S) -> bool:
         """Keep a state instead of the states that it covers, and evict others when there is no room.
@@ -99,8 +54,7 @@ class StateCache(Generic[S]):
         """
         if not self._make_room(state.tokens, state.size, state.salt):
             return False
-        self._states.append(state)
-        self.size += state.size
+        self._append(state)
         return True
 
     def fits(self, tokens: Sequence[int], size: int, salt: str = "") -> bool:
@@ -122,22 +76,13 @@ class StateCache(Generic[S]):
         if size > self.limit:
             return None
         kept = [one for one in self._states if not self._covers(tokens, salt, one)]
-        over, gone = sum(one.size for one in kept) + size - self.limit, []
-        while over > 0:
-            one = next_victim(kept, _bytes, {salt: size})
-            if one is None:
-                return None
-            kept.remove(one)
-            gone.append(one)
-            over -= one.size
-        return gone
+        return choose_victims(kept, sum(one.size for one in kept) + size - self.limit, {salt: size})
 
     def _make_room(self, tokens: Sequence[int], size: int, salt: str) -> bool:
         gone = self.victims(tokens, size, salt)
         if gone is None:
             return False
-        for old in [one for one in self._states if self._covers(tokens, salt, one)]:
-            self._drop(old)
+        self._drop_covered(tokens, salt)
         for old in gone:
             self._evict(old)
         return True
@@ -145,20 +90,11 @@ class StateCache(Generic[S]):
     def shrink(self, limit: int) -> None:
         """Evict states until at most ``limit`` bytes are kept."""
         while self.size > limit:
-            self._evict(next_victim(self._states, _bytes) or self._states[0])
+            self._evict(next_victim(self._states, state_bytes) or self._states[0])
 
     def _evict(self, state: S) -> None:
         """Drop a state for lack of room."""
         self._drop(state)
-
-    def _drop(self, state: S) -> None:
-        self._states.remove(state)
-        self.size -= state.size
-
-    def _covers(self, tokens: Sequence[int], salt: str, old: State) -> bool:
-        """Whether a state of ``tokens`` serves every prompt that ``old`` serves."""
-        beginning = salt == old.salt and shared(tokens, old.tokens) == len(old.tokens)
-        return beginning and (not self.whole or len(tokens) == len(old.tokens))
 
 
 class PrefixCache(StateCache[SavedState]):
@@ -185,8 +121,8 @@ class PrefixCache(StateCache[SavedState]):
             return False
         if self.fits(tokens, size, salt):
             return True
-        if self.copy_pause or self._disk is not None:
-            return False
+        if self.copy_pause or (self._disk is not None and not self._disk.limits_writes):
+            return False  # on a disk that takes every state, each copy would write the one that it evicts
         leaving = self.victims(tokens, size, salt)
         if leaving is None:
             return False
@@ -212,6 +148,16 @@ class PrefixCache(StateCache[SavedState]):
         """Bytes of the largest state that can be kept."""
         return max(self.limit, self._disk.limit if self._disk is not None else 0)
 
+    @property
+    def disk(self) -> Disk | None:
+        return self._disk
+
+    def forget(self, tokens: Sequence[int], salt: str) -> None:
+        """Drop the states that ``tokens`` cover, in memory and on disk."""
+        self._drop_covered(tokens, salt)
+        if self._disk is not None:
+            self._disk.forget(tokens, salt)
+
     def best(self, tokens: Sequence[int], salt: str = "") -> tuple[State | None, int]:
         """As ``longest``, in memory and on disk."""
         here: tuple[State | None, int] = self.longest(tokens, salt)
@@ -224,6 +170,13 @@ class PrefixCache(StateCache[SavedState]):
             self.touch(state)
             return state.data
         return self._disk.read(state) if self._disk is not None else None
+
+    def refuse(self, state: State) -> None:
+        """Drop a state that ``best`` found, and that llama.cpp does not take."""
+        if isinstance(state, SavedState):
+            self.drop(state)
+        elif self._disk is not None:
+            self._disk.drop(state)
 
     def put(self, state: SavedState) -> bool:
         """Keep a state in memory, else on disk. False when neither has room for it."""
@@ -240,7 +193,13 @@ class PrefixCache(StateCache[SavedState]):
 class Disk(Protocol):
     """Saved states in files (engines/llama/states.py)."""
 
-    limit: int
+    @property
+    def limit(self) -> int: ...
+
+    @property
+    def limits_writes(self) -> bool:
+        """Whether it takes so few bytes an hour that evictions for the sake of copies do not wear it out."""
+        ...
 
     def longest(self, tokens: Sequence[int], salt: str) -> tuple[State | None, int]: ...
 
@@ -248,24 +207,10 @@ class Disk(Protocol):
 
     def write(self, state: SavedState) -> bool: ...
 
+    def drop(self, state: Any) -> None: ...
 
-def shared(one: Sequence[int], other: Sequence[int]) -> int:
-    """Length of the longest common prefix."""
-    return len(list(itertools.takewhile(bool, map(operator.eq, one, other))))
+    def forget(self, tokens: Sequence[int], salt: str) -> None: ...
 
+    def keep(self, name: str, state: SavedState) -> int: ...
 
-def next_victim(ones: Iterable[T], size: Callable[[T], int], more: Mapping[str, int] | None = None) -> T | None:
-    """The first of ``ones`` that has the salt which takes the most; ``ones`` begin with the least recently used.
-
-    ``more``: size that a salt takes besides. None when the salt that takes the most has none of ``ones``.
-    """
-    listed = list(ones)
-    taken = Counter(more or {})
-    for one in listed:
-        taken[one.salt] += size(one)
-    most = max(taken.values(), default=0)
-    return next((one for one in listed if taken[one.salt] == most), None)
-
-
-def _bytes(state: State) -> int:
-    return state.size
+    def kept(self, name: str, salt: str) -> tuple[SavedState, int]: ...

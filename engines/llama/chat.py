@@ -9,14 +9,26 @@ from typing import TypeVar
 
 from edgeserve.engine import Cancel
 from edgeserve.errors import ContextOverflow, DoesNotFit, EngineFailure, InvalidRequest
-from edgeserve.messages import ChatEvent, ChatRequest, EmbeddingEvent, EmbedRequest, Message, TextPart
+from edgeserve.messages import (
+    ChatEvent,
+    ChatRequest,
+    EmbeddingEvent,
+    EmbedRequest,
+    Message,
+    SlotEvent,
+    SlotRequest,
+    TextPart,
+)
+from edgeserve.slots import SlotState
 from engines.llama import model as llama_model
+from engines.llama.adapters import Active, active
 from engines.llama.answer import Prompt, answer
 from engines.llama.background import Background
 from engines.llama.batch import Batch
 from engines.llama.calls import with_calls
 from engines.llama.embed import embed
 from engines.llama.ladder import LlamaLadder
+from engines.llama.managing import manage
 from engines.llama.model import MappedModel
 from engines.llama.options import CONTEXT_STEP, context_size
 from engines.llama.prepare import Prepared, check_inputs, prepare_chat, prepare_inputs
@@ -42,6 +54,13 @@ class LlamaChat(LlamaLadder):
     def embed(self, request: EmbedRequest, cancel: Cancel) -> Iterator[EmbeddingEvent]:
         return self._drive(self.run(request, cancel))  # type: ignore[arg-type]
 
+    def manage_slot(self, request: SlotRequest, cancel: Cancel) -> Iterator[SlotEvent]:
+        return self._drive(self.run(request, cancel))  # type: ignore[arg-type]
+
+    def slot_states(self) -> tuple[SlotState, ...]:
+        batch = self._batch  # another thread may set it to None
+        return tuple(SlotState(slot.busy, slot.cells) for slot in batch.slots) if batch is not None else ()
+
     def _drive(self, events: Generator[E | None, None, None]) -> Iterator[E]:
         with contextlib.closing(events):
             for event in events:
@@ -59,10 +78,13 @@ class LlamaChat(LlamaLadder):
         """Whether a preempted answer waits for room while no other has anything to decode."""
         return self._batch is not None and self._batch.starved
 
-    def prepare(self, request: ChatRequest | EmbedRequest) -> Prepared | None:
-        """Tokens and grammar of a request. Any thread. None when the engine is closed: then ``run`` prepares."""
+    def prepare(self, request: ChatRequest | EmbedRequest | SlotRequest) -> Prepared | None:
+        """Tokens and grammar of a request. Any thread.
+
+        None for a request that has none, and when the engine is closed: then ``run`` prepares.
+        """
         model = self._model
-        if model is None or not llama_model.hold(model):
+        if isinstance(request, SlotRequest) or model is None or not llama_model.hold(model):
             return None
         try:
             if isinstance(request, EmbedRequest):
@@ -77,16 +99,19 @@ class LlamaChat(LlamaLadder):
             llama_model.release(model)
 
     def run(
-        self, request: ChatRequest | EmbedRequest, cancel: Cancel, prepared: object | None = None
-    ) -> Generator[ChatEvent | EmbeddingEvent | None, None, None]:
+        self, request: ChatRequest | EmbedRequest | SlotRequest, cancel: Cancel, prepared: object | None = None
+    ) -> Generator[ChatEvent | EmbeddingEvent | SlotEvent | None, None, None]:
         """Events of one answer; None asks for a ``step``. It takes a slot when the first event is asked for."""
-        self._hot()
+        batch = self._hot()[1]
+        if isinstance(request, SlotRequest):
+            yield manage(batch, request)
+            return
         ready = prepared if isinstance(prepared, Prepared) else self.prepare(request)
         if ready is None:
             raise EngineFailure(f"{self.spec.name} was closed before it could answer")
         if isinstance(request, EmbedRequest):
             check_inputs(ready.inputs, self._longest_input())
-            yield from self._embed(ready, cancel)
+            yield from self._embed(ready, cancel, self._adapters(request))
         else:
             yield from self._answer(request, ready, cancel)
 
@@ -104,8 +129,14 @@ class LlamaChat(LlamaLadder):
             raise EngineFailure(f"{self.spec.name} is {self.rung.name.lower()}, not hot")
         return self._model, self._batch
 
-    def _embed(self, prepared: Prepared, cancel: Cancel) -> Generator[EmbeddingEvent | None, None, None]:
-        yield from embed(self._hot()[1], prepared.inputs, cancel)
+    def _adapters(self, request: ChatRequest | EmbedRequest) -> Active:
+        """The adapters that an answer uses. Raises InvalidRequest for one that the model does not have."""
+        return active(self.spec.adapters, request.adapters)
+
+    def _embed(
+        self, prepared: Prepared, cancel: Cancel, adapters: Active
+    ) -> Generator[EmbeddingEvent | None, None, None]:
+        yield from embed(self._hot()[1], prepared.inputs, cancel, adapters)
 
     def _answer(
         self, request: ChatRequest, prepared: Prepared, cancel: Cancel
@@ -157,7 +188,9 @@ class LlamaChat(LlamaLadder):
     ) -> Generator[None, None, Prompt]:
         """Put the prompt into a slot of the batch. Yields None for each step to take meanwhile."""
         yield from ()
-        slot, cached = batch.take(prepared.tokens, request.salt)
+        adapters = self._adapters(request)
+        salt = batch.context.model.adapters.salted(request.salt, adapters)
+        slot, cached = batch.take(prepared.tokens, salt, adapters)
         return Prompt(slot, len(prepared.tokens), cached, thinks=prepared.thinks)
 
     def _feed(self, batch: Batch, prompt: Prompt, cancel: Cancel) -> Iterator[None]:

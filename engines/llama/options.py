@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 from edgeserve.errors import ConfigError
@@ -14,12 +15,15 @@ DEFAULT_CONTEXT = 2048
 """Tokens."""
 CONTEXT_STEP = 256
 """Tokens. llama.cpp rounds the size of a context up to a multiple of this."""
+BY_DISK = MappingProxyType({"auto": "a bound by the free disk"})
+POOLED = ("embedding", "rerank")
+"""Jobs that read whole texts at once."""
 SHARES = "a list of shares, none below 0 and not all 0, such as [3, 1]"
 
 
 @dataclass(frozen=True, slots=True)
 class LlamaOptions:
-    """Keys of [llm], [vision] and [embedding] in models.toml that belong to llama.cpp.
+    """Keys of [llm], [vision], [embedding] and [rerank] in models.toml that belong to llama.cpp.
 
     context          tokens of the context, at most the trained context of the model. 0: the trained context, less the
                      memory that the governor takes (``shed``) before the context is made
@@ -41,11 +45,16 @@ class LlamaOptions:
     repack           "auto" and "off" use the mapped weights. "on" makes a private copy while hot, reordered for this
                      processor (about 25% faster for some quantisations; made again each time the engine becomes hot)
     prefix_cache_mb  MB of saved states in memory; 0 keeps none
-    prefix_cache_disk_mb   MB of saved states on disk, from memory without room and closed engines; 0 keeps none
-    prefix_cache_dir       folder of the states on disk; empty: the folder "states" beside the model
+    prefix_cache_disk_mb   MB of saved states on disk, from memory without room and closed engines; 0 keeps none.
+                           "auto": all models with "auto" share a bound by the free disk
+    prefix_cache_dir       folder of the states on disk; empty: the folder that the server names, and none without one
+    pooling          rows of a text that make its vector: "mean" of all, "cls" the first, "last"; "auto": the file's
     image_max_tokens, image_min_tokens   tokens of one picture; 0: the model's own numbers
 
-    ``pooled`` is no key: the context makes embeddings of whole texts, by the model's own pooling.
+    These are no keys:
+
+    pooled           the context makes one row of each text
+    ranked           that row is the relevance of a document, by the model's ranking head
     """
 
     context: int = key(DEFAULT_CONTEXT, low=64, special={0: "as many as memory allows"})
@@ -67,11 +76,13 @@ class LlamaOptions:
     tensor_split: tuple[float, ...] = key((), low=0, words=SHARES)
     repack: Literal["auto", "on", "off"] = key("auto")
     prefix_cache_mb: int = key(64, low=0, only=CHAT)
-    prefix_cache_disk_mb: int = key(0, low=0, only=CHAT)
+    prefix_cache_disk_mb: int | Literal["auto"] = key("auto", low=0, special=BY_DISK, only=CHAT)
     prefix_cache_dir: str = key("", only=CHAT)
     image_max_tokens: int = key(0, low=0, only=PICTURES)
     image_min_tokens: int = key(0, low=0, only=PICTURES)
+    pooling: Literal["auto", "mean", "cls", "last"] = key("auto", only=("embedding",))
     pooled: bool = False
+    ranked: bool = False
 
 
 def context_size(options: LlamaOptions, trained: int) -> int:
@@ -82,7 +93,7 @@ def context_size(options: LlamaOptions, trained: int) -> int:
 
 def read_options(job: str, given: Mapping[str, object]) -> LlamaOptions:
     """The options of a job's table in models.toml. Raises ConfigError naming the key."""
-    options = LlamaOptions(**Reader().read(LlamaOptions, job, given), pooled=job == "embedding")
+    options = LlamaOptions(**Reader().read(LlamaOptions, job, given), pooled=job in POOLED, ranked=job == "rerank")
     if options.tensor_split and not any(options.tensor_split):
         raise ConfigError(f"[{job}] tensor_split = {given['tensor_split']}: expected {SHARES}", param="tensor_split")
     if options.kv_type != "f16" and options.flash_attention == "off":

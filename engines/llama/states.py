@@ -1,9 +1,10 @@
 """Saved states in files: those that memory has no room for, and those of a closed engine. One state a file.
 
-A file has a header, the tokens, and the state as llama.cpp wrote it. The index reads the headers and tokens only. A
-file appears whole or not at all. Broken files and those of another model, setting or release are removed.
+A file has a header, the tokens, and the state as llama.cpp wrote it. The index reads the headers and tokens only.
+Broken files are removed. Those of another model, setting or release stay until the bound or their age costs them:
+another server may use them.
 
-The files hold conversations, so only the owner of the folder can read it.
+The files hold conversations in clear, so only the owner of the folder can read it.
 """
 
 from __future__ import annotations
@@ -19,10 +20,14 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
+from edgeserve.errors import DiskFull, InvalidRequest, NotFound
 from engines.llama.bindings import version
-from engines.llama.cache import SavedState, StateCache
+from engines.llama.cache import SavedState
 from engines.llama.options import LlamaOptions
+from engines.llama.state_index import StateIndex
+from engines.llama.states_folder import KEPT, SUFFIX, StatesFolder, owner_of, remove
 
 log = logging.getLogger("edgeserve.llama")
 
@@ -30,8 +35,15 @@ HEAD = struct.Struct("<8s32s32sIIIQ")
 """Magic, key, hash of the salt, checksum of that hash and the tokens, number of tokens, checksum and bytes of the
 state."""
 MAGIC = b"edgekv02"
-SUFFIX, PART = ".state", ".part"
 MOST_TOKENS = 1 << 24
+WORTH_STORING = 64
+"""Tokens. To decode fewer again takes a second at most, and the disk is spared."""
+PIECES, PIECE = 16, 4096
+"""Parts of a model's file that its key covers, and their bytes."""
+
+
+class Foreign(ValueError):
+    """A state of another model, release or setting, which may be of use to another server."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,17 +56,26 @@ class StoredState:
     salt: str
 
 
-class StateFiles(StateCache[StoredState]):
-    """States in ``folder``, at most ``limit`` bytes of files. The first write makes the folder.
+class StateFiles(StateIndex[StoredState]):
+    """States of at least ``worth`` tokens in ``folder``. The first write makes the folder.
 
     ``key``: see ``states_key``. Methods block for the disk; an error of the disk costs the state, and never raises.
     """
 
-    def __init__(self, folder: Path, limit: int, key: bytes, *, whole: bool = False) -> None:
-        super().__init__(limit, whole=whole)
+    def __init__(self, folder: StatesFolder, key: bytes, *, whole: bool = False, worth: int = WORTH_STORING) -> None:
+        super().__init__(whole=whole)
         self._folder = folder
         self._key = key
-        self._indexed = False
+        self._worth = worth
+        self._indexed = self._refused = False
+
+    @property
+    def limit(self) -> int:
+        return self._folder.limit
+
+    @property
+    def limits_writes(self) -> bool:
+        return self._folder.limits_writes
 
     def longest(self, tokens: Sequence[int], salt: str = "") -> tuple[StoredState | None, int]:
         self._index()
@@ -64,68 +85,112 @@ class StateFiles(StateCache[StoredState]):
         """The data of a state, marked as used. None when the file is gone or broken; the state is dropped then."""
         try:
             with state.path.open("rb") as file:
-                head = HEAD.unpack(file.read(HEAD.size))
-                count, checksum, size = head[4:]
-                if HEAD.size + 4 * count + size != state.size:
-                    raise ValueError("its size is wrong")
-                data = bytearray(size)
-                file.seek(count * 4, os.SEEK_CUR)
-                whole = file.readinto(data) == len(data) and zlib.crc32(data) == checksum
-            if not whole:
-                raise ValueError("the checksum is wrong")
+                data = _data(file, state.size)
+                _stamp(file)
+        except FileNotFoundError:  # another process needed the room
+            self._drop(state)
+            return None
         except (OSError, ValueError, struct.error, MemoryError) as error:
             log.warning("%s cannot be read (%s); removed", state.path, error)
             self._drop(state)
             return None
-        self.touch(state)
+        super().touch(state)
         return data
 
-    def touch(self, state: StoredState) -> None:
-        super().touch(state)
-        # The next read reports a missing file. By descriptor, since a confined worker may change no file by its name.
-        with contextlib.suppress(FileNotFoundError), state.path.open("rb") as file:
-            os.utime(file.fileno())
+    def touch(self, state: StoredState) -> bool:
+        try:
+            with state.path.open("rb") as file:
+                _stamp(file)
+        except OSError:
+            self._drop(state)
+            return False
+        return super().touch(state)
 
     def write(self, state: SavedState) -> bool:
-        """Keep a state. False when there is no room, or the disk refuses."""
-        salt = self._hashed(state.salt)
-        known, length = self.longest(state.tokens, state.salt)
-        if known is not None and length == len(state.tokens):
-            self.touch(known)
-            return True
-        tokens = array.array("i", state.tokens)
-        size = HEAD.size + tokens.itemsize * len(tokens) + state.size
-        if not self._make_room(state.tokens, size, salt.hex()):
+        """Keep a state. False when it is too short, when there is no room, or when the disk refuses."""
+        if len(state.tokens) < self._worth:
             return False
-        name = hashlib.sha256(self._key + salt + tokens.tobytes()).hexdigest()[:32] + SUFFIX
-        stored = StoredState(self._folder / name, tokens, size, salt.hex())
-        return self._store(stored, tokens.tobytes(), state) and self.add(stored)
+        known, length = self.longest(state.tokens, state.salt)
+        if known is not None and length == len(state.tokens) and self.touch(known):
+            return True
+        salt, tokens = self._hashed(state.salt), array.array("i", state.tokens)
+        rest = hashlib.sha256(self._key + salt + tokens.tobytes()).hexdigest()[:32]
+        name = f"{owner_of(state.salt)}-{rest}{SUFFIX}"
+        stored = self._store(name, salt, tokens, state)
+        if stored:
+            self._drop_covered(state.tokens, salt.hex())
+            size = HEAD.size + tokens.itemsize * len(tokens) + state.size
+            self._append(StoredState(self._folder.path / name, tokens, size, salt.hex()))
+        self._forget_evicted()
+        return stored
+
+    def forget(self, tokens: Sequence[int], salt: str) -> None:
+        """Drop the states that ``tokens`` cover."""
+        self._index()
+        self._drop_covered(tokens, self._hashed(salt).hex())
+
+    # States that somebody names, which nothing evicts
+
+    def keep(self, name: str, state: SavedState) -> int:
+        """Write a state under a name of its salt; returns the bytes of the file. Raises DiskFull.
+
+        ``name``: letters, digits, dots, dashes and underscores.
+        """
+        tokens = array.array("i", state.tokens)
+        file = f"{owner_of(state.salt)}-{name}{KEPT}"
+        if not self._store(file, self._hashed(state.salt), tokens, state):
+            raise DiskFull(
+                f"{name} of {state.size >> 20} MB cannot be kept in {self._folder.path}: conversations may take "
+                f"{self.limit >> 20} MB, and the log tells of a disk that refuses; delete files there, or raise "
+                "prefix_cache_disk_mb"
+            )
+        return HEAD.size + tokens.itemsize * len(tokens) + state.size
+
+    def kept(self, name: str, salt: str) -> tuple[SavedState, int]:
+        """A state by its name, and the bytes of its file. Raises NotFound, and InvalidRequest for one of no use."""
+        path = self._folder.path / f"{owner_of(salt)}-{name}{KEPT}"
+        try:
+            if not self._folder.trusted and path.exists():
+                raise ValueError(f"others may write to {self._folder.path}")
+            tokens, size, hashed = self._head(path)
+            with path.open("rb") as file:
+                data = _data(file, size)
+            if hashed != self._hashed(salt).hex():
+                raise ValueError("it belongs to somebody else")
+        except FileNotFoundError:
+            raise NotFound(f"there is no saved slot {name!r} of this client", param="filename") from None
+        except (OSError, ValueError, struct.error, MemoryError) as error:
+            raise InvalidRequest(f"the saved slot {name!r} is of no use here: {error}", param="filename") from error
+        return SavedState(tuple(tokens), data, salt), size
 
     def _hashed(self, salt: str) -> bytes:
         """The hash of a salt, which stands for it in files: the salt itself may be derived from a key of the API."""
         return hashlib.sha256(self._key + salt.encode()).digest()
 
-    def _store(self, stored: StoredState, tokens: bytes, state: SavedState) -> bool:
-        """Write the file under another name, then rename it. False when the disk refuses."""
-        part = stored.path.with_suffix(f".{os.getpid()}{PART}")
-        sums = _checksum(bytes.fromhex(stored.salt), tokens), len(stored.tokens), zlib.crc32(state.data), state.size
+    def _store(self, name: str, salt: bytes, tokens: array.array[int], state: SavedState) -> bool:
+        packed = tokens.tobytes()
+        covered = {one.path for one in self._states if self._covers(state.tokens, salt.hex(), one)}
+        sums = _checksum(salt, packed), len(tokens), zlib.crc32(state.data), state.size
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            _make_private(self._folder)
-            with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(HEAD.pack(MAGIC, self._key, bytes.fromhex(stored.salt), *sums))
-                file.write(tokens)
-                file.write(state.data)
-            os.replace(part, stored.path)
+            head = HEAD.pack(MAGIC, self._key, salt, *sums)
+            stored = self._folder.store(name, (head, packed, state.data), covered)
         except OSError as error:
-            log.warning("a conversation's state of %d MB cannot be kept on disk: %s", state.size >> 20, error)
-            _remove(part)
+            if not self._refused:  # one line, however many states there are until the disk takes one again
+                log.warning("a conversation's state of %d MB cannot be kept on disk: %s", state.size >> 20, error)
+            self._refused = True
             return False
-        return True
+        self._refused = self._refused and not stored
+        return stored
 
     def _drop(self, state: StoredState) -> None:
         super()._drop(state)
-        _remove(state.path)
+        remove(state.path)
+
+    def _forget_evicted(self) -> None:
+        """Forget states whose files the bound has cost, here or in another process."""
+        there = {one.path for one in self._folder.files()}
+        for state in [one for one in self._states if one.path not in there]:
+            super()._drop(state)
 
     # The index
 
@@ -134,65 +199,73 @@ class StateFiles(StateCache[StoredState]):
         if self._indexed:
             return
         self._indexed = True
-        for _, state in sorted(self._found(), key=lambda one: one[0]):
-            self._states.append(state)
-            self.size += state.size
-        self.shrink(self.limit)
+        if not self._folder.trusted:
+            return  # there is none yet, or others may write there; the first write makes it private
+        self._folder.tidy()
+        for state in self._found():
+            self._append(state)
 
-    def _found(self) -> Iterator[tuple[float, StoredState]]:
-        """States with the time of their last use. Removes unfinished, foreign and broken files."""
-        try:
-            paths = [path for path in self._folder.iterdir() if path.suffix in (SUFFIX, PART)]
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            log.warning("the states in %s cannot be read: %s", self._folder, error)
-            return
-        for path in paths:
+    def _found(self) -> Iterator[StoredState]:
+        """States, the least recently used first. Removes broken files."""
+        for one in self._folder.files():
+            if one.path.suffix != SUFFIX or one.path.parent != self._folder.path:
+                continue
             try:
-                if path.suffix == PART:
-                    raise ValueError("left by a write that was cut short")
-                yield path.stat().st_mtime, StoredState(path, *self._head(path))
+                yield StoredState(one.path, *self._head(one.path))
+            except (Foreign, FileNotFoundError) as error:
+                log.debug("%s is of no use here: %s", one.path, error)
             except (OSError, ValueError, struct.error) as error:
-                log.info("%s is of no use here (%s); removed", path, error)
-                _remove(path)
+                log.info("%s is of no use (%s); removed", one.path, error)
+                remove(one.path)
 
     def _head(self, path: Path) -> tuple[Sequence[int], int, str]:
         """Tokens, size and salt of a file. Raises OSError, ValueError or struct.error."""
         with path.open("rb") as file:
             magic, key, salt, tokens_sum, count, _, data = HEAD.unpack(file.read(HEAD.size))
-            if magic != MAGIC or key != self._key:
-                raise ValueError("made by another model, release or setting")
+            if magic == MAGIC and key != self._key:
+                raise Foreign("made by another model, release or setting")
             tokens = array.array("i")
             tokens.frombytes(file.read(min(count, MOST_TOKENS) * tokens.itemsize))
             size = os.fstat(file.fileno()).st_size
-        if _checksum(salt, tokens.tobytes()) != tokens_sum or size != HEAD.size + tokens.itemsize * count + data:
+        whole = magic == MAGIC and size == HEAD.size + tokens.itemsize * count + data
+        if not whole or _checksum(salt, tokens.tobytes()) != tokens_sum:
             raise ValueError("incomplete or damaged")
         return tokens, size, salt.hex()
 
 
+def _data(file: BinaryIO, size: int) -> bytearray:
+    """The state in an open file of ``size`` bytes. Raises OSError, ValueError, struct.error and MemoryError."""
+    head = HEAD.unpack(file.read(HEAD.size))
+    count, checksum, length = head[4:]
+    if HEAD.size + 4 * count + length != size or os.fstat(file.fileno()).st_size != size:
+        raise ValueError("its size is wrong")
+    data = bytearray(length)
+    file.seek(count * 4, os.SEEK_CUR)
+    if file.readinto(data) != length or zlib.crc32(data) != checksum:  # type: ignore[attr-defined]
+        raise ValueError("the checksum is wrong")
+    return data
+
+
+def _stamp(file: BinaryIO) -> None:
+    """Note the use of a file for all processes. By descriptor: a confined worker may change no time by name."""
+    with contextlib.suppress(OSError):  # a disk that can only be read
+        os.utime(file.fileno())
+
+
 def states_key(model: Path, options: LlamaOptions) -> bytes:
-    """A hash of all that a state depends on. Raises OSError when there is no such model."""
-    about = model.stat()
+    """A hash of all that a state depends on. Raises OSError when there is no such model.
+
+    It covers parts of the model's file: another model may have its name, its size and its time.
+    """
     made = (options.kv_type, options.flash_attention, options.window, version())
-    return hashlib.sha256(json.dumps([model.name, about.st_size, about.st_mtime_ns, *made]).encode()).digest()
+    with model.open("rb") as file:
+        about = os.fstat(file.fileno())
+        key = hashlib.sha256(json.dumps([model.name, about.st_size, about.st_mtime_ns, *made]).encode())
+        for number in range(PIECES):
+            file.seek(number * max(PIECE, about.st_size // PIECES))
+            key.update(file.read(PIECE))
+    return key.digest()
 
 
 def _checksum(salt: bytes, tokens: bytes) -> int:
     return zlib.crc32(tokens, zlib.crc32(salt))
-
-
-def _make_private(folder: Path) -> None:
-    """Let only the owner read the folder. By descriptor, since a confined worker may change no mode by name."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fchmod(descriptor, 0o700)
-    finally:
-        os.close(descriptor)
-
-
-def _remove(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        log.warning("%s cannot be removed: %s", path, error)

@@ -16,7 +16,7 @@ from edgeserve.config import ResidencySettings, ServerSettings
 from edgeserve.jobs import ALL_JOBS, INFO, STARTER
 from edgeserve.manage.changes import OF_MODELS, TUNABLE
 from edgeserve.memory.policy import MemoryPolicy
-from edgeserve.model_settings import ModelSettings
+from edgeserve.model_settings import AdapterSettings, ModelSettings
 from edgeserve.settings import ENV_PREFIX, key_names, unit
 
 ROOT = Path(__file__).parents[2]
@@ -57,15 +57,16 @@ def values(one: dataclasses.Field[Any], hint: Any) -> str:
     choices = one.metadata["choices"] or (get_args(hint) if get_origin(hint) is Literal else ())
     words = ", ".join(f'`"{choice}"`' for choice in choices)
     if get_origin(hint) is tuple:
-        return f"list of {words or {str: 'texts', float: 'numbers'}[get_args(hint)[0]]}"
+        return f"list of {words or {str: 'texts', float: 'numbers', AdapterSettings: 'tables'}[get_args(hint)[0]]}"
     if hint is bool:
         return "`true`, `false`"
     if words or hint is str:
         return words or "text"
     low, high = one.metadata["low"], one.metadata["high"]
+    special = [f'"{other}"' if isinstance(other, str) else f"{other:g}" for other in one.metadata["special"]]
     bounds = f"at least {low:g}" if high is None else f"{low:g} to {high:.15g}"
     found = unit(one)
-    return f"{bounds} {SYMBOLS.get(found, found)}".strip() + "".join(f", or {n:g}" for n in one.metadata["special"])
+    return f"{bounds} {SYMBOLS.get(found, found)}".strip() + "".join(f", or {other}" for other in special)
 
 
 def toml(value: str) -> object:
@@ -144,6 +145,7 @@ def expected() -> dict[str, dict[str, object]]:
         "asr": lambda: defaults(ASR, "asr"),
         "tts": lambda: defaults(TTS, "tts"),
         "embedding": dict,  # its keys are named in a comment
+        "rerank": dict,
     }
     return found | {job: {"model": INFO[job].example, **options[job]()} for job in ALL_JOBS}
 

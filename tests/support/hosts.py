@@ -21,12 +21,22 @@ from support.gates import Clock, CountingGovernor, Mailbox, run
 from support.server import until
 
 from edgeserve.engine import ModelSpec, Rung
-from edgeserve.errors import Cancelled, EngineFailure, InvalidRequest, NotSupported, ShuttingDown, SlowReader
+from edgeserve.errors import (
+    Busy,
+    Cancelled,
+    EngineFailure,
+    InvalidRequest,
+    NotFound,
+    NotSupported,
+    ShuttingDown,
+    SlowReader,
+)
 from edgeserve.jobs import Job
-from edgeserve.messages import ChatRequest, Event, FinishEvent, SpeakRequest, TokenEvent
+from edgeserve.messages import ChatRequest, Event, FinishEvent, SlotEvent, SlotRequest, SpeakRequest, TokenEvent
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import LONG_PATIENCE, PATIENCE, Host
 from edgeserve.residency.work import Done, Work
+from edgeserve.slots import SlotState
 from edgeserve.units import MB
 
 SERIAL, BATCH, PREPARING = "chat:FakeChat", "chat:FakeBatchChat", "chat:FakePreparingChat"
@@ -252,6 +262,35 @@ class HostContract:
             asked[1].rest()
         assert asked[2].text() == "five six"
         assert Asked(gate, "seven").text() == "seven"
+
+    @batches
+    def test_slots_are_looked_at_saved_and_restored(self, kind: str) -> None:
+        gate = self.gate(kind, slots=2)
+        assert gate.host.slot_states() == ()
+        assert Asked(gate, "one two three").text() == "one two three"
+        until(lambda: gate.host.slot_states() == (SlotState(tokens=3), SlotState()))
+        assert run(gate, SlotRequest("save", 0, "mine", "salt")) == ([SlotEvent(3, 12)], None)
+        assert run(gate, SlotRequest("erase", 0)) == ([SlotEvent(3)], None)
+        assert isinstance(run(gate, SlotRequest("restore", 1, "mine", "other"))[1], NotFound)
+        assert run(gate, SlotRequest("restore", 1, "mine", "salt")) == ([SlotEvent(3, 12)], None)
+        until(lambda: gate.host.slot_states() == (SlotState(), SlotState(tokens=3)))
+
+    @batches
+    def test_a_busy_slot_is_seen_and_left_alone(self, kind: str) -> None:
+        gate = self.gate(kind, slots=2, delay=0.002)
+        answer = Asked(gate, "word " * 500)
+        until(lambda: [one.busy for one in gate.host.slot_states()] == [True, False])
+        assert isinstance(run(gate, SlotRequest("erase", 0))[1], Busy)
+        gate.cancel(answer.work)
+        with pytest.raises(Cancelled):
+            answer.rest()
+        until(lambda: not any(one.busy for one in gate.host.slot_states()))
+
+    def test_a_serial_engine_has_no_slots_to_look_at(self) -> None:
+        gate = self.gate(SERIAL)
+        assert Asked(gate, "one").text() == "one"
+        assert gate.host.slot_states() == ()
+        assert isinstance(run(gate, SlotRequest("save", 0, "mine"))[1], NotSupported)
 
     @batches
     def test_a_failing_step_ends_every_answer_and_closes_the_engine(self, kind: str) -> None:

@@ -41,7 +41,7 @@ def call(name: str, *arguments: int | bytes | None) -> int:
 
 
 def engine(given: Mapping[str, Any]) -> LlamaChat:
-    options = {"prefix_cache_disk_mb": 1, "prefix_cache_dir": given["states"]}
+    options = {"prefix_cache_disk_mb": "auto", "prefix_cache_dir": given["states"]}
     spec = ModelSpec(
         "llm", "x", "engines.llama.chat:LlamaChat", {"model": Path(given["model"])}, "cpu", options=options
     )
@@ -82,8 +82,11 @@ def useful(given: Mapping[str, Any]) -> dict[str, Callable[[], object]]:
 
 def of_an_engine(given: Mapping[str, Any]) -> dict[str, Callable[[], object]]:
     """Steps that the engine must be able to take, and no decoder."""
-    state = Path(given["states"]) / "llm" / "one.state"
+    state = Path(given["states"]) / ".shared" / "llm" / "one.state"
+    other = state.parent.parent / "vision"
     return {
+        "list states of all models": lambda: os.listdir(other),
+        "make room for a state": lambda: (other / "three.state").unlink(),
         "read the model": lambda: Path(given["model"]).read_bytes(),
         "write a state": lambda: state.write_bytes(b"x"),
         "replace a state": lambda: state.replace(state.with_name("two.state")),
@@ -93,6 +96,7 @@ def of_an_engine(given: Mapping[str, Any]) -> dict[str, Callable[[], object]]:
 def harmless(given: Mapping[str, Any]) -> dict[str, Callable[[], object]]:
     """Attempts that succeed in a free process and change nothing: they show that the attempts are real."""
     home, parent = Path(given["home"]), os.getppid()
+    states = Path(given["states"]) / ".shared"
 
     def end(child: int) -> None:
         if child == 0:
@@ -104,6 +108,10 @@ def harmless(given: Mapping[str, Any]) -> dict[str, Callable[[], object]]:
         "read through its own root": lambda: Path("/proc/self/root/etc/passwd").read_text(),
         "read a key": lambda: (home / ".ssh" / "id").read_text(),
         "read a file beside the code": lambda: (CODE / "pyproject.toml").read_text(),
+        "read a state of another model": lambda: (states / "vision" / "four.state").read_bytes(),
+        "write a state of another model": lambda: (states / "vision" / "four.state").open("r+b"),
+        "forge a state of another model": lambda: (states / "vision" / "five.state").write_bytes(b"x"),
+        "give away a state": lambda: (states / "llm" / "own.state").rename(states / "vision" / "six.state"),
         "list the home": lambda: os.listdir(home),
         "list the root": lambda: os.listdir("/"),
         "list the model's folder": lambda: os.listdir(Path(given["model"]).parent),

@@ -31,7 +31,7 @@ def ask(running: Running, content_type: str = "application/json", **headers: str
 
 
 def path_of(entry: Any) -> str:
-    return str(entry.path.replace(":path}", "}").format(engine="asr", session="x", model="asr"))
+    return str(entry.path.replace(":path}", "}").format(engine="asr", session="x", model="asr", slot=0))
 
 
 @pytest.mark.parametrize("entry", [one for one in ENTRIES if one.method != "GET"], ids=lambda one: one.path)

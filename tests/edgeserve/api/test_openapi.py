@@ -15,6 +15,7 @@ from starlette.routing import Route
 from support.server import Running
 from support.sounds import FORMS, encoded, melody
 
+from edgeserve.api.entry import Entry
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.routes import ENTRIES, routes
@@ -35,6 +36,8 @@ BASE: dict[str, dict[str, Any]] = {
     "ChatCompletion": {"messages": TALK},
     "RawCompletion": {"prompt": "hello"},
     "Embedding": {"input": "hello"},
+    "Rerank": {"query": "hello", "documents": ["hello"]},
+    "Score": {"text_1": "hello", "text_2": "hello"},
     "Transcription": {},
     "Translation": {},
     "Speech": {"input": "hello"},
@@ -44,6 +47,7 @@ BASE: dict[str, dict[str, Any]] = {
     "Unload": {"model": "asr"},
     "SettingsPatch": {},
     "RouterModel": {"model": "asr"},
+    "SlotFile": {"filename": "a.bin"},
 }
 """Bodies that the server answers, by the name of the record."""
 BESIDE: dict[str, dict[str, Any]] = {
@@ -51,6 +55,7 @@ BESIDE: dict[str, dict[str, Any]] = {
     "stream_options": {"stream": True},
     "tool_choice": {"tools": TOOLS},
     "messages": {"prompt": None},
+    "texts": {"documents": None},
 }
 """Other fields that a field needs."""
 NAMES = {
@@ -60,9 +65,10 @@ NAMES = {
     "engines": ["asr"],
     "models": [{"model_type": "asr"}],
     "messages": TALK,
+    "lora": [],
 }
 """Values of fields that name a thing of the server; None for a field that is left out here."""
-SPOKEN = {"messages"}
+SPOKEN = {"messages", "lora"}
 """Fields with rules that the schema does not express, such as those between messages."""
 GENERIC: list[Any] = ["", " ", "x", "5m", "x" * 300, 0, 1, -1, 0.5, 1e30, -1e30, True, False]
 GENERIC += [[], ["x"], ["text"], ["x"] * 9, [1], [True], [[1]], [{}], {}, {"type": "text"}, {"x": 1}, {"a": {}}]
@@ -225,8 +231,9 @@ PULLING = ("/admin/pull", "/models")
 ROUTES = [
     (one.path, one.body)
     for one in ENTRIES
-    if one.body and one.body.FIELDS and one.method == "POST" and one.path not in PULLING
+    if one.body and one.body.FIELDS and one.method == "POST" and one.path not in PULLING and "{" not in one.path
 ]
+"""Routes with a part in their path have tests of their own."""
 
 
 @pytest.mark.parametrize(("path", "record"), ROUTES, ids=label)
@@ -264,6 +271,13 @@ def test_a_route_refuses_an_undeclared_field(running: Running, path: str, record
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == "colour"
     assert "is not a known field; known are: " in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("entry", [one for one in ENTRIES if one.query], ids=lambda one: one.path)
+def test_a_query_is_documented(document: Any, entry: Entry) -> None:
+    parameters = document["paths"][entry.path][entry.method.lower()]["parameters"]
+    assert entry.query is not None
+    assert {one["name"] for one in parameters if one["in"] == "query"} == set(entry.query.FIELDS)
 
 
 @pytest.mark.parametrize("path", [one.path for one in ENTRIES if one.headers])

@@ -254,3 +254,15 @@ def test_a_decision_may_still_name_an_engine_that_was_forgotten_meanwhile() -> N
     assert accounts["llm"].resident is again
     with pytest.raises(KeyError):
         accounts["nobody"]
+
+
+def test_an_engine_that_is_forgotten_late_leaves_the_account_of_its_successor() -> None:
+    accounts = Accounts(POLICY)
+    old, new = FakeResident("llm", 1, 1, 0), FakeResident("llm", 1, 1, 0)
+    accounts.adopt(old)
+    accounts.adopt(new)
+    accounts.forget(old)
+    assert accounts["llm"].resident is new
+    accounts.forget(new)
+    accounts.forget(new)
+    assert list(accounts) == []

@@ -16,12 +16,16 @@ import pytest
 from benchmarks.mmproj import build_mmproj, picture
 from support import tone_asr
 from support.speech import spoken
+from support.tiny_bert import HEAD, write_bert
+from support.tiny_bert_onnx import write_onnx
 
 from edgeserve.device import Device
 from edgeserve.engine import Engine, ModelSpec
+from edgeserve.jobs import ENCODERS, INFO, Job
 from edgeserve.processes.allowed import decoder_confinement, engine_confinement
 from edgeserve.system import confinement
 from engines.asr.onnx import OnnxSpeechToText
+from engines.encoder.model import prepare
 from engines.fake.engine import FakeEngine
 from engines.llama.chat import LlamaChat
 from engines.tts.onnx import OnnxTextToSpeech
@@ -59,8 +63,10 @@ def takeover(tmp_path: Path) -> Iterator[Takeover]:
     (tmp_path / "models").mkdir()
     model = tmp_path / "models" / "model.gguf"
     model.write_bytes(b"GGUF")
-    (tmp_path / "states" / "llm").mkdir(parents=True)
-    (tmp_path / "states" / "llm" / "one.state").touch()
+    for name in ("llm/one.state", "llm/own.state", "vision/three.state", "vision/four.state"):
+        path = tmp_path / "states" / ".shared" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
     given: dict[str, object] = {"home": str(tmp_path / "home"), "model": str(model), "states": str(tmp_path / "states")}
     ours, own = socket.socketpair()
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as unused, ours, own:
@@ -85,7 +91,8 @@ def test_a_worker_that_was_taken_over_reads_its_model_and_writes_its_states(take
     told = takeover("engine")
     assert {name for name, words in told["layers"].items() if not words.startswith("on")} == set()
     assert {name: end for kind in ("useful", "of_an_engine") for name, end in told[kind].items() if end} == {}
-    assert (tmp_path / "states" / "llm" / "two.state").exists()
+    assert (tmp_path / "states" / ".shared" / "llm" / "two.state").exists()
+    assert os.listdir(tmp_path / "states" / ".shared" / "vision") == ["four.state"]
     attempts = {**told["harmless"], **told["grave"], **told["destructive"]}
     assert {name: end for name, end in attempts.items() if not refused(end)} == {}
 
@@ -103,6 +110,8 @@ FILES = {
     *("list the home", "list the root", "list the model's folder", "list all processes"),
     *("write into the home", "write to the key", "write beside the model", "open the model to write"),
     *("make a link", "make a pipe", "make a folder"),
+    *("read a state of another model", "write a state of another model", "forge a state of another model"),
+    "give away a state",
     *("read the parent's environment", "read the parent's map"),
 }
 
@@ -165,15 +174,17 @@ def test_a_gpu_is_allowed_where_the_engine_may_use_it(
 
 
 def test_states_on_disk_are_written_in_their_own_folder_alone(tmp_path: Path) -> None:
-    files = {"model": tmp_path / "a.gguf"}
-    cases: list[tuple[dict[str, object], tuple[Path, ...]]] = [
-        ({}, ()),
-        ({"prefix_cache_disk_mb": 1}, (tmp_path / "states" / "llm",)),
-        ({"prefix_cache_disk_mb": 1, "prefix_cache_dir": str(tmp_path / "b")}, (tmp_path / "b" / "llm",)),
+    files, pool = {"model": tmp_path / "a.gguf"}, tmp_path / "b" / ".shared"
+    cases: list[tuple[dict[str, object], tuple[Path, ...], tuple[Path, ...]]] = [
+        ({}, (), ()),
+        ({"prefix_cache_dir": str(tmp_path / "b")}, (pool / "llm",), (pool,)),
+        ({"prefix_cache_disk_mb": 0, "prefix_cache_dir": str(tmp_path / "b")}, (), ()),
+        ({"prefix_cache_disk_mb": 1, "prefix_cache_dir": str(tmp_path / "b")}, (tmp_path / "b" / "llm",), ()),
     ]
-    for options, write in cases:
+    for options, write, tidy in cases:
         spec = ModelSpec("llm", "x", "engines.llama.chat:LlamaChat", files, options=options)
-        assert engine_confinement(LlamaChat(spec)).write == write
+        wanted = engine_confinement(LlamaChat(spec))
+        assert (wanted.write, wanted.tidy) == (write, tidy)
 
 
 def test_prepared_files_and_folders_that_are_searched_can_be_read(tmp_path: Path) -> None:
@@ -233,6 +244,22 @@ def test_a_family_of_onnx_asr_finds_its_files(tmp_path: Path) -> None:
     assert told == {"answers": [" low high"] * 2, "off": [], "lines": []}
 
 
+@needs_all_layers
+@pytest.mark.parametrize(("job", "tokens"), [("embedding", 8), ("rerank", 5 + 6)])
+def test_an_encoder_on_onnx_runtime_finds_its_files(tmp_path: Path, job: Job, tokens: int) -> None:
+    files = write_onnx(tmp_path / "model", head=tuple(HEAD) if job == "rerank" else ())
+    prepare(ModelSpec(job, job, ENCODERS[job], files), lambda done, total: None)
+    told = run_engine(tmp_path, job, ENCODERS[job], files, b"the cat sleeps on the sofa")
+    assert told == {"answers": [tokens] * 2, "off": [], "lines": []}
+
+
+@needs_all_layers
+def test_a_ranking_model_on_llama_cpp_finds_its_file(tmp_path: Path) -> None:
+    files = {"model": write_bert(tmp_path / "m.gguf", None, head=tuple(HEAD))}
+    told = run_engine(tmp_path, "rerank", INFO["rerank"].engine, files, b"rain\ncat")
+    assert told == {"answers": [12] * 2, "off": [], "lines": []}
+
+
 Pulled = Callable[[str], Mapping[str, Path]]
 
 
@@ -242,12 +269,12 @@ class TestRealEngines:
     """No line of the log may warn: an engine that lacks a file often goes on without it, slower."""
 
     def test_chat_with_states_on_disk(self, pulled: Pulled, tmp_path: Path) -> None:
-        options = {"context": 512, "prefix_cache_disk_mb": 16, "prefix_cache_dir": str(tmp_path / "states")}
+        options = {"context": 512, "prefix_cache_dir": str(tmp_path / "states")}
         files = {"model": pulled("smollm2-135m-instruct")["model"]}
         told = run_engine(tmp_path, "llm", "engines.llama.chat:LlamaChat", files, b"Say yes. " * 20, options)
         assert all(told.pop("answers"))
         assert told == {"off": [], "lines": []}
-        assert list((tmp_path / "states" / "llm").glob("*.state"))
+        assert list((tmp_path / "states" / ".shared" / "llm").glob("*.state"))
 
     def test_vision(self, pulled: Pulled, tmp_path: Path) -> None:
         llm = pulled("smollm2-135m-instruct")["model"]

@@ -16,6 +16,7 @@ from edgeserve.engine import Footprint, ModelSpec
 from edgeserve.errors import Busy, EngineFailure, InvalidRequest
 from edgeserve.processes import codec
 from edgeserve.processes.state import EngineState
+from edgeserve.slots import SlotState
 
 CLASSES = [one for one in vars(messages).values() if isinstance(one, type) and dataclasses.is_dataclass(one)]
 WHOLE = st.integers(-(2**64), 2**64)
@@ -59,7 +60,7 @@ def test_nothing_is_not_an_empty_list() -> None:
 
 
 def test_figures_cross() -> None:
-    state = EngineState(2, Footprint(1, 2, 3, 4), {"context": 5}, 6, 7, True, {"landlock": "on"})
+    state = EngineState(2, Footprint(1, 2, 3, 4), {"context": 5}, 6, 7, True, {"landlock": "on"}, (SlotState(True, 8),))
     assert crossed(state) == state
 
 
@@ -103,7 +104,8 @@ def test_bytes_come_once_and_in_order() -> None:
         ("FinishEvent", ["stop", True, 1, 0, 0]),
         ("AudioEvent", ["text", 1]),
         ("SegmentEvent", ["0", 1.0, "", [], 0.0, 0.0, 0.0, 0.0, []]),
-        ("EngineState", [0, None, {"d": {}}, None, 1, False, {"d": {}}]),
+        ("EngineState", [0, None, {"d": {}}, None, 1, False, {"d": {}}, []]),
+        ("EngineState", [0, {"c": "Footprint", "v": [0, 0, 0, 0]}, {"d": {}}, None, 1, False, {"d": {}}, [1]]),
     ],
 )
 def test_fields_of_another_type_are_refused(name: str, values: list[object]) -> None:

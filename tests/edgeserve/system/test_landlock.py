@@ -77,14 +77,15 @@ def test_rules_name_only_rights_that_fit_the_path_and_the_abi(
     abi: int, kernel: Callable[[int], Kernel], tmp_path: Path
 ) -> None:
     asked = kernel(abi)
-    file, states = tmp_path / "model", tmp_path / "states"
+    file, states, pool = tmp_path / "model", tmp_path / "states" / "mine", tmp_path / "states"
     file.touch()
-    states.mkdir()
-    landlock.restrict((file, tmp_path / "missing", file / "below"), (states,), (Path("/dev/null"),))
+    states.mkdir(parents=True)
+    landlock.restrict((file, tmp_path / "missing", file / "below"), (states,), (Path("/dev/null"),), (pool,))
     device = landlock.READ_FILE | landlock.WRITE_FILE | (landlock.IOCTL_DEV if abi >= 5 else 0)
     newer = landlock.REFER | landlock.TRUNCATE
     write = landlock.WRITE if abi >= 3 else landlock.WRITE & ~newer
-    assert asked.rules == {str(file): landlock.READ_FILE, str(states): write, "/dev/null": device}
+    tidy = landlock.READ_DIR | landlock.REMOVE_FILE
+    assert asked.rules == {str(file): landlock.READ_FILE, str(states): write, "/dev/null": device, str(pool): tidy}
 
 
 def test_names_in_proc_stay_open_and_no_others(kernel: Callable[[int], Kernel], tmp_path: Path) -> None:

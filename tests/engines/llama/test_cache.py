@@ -3,7 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as some
 
-from engines.llama.cache import COPY_PAUSE, WORTH_SAVING, PrefixCache, SavedState, shared
+from engines.llama.cache import COPY_PAUSE, WORTH_SAVING, PrefixCache, SavedState
+from engines.llama.state_index import shared
 
 
 def state(tokens: tuple[int, ...], size: int = 10) -> SavedState:
@@ -126,10 +127,19 @@ def test_with_states_on_disk_copies_take_only_free_room() -> None:
     assert not cache.admits_copy(long(2), 6)
 
 
+def test_a_disk_that_is_spared_anyway_changes_nothing_about_copies() -> None:
+    cache = PrefixCache(20, disk=Written(limits_writes=True))
+    cache.put(state(long(1), 15))
+    assert cache.admits_copy(long(2), 6)
+
+
 class Written:
     """A disk that takes all."""
 
     limit = 100
+
+    def __init__(self, *, limits_writes: bool = False) -> None:
+        self.limits_writes = limits_writes
 
     def longest(self, tokens: object) -> tuple[None, int]:
         return None, 0

@@ -11,6 +11,7 @@ import pytest
 from edgeserve.engine import ModelSpec
 from edgeserve.messages import ChatRequest, FinishEvent, Sampling, TokenEvent
 from engines.llama.chat import LlamaChat
+from engines.llama.states import WORTH_STORING
 
 pytestmark = pytest.mark.models
 STORY = "The lighthouse keeper wrote down every ship that passed, its flag, its cargo and the weather. " * 4
@@ -59,7 +60,26 @@ def test_a_conversation_goes_on_in_a_new_engine(engine: Callable[..., LlamaChat]
     assert (cached, again) == (0, without)
     assert list((tmp_path / "llm").iterdir())
     assert say(engine(kv_type="q8_0"), STORY)[1] == 0, "other settings, other states"
-    assert list((tmp_path / "llm").iterdir()) == [], "those of other settings are gone"
+    assert say(engine(), STORY)[1] > 60, "which leave each other alone"
+
+
+def test_by_default_a_conversation_outlasts_its_engine_and_a_hello_does_not(
+    engine: Callable[..., LlamaChat], tmp_path: Path
+) -> None:
+    say(engine(prefix_cache_disk_mb="auto"), "Hello")
+    assert say(engine(prefix_cache_disk_mb="auto"), STORY)[1] < WORTH_STORING
+    [path] = (tmp_path / ".shared" / "llm").iterdir() if engine(prefix_cache_disk_mb=0) else []
+    assert say(engine(prefix_cache_disk_mb="auto"), STORY)[1] > 60
+    path.write_bytes(path.read_bytes()[:-100] + bytes(100))
+    assert say(engine(prefix_cache_disk_mb="auto"), STORY)[1] == 0
+
+
+def test_a_state_larger_than_the_context_is_not_read(engine: Callable[..., LlamaChat], tmp_path: Path) -> None:
+    say(engine(prefix_cache_disk_mb="auto"), STORY * 4)
+    small = engine(prefix_cache_disk_mb="auto", context=256)
+    assert small.context_tokens == 256
+    text, cached = say(small, STORY)
+    assert (text != "", cached) == (True, 0)
 
 
 @pytest.mark.parametrize("options", [{"prefix_cache_mb": 0}, {"prefix_cache_mb": 3}, {}])

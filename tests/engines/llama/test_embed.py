@@ -98,7 +98,7 @@ def test_it_takes_no_memory_of_its_own(engine: LlamaChat) -> None:
         embed(engine, "word " * 80)
     heap.collect()
     assert pages.private_bytes() - before < 2 << 20
-    assert all(not slot.cells or not slot.opaque for slot in engine._batch._slots)  # type: ignore[union-attr]
+    assert all(not slot.cells or not slot.opaque for slot in engine._batch.slots)  # type: ignore[union-attr]
 
 
 def test_what_does_not_fit_is_told_with_both_numbers(engine: LlamaChat) -> None:

@@ -34,7 +34,7 @@ def test_a_conversation_that_goes_on_stays_and_one_copy_of_it_is_kept() -> None:
     assert talk(batch, [*prompt(1), 7, 8]) == 100
     assert list(map(len, context.held.values())) == [102]
     assert len(list(batch.idle_work())) == 1
-    assert len(batch._saved) == 1
+    assert len(batch.saved) == 1
 
 
 @pytest.mark.parametrize("limit", [0, 110, 250, 350])
@@ -81,16 +81,16 @@ def test_only_the_latest_that_fit_together_are_copied() -> None:
     for seed in range(4):
         talk(batch, prompt(seed))
     assert len(list(batch.idle_work())) == 2
-    assert [batch._saved.best(prompt(seed))[1] for seed in range(4)] == [0, 0, 100, 100]
+    assert [batch.saved.best(prompt(seed))[1] for seed in range(4)] == [0, 0, 100, 100]
 
 
 def test_what_is_saved_at_the_end_does_not_push_itself_out() -> None:
     batch, _ = batch_of(size=2000, slots=4, limit=350)
     for seed, length in enumerate((100, 100, 100, 60)):
         talk(batch, prompt(seed, length))
-    batch._saved.copy_pause = 5
+    batch.saved.copy_pause = 5
     batch.save()
-    assert [batch._saved.best(prompt(seed, 60))[1] for seed in range(4)] == [0, 60, 60, 60]
+    assert [batch.saved.best(prompt(seed, 60))[1] for seed in range(4)] == [0, 60, 60, 60]
 
 
 def test_copies_that_must_not_evict_states_are_dropped_first() -> None:
@@ -98,8 +98,8 @@ def test_copies_that_must_not_evict_states_are_dropped_first() -> None:
     talk(batch, prompt(1))
     talk(batch, prompt(2))
     list(batch.idle_work())
-    batch._saved.copy_pause = 5
-    batch._saved.put(SavedState(tuple(prompt(3, 50)), bytes(50)))
+    batch.saved.copy_pause = 5
+    batch.saved.put(SavedState(tuple(prompt(3, 50)), bytes(50)))
     first, _ = batch.take(prompt(4))
-    assert batch._saved.best(prompt(3, 50))[1] == 50
+    assert batch.saved.best(prompt(3, 50))[1] == 50
     batch.give_back(first)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,11 +16,15 @@ from hypothesis import strategies as some
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from support.examples import examples
 
-from engines.llama.cache import PrefixCache, SavedState, shared
+from engines.llama.cache import PrefixCache, SavedState
 from engines.llama.options import LlamaOptions
-from engines.llama.states import HEAD, StateFiles, states_key
+from engines.llama.state_index import shared
+from engines.llama.states import HEAD, PIECE, PIECES, StateFiles, states_key
+from engines.llama.states_folder import StatesFolder
 
 KEY = bytes(range(32))
+START = int(time.time()) - 10_000
+"""A time long ago, at which no file is too old yet."""
 TOKENS = some.lists(some.integers(0, 2), min_size=1, max_size=6).map(tuple)
 
 
@@ -26,8 +32,8 @@ def state(tokens: tuple[int, ...], size: int = 10) -> SavedState:
     return SavedState(tokens, bytearray(bytes(tokens) * size)[:size])
 
 
-def files(folder: Path, limit: int = 1 << 20, key: bytes = KEY, *, whole: bool = False) -> StateFiles:
-    return StateFiles(folder, limit, key, whole=whole)
+def files(folder: Path, limit: int = 1 << 20, key: bytes = KEY, *, whole: bool = False, worth: int = 0) -> StateFiles:
+    return StateFiles(StatesFolder(folder.parent, folder.name, limit), key, whole=whole, worth=worth)
 
 
 def taken(folder: Path) -> int:
@@ -80,13 +86,11 @@ def damage(path: Path, at: int, to: bytes) -> None:
         lambda path: path.write_bytes(path.read_bytes()[:-1]),
         lambda path: path.write_bytes(path.read_bytes() + b"x"),
         lambda path: damage(path, 0, b"x"),
-        lambda path: damage(path, 8, b"xxx"),
         lambda path: damage(path, 40, b"xxx"),
         lambda path: damage(path, 76, b"\xff\xff\xff\xff"),
         lambda path: damage(path, HEAD.size, b"\x07"),
-        lambda path: path.rename(path.with_suffix(".1.part")),
     ],
-    ids=["empty", "short", "long", "magic", "key", "salt", "count", "tokens", "part"],
+    ids=["empty", "short", "long", "magic", "salt", "count", "tokens"],
 )
 def test_an_incomplete_file_is_removed(tmp_path: Path, harm: Callable[[Path], object]) -> None:
     files(tmp_path).write(state((1, 2, 3)))
@@ -94,6 +98,22 @@ def test_an_incomplete_file_is_removed(tmp_path: Path, harm: Callable[[Path], ob
     harm(path)
     assert files(tmp_path).longest([1, 2, 3]) == (None, 0)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_state_of_another_model_is_not_found_and_stays_for_its_server(tmp_path: Path) -> None:
+    files(tmp_path).write(state((1, 2, 3)))
+    other = files(tmp_path, key=bytes(32))
+    assert other.longest([1, 2, 3]) == (None, 0)
+    assert other.write(state((1, 2, 3)))
+    assert files(tmp_path).longest([1, 2, 3])[1] == 3
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_tiny_prompt_is_not_stored(tmp_path: Path) -> None:
+    one = files(tmp_path / "states", worth=3)
+    assert not one.write(state((1, 2)))
+    assert not (tmp_path / "states").exists()
+    assert one.write(state((1, 2, 3)))
 
 
 def test_a_state_damaged_behind_its_header_is_found_out_when_it_is_read(
@@ -128,10 +148,70 @@ def test_other_files_in_the_folder_are_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "notes.txt").exists()
 
 
-def test_a_disk_that_refuses_costs_the_state_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_disk_that_refuses_costs_the_states_alone_and_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As a read-only home does."""
     (tmp_path / "states").write_text("a file, not a folder")
-    assert not files(tmp_path / "states").write(state((1,)))
-    assert "cannot be kept on disk" in caplog.text
+    one = files(tmp_path / "states")
+    assert not one.write(state((1,)))
+    assert not one.write(state((2,)))
+    assert caplog.text.count("cannot be kept on disk") == 1
+    (tmp_path / "states").unlink()
+    assert one.write(state((2,)))
+
+
+def test_a_disk_that_fills_up_costs_the_new_state_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = files(tmp_path)
+    assert one.write(state((1, 2)))
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        assert not one.write(state((1, 2, 3)))
+    assert len(list(tmp_path.iterdir())) == 1
+    found, length = one.longest([1, 2, 3])
+    assert found is not None
+    assert (length, one.read(found)) == (2, state((1, 2)).data)
+
+
+def test_a_folder_that_others_may_write_to_is_not_read(tmp_path: Path) -> None:
+    """They could hand llama.cpp anything."""
+    files(tmp_path).write(state((1, 2)))
+    tmp_path.chmod(0o770)
+    assert files(tmp_path).longest((1, 2)) == (None, 0)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_states_on_a_disk_that_can_only_be_read_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files(tmp_path).write(state((1, 2)))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    for name in ("utime", "unlink", "replace", "ftruncate"):
+        monkeypatch.setattr(os, name, refuse)
+    one = files(tmp_path)
+    found, _ = one.longest((1, 2))
+    assert found is not None
+    assert one.read(found) == state((1, 2)).data
+    assert one.touch(found)
+    assert not one.write(state((1, 2, 3)))
+    assert one.longest((1, 2))[1] == 2
+
+
+def test_a_state_that_another_process_has_removed_is_written_anew(tmp_path: Path) -> None:
+    one = files(tmp_path)
+    one.write(state((1, 2, 3)))
+    [path] = tmp_path.iterdir()
+    path.unlink()
+    assert one.write(state((1, 2, 3)))
+    assert path.exists()
+    assert len(one) == 1
 
 
 def test_the_order_of_use_outlasts_a_restart(tmp_path: Path) -> None:
@@ -140,7 +220,7 @@ def test_the_order_of_use_outlasts_a_restart(tmp_path: Path) -> None:
         one.write(state(tokens))
         found, _ = one.longest(tokens)
         assert found is not None
-        os.utime(found.path, (at, at))
+        os.utime(found.path, (START + at, START + at))
     used, _ = one.longest([1])
     assert used is not None
     one.read(used)
@@ -158,6 +238,19 @@ def test_the_key_tells_models_and_settings_apart(tmp_path: Path) -> None:
     path.write_bytes(b"other")
     keys.add(states_key(path, LlamaOptions()))
     assert len(keys) == 4
+
+
+@pytest.mark.parametrize("at", [0, 7, PIECES - 1])
+def test_the_key_tells_models_of_one_name_size_and_time_apart(tmp_path: Path, at: int) -> None:
+    path = tmp_path / "model.gguf"
+    data = bytearray(PIECES * PIECE * 3)
+    path.write_bytes(data)
+    os.utime(path, (1, 1))
+    one = states_key(path, LlamaOptions())
+    data[at * PIECE * 3 + 5] = 1
+    path.write_bytes(data)
+    os.utime(path, (1, 1))
+    assert states_key(path, LlamaOptions()) != one
 
 
 def test_a_file_serves_its_own_salt_and_does_not_name_it(tmp_path: Path) -> None:
@@ -205,9 +298,9 @@ class Files(RuleBasedStateMachine):
     def stamp(self) -> None:
         """The clock of file systems is coarse; uses here are closer together."""
         for path in self.folder.iterdir():
-            if path.stat().st_mtime > 1_000_000:
+            if path.stat().st_mtime > START + 5_000:
                 self.clock += 1
-                os.utime(path, (self.clock, self.clock))
+                os.utime(path, (START + self.clock, START + self.clock))
 
     @rule(tokens=TOKENS, size=some.integers(1, 450))
     def write(self, tokens: tuple[int, ...], size: int) -> None:

@@ -10,14 +10,15 @@ from hypothesis import strategies as some
 from support.counting import batch_of, decode, prompt, talk
 from support.examples import examples
 
-from engines.llama.cache import shared
+from engines.llama.state_index import shared
 from engines.llama.states import StateFiles
+from engines.llama.states_folder import StatesFolder
 
 
 @pytest.mark.parametrize("slots", [2, 3, 4, 8])
 @pytest.mark.parametrize("on_disk", [False, True])
 def test_more_conversations_than_the_context_holds_all_come_back(tmp_path: Path, slots: int, on_disk: bool) -> None:
-    disk = StateFiles(tmp_path, 1 << 20, bytes(32)) if on_disk else None
+    disk = StateFiles(StatesFolder(tmp_path, "llm", 1 << 20), bytes(32)) if on_disk else None
     batch, _ = batch_of(size=2048, slots=slots, limit=600 if on_disk else 10_000, disk=disk)
     talks = [prompt(seed, 585) for seed in range(7)]
     for tokens in talks:
@@ -26,6 +27,21 @@ def test_more_conversations_than_the_context_holds_all_come_back(tmp_path: Path,
         for tokens in talks:
             tokens.append(turn)
             assert talk(batch, tokens) == len(tokens) - 1
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_a_state_that_llama_refuses_is_asked_for_once(tmp_path: Path, on_disk: bool) -> None:
+    """Such as one of another kind of device. Idle conversations leave the context for it, so it must not come again."""
+    disk = StateFiles(StatesFolder(tmp_path, "llm", 1 << 20), bytes(32)) if on_disk else None
+    batch, context = batch_of(slots=2, limit=0 if on_disk else 1000, disk=disk)
+    talk(batch, prompt(1, 300))
+    batch.save()
+    for slot in batch.slots:
+        batch.swapper.empty(slot)
+    context.refuses = True
+    assert talk(batch, prompt(1, 300)) == 0
+    assert batch.saved.best(prompt(1, 300)) == (None, 0)
+    assert not list(tmp_path.rglob("*.state"))
 
 
 def test_answers_under_way_keep_their_room() -> None:

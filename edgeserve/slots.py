@@ -1,0 +1,40 @@
+"""The slots of a batching chat engine: their state, and what the owner of the device may ask of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+SlotAction = Literal["save", "restore", "erase"]
+
+
+@dataclass(frozen=True, slots=True)
+class SlotState:
+    """``tokens`` in the KV cache of a slot; the number may be an older one while an answer uses the slot (``busy``)."""
+
+    busy: bool = False
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SlotRequest:
+    """- save: write the conversation of a slot to the file ``filename``
+    - restore: put the conversation of such a file into a slot
+    - erase: forget the conversation of a slot, and its copies
+
+    ``slot`` counts from 0. A conversation can be saved and restored under its own ``salt`` only.
+    """
+
+    action: SlotAction
+    slot: int
+    filename: str = ""
+    salt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotEvent:
+    """The end of a slot request: tokens, bytes of the file, and the seconds that it took."""
+
+    tokens: int
+    size: int = 0
+    seconds: float = 0.0

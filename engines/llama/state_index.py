@@ -1,0 +1,131 @@
+"""Saved states by their tokens: the longest prefix of a prompt, and the choice of the states to evict."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Generic, Protocol, TypeVar
+
+
+class State(Protocol):
+    """A saved state in memory or in a file: its tokens, its size in bytes and its salt."""
+
+    @property
+    def tokens(self) -> Sequence[int]: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def salt(self) -> str: ...
+
+
+class Salted(Protocol):
+    @property
+    def salt(self) -> str: ...
+
+
+class Sized(Salted, Protocol):
+    @property
+    def size(self) -> int: ...
+
+
+S = TypeVar("S", bound=State)
+T = TypeVar("T", bound=Salted)
+Z = TypeVar("Z", bound=Sized)
+
+
+class StateIndex(Generic[S]):
+    """Saved states, found by the longest prefix that they share with a prompt.
+
+    ``whole``: a state serves only prompts that begin with all of its tokens. The model cannot remove tokens from a
+    state when it has a sliding window or recurrent layers.
+
+    One thread at a time; any thread may read ``size``, the bytes of all states.
+    """
+
+    def __init__(self, *, whole: bool = False) -> None:
+        self.whole = whole
+        self.size = 0
+        self._states: list[S] = []
+        """Least recently used first."""
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def longest(self, tokens: Sequence[int], salt: str = "") -> tuple[S | None, int]:
+        """The state of this salt that shares the longest prefix with ``tokens``, and the length of that prefix."""
+        found, longest = None, 0
+        for state in self._states:
+            length = shared(state.tokens, tokens) if state.salt == salt else 0
+            if length > longest and (not self.whole or length == len(state.tokens)):
+                found, longest = state, length
+        return found, longest
+
+    def touch(self, state: S) -> bool:
+        """Mark the state as the most recently used. False when it is gone."""
+        if state not in self._states:
+            return False
+        self._states.remove(state)
+        self._states.append(state)
+        return True
+
+    def drop(self, state: S) -> None:
+        """Forget a state, if it is still there."""
+        if state in self._states:
+            self._drop(state)
+
+    def _append(self, state: S) -> None:
+        self._states.append(state)
+        self.size += state.size
+
+    def _drop(self, state: S) -> None:
+        self._states.remove(state)
+        self.size -= state.size
+
+    def _drop_covered(self, tokens: Sequence[int], salt: str) -> None:
+        for old in [one for one in self._states if self._covers(tokens, salt, one)]:
+            self._drop(old)
+
+    def _covers(self, tokens: Sequence[int], salt: str, old: State) -> bool:
+        """Whether a state of ``tokens`` serves every prompt that ``old`` serves."""
+        beginning = salt == old.salt and shared(tokens, old.tokens) == len(old.tokens)
+        return beginning and (not self.whole or len(tokens) == len(old.tokens))
+
+
+def shared(one: Sequence[int], other: Sequence[int]) -> int:
+    """Length of the longest common prefix."""
+    return len(list(itertools.takewhile(bool, map(operator.eq, one, other))))
+
+
+def next_victim(ones: Iterable[T], size: Callable[[T], int], more: Mapping[str, int] | None = None) -> T | None:
+    """The first of ``ones`` that has the salt which takes the most; ``ones`` begin with the least recently used.
+
+    ``more``: size that a salt takes besides. None when the salt that takes the most has none of ``ones``.
+    """
+    listed = list(ones)
+    taken = Counter(more or {})
+    for one in listed:
+        taken[one.salt] += size(one)
+    most = max(taken.values(), default=0)
+    return next((one for one in listed if taken[one.salt] == most), None)
+
+
+def choose_victims(ones: Iterable[Z], over: int, more: Mapping[str, int] | None = None) -> list[Z] | None:
+    """Victims among ``ones``, so that ``over`` bytes go, as ``next_victim`` chooses them one by one.
+
+    None when the salt that takes the most has none of them left.
+    """
+    kept, gone = list(ones), []
+    while over > 0:
+        one = next_victim(kept, state_bytes, more)
+        if one is None:
+            return None
+        kept.remove(one)
+        gone.append(one)
+        over -= one.size
+    return gone
+
+
+def state_bytes(state: Sized) -> int:
+    return state.size

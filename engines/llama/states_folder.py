@@ -1,0 +1,302 @@
+"""The folder of states on disk: one bound over the files of all its models, kept by every process that writes there.
+
+    ROOT/.shared/MODEL/    models whose bound is "auto": they share it
+    ROOT/MODEL/            a model with a bound of its own
+
+A file is named OWNER-REST.state. OWNER is a hash of the salt, so that shares hold across models. A worker may list the
+files of other models, and remove them, but not read them. A file appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import logging
+import os
+import secrets
+import shutil
+import stat
+import time
+import urllib.parse
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engines.llama.state_index import choose_victims
+from engines.llama.writing import Allowance
+
+log = logging.getLogger("edgeserve.llama")
+
+SUFFIX, KEPT, PART = ".state", ".slot", ".part"
+"""States that the server saved; states that somebody saved by name, which nothing evicts; unfinished files."""
+SHARED = ".shared"
+"""No folder of a model: their names begin with no dot."""
+DISK_SHARE, MOST = 0.05, 1 << 30
+"""Bound of the models that share one: this part of the free disk, and at most so many bytes."""
+KEPT_SECONDS = 30 * 24 * 3600.0
+"""Age from which an unused state is removed."""
+WRITING_SECONDS = 600.0
+"""Age from which an unfinished file is what a power cut has left."""
+LOCK_TRIES, LOCK_SECONDS = 50, 0.005
+"""Tries to lock the folder, and the time between two. A writer holds the lock for some milliseconds."""
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+LONGEST_NAME = 100
+"""Characters of a folder's name, so that it fits into every file system."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateFile:
+    """``used``: time of the last use, in seconds; ``salt``: the hash that stands for the salt in the file's name."""
+
+    path: Path
+    size: int
+    used: float
+    salt: str
+
+
+class StatesFolder:
+    """The files of one model in ``root``, and the bound that they are under.
+
+    Arguments:
+        limit      bytes of this model's files; None: the model shares the bound of all such models
+        free       free bytes of the disk of a path
+        clock      seconds since the epoch, as in the times of files
+        allowance  bytes that may be written under a shared bound
+
+    Methods block for the disk. Any process; one thread at a time.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        model: str,
+        limit: int | None,
+        *,
+        free: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free,
+        clock: Callable[[], float] = time.time,
+        allowance: Allowance | None = None,
+    ) -> None:
+        self.pool, self.path = states_path(root, model, shared=limit is None)
+        self._limit = limit
+        self._free = free
+        self._clock = clock
+        self._allowance = (allowance or Allowance(MOST)) if limit is None else None
+
+    @property
+    def limits_writes(self) -> bool:
+        return self._allowance is not None
+
+    @property
+    def limit(self) -> int:
+        """Bytes of all files under the bound, as the disk is now."""
+        return self._limit_beside(sum(one.size for one in self.files())) if self._limit is None else self._limit
+
+    @property
+    def trusted(self) -> bool:
+        """Whether nobody else can have put files there: llama.cpp would read what they hold."""
+        try:
+            about = [one.stat() for one in (self.pool, self.path)]
+        except OSError:
+            return False
+        return all(one.st_uid == os.geteuid() and not one.st_mode & OTHERS_WRITE for one in about)
+
+    def files(self) -> list[StateFile]:
+        """All files under the bound, the least recently used first."""
+        folders = [self.path] if self._limit is not None else _subfolders(self.pool)
+        return sorted((one for folder in folders for one in _files(folder)), key=lambda one: one.used)
+
+    def tidy(self) -> None:
+        """Remove what is too old, and what the bound has no room for. Never raises."""
+        try:
+            if self.path.exists():
+                with self._locked():
+                    self._make_room(0, "", ())
+        except OSError as error:
+            log.warning("%s: the states cannot be tidied: %s", self.path, error)
+
+    def store(self, name: str, parts: Sequence[Any], instead: Collection[Path] = ()) -> bool:
+        """Write a file of this model. False when there is no room for it. Raises OSError when the disk refuses.
+
+        ``name`` begins with its owner. The file consists of ``parts``, each of which has the interface of a buffer.
+        Files that it stands for (``instead``) are the first to go when room is short.
+        """
+        size = sum(memoryview(part).nbytes for part in parts)
+        spared = self._allowance if name.endswith(SUFFIX) else None  # whoever names a state wants it written
+        if spared is not None and not spared.take(size):
+            log.debug("%s: enough was written for now; a state of %d MB is not kept", self.path, size >> 20)
+            return False
+        for folder in dict.fromkeys((self.pool, self.path)):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _make_private(folder)
+        part = self.path / f"{name}.{secrets.token_hex(4)}{PART}"
+        with self._locked():
+            if not self._make_room(size, name.partition("-")[0], instead):
+                return False
+            descriptor = _create(part, size)
+        try:
+            with open(descriptor, "wb") as file:
+                file.writelines(parts)
+            with self._locked():  # otherwise one who counts files may miss it under both names
+                os.replace(part, self.path / name)
+        except BaseException:
+            remove(part)
+            raise
+        return True
+
+    def _make_room(self, size: int, owner: str, instead: Collection[Path]) -> bool:
+        """Remove files until one of ``size`` bytes fits. False when it would take another owner's share."""
+        now = self._clock()
+        files = [one for one in self.files() if not (_outdated(one, now) and remove(one.path))]
+        taken = sum(one.size for one in files)
+        limit = self._limit if self._limit is not None else self._limit_beside(taken)
+        if size > limit:
+            return False
+        if taken + size > limit:
+            files = [one for one in files if one.path not in instead or not remove(one.path)]
+            taken = sum(one.size for one in files)
+        movable = [one for one in files if one.path.suffix == SUFFIX]
+        fixed = Counter({owner: size} if size else {})
+        for one in files:
+            fixed[one.salt] += one.size if one.path.suffix != SUFFIX else 0
+        gone = choose_victims(movable, taken + size - limit, fixed)
+        if gone is None and not size:  # files that nothing evicts take more than a bound that was lowered
+            gone = movable
+        return gone is not None and sum(not remove(one.path) for one in gone) == 0
+
+    def _limit_beside(self, taken: int) -> int:
+        """The shared bound while its files take so many bytes: they are free disk, too."""
+        there = next((path for path in (self.pool, *self.pool.parents) if path.exists()), self.pool)
+        try:
+            return min(MOST, int(DISK_SHARE * (self._free(there) + taken)))
+        except OSError as error:
+            log.debug("%s: the free disk cannot be read: %s", there, error)
+            return 0
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep other processes from making room meanwhile, where the file system can."""
+        descriptor = os.open(self.pool, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            if not _lock(descriptor):
+                log.debug("%s cannot be locked; two writers may exceed its bound by a file each", self.pool)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def sweep(root: Path, off: Collection[str], clock: Callable[[], float] = time.time) -> None:
+    """Remove the states of all models in ``root`` that are too old, and all states of the models ``off``.
+
+    Models that are served no more have nobody else who would. Never raises.
+    """
+    unwanted = {path for model in off for path in (states_path(root, model, shared=one)[1] for one in (True, False))}
+    for folder in (*_subfolders(root), *_subfolders(root / SHARED)):
+        for one in _files(folder):
+            if _outdated(one, clock()) or (folder in unwanted and one.path.suffix != KEPT):
+                remove(one.path)
+
+
+def states_path(root: Path, model: str, *, shared: bool) -> tuple[Path, Path]:
+    """The folder under the bound, and in it, or the same, the folder of the model. Any name of a model is safe."""
+    name = urllib.parse.quote(model, safe=" ")
+    if name.startswith("."):
+        name = "%2E" + name[1:]
+    if len(name) > LONGEST_NAME:
+        name = f"{name[: LONGEST_NAME - 17]}-{hashlib.sha256(model.encode()).hexdigest()[:16]}"
+    pool = root / SHARED if shared else root / name
+    return pool, root / SHARED / name if shared else pool
+
+
+def owner_of(salt: str) -> str:
+    """A hash that stands for a salt in names of files: the salt itself may be derived from a key of the API."""
+    return hashlib.sha256(b"edgeserve owner of a state" + salt.encode()).hexdigest()[:16]
+
+
+def remove(path: Path) -> bool:
+    """Delete a file. False when the system refuses."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        log.warning("%s cannot be removed: %s", path, error)
+        return False
+    return True
+
+
+def _outdated(one: StateFile, now: float) -> bool:
+    """Whether nobody wants a file any more. Of an unfinished one, a time to come says that a clock was set back."""
+    age = now - one.used
+    if one.path.suffix == PART:
+        return abs(age) > WRITING_SECONDS
+    return one.path.suffix == SUFFIX and age > KEPT_SECONDS
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock a folder. False where the file system cannot, and when another process holds it for too long.
+
+    A worker that was taken over may hold it for ever, which must not stop the others.
+    """
+    for _ in range(LOCK_TRIES):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(LOCK_SECONDS)
+        except OSError:  # some network shares
+            return False
+        else:
+            return True
+    return False
+
+
+def _create(path: Path, size: int) -> int:
+    """The descriptor of a new file for its owner only. Its size shows other writers that the room is taken."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    try:
+        os.ftruncate(descriptor, size)
+    except BaseException:
+        os.close(descriptor)
+        remove(path)
+        raise
+    return descriptor
+
+
+def _subfolders(pool: Path) -> list[Path]:
+    try:
+        return [Path(one.path) for one in os.scandir(pool) if one.is_dir(follow_symlinks=False)]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        log.warning("the states in %s cannot be listed: %s", pool, error)
+        return []
+
+
+def _files(folder: Path) -> Iterator[StateFile]:
+    """Files of this module's kinds. Another process may remove any of them meanwhile."""
+    try:
+        for one in os.scandir(folder):
+            path = Path(one.path)
+            if path.suffix in (SUFFIX, KEPT, PART) and one.is_file(follow_symlinks=False):
+                with contextlib.suppress(FileNotFoundError):
+                    about = one.stat(follow_symlinks=False)
+                    yield StateFile(path, about.st_size, about.st_mtime, path.name.partition("-")[0])
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        log.warning("the states in %s cannot be listed: %s", folder, error)
+
+
+def _make_private(folder: Path) -> None:
+    """Let only the owner read the folder. By descriptor, since a confined worker may change no mode by name.
+
+    Raises PermissionError for a folder of somebody else.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if os.fstat(descriptor).st_uid != os.geteuid():  # the superuser could change the mode all the same
+            raise PermissionError(errno.EPERM, "the folder belongs to another user", str(folder))
+        os.fchmod(descriptor, 0o700)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,150 @@
+"""Slots of a real small model, saved, restored and erased by hand."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from edgeserve.engine import ModelSpec
+from edgeserve.errors import DiskFull, Forbidden, InvalidRequest, NotFound, NotSupported
+from edgeserve.messages import ChatRequest, FinishEvent, Sampling, SlotEvent, SlotRequest
+from engines.llama.chat import LlamaChat
+from engines.llama.states_folder import owner_of
+
+pytestmark = pytest.mark.models
+STORY = "The lighthouse keeper wrote down every ship that passed, its flag, its cargo and the weather. " * 4
+
+
+@pytest.fixture(scope="module")
+def engines(
+    pulled: Callable[[str], Mapping[str, Path]], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., LlamaChat]]:
+    made: list[LlamaChat] = []
+
+    def build(**options: object) -> LlamaChat:
+        folder = tmp_path_factory.mktemp("states")
+        given = {"context": 512, "prefix_cache_dir": str(folder), **options}
+        files = {"model": pulled("smollm2-135m-instruct")["model"]}
+        made.append(LlamaChat(ModelSpec("llm", "x", "x:X", files, threads=2, options=given)))
+        made[-1].open()
+        made[-1].heat()
+        return made[-1]
+
+    yield build
+    for one in made:
+        one.close()
+
+
+@pytest.fixture(scope="module")
+def shared_engine(engines: Callable[..., LlamaChat]) -> LlamaChat:
+    return engines()
+
+
+@pytest.fixture
+def engine(shared_engine: LlamaChat) -> LlamaChat:
+    """With four empty slots, and no saved states."""
+    for slot in range(4):
+        do(shared_engine, "erase", slot)
+    return shared_engine
+
+
+def say(engine: LlamaChat, salt: str = "", story: str = STORY) -> int:
+    """Tokens that came from a cache."""
+    request = ChatRequest(prompt=story, max_tokens=2, sampling=Sampling(temperature=0.0), salt=salt)
+    *_, finish = engine.chat(request, threading.Event())
+    assert isinstance(finish, FinishEvent)
+    return finish.cached_tokens
+
+
+def do(engine: LlamaChat, action: str, slot: int = 0, filename: str = "mine", salt: str = "") -> SlotEvent:
+    (event,) = engine.manage_slot(SlotRequest(action, slot, filename, salt), threading.Event())  # type: ignore[arg-type]
+    return event
+
+
+def held(engine: LlamaChat) -> list[int]:
+    return [one.tokens for one in engine.slot_states()]
+
+
+def test_a_conversation_goes_on_in_another_slot(engine: LlamaChat) -> None:
+    assert say(engine, "me") == 0
+    [tokens] = filter(None, held(engine))
+    slot = held(engine).index(tokens)
+    saved = do(engine, "save", slot, salt="me")
+    assert (saved.tokens, saved.size > 100_000) == (tokens, True)
+    assert do(engine, "erase", slot).tokens == tokens
+    assert held(engine) == [0] * 4
+    assert say(engine, "me") == 0, "an erased conversation is forgotten everywhere"
+    for number in range(4):
+        do(engine, "erase", number)
+    assert do(engine, "restore", 3, salt="me").tokens == tokens
+    assert held(engine) == [0, 0, 0, tokens]
+    assert say(engine, "me") > 60
+
+
+def test_a_conversation_of_another_client_is_neither_saved_nor_restored(engine: LlamaChat) -> None:
+    say(engine, "me")
+    slot = next(number for number, tokens in enumerate(held(engine)) if tokens)
+    with pytest.raises(Forbidden, match="another client"):
+        do(engine, "save", slot, "theirs", salt="you")
+    do(engine, "save", slot, "ours", salt="me")
+    with pytest.raises(NotFound, match="no saved slot 'ours'"):
+        do(engine, "restore", 1, "ours", salt="you")
+    assert say(engine, "you") == 0
+
+
+def test_what_cannot_be_is_refused(engine: LlamaChat, engines: Callable[..., LlamaChat]) -> None:
+    for slot in (-1, 4):
+        with pytest.raises(InvalidRequest, match="slots 0 to 3"):
+            do(engine, "save", slot)
+    with pytest.raises(InvalidRequest, match="slot 2 is empty"):
+        do(engine, "save", 2)
+    with pytest.raises(NotFound):
+        do(engine, "restore", 0, "never saved")
+    for options in ({"prefix_cache_disk_mb": 0}, {"prefix_cache_dir": ""}):
+        without = engines(**options)
+        say(without)
+        with pytest.raises(NotSupported, match="prefix_cache_disk_mb"):
+            do(without, "save")
+    tight = engines(prefix_cache_disk_mb=1)
+    say(tight)
+    with pytest.raises(DiskFull, match="may take 1 MB"):
+        do(tight, "save")
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [
+        (lambda data: data[:-1], "damaged"),
+        (lambda data: data[:-50] + bytes(50), "checksum"),
+        (lambda data: data[:8] + bytes(32) + data[40:], "another model"),
+        (lambda data: data[:40] + bytes(32) + data[72:], "damaged"),
+        (lambda data: b"", "requires a buffer"),
+    ],
+    ids=["cut", "changed", "other model", "other salt", "empty"],
+)
+def test_a_file_that_somebody_changed_is_of_no_use(
+    engine: LlamaChat, harm: Callable[[bytes], bytes], words: str
+) -> None:
+    say(engine)
+    slot = next(number for number, tokens in enumerate(held(engine)) if tokens)
+    do(engine, "save", slot)
+    [path] = Path(str(engine.spec.options["prefix_cache_dir"])).rglob(f"{owner_of('')}-mine.slot")
+    path.write_bytes(harm(path.read_bytes()))
+    before = held(engine)
+    with pytest.raises(InvalidRequest, match=words):
+        do(engine, "restore", 1)
+    assert held(engine) == before
+
+
+def test_a_conversation_larger_than_the_context_is_refused(
+    engine: LlamaChat, engines: Callable[..., LlamaChat]
+) -> None:
+    say(engine, story=STORY * 4)
+    slot = next(number for number, tokens in enumerate(held(engine)) if tokens > 256)
+    do(engine, "save", slot)
+    small = engines(context=256, prefix_cache_dir=engine.spec.options["prefix_cache_dir"])
+    with pytest.raises(InvalidRequest, match=r"holds 3.. tokens; the context holds 256"):
+        do(small, "restore", 0)
