@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.pictures.request import Pictures
-from edgeserve.api.schema import Field, Object, Objects, Record, read_variant
+from edgeserve.api.schema import GIVEN, Field, Object, Objects, Record, read_variant
 from edgeserve.api.tools import Called, check_arguments, check_results
 from edgeserve.api.values import Enum, Ignored, Text
 from edgeserve.messages import Message, Role, TextPart
@@ -130,6 +130,12 @@ class ChatMessage(Record):
     refusal = Empty()
     audio = Empty()
     function_call = Empty()
+
+    @classmethod
+    def describe(cls, limits: Limits) -> dict[str, Any]:
+        others = {"properties": {"role": {"enum": [one for one in ROLES if one != "tool"]}}}
+        tool = {"required": ["tool_call_id"], "properties": {"tool_call_id": GIVEN}}
+        return super().describe(limits) | {"anyOf": [others, tool]}
 
     def message(self) -> Message:
         """The message without its pictures. Raises InvalidRequest."""

@@ -30,6 +30,7 @@ class Limited(Prompt):
 class Chat(Limited):
     """The body of POST /v1/chat: a prompt, or messages."""
 
+    ANY_OF = ("prompt", "messages")
     prompt = Text("what the user says; required without messages")
     system = Text("how to answer; not beside messages")
     messages = Messages()
@@ -37,8 +38,6 @@ class Chat(Limited):
     async def conversation(self, request: Request) -> tuple[Message, ...]:
         """The messages. Raises InvalidRequest and its kinds."""
         if not self.has("messages"):
-            if not self.prompt.strip():
-                raise self.error("prompt", "is required and must not be empty")
             return _asked(self.system, self.prompt)
         for name in ("prompt", "system"):
             if self.has(name):
