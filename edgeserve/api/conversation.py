@@ -117,6 +117,34 @@ class Empty(Field[None]):
         return {"enum": [None, "", False, 0, [], {}]}
 
 
+SAID = {"type": ["string", "array"]}
+WAYS: tuple[dict[str, Any], ...] = (
+    {
+        "required": ["content"],
+        "properties": {
+            "role": {"enum": ["system", "developer", "user"]},
+            "content": SAID,
+            "tool_calls": {"maxItems": 0},
+        },
+    },
+    {"required": ["content"], "properties": {"role": {"enum": ["assistant"]}, "content": SAID}},
+    {
+        "required": ["tool_calls"],
+        "properties": {"role": {"enum": ["assistant"]}, "tool_calls": {"type": "array", "minItems": 1}},
+    },
+    {
+        "required": ["content", "tool_call_id"],
+        "properties": {
+            "role": {"enum": ["tool"]},
+            "content": SAID,
+            "tool_call_id": GIVEN,
+            "tool_calls": {"maxItems": 0},
+        },
+    },
+)
+"""The fields that go with each role, as JSON schema. ``ChatMessage.message`` holds to them."""
+
+
 class ChatMessage(Record):
     """One message."""
 
@@ -133,9 +161,7 @@ class ChatMessage(Record):
 
     @classmethod
     def describe(cls, limits: Limits) -> dict[str, Any]:
-        others = {"properties": {"role": {"enum": [one for one in ROLES if one != "tool"]}}}
-        tool = {"required": ["tool_call_id"], "properties": {"tool_call_id": GIVEN}}
-        return super().describe(limits) | {"anyOf": [others, tool]}
+        return super().describe(limits) | {"anyOf": list(WAYS)}
 
     def message(self) -> Message:
         """The message without its pictures. Raises InvalidRequest."""
@@ -174,7 +200,8 @@ class Messages(Field[Conversation]):
         return Conversation(tuple(messages), tuple(pending))
 
     def schema(self, limits: Limits) -> dict[str, Any]:
-        return {"type": "array", "minItems": 1, "items": ChatMessage.describe(limits)}
+        example = [{"role": "user", "content": "Name a bird."}]
+        return {"type": "array", "minItems": 1, "items": ChatMessage.describe(limits), "examples": [example]}
 
 
 def _images(fields: Fields) -> int:

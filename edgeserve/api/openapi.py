@@ -9,7 +9,7 @@ from typing import Any
 import edgeserve
 from edgeserve.api.entry import Entry, Link
 from edgeserve.api.limits import Limits
-from edgeserve.api.schema import Form, Record
+from edgeserve.api.schema import File, Form, Record
 
 ERROR = {
     "type": "object",
@@ -113,6 +113,13 @@ def _parameters(one: Entry, limits: Limits) -> list[dict[str, Any]]:
 def _content(body: type[Record], files: bool) -> dict[str, Any]:
     reference = {"$ref": f"#/components/schemas/{body.__name__}"}
     content: dict[str, Any] = {body.MEDIA: {"schema": reference}}
+    encoding = {
+        name: {"contentType": ", ".join(one.types)}
+        for name, one in body.FIELDS.items()
+        if isinstance(one, File) and one.types
+    }
+    if encoding:
+        content[body.MEDIA]["encoding"] = encoding
     if files:
         file = {"type": "string", "format": "binary", "description": "attachment:NAME"}
         form = {"type": "object", "properties": {"payload": reference}, "required": ["payload"]}

@@ -23,7 +23,9 @@ from edgeserve.errors import InvalidRequest
 T = TypeVar("T")
 Bound = int | Callable[[Limits], int]
 """A limit: a constant, or a setting of the server."""
-GIVEN = {"type": ["string", "array"], "pattern": r"\S", "minItems": 1}
+VISIBLE = r"[^\s\x1c-\x1f\x85]"
+"""A character that ``str.strip`` leaves. Dialects of regular expressions differ in the ones of ``\\s``."""
+GIVEN = {"type": ["string", "array"], "pattern": VISIBLE, "minItems": 1}
 """The JSON schema of a text that is more than white space, or of a list that is not empty."""
 
 
@@ -143,10 +145,11 @@ R = TypeVar("R", bound=Record)
 
 
 class File(Field[bytes]):
-    """The file of a form. ``read_upload`` has checked that it is there."""
+    """The file of a form. ``read_upload`` has checked that it is there. ``types``: its media types, for clients."""
 
-    def __init__(self, words: str) -> None:
+    def __init__(self, words: str, types: tuple[str, ...] = ()) -> None:
         super().__init__(words, b"", required=True)
+        self.types = types
 
     def read(self, fields: Fields, limits: Limits) -> bytes:
         data: bytes = fields.raw(self.name)
