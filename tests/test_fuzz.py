@@ -18,8 +18,9 @@ from benchmarks.fuzz.client import Client
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as some
 from support.examples import examples
+from support.gates import FAKES
 from support.raw import alive
-from support.server import FAKES, Running, fake_pool, serving
+from support.server import Running, fake_pool, serving
 
 from edgeserve.errors import EdgeserveError
 from edgeserve.jobs import ALL_JOBS

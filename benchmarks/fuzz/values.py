@@ -57,6 +57,9 @@ def _narrowed(schema: Schema, way: Schema) -> Schema:
     """The schema of an object, and what one way of its ``anyOf`` asks beyond it."""
     properties = dict(schema["properties"])
     for name, one in way["properties"].items():
+        if one == NULL:
+            properties[name] = one
+            continue
         more = {key: value for key, value in one.items() if key != "type"}
         choices = [{**two, **more} for two in properties[name].get("oneOf", ()) if two != NULL]
         properties[name] = {"oneOf": choices} if choices else {**properties[name], **more}
