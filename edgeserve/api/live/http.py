@@ -53,7 +53,9 @@ class Samples(Record):
 
     @classmethod
     def describe(cls, limits: Limits) -> dict[str, Any]:
-        words = f"float32 little-endian, 16 kHz, mono; at most {MAX_PUSH_SECONDS:g} s"
+        words = (
+            f"float32 little-endian, 16 kHz, mono; at most {MAX_PUSH_SECONDS:g} s; none only asks for the words so far"
+        )
         return {"type": "string", "format": "binary", "description": words}
 
 
