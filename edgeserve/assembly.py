@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Iterable, Mapping, Sequence, Set
 
 from edgeserve.config import Config
@@ -27,6 +28,8 @@ from edgeserve.residency.pool import Pool
 from edgeserve.specification import spec, specs
 from edgeserve.system import heap
 
+log = logging.getLogger("edgeserve.app")
+
 
 def build_pool(config: Config, store: Store) -> Pool:
     """All configured models behind their gates, under one governor. Raises ModelMissing and ConfigError."""
@@ -36,6 +39,12 @@ def build_pool(config: Config, store: Store) -> Pool:
 def assemble(config: Config, store: Store) -> tuple[Pool, Assembly]:
     """The pool as ``build_pool``, and the maker of its hosts."""
     heap.tune()
+    on_demand = config.server.serve == "stored"
+    if on_demand:
+        for one in INFO.values():
+            find(
+                one.engine
+            )  # imported now: 0.1 s in which no other request would be answered, for the first of its job
     deliveries, roster = Deliveries(), Roster()
     governor = make_governor(
         config.memory,
@@ -54,7 +63,7 @@ def assemble(config: Config, store: Store) -> tuple[Pool, Assembly]:
         queue_limit=config.server.queue_limit,
         terms={model: terms for model, (_, terms) in made.items()},
         chains=chains(config.models),
-        on_demand=assembly.on_demand if config.server.serve == "stored" else None,
+        on_demand=assembly.on_demand if on_demand else None,
         deliveries=deliveries,
         roster=roster,
     )
@@ -106,17 +115,22 @@ class Assembly:
         """Host and terms of a pulled model that no table of models.toml names.
 
         None: no model of this name was pulled, it does none of these jobs, or it cannot be used as it is.
+        A model that has the name of a job is none either: the job's own model has that id.
         """
         try:
             stored = self.store.pulled(name)
         except StoreError:
             return None
         job = next((job for job in jobs if job == stored.job), None)
-        if job is None:
+        if job is None or stored.name in ALL_JOBS:
             return None
         settings = ModelSettings(job=job, model=stored.name)
-        found = spec(self.config, self.store, stored.name, settings, stored)
-        return self.host(found, settings), Terms.of(settings)
+        try:
+            host = self.host(spec(self.config, self.store, stored.name, settings, stored), settings)
+        except ConfigError as error:  # an option of its manifest, or a file that it lacks
+            log.warning("%s cannot be served on demand: %s", stored.name, error.message)
+            return None
+        return host, dataclasses.replace(Terms.of(settings), by_name=True)
 
     def _engine(self, spec: ModelSpec) -> Engine:
         """The engine of a model. Its ConfigError gets the line of the key in models.toml."""

@@ -91,7 +91,9 @@ class Config:
 
         ``table``: "server", or a model's, by ``table_of``.
         """
-        settings = self.server if table == "server" else self.models[table.removeprefix(f"{MODELS}.")]
+        settings = self.server if table == "server" else self.models.get(table.removeprefix(f"{MODELS}."))
+        if settings is None:
+            return False  # a model on demand, which no table names
         written = inner(tomllib.loads(self.written.text), table) or {}
         return bool(written.get(name) == getattr(settings, name))
 

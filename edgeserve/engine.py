@@ -28,6 +28,8 @@ from edgeserve.messages import (
     ChatRequest,
     EmbeddingEvent,
     EmbedRequest,
+    RerankEvent,
+    RerankRequest,
     SlotEvent,
     SlotRequest,
     SpeakRequest,
@@ -46,12 +48,28 @@ class Rung(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Adapter:
+    """A LoRA adapter of a model: small matrices that change its weights while an answer uses them.
+
+    Fields:
+        role   its file among the files of the model
+        scale  factor of the change
+        name   requests name it to use it; without a name, every answer uses it
+    """
+
+    role: str
+    scale: float = 1.0
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSpec:
     """One model that this device serves, with everything an engine needs to open it. Picklable.
 
     ``engine`` is an import string ``module:Class``. ``files`` maps a role ("model", "mmproj", "encoder", …) to its
     path. ``options`` are the model's settings; each engine documents and checks its own. ``id`` names its table in
-    models.toml: the job for the short form, which is the default here, NAME for [models.NAME].
+    models.toml: the job for the short form, which is the default here, NAME for [models.NAME]. ``adapters`` are those
+    that its engine can apply.
     """
 
     job: Job
@@ -62,6 +80,7 @@ class ModelSpec:
     threads: int | None = None
     options: Mapping[str, object] = field(default_factory=dict)
     id: str = ""
+    adapters: tuple[Adapter, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -236,7 +255,13 @@ class Contextual(Protocol):
         ...
 
 
-class ChatEngine(Engine, Protocol):
+class Embedder(Engine, Protocol):
+    def embed(self, request: EmbedRequest, cancel: Cancel) -> Iterator[EmbeddingEvent]:
+        """One event for each input, in order. Requires hot."""
+        ...
+
+
+class ChatEngine(Embedder, Protocol):
     def chat(self, request: ChatRequest, cancel: Cancel) -> Iterator[ChatEvent]:
         """Token and reasoning events, then one FinishEvent. Requires hot.
 
@@ -244,8 +269,13 @@ class ChatEngine(Engine, Protocol):
         """
         ...
 
-    def embed(self, request: EmbedRequest, cancel: Cancel) -> Iterator[EmbeddingEvent]:
-        """One event for each input, in order. Requires hot."""
+
+class Reranker(Engine, Protocol):
+    def rerank(self, request: RerankRequest, cancel: Cancel) -> Iterator[RerankEvent]:
+        """One event for each document, in order. Requires hot.
+
+        Raises ContextOverflow for a query that leaves documents no room, and InvalidRequest.
+        """
         ...
 
 
@@ -253,7 +283,7 @@ class ChatEngine(Engine, Protocol):
 class Preparing(Protocol):
     """An engine that checks and prepares a request before its turn, beside the answers under way. Optional."""
 
-    def prepare(self, request: ChatRequest | EmbedRequest | SlotRequest) -> object:
+    def prepare(self, request: ChatRequest | EmbedRequest | RerankRequest | SlotRequest) -> object:
         """The prepared request for ``Batching.run``. Any thread.
 
         The engine was warm or hot when the call began, and may be closed meanwhile. Raises InvalidRequest for a mistake
@@ -264,7 +294,7 @@ class Preparing(Protocol):
 
 @runtime_checkable
 class Batching(Protocol):
-    """A chat engine that makes several answers at once, a token of each in every step. One thread drives all."""
+    """An engine that makes several answers at once, a part of each in every step. One thread drives all."""
 
     @property
     def slots(self) -> int:
@@ -277,9 +307,12 @@ class Batching(Protocol):
         ...
 
     def run(
-        self, request: ChatRequest | EmbedRequest | SlotRequest, cancel: Cancel, prepared: object | None = None
-    ) -> Generator[ChatEvent | EmbeddingEvent | SlotEvent | None, None, None]:
-        """As ``chat`` and ``embed``, but yields None each time that it needs a ``step`` to go on. Requires hot.
+        self,
+        request: ChatRequest | EmbedRequest | RerankRequest | SlotRequest,
+        cancel: Cancel,
+        prepared: object | None = None,
+    ) -> Generator[ChatEvent | EmbeddingEvent | RerankEvent | SlotEvent | None, None, None]:
+        """As ``chat``, ``embed`` and ``rerank``, but yields None when it needs a ``step`` to go on. Requires hot.
 
         Its end, and closing it, gives the slot back. An error ends this answer alone. ``prepared``: the result of
         ``Preparing.prepare``; without it the engine prepares the request here.

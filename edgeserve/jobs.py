@@ -12,9 +12,14 @@ from typing import Literal
 
 from edgeserve.units import GB
 
-Job = Literal["llm", "vision", "asr", "tts", "embedding"]
+Job = Literal["llm", "vision", "asr", "tts", "embedding", "rerank"]
 
 MLX_WHISPER = "engines.asr.mlx:MlxSpeechToText"
+ENCODERS: Mapping[Job, str] = MappingProxyType(
+    {"embedding": "engines.encoder.embedding:OnnxEmbedding", "rerank": "engines.encoder.rerank:OnnxRerank"}
+)
+"""Engines for encoders on ONNX Runtime: of models that have a file "tokenizer"."""
+ONNX_RUNTIME = "onnxruntime"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +34,6 @@ class JobInfo:
         method        method of the engine that answers such a request
         engine        import string of its engine
         options       import string of the dataclass with the engine's own keys of models.toml
-        expected      import string of the function that expects the memory of a model from the catalogue's figures
         package       Python package of the engine's runtime
         variable      environment variable, without prefix, that names the model; the flag has the same name
         example       model of the catalogue, for advice
@@ -39,11 +43,14 @@ class JobInfo:
         answers       the engine writes answers of tokens
         pictures      the engine reads pictures, with a projector
         other_engines import strings of further engines that a stored model may name
+        other_packages  packages of their runtimes, by import string, where they differ
         former        import strings that version 0.1 stored, with their names of today
         companions    models of the catalogue that every model of this job needs, by the role of their file
         also_runs     jobs of stored models that may be configured for this job, too
         stand_ins     jobs whose engines answer its requests where this job has no model
+        optional      a server without a model for the job does not list the job
         switch_bytes  free memory that a switch to this engine waits for at most; None: all that the engine needs
+        expected      import string of the function that expects a model's memory from the catalogue's figures
     """
 
     name: Job
@@ -53,7 +60,6 @@ class JobInfo:
     method: str
     engine: str
     options: str
-    expected: str
     package: str
     variable: str
     example: str
@@ -63,11 +69,18 @@ class JobInfo:
     answers: bool = False
     pictures: bool = False
     other_engines: tuple[str, ...] = ()
+    other_packages: Mapping[str, str] = field(default_factory=dict)
     former: Mapping[str, str] = field(default_factory=dict)
     companions: Mapping[str, str] = field(default_factory=dict)
     also_runs: tuple[Job, ...] = ()
     stand_ins: tuple[Job, ...] = ()
+    optional: bool = False
     switch_bytes: int | None = None
+    expected: str = ""
+
+    def runtime(self, engine: str) -> str:
+        """The package of an engine's runtime."""
+        return self.other_packages.get(engine, self.package)
 
     @property
     def how_to_add(self) -> str:
@@ -166,16 +179,38 @@ _EMBEDDING = JobInfo(
     package="llama-cpp-python",
     variable="EMBEDDING_MODEL",
     example="nomic-embed-text-v1.5",
+    other_engines=(ENCODERS["embedding"],),
+    other_packages={ENCODERS["embedding"]: ONNX_RUNTIME},
     former={"engines.llama_embedding:LlamaEmbedding": "engines.llama.embedding:LlamaEmbedding"},
     also_runs=("llm",),
     stand_ins=("llm", "vision"),
+    optional=True,
 )
 
-INFO: Mapping[Job, JobInfo] = MappingProxyType({one.name: one for one in (_LLM, _VISION, _ASR, _TTS, _EMBEDDING)})
+_RERANK = JobInfo(
+    "rerank",
+    words="reranking",
+    kind="rerank",
+    request="RerankRequest",
+    method="rerank",
+    engine="engines.llama.rerank:LlamaRerank",
+    options="engines.llama.options:LlamaOptions",
+    expected="engines.llama.expected:footprint",
+    package="llama-cpp-python",
+    variable="RERANK_MODEL",
+    example="ms-marco-minilm-l6-v2",
+    other_engines=(ENCODERS["rerank"],),
+    other_packages={ENCODERS["rerank"]: ONNX_RUNTIME},
+    also_runs=("llm",),
+    optional=True,
+)
+
+_ALL = (_LLM, _VISION, _ASR, _TTS, _EMBEDDING, _RERANK)
+INFO: Mapping[Job, JobInfo] = MappingProxyType({one.name: one for one in _ALL})
 
 ALL_JOBS: tuple[Job, ...] = tuple(INFO)
-JOBS: tuple[Job, ...] = tuple(job for job, one in INFO.items() if not one.stand_ins)
-"""Jobs that only an engine of their own can do."""
+JOBS: tuple[Job, ...] = tuple(job for job, one in INFO.items() if not one.optional)
+"""Jobs that every server lists, configured or not."""
 CHAT: tuple[Job, ...] = tuple(job for job, one in INFO.items() if one.answers)
 """Jobs whose engines continue conversations, the preferred one first."""
 PICTURES: tuple[Job, ...] = tuple(job for job, one in INFO.items() if one.pictures)

@@ -125,6 +125,7 @@ class ChatRequest:
     - ``json_schema``: constrain the answer to an instance of this schema, given as text
     - ``tools``: the answer may call these
     - ``salt``: caches of past prompts serve prompts of the same salt only
+    - ``adapters``: roles and scales of the model's adapters to apply; None: those that every answer uses
     """
 
     messages: tuple[Message, ...] = ()
@@ -138,6 +139,7 @@ class ChatRequest:
     tools: tuple[Tool, ...] = ()
     tool_choice: ToolChoice = ToolChoice()
     salt: str = ""
+    adapters: tuple[tuple[str, float], ...] | None = None
 
     @property
     def images(self) -> tuple[ImagePart, ...]:
@@ -211,9 +213,10 @@ ChatEvent = TokenEvent | ReasoningEvent | ToolCallEvent | FinishEvent
 
 @dataclass(frozen=True, slots=True)
 class EmbedRequest:
-    """Texts, or their tokens, to turn into vectors."""
+    """Texts, or their tokens, to turn into vectors. ``adapters`` as in ``ChatRequest``."""
 
     inputs: tuple[str | tuple[int, ...], ...]
+    adapters: tuple[tuple[str, float], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +225,36 @@ class EmbeddingEvent:
 
     vector: bytes = field(repr=False)
     tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class RerankRequest:
+    """Documents to judge by a query.
+
+    - ``max_tokens``: tokens of the query with one document at most; None: as many as the model reads
+    - ``max_document_tokens``: tokens of one document at most; None: as many as there is room for
+    - ``cut``: cut longer documents at their end; without it, one is an error
+    """
+
+    query: str
+    documents: tuple[str, ...]
+    max_tokens: int | None = None
+    max_document_tokens: int | None = None
+    cut: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RerankEvent:
+    """The relevance of the next document.
+
+    - ``logit``: higher is more relevant; its sigmoid is a probability
+    - ``tokens``: tokens that the model read, the query with the document
+    - ``cut``: the document was cut
+    """
+
+    logit: float
+    tokens: int
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,5 +328,5 @@ class AudioEvent:
             yield AudioEvent(self.pcm[start : start + step], self.sample_rate)
 
 
-Request = ChatRequest | EmbedRequest | TranscribeRequest | SpeakRequest | SlotRequest
-Event = ChatEvent | EmbeddingEvent | TranscribeEvent | AudioEvent | SlotEvent
+Request = ChatRequest | EmbedRequest | RerankRequest | TranscribeRequest | SpeakRequest | SlotRequest
+Event = ChatEvent | EmbeddingEvent | RerankEvent | TranscribeEvent | AudioEvent | SlotEvent

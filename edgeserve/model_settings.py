@@ -1,4 +1,4 @@
-"""The settings of one model: its table in models.toml, [llm] to [embedding] or [models.NAME], read and checked."""
+"""The settings of one model: its table in models.toml, [llm] to [rerank] or [models.NAME], read and checked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Literal
 from edgeserve.device import Device
 from edgeserve.duration import read_duration
 from edgeserve.errors import ConfigError
-from edgeserve.jobs import ALL_JOBS, INFO, MODELS, PICTURES, STARTER, Job, table_of
+from edgeserve.jobs import ALL_JOBS, CHAT, INFO, MODELS, PICTURES, STARTER, Job, table_of
 from edgeserve.settings import Reader, key, key_names, shorten
 
 KINDS: tuple[str, ...] = tuple(one.kind for one in INFO.values())
@@ -23,9 +23,21 @@ Isolation = Literal["auto", "process", "thread"]
 """Home of an engine: a process of its own, or threads of the server."""
 
 
+ADAPTER_WORDS = 'a list of tables such as {path = "style.gguf", scale = 1.0, name = "style"}'
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterSettings:
+    """One of ``adapters``: a LoRA adapter as a GGUF file. Without a name, every answer uses it."""
+
+    path: str = key("")
+    scale: float = key(1.0, low=-100, high=100)
+    name: str = key("")
+
+
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """[llm], [vision], [asr], [tts], [embedding], or [models.NAME]: one model.
+    """[llm], [vision], [asr], [tts], [embedding], [rerank], or [models.NAME]: one model.
 
     ``options`` are the keys of its engine.
     """
@@ -38,6 +50,8 @@ class ModelSettings:
     """Serves the requests of its job that name no model."""
     keep_alive: str = key("", words='a duration such as "90s", "5m" or "1h", or "-1" for a model that stays')
     mmproj: str = key("", only=PICTURES)
+    adapters: tuple[AdapterSettings, ...] = key((), only=CHAT)
+    """LoRA adapters."""
     device: Device = key("auto")
     threads: int = key(0, low=0, high=512)  # llama.cpp aborts above
     preload: bool = key(False)
@@ -112,10 +126,26 @@ def checked(reader: Reader, model: str, settings: ModelSettings) -> ModelSetting
         label = f"{reader.source.label(table, 'keep_alive')} = {shorten(settings.keep_alive)}"
         words = 'expected a duration such as "90s", "5m" or "1h", or "-1" to stay'
         raise ConfigError(f"{label}: {words}", param="keep_alive")
+    _check_adapters(reader, table, settings)
     if INFO[settings.job].kind in settings.when and model == settings.job:
         label = f"{reader.source.label(table, 'when')} = {INFO[settings.job].kind!r}"
         raise ConfigError(f"{label}: that request heats [{table}] anyway; name another kind", param="when")
     return settings
+
+
+def _check_adapters(reader: Reader, table: str, settings: ModelSettings) -> None:
+    """Raises ConfigError for an adapter without a path, an unfit name, and two adapters of one name."""
+    names: set[str] = set()
+    for number, one in enumerate(settings.adapters, start=1):
+        label = f"{reader.source.label(table, 'adapters')}: adapter {number}"
+        if not one.path:
+            raise ConfigError(f"{label} has no path; expected {ADAPTER_WORDS}", param="adapters")
+        if one.name and not NAME.fullmatch(one.name):
+            text = "a name has 1 to 120 letters, digits and . _ : / @ + -, no others"
+            raise ConfigError(f"{label} is named {shorten(one.name)}; {text}", param="adapters")
+        if one.name.lower() in names:
+            raise ConfigError(f"{label} has the name of another one, {one.name!r}", param="adapters")
+        names.update(filter(None, [one.name.lower()]))
 
 
 def _job_named(model: str) -> Job:

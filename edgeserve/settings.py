@@ -271,6 +271,8 @@ def _from_text(text: str, hint: Any) -> object:
 
 def _checked(value: Any, hint: Any, bounds: Mapping[str, Any]) -> Any:
     """The value in the type of its key. Raises ValueError with the expected value and the wrong part."""
+    if dataclasses.is_dataclass(hint):
+        return _checked_table(value, hint)
     if get_origin(hint) is tuple:
         item = get_args(hint)[0]
         if item is str and not isinstance(value, list | tuple):
@@ -294,6 +296,20 @@ def _checked(value: Any, hint: Any, bounds: Mapping[str, Any]) -> Any:
     return float(value) if plain is float else value
 
 
+def _checked_table(value: Any, kind: Any) -> Any:
+    """A table within a value, with the keys that ``kind`` declares. Raises ValueError."""
+    declared = {one.name: one for one in dataclasses.fields(kind)}
+    if not isinstance(value, Mapping) or not value.keys() <= declared.keys():
+        raise ValueError(_expected(kind, NOTHING))
+    hints, values = _hints(kind), {}
+    for name, given in value.items():
+        try:
+            values[name] = _checked(given, hints[name], declared[name].metadata)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error.args[0]}") from None
+    return kind(**values)
+
+
 def _item(value: Any, hint: Any, bounds: Mapping[str, Any], words: str | None) -> Any:
     try:
         return _checked(value, hint, bounds)
@@ -314,6 +330,8 @@ def _expected(hint: Any, bounds: Mapping[str, Any], value: float = 0.0) -> str:
     plain, choices = _plain(hint, bounds)
     if bounds.get("words"):
         return str(bounds["words"])
+    if dataclasses.is_dataclass(plain):
+        return f"a table of {', '.join(one.name for one in dataclasses.fields(plain))}"
     if choices:
         return f"one of {', '.join(choices)}"
     text, low, high = NAMES[plain], bounds.get("low"), bounds.get("high")

@@ -9,7 +9,7 @@ from pathlib import Path
 from edgeserve import exposure
 from edgeserve.config import Config, tables
 from edgeserve.conversations import STATES
-from edgeserve.engine import ModelSpec
+from edgeserve.engine import Adapter, ModelSpec
 from edgeserve.errors import ConfigError
 from edgeserve.jobs import INFO, PICTURES, Job, table_of
 from edgeserve.missing import find_all
@@ -42,7 +42,8 @@ def spec(config: Config, store: Store, model: str, settings: ModelSettings, stor
         raise ConfigError(
             f"{config.label(table_of(model), 'model')} = {shown!r} is made for {stored.job}, not {job}{table}"
         )
-    files = {**stored.files, **_projector(config, model, settings)}
+    adapters = tuple(_adapters(config, model, settings))
+    files = {**stored.files, **_projector(config, model, settings), **{one.role: path for one, path in adapters}}
     if job in PICTURES and "mmproj" not in files:
         raise ConfigError(f'{config.label(table_of(model), "model")} = {shown!r} needs its projector: mmproj = "…"')
     return ModelSpec(
@@ -54,6 +55,7 @@ def spec(config: Config, store: Store, model: str, settings: ModelSettings, stor
         threads=settings.threads or None,
         options=_with_states({**_options_of(stored, job), **settings.options}, config, store, job),
         id=model,
+        adapters=tuple(one for one, _ in adapters),
     )
 
 
@@ -81,6 +83,16 @@ def _projector(config: Config, model: str, settings: ModelSettings) -> Mapping[s
     if not path.is_file():
         raise ConfigError(f"{label} = {named!r}: no such file")
     return {"mmproj": path}
+
+
+def _adapters(config: Config, model: str, settings: ModelSettings) -> Iterator[tuple[Adapter, Path]]:
+    """The adapters of a model, and their files. Raises ConfigError when a file does not exist."""
+    label = config.written.label(table_of(model), "adapters")  # no flag or variable sets them
+    for number, one in enumerate(settings.adapters):
+        path = expanded(one.path, label)
+        if not path.is_file():
+            raise ConfigError(f"{label}: path = {one.path!r}: no such file")
+        yield Adapter(f"adapter{number}", one.scale, one.name), path
 
 
 def _engine_for(job: Job, stored: StoredModel) -> str:

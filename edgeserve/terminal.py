@@ -35,17 +35,29 @@ def human_time(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Rows as text, without lines. Columns are as wide as their widest cell; heads are in capitals."""
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], columns: int | None = None) -> str:
+    """Rows as text, without lines. Columns are as wide as their widest cell; heads are in capitals.
+
+    ``columns``: a longer line is cut there, and ends in "…".
+    """
     lines = [[head.upper() for head in heads], *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
     padded = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
-    return "\n".join(line.rstrip() for line in padded)
+    return "\n".join(_cut(line.rstrip(), columns) for line in padded)
+
+
+def _cut(line: str, columns: int | None) -> str:
+    return line if columns is None or len(line) <= columns else f"{line[: columns - 1]}…"
 
 
 def is_terminal(stream: TextIO) -> bool:
     """Whether the stream is a terminal; False for a closed or missing stream."""
     return stream is not None and not stream.closed and stream.isatty()
+
+
+def columns(stream: TextIO) -> int | None:
+    """Width of a terminal in characters; None for any other stream, whose lines may be of any length."""
+    return shutil.get_terminal_size().columns if is_terminal(stream) else None
 
 
 class ProgressBar:

@@ -22,6 +22,7 @@ from support.raw import alive
 from support.server import Running, fake_pool, serving
 
 from edgeserve.errors import EdgeserveError
+from edgeserve.jobs import ALL_JOBS
 
 CORPUS = Path(__file__).parent / "corpus"
 SEED, CASES = 20, 400
@@ -32,7 +33,7 @@ DICE = some.randoms(use_true_random=False)
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Running]:
-    with serving(fake_pool()) as running:
+    with serving(fake_pool(ALL_JOBS)) as running:
         yield running
 
 

@@ -26,7 +26,7 @@ PIECES = (
     bytes(640_000),
     bytes(640_004),
 )
-ENGINES = ("llm", "vision", "asr", "tts", "embedding", "nobody", "LLM", "%00", "..", "a/b")
+ENGINES = ("llm", "vision", "asr", "tts", "embedding", "rerank", "nobody", "LLM", "%00", "..", "a/b")
 NAMES = ("llm", "fake-llm", "nobody", "%00", "a%2Fb", "%F0%9F%8E%88", "..", "%ff", "x" * 3000)
 STATELESS, BROKEN = 0.7, 0.08
 """Shares of single requests, the others are rows; and of requests whose bytes are broken, head and all."""

@@ -10,7 +10,8 @@ from typing import Any
 
 Schema = Mapping[str, Any]
 TEXTS = (
-    *("", " ", "a", "hello there", "llm", "vision", "asr", "tts", "embedding", "user", "assistant", "system", "tool"),
+    *("", " ", "a", "hello there", "llm", "vision", "asr", "tts", "embedding", "rerank"),
+    *("user", "assistant", "system", "tool"),
     *("90s", "5m", "0", "-1", "1h30m", "1e999", "nan", "mp3", "wav", "en", "ja", "xx", "auto", "none", "\0", "\x7f"),
     *("\u202eabc", "𐍈" * 40, "é\u0301", "x" * 5000, "{{ messages }}", "../../etc/passwd", "%00", "a\r\nb: c", "🎈"),
     *("data:image/png;base64,iVBORw0KGgo=", "data:image/png;base64,====", "data:,", "http://127.0.0.1:9/x.png"),

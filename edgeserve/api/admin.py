@@ -23,7 +23,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 MOST_NAMED = 64
-"""Models that one request may load."""
+"""Models that one request may load, by each of its fields: each name is looked up on the event loop."""
 
 
 class Named(Record):
@@ -36,7 +36,7 @@ class Named(Record):
     def model(self, pool: Pool) -> str:
         """Id of the model that is meant. Raises InvalidRequest and NotFound."""
         if self.model_type:
-            of_job = pool.directory.find(self.name, (job_named(self.model_type, "models"),))
+            of_job = pool.find(self.name, (job_named(self.model_type, "models"),))
             return of_job or meant(pool, self.model_type, "models")
         if not self.name.strip():
             raise self.error("name", "is required and must not be empty")
@@ -47,7 +47,7 @@ class Preload(Record):
     """The body of POST /memory/preload."""
 
     engines = Texts("models or engines to load", MOST_NAMED)
-    models = Objects("to load", Named)
+    models = Objects("to load", Named, limit=MOST_NAMED)
 
 
 READS = Aside("reports on memory", threads=1)
@@ -69,9 +69,10 @@ async def evict(request: Request) -> Response:
     """Close one engine. Raises Busy while a request holds the engine: no answer is ever cut."""
     pool: Pool = request.app.state.pool
     model = meant(pool, request.path_params["engine"], "engine")
+    specs = pool.configured  # as they are now: the model may be removed meanwhile
     if not await pool.evict(model):
         raise Busy(f"{model} is answering a request; it is not closed under it, try again", retry_after=5)
-    return JSONResponse({"status": "evicted", "model_type": pool.gates[model].spec.job})
+    return JSONResponse({"status": "evicted", "model_type": specs[model].job})
 
 
 async def preload(request: Request) -> Response:
@@ -82,8 +83,8 @@ async def preload(request: Request) -> Response:
     wanted = [*named, *(one.model(pool) for one in asked.models)]
     if not wanted:
         raise asked.error("engines", f"is required: a list of {', '.join(pool.gates)}")
+    specs = pool.configured  # those of now: a model may be removed while others load
     done = await unless_gone(request, pool.preload(dict.fromkeys(wanted)))  # each once, however often it is named
-    specs = pool.configured
     return JSONResponse({"results": {f"{specs[one].job}:{specs[one].name}": hot for one, hot in done.items()}})
 
 

@@ -39,6 +39,7 @@ async def root(request: Request) -> Response:
             "engines": {model: spec.name for model, spec in pool.configured.items()},
             "native": "/v1/chat, /v1/transcribe/file, /v1/tts/synthesize, /v1/vision/analyze",
             "openai": "/v1/chat/completions, /v1/audio/transcriptions, /v1/audio/speech, /v1/models",
+            "rerank": "/v1/rerank",
             "health": "/v1/health",
             "memory": "/memory/stats",
             "openapi": "/openapi.json",

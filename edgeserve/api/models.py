@@ -20,21 +20,24 @@ CREATED = 1_735_689_600
 def choose(pool: Pool, model: str, jobs: Sequence[Job]) -> str:
     """Id of the model among those of ``jobs`` that ``model`` names; the default for an empty name.
 
-    Where the device serves no model of these jobs: the first job, whose lease says so. Raises ModelNotFound, which
-    names the known models.
+    Where the device serves no model of these jobs, or none without a name: the first job, whose lease says so. Raises
+    ModelNotFound, which names the known models.
     """
     if (found := pool.find(model, jobs)) is not None:
         return found
     served = pool.directory.of(jobs)
-    if not served:
+    if not served or not model:
         return jobs[0]
     known = ", ".join(dict.fromkeys(spec.name for spec in served))
     raise ModelNotFound(f"the model {model!r} is not served here for this; served: {known}", param="model")
 
 
-def name(pool: Pool, model: str) -> str:
-    """The public name of a model; empty for one that is not served."""
-    return pool.gates[model].spec.name if model in pool.gates else ""
+def name(pool: Pool, model: str, wanted: str = "") -> str:
+    """The public name of a model, or of its adapter that ``wanted`` means; empty for one that is not served."""
+    if model not in pool.gates:
+        return ""
+    adapter = pool.directory.adapter(model, wanted)
+    return adapter.name if adapter else pool.gates[model].spec.name
 
 
 def answering_chat(messages: Iterable[Message]) -> tuple[Job, ...]:
@@ -55,10 +58,12 @@ async def list_models(request: Request) -> Response:
         for model, spec in pool.configured.items()
     ]
     system = {"memory_total_bytes": request.app.state.memory_total()}
-    names = dict.fromkeys(spec.name for spec in pool.configured.values())
-    return JSONResponse(
-        {"object": "list", "data": [_openai(name) for name in names], "models": native, "system": system}
-    )
+    listed = {spec.name: _openai(spec.name) for spec in pool.configured.values()}
+    for spec in pool.configured.values():
+        for one in spec.adapters:
+            if one.name:
+                listed.setdefault(one.name, _openai(one.name) | {"parent": spec.name})
+    return JSONResponse({"object": "list", "data": list(listed.values()), "models": native, "system": system})
 
 
 async def get_model(request: Request) -> Response:
@@ -67,7 +72,7 @@ async def get_model(request: Request) -> Response:
     model = choose(pool, wanted, ALL_JOBS) if pool.gates else None
     if model is None:
         raise ModelNotFound(f"the model {wanted!r} is not served here; no engine is configured", param="model")
-    return JSONResponse(_openai(pool.gates[model].spec.name))
+    return JSONResponse(_openai(name(pool, model, wanted)))
 
 
 def _openai(name: str) -> dict[str, object]:

@@ -61,7 +61,7 @@ def _plain(path: str) -> str:
 def _operation(one: Entry, limits: Limits) -> dict[str, Any]:
     failure = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     described: dict[str, Any] = {
-        "operationId": f"{one.method.lower()}{re.sub(r'[^a-z]+', '_', _plain(one.path))}".rstrip("_"),
+        "operationId": f"{one.method.lower()}{re.sub(r'[^a-z0-9]+', '_', _plain(one.path))}".rstrip("_"),
         "summary": one.summary,
         "responses": {
             "200": {"description": "done", "content": {one.answer: {}}},

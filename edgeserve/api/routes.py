@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
-from edgeserve.api import admin, failures, health, models, openapi, slots
+from edgeserve.api import adapters, admin, failures, health, models, openapi, slots
 from edgeserve.api.auth import KeyRequired, SameSite, for_owner
 from edgeserve.api.cors import Cors, Preflight
 from edgeserve.api.entry import Entry
@@ -26,6 +26,8 @@ from edgeserve.api.native import sound, vision
 from edgeserve.api.openai import audio, chat, completions, embeddings, speech
 from edgeserve.api.origin import Rules
 from edgeserve.api.request_id import RequestId
+from edgeserve.api.rerank import request as ranking
+from edgeserve.api.rerank import score as scoring
 from edgeserve.api.sound import voices
 from edgeserve.errors import EdgeserveError
 from edgeserve.jobs import CHAT
@@ -91,6 +93,14 @@ ENTRIES = (
         answering(embeddings.embeddings, *embeddings.JOBS),
         embeddings.Embedding,
     ),
+    *(
+        Entry("POST", path, "Documents by relevance", answering(ranking.rerank, *ranking.JOBS), ranking.Rerank)
+        for path in ("/v1/rerank", "/rerank", "/v1/reranking", "/reranking", "/v2/rerank")
+    ),
+    *(
+        Entry("POST", path, "Relevance of pairs of texts", answering(scoring.score, *ranking.JOBS), scoring.Score)
+        for path in ("/v1/score", "/score")
+    ),
     Entry(
         "POST",
         "/v1/audio/transcriptions",
@@ -113,6 +123,7 @@ ENTRIES = (
         speech.Speech,
         MP3,
     ),
+    Entry("GET", "/lora-adapters", "Adapters of a language model, as llama-server lists them", adapters.list_adapters),
     Entry("GET", "/memory/stats", "Memory, budget and pressure", admin.reading("stats")),
     Entry("GET", "/memory/models", "Engines and what they hold", admin.reading("models")),
     Entry("GET", "/memory/evictions", "Steps down: expected and returned", admin.reading("evictions")),
@@ -122,15 +133,16 @@ ENTRIES = (
     Entry("POST", "/memory/evict/{engine}", "Close an engine", admin.evict),
     Entry("POST", "/memory/preload", "Load engines", admin.preload, admin.Preload),
     Entry("POST", "/memory/defragment", "Return free heap pages", admin.reading("defragment_by_hand")),
-    Entry("GET", "/slots", "Slots of a chat model", for_owner(slots.list_slots), query=slots.SlotsQuery),
+    Entry("GET", "/slots", "Slots of a chat model", slots.list_slots, query=slots.SlotsQuery, owner=True),
     Entry(
         "POST",
         "/slots/{slot}",
         "Save, restore or erase the conversation of a slot",
-        for_owner(answering(slots.parse, *CHAT)),
+        answering(slots.parse, *CHAT),
         slots.SlotFile,
         optional=True,
         query=slots.ActionQuery,
+        owner=True,
     ),
     *MANAGE,
     Entry("GET", "/openapi.json", "This document", describe),

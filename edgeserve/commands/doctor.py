@@ -76,14 +76,14 @@ def _in_catalogue(name: str) -> Entry | str:
 
 def _model(job: Job, known: Entry | str, store: Store) -> Model:
     name = known if isinstance(known, str) else known.name
-    size = 0 if isinstance(known, str) else known.size_bytes
+    size, engine = (0, "") if isinstance(known, str) else (known.size_bytes, known.engine)
     try:
         stored = store.find(name)
     except ModelMissing:
-        return Model(name, job, size, verified=isinstance(known, Entry) and known.verified)
+        return Model(name, job, size, verified=isinstance(known, Entry) and known.verified, engine=engine)
     except StoreError as error:
-        return Model(name, job, size, pulled=True, trouble=error.message)
-    return Model(stored.name, job, stored.size_bytes, pulled=True)
+        return Model(name, job, size, pulled=True, trouble=error.message, engine=engine)
+    return Model(stored.name, job, stored.size_bytes, pulled=True, engine=stored.engine if stored.job == job else "")
 
 
 def as_json(facts: Facts, findings: list[Finding]) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from edgeserve.fit.recommend import Advice, advise, calibrated
 from edgeserve.fit.speed import Speed
 from edgeserve.jobs import ALL_JOBS, INFO
 from edgeserve.system.probe import Probe
-from edgeserve.terminal import human_size, table
+from edgeserve.terminal import columns, human_size, table
+from edgeserve.units import MB
 
 SHOWN = 3
 """Models of a job that are shown without ``--all`` and ``--job``."""
@@ -31,11 +32,14 @@ def recommend(call: Call) -> int:
     jobs = tuple(dict.fromkeys(call.args.job or ALL_JOBS))
     figures = calibrated(store, anew=call.args.calibrate, begin=_announce)
     box = Box(Probe(override_mb=policy.override_memory_mb).read(), policy)
+    if call.args.memory and box.readings.total < call.args.memory * MB:
+        print(f"[INFO] this machine has {human_size(box.readings.total)}: the advice is for it", file=sys.stderr)
     advice = advise(store, box, figures, jobs)
     if call.args.json:
         print(json.dumps(advice.as_json(), indent=2))
     else:
-        print("\n".join(render(advice, len(advice.judged) if call.args.all or call.args.job else SHOWN)))
+        most = len(advice.judged) if call.args.all or call.args.job else SHOWN
+        print("\n".join(render(advice, most, columns(sys.stdout))))
     return 0 if any(one.suits for one in advice.judged) else 1
 
 
@@ -43,8 +47,8 @@ def _announce() -> None:
     print("[INFO] measuring this machine once; close other programs for true figures", file=sys.stderr, flush=True)
 
 
-def render(advice: Advice, most: int) -> Iterator[str]:
-    """The advice in lines, with at most so many models a job."""
+def render(advice: Advice, most: int, width: int | None = None) -> Iterator[str]:
+    """The advice in lines, with at most so many models a job, in a table of at most so many columns."""
     limit, rates = advice.box.budget, advice.calibration.rates
     yield f"{advice.calibration.processor}: models may take {human_size(limit.usable)} of memory."
     timed = f", timed with {advice.calibration.model}" if advice.calibration.model else ""
@@ -55,7 +59,7 @@ def render(advice: Advice, most: int) -> Iterator[str]:
         found = list(group)
         rows += [_row(one) for one in found[:most]]
         left += len(found[most:])
-    yield table(HEADS, rows)
+    yield table(HEADS, rows, width)
     yield "* the best of its job that fits, and is quick enough"
     if left:
         yield f"{left} more models: --all, or --job NAME"

@@ -30,7 +30,8 @@ class Model:
     """A model of the catalogue or the settings. ``size_bytes`` is 0 when it is unknown before the pull.
 
     ``trouble``: the reason why a pulled model cannot be used; ``no_projector``: an error about its projector.
-    ``verified``: the model was pulled and used where edgeserve is built.
+    ``verified``: the model was pulled and used where edgeserve is built. ``engine``: import string of its engine;
+    empty: the engine of its job.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Model:
     trouble: str = ""
     no_projector: str = ""
     verified: bool = True
+    engine: str = ""
 
     @property
     def state(self) -> str:
@@ -109,7 +111,7 @@ def _settings(facts: Facts) -> Iterator[Finding]:
 
 
 def _runtimes(facts: Facts) -> Iterator[Finding]:
-    needed = {INFO[model.job].package for model in facts.configured}
+    needed = {INFO[model.job].runtime(model.engine) for model in facts.configured}
     for runtime in facts.machine.runtimes:
         if runtime.version is not None or runtime.name not in needed:
             continue
@@ -137,7 +139,7 @@ def _models(facts: Facts) -> Iterator[Finding]:
     for model in facts.configured:
         name, fit = f"{model.name} ({model.job})", judge(model, facts.machine)
         if fit.word == "no":
-            yield Finding("error", f"{name} does not fit: {fit.reason}", "choose a smaller one: edgeserve list --all")
+            yield Finding("error", f"{name} does not fit: {fit.reason}", "choose a smaller one: edgeserve recommend")
             continue
         if model.no_projector:
             yield Finding("error", model.no_projector, "name the projector's file, or a vision model of the catalogue")

@@ -10,14 +10,16 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgeserve.errors import EngineFailure
+from edgeserve.fit import speed
 from edgeserve.fit.speed import Rates
 from edgeserve.fit.trial import ONE_THREAD
-from edgeserve.models import disk
+from edgeserve.models import catalog, disk
+from edgeserve.models.entry import Entry
 from edgeserve.models.stored import StoredModel
 from edgeserve.system import cores, cpu
 
@@ -25,6 +27,10 @@ log = logging.getLogger("edgeserve.fit")
 
 FILE = "calibration.json"
 """Beside the folder of the models."""
+FIXED_SHARE = 0.38
+"""Share of a token of the starter model on one thread that a larger model does not take, measured."""
+SMALL = 400_000_000
+"""Most parameters of a model to time. The share that does not grow with a model is no small part of its tokens."""
 TIME_LIMIT = 120.0
 """Seconds. The measurement takes three on a small box, and twenty on a slow one."""
 
@@ -77,8 +83,8 @@ def measure(model: StoredModel | None, run: Run = run) -> Calibration:
 
 def _measured(model: StoredModel | None, run: Run) -> Calibration:
     found = json.loads(run([sys.executable, "-m", "edgeserve.fit.trial", _given(model)]))
-    rates = _rates(found, model.size_bytes if model else 0)
-    return Calibration(cpu.name(), this_machine(), rates, model.name if model else "")
+    entry = catalog.find(model.name) if model else None
+    return Calibration(cpu.name(), this_machine(), rates_of(found, entry, cores.usable()), model.name if model else "")
 
 
 def _words(error: Exception) -> str:
@@ -94,28 +100,49 @@ def _given(model: StoredModel | None) -> str:
     return json.dumps({"job": model.job, "name": model.name, "engine": model.engine, "files": files})
 
 
-def _rates(found: dict[str, float], weights: int) -> Rates:
-    """Raises KeyError, TypeError and ValueError for figures that are none."""
+def rates_of(found: Mapping[str, float], entry: Entry | None, threads: int) -> Rates:
+    """The figures of the machine from those of the trial.
+
+    The token on one thread gives the weights that a core multiplies: other programs hardly disturb it, and memory is
+    no limit. The token on all threads gives the share that does not grow. Raises KeyError, TypeError and ValueError for
+    figures that are none.
+    """
     rates = Rates(float(found["bandwidth"]), float(found["operations"]))
-    if not all(math.isfinite(one) and one > 0 for one in (rates.bandwidth, rates.operations)):
+    figures = [rates.bandwidth, rates.operations]
+    if entry is not None:
+        figures += [float(found["token_seconds_alone"]), float(found["token_seconds"])]
+    if not all(math.isfinite(one) and one > 0 for one in figures):
         raise ValueError(f"no figures: {found}")
-    seconds = float(found.get("token_seconds", 0.0))
-    if not math.isfinite(seconds) or not weights:
+    if entry is None:
         return rates
-    return dataclasses.replace(rates, token_seconds=max(0.0, seconds - weights / rates.bandwidth))
+    alone = figures[2]
+    together = min(figures[3], alone)  # all threads are slower than one only where other programs take the cores
+    weights = threads * entry.parameters / ((1 - FIXED_SHARE) * alone)
+    growing = max(speed.bytes_of_token(entry) / rates.bandwidth, entry.parameters / weights)
+    return dataclasses.replace(rates, weights=weights, token_seconds=max(0.0, together - growing))
 
 
 def read(path: Path) -> Calibration | None:
     """The kept figures, if they are of this machine. A file that cannot be read is logged, and measured anew."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        kept = Calibration(**{**found, "rates": Rates(**found["rates"])})
+        kept = Calibration(**{**found, "rates": _plausible(Rates(**found["rates"]))})
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
         log.warning("%s cannot be read (%s: %s); it is measured anew", path, type(error).__name__, error)
         return None
     return kept if (kept.processor, kept.machine) == (cpu.name(), this_machine()) else None
+
+
+def _plausible(rates: Rates) -> Rates:
+    """Raises ValueError for figures that no machine has, and TypeError for texts."""
+    figures = dataclasses.asdict(rates)
+    if not all(math.isfinite(one) and one >= 0 for one in figures.values()) or not (
+        rates.bandwidth and rates.operations
+    ):
+        raise ValueError(f"no figures: {figures}")
+    return rates
 
 
 def keep(path: Path, calibration: Calibration) -> None:

@@ -24,7 +24,8 @@ from edgeserve.terminal import human_size
 from edgeserve.units import MB
 
 SERVER = 40 * MB
-"""Private memory of the serving process beside its engines, measured (docs/memory.md)."""
+"""Private memory of the serving process beside its engines: 54 MB at the start, less the chat model that is open then
+(docs/benchmarks/memory_scenarios.md)."""
 LEAST: Mapping[str, float] = {"tokens/s": 5.0, "times real time": 2.0}
 """Speeds below which a model is called slow. People read about four words a second, which are five tokens."""
 READS = 50.0

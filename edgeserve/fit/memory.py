@@ -70,7 +70,8 @@ def by_entry(entry: Entry) -> Expected:
         raise ValueError(f"{entry.name} has no engine")
     listed = Listed(entry.job, entry.sizes, entry.size_bytes, entry.parameters, entry.shape, entry.options)
     info = INFO[entry.job]
-    found: Footprint | None = find(info.expected)(listed) if entry.engine == info.engine else None
+    own = info.expected and entry.engine == info.engine
+    found: Footprint | None = find(info.expected)(listed) if own else None
     origin: Origin = "catalogue"
     if found is None:
         origin, private = "size", int(entry.size_bytes * (PEAK_PER_FILE_BYTE - 1))

@@ -91,9 +91,10 @@ def calibrated(store: Store, *, anew: bool = False, begin: Callable[[], object] 
 
 
 def smallest_chat(store: Store) -> StoredModel | None:
-    """The smallest stored chat model of the catalogue, whose tokens are quickly timed."""
-    chats = [one for one in store.list() if one.job == "llm" and catalog.knows(one.name)]
-    return min(chats, key=lambda one: one.size_bytes, default=None)
+    """The smallest stored chat model of the catalogue, if it is small enough to be timed."""
+    known = [(catalog.find(one.name).parameters, one) for one in store.list() if catalog.knows(one.name)]
+    chats = [(count, one) for count, one in known if one.job == "llm" and 0 < count <= calibration.SMALL]
+    return min(chats, key=lambda pair: pair[0], default=(0, None))[1]
 
 
 def advise(store: Store, box: Box, figures: Calibration, jobs: Collection[Job] = ALL_JOBS) -> Advice:
@@ -110,6 +111,7 @@ def candidates(store: Store, figures: Calibration, jobs: Collection[Job]) -> Ite
         if entry.job == "vad" or entry.job not in jobs or not runs_here(entry):
             continue
         stored = _stored(store, entry)
+        conversion = () if stored else needs.to_convert(entry.convert)
         yield Candidate(
             entry.job,
             entry,
@@ -117,7 +119,7 @@ def candidates(store: Store, figures: Calibration, jobs: Collection[Job]) -> Ite
             speed.expected(entry, figures.rates),
             stored is not None,
             disk,
-            needs.packages(needs.to_run(entry.options)),
+            needs.packages((*needs.to_run(entry.options), *conversion)),
         )
 
 

@@ -1,13 +1,15 @@
-"""Speeds of models on this machine, expected from three figures of the machine. Pure functions.
+"""Speeds of models on this machine, expected from four figures of the machine. Pure functions.
 
 Sources:
 
-- Decoding a token reads all weights once: "LLM inference speed of light" (zeux.io, 2024). The time of a token is the
-  bytes read through the bandwidth of memory, and a fixed share for everything that does not grow with the model:
-  synchronised threads, sampling, and text.
+- Decoding a token reads all weights once, from memory ("LLM inference speed of light", zeux.io, 2024), and multiplies
+  each once. The slower of both decides, since the processor reads ahead. A share that does not grow with the model
+  comes on top: synchronised threads, sampling, and text.
 - Reading a prompt multiplies each weight with each token: two operations a weight (Kaplan et al., 2020, "Scaling Laws
   for Neural Language Models", 2.1). The token table is looked up, not multiplied.
 - Whisper's encoder hears a window of 30 s as 1,500 positions (Radford et al., 2022).
+
+The shares are measured on one thread of an EPYC with AVX-512 (docs/models.md).
 """
 
 from __future__ import annotations
@@ -19,9 +21,11 @@ from edgeserve.models.entry import Entry
 
 OPERATIONS = 2
 """Each weight takes a product and a sum for each token."""
-PROMPT_SHARE = 0.6
-"""Share of the operations of a large float32 product that a prompt reaches. Measured: 0.35 on 135 million weights in
-Q4_1, 0.85 on 1.1 billion in Q4_0."""
+PROMPT_SHARE = 0.45
+"""Share of the operations of a large float32 product that a prompt reaches. Measured: 0.47 on 0.4 billion weights in
+Q8_0, 0.44 on 1.1 billion in Q4_0; 0.18 on 0.1 billion in Q4_1, whose matrices are narrow."""
+DECODE_SHARE = 0.18
+"""The same share for a single token, where no chat model was timed. Measured: 0.19 in Q8_0, 0.17 in Q4_0."""
 CONTEXT = 512
 """Tokens of the conversation that the speed is given for. Their keys and values are read with every token."""
 KV_BYTES = 2
@@ -32,19 +36,30 @@ SPOKEN_TOKENS = 120
 """Tokens of text in a window of dense speech: four a second."""
 FRAMES = 12.5
 """Frames a second that the encoder of Parakeet computes after its stride of eight."""
-SPEECH_SHARE = 0.25
-"""Share of a large float32 product that the speech engines reach; measured with Whisper tiny.en."""
+SPEECH_SHARE = 0.11
+"""The same share for the speech engines; measured with Whisper tiny.en in int8."""
 
 Unit = Literal["tokens/s", "times real time"]
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """The machine. ``bandwidth`` in bytes/s, ``operations`` in 1/s; ``token_seconds``: fixed share of a token."""
+    """The machine.
+
+    - ``bandwidth`` of memory in bytes/s. ``operations`` of a float32 product in 1/s.
+    - ``weights``: that decoding multiplies, in 1/s; 0 where no chat model was timed.
+    - ``token_seconds``: share of a token that does not grow with the model.
+    """
 
     bandwidth: float
     operations: float
+    weights: float = 0.0
     token_seconds: float = 0.0
+
+    @property
+    def decoded(self) -> float:
+        """Weights a second that decoding multiplies, measured or expected."""
+        return self.weights or DECODE_SHARE * self.operations / OPERATIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +85,8 @@ def expected(entry: Entry, rates: Rates) -> Speed | None:
 def answers(entry: Entry, rates: Rates) -> float:
     """Tokens a second that a language model writes."""
     read = bytes_of_token(entry) + CONTEXT * cached_bytes(entry)
-    return 1 / (rates.token_seconds + read / rates.bandwidth)
+    multiplied = entry.parameters - entry.shape.get("untied", 0) * table(entry)
+    return 1 / (rates.token_seconds + max(read / rates.bandwidth, multiplied / rates.decoded))
 
 
 def bytes_of_token(entry: Entry) -> int:

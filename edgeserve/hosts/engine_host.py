@@ -53,6 +53,7 @@ class EngineHost:
         idle_after: float = IDLE_AFTER,
     ) -> None:
         self.engine = engine
+        self.rounds = 0
         self._abilities = abilities
         self._loop = loop
         self._pressure = pressure
@@ -216,6 +217,7 @@ class EngineHost:
 
     def _go_round(self, scheduler: Scheduler) -> None:
         self._stirred.clear()
+        self.rounds += 1
         self._let_in(scheduler)
         self._finish(self._loop.turn(), scheduler)
         if scheduler.waits():

@@ -213,7 +213,8 @@ class Guest:
         ended = self._loop.turn()
         self._out.flush()
         for one in ended:
-            answer = next(found for found in self._answers.values() if found.work is one.admitted.work)
+            answers = tuple(self._answers.values())  # at once: the main thread adds answers meanwhile
+            answer = next(found for found in answers if found.work is one.admitted.work)
             self._forget(answer, one.error)
         if self._loop.starved is not starved or self._slots_changed():
             self._tell_state()

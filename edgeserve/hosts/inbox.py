@@ -15,6 +15,8 @@ from edgeserve.messages import (
     EmbedRequest,
     Event,
     Request,
+    RerankEvent,
+    RerankRequest,
     SlotEvent,
     SlotRequest,
     SpeakRequest,
@@ -27,6 +29,7 @@ from edgeserve.residency.weight import weigh
 KINDS: dict[type, tuple[type, ...]] = {
     ChatRequest: get_args(ChatEvent),
     EmbedRequest: (EmbeddingEvent,),
+    RerankRequest: (RerankEvent,),
     TranscribeRequest: get_args(TranscribeEvent),
     SpeakRequest: (AudioEvent,),
     SlotRequest: (SlotEvent,),

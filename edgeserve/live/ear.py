@@ -1,7 +1,8 @@
 """Hypotheses of live sessions from the speech engine, each on a lease of its own.
 
-The ear makes one hypothesis at a time, so that all sessions together take one place in the engine's queue. Sessions
-whose utterance has ended go first. A session gives its sound when its turn has come, so that the sound is never old.
+The ear makes one hypothesis of a model at a time, so that all its sessions together take one place in its queue.
+Sessions whose utterance has ended go first. A session gives its sound when its turn has come, so that the sound is
+never old.
 """
 
 from __future__ import annotations
@@ -42,33 +43,36 @@ Question = Callable[[], TranscribeRequest | None]
 
 
 class Ear:
-    """The one listener of all sessions.
-
-    ``cost`` is the average time of the latest hypotheses in seconds, the engine's other work included.
-    """
+    """The one listener of all sessions."""
 
     def __init__(self, pool: Pool) -> None:
-        self.cost = 0.0
         self._pool = pool
-        self._turns = Turns()
+        self._costs: dict[str, float] = {}
+        self._turns: dict[str, Turns] = {}
         self._left_out: dict[str, dict[str, Any]] = {}
-        """Changes that make requests acceptable, by model."""
+        """Changes that make requests acceptable. This and the others are by model: a slow one holds up no other's
+        sessions."""
+
+    def cost(self, options: Options) -> float:
+        """The average time of the model's latest hypotheses in seconds, its other work included."""
+        return self._costs.get(self._model(options), 0.0)
 
     async def hear(self, question: Question, options: Options, urgent: Urgent) -> list[Word] | None:
         """The words in the sound that ``question`` gives when the turn has come, with times from its start.
 
         None where ``question`` has nothing to hear any more. Raises the errors of a lease and of the engine.
         """
-        async with self._turns.turn(urgent):
+        model = self._model(options)
+        async with self._turns.setdefault(model, Turns()).turn(urgent):
             if (request := question()) is None:
                 return None
-            model = options.model or self._pool.directory.find("", ("asr",)) or "asr"
             left_out = self._left_out.setdefault(model, {})
             while True:
                 started = time.monotonic()
                 try:
                     words = await self._ask(model, dataclasses.replace(request, **left_out), options.keep_alive)
-                    self.cost += NEWEST * (time.monotonic() - started - self.cost)
+                    cost = self._costs.get(model, 0.0)
+                    self._costs[model] = cost + NEWEST * (time.monotonic() - started - cost)
                     return words
                 except InvalidRequest as error:
                     change = LEFT_OUT.get(error.param, left_out)
@@ -76,6 +80,9 @@ class Ear:
                     if wanted_by_client or change.items() <= left_out.items():
                         raise
                     left_out |= change
+
+    def _model(self, options: Options) -> str:
+        return options.model or self._pool.directory.find("", ("asr",)) or "asr"
 
     async def _ask(self, model: str, request: TranscribeRequest, keep_alive: float | None) -> list[Word]:
         async with await self._pool.lease(model, keep_alive) as lease:

@@ -210,7 +210,7 @@ class Session:
         return ends and self._heard < self._window.speech_end
 
     def _step_seconds(self) -> float:
-        return min(max(STEP_SECONDS, SHARE * self._speakers() * self._ear.cost), LONGEST_STEP_SECONDS)
+        return min(max(STEP_SECONDS, SHARE * self._speakers() * self._ear.cost(self.options)), LONGEST_STEP_SECONDS)
 
     async def _hear(self) -> None:
         async with self._hearing:

@@ -88,11 +88,16 @@ class Accounts:
         with self.changed:
             self._entries[resident.id] = Entry(resident, parked_at=self.wall())
 
-    def forget(self, model: str) -> None:
-        """Close the account of an engine that is served no more. It holds nothing."""
+    def forget(self, resident: Resident) -> None:
+        """Close the account of an engine that is served no more. It holds nothing.
+
+        The account stays where another engine of the same id has taken its place.
+        """
         with self.changed:
-            if (entry := self._entries.pop(model, None)) is not None:
-                self._forgotten = {**dict(list(self._forgotten.items())[1 - KEPT :]), model: entry}
+            entry = self._entries.get(resident.id)
+            if entry is not None and entry.resident is resident:
+                del self._entries[resident.id]
+                self._forgotten = {**dict(list(self._forgotten.items())[1 - KEPT :]), resident.id: entry}
             self.stir()
 
     def observe(self) -> None:
@@ -167,6 +172,10 @@ class Accounts:
             if one.id in self._entries and one.id != entry.resident.id
         ]
         return turn(Claim(need_of(entry), ticket.way if ticket else frozenset()), ahead, residents, rules)
+
+    def life(self) -> tuple[int, ...]:
+        """Figures that change whenever an engine moves, or an answer begins, takes a step or ends."""
+        return self.progress, *(entry.resident.rounds for entry in self if entry.active)
 
     def stir(self, *, progress: bool = False) -> None:
         """Wake the requests that wait for memory. The caller holds the lock."""

@@ -24,6 +24,11 @@ from edgeserve.units import MB
 
 log = logging.getLogger("edgeserve.memory")
 
+STUCK = 600.0
+"""Seconds without a step after which answers under way count as stuck, as for the processes of workers.
+
+A slow box may take minutes to open a model, or for a step of a long prompt."""
+
 
 class Admission:
     """Blocking calls, on the worker thread of the engine that wants memory."""
@@ -60,18 +65,22 @@ class Admission:
         """Make room by the plan until the need fits; in its turn, when others wait for memory too.
 
         Blocks while engines in the way finish their answers and step down, while their memory comes back, and while
-        requests ahead have their turn. Raises DoesNotFit, ShuttingDown, and Busy after ``queue_seconds`` without any
-        progress; Cancelled within ``switch_interval`` of ``cancel``. A cancelled request moves no engine.
+        requests ahead have their turn. Raises DoesNotFit, ShuttingDown, and Cancelled within ``switch_interval`` of
+        ``cancel``; a cancelled request moves no engine. Raises Busy after ``queue_seconds`` in which no answer is under
+        way and no engine moves, and when answers under way are stuck.
         ``arrived``: when the request came, on the accounts' clock; None: now.
         """
         self._prepare(entry)
         now = self._accounts.clock()
-        attempt = Attempt(entry, cancel, now if arrived is None else arrived, self._accounts.progress, now)
+        attempt = Attempt(entry, cancel, now if arrived is None else arrived, self._accounts.life(), now)
         try:
             while True:
                 attempt.check_wanted()
                 reservation = self._try(attempt)
                 if reservation is not None:
+                    if attempt.ticket is not None:
+                        waited = self._accounts.clock() - now
+                        log.info("%s waited %.2f s for memory", entry.resident.spec.name, waited)
                     return reservation
         finally:
             with self._accounts.changed:
@@ -100,7 +109,7 @@ class Admission:
             attempt.busy.clear()
             self._await_change(attempt, turn)
         else:
-            raise self._refusal(entry, turn.decision, limit, readings)
+            raise self._refusal(attempt, turn.decision, limit, readings)
         return None
 
     def _look(self, attempt: Attempt, readings: Readings, limit: Budget) -> Turn:
@@ -121,18 +130,24 @@ class Admission:
         return self.reservations.book(entry) if turn.decision.verdict is Verdict.ADMIT else None
 
     def _stalled(self, attempt: Attempt) -> bool:
-        """True when nothing has moved for too long: no answer of another engine is under way, began or ended."""
-        now, progress = self._accounts.clock(), self._accounts.progress
-        if progress != attempt.progress or any(one.active for one in self._accounts if one is not attempt.entry):
-            attempt.progress, attempt.progressed_at = progress, now
-        return now - attempt.progressed_at >= self._accounts.policy.queue_seconds
+        """True when nothing has moved for too long."""
+        now, life = self._accounts.clock(), self._accounts.life()
+        if life != attempt.progress:
+            attempt.progress, attempt.progressed_at = life, now
+        return now - attempt.progressed_at >= self._patience(attempt)
+
+    def _patience(self, attempt: Attempt) -> float:
+        """Seconds without progress after which a request is refused."""
+        at_work = any(one.active for one in self._accounts if one is not attempt.entry)
+        seconds = self._accounts.policy.queue_seconds
+        return max(STUCK, seconds) if at_work else seconds
 
     def _await_change(self, attempt: Attempt, turn: Turn) -> None:
         """Wait until memory may have come free or a hot time ends, at most for the interval."""
         now = self._accounts.clock()
         until = [
             now + self._accounts.policy.switch_interval,
-            attempt.progressed_at + self._accounts.policy.queue_seconds,
+            attempt.progressed_at + self._patience(attempt),
         ]
         if turn.until is not None:
             until.append(turn.until)
@@ -182,10 +197,10 @@ class Admission:
             raise DoesNotFit(vision_refusal(spec, total, self._accounts.policy))
         log.warning("%s", text_warning(spec, total, self._accounts.policy))
 
-    def _refusal(self, entry: Entry, decision: Decision, limit: Budget, readings: Readings) -> DoesNotFit | Busy:
-        need = need_of(entry)
+    def _refusal(self, attempt: Attempt, decision: Decision, limit: Budget, readings: Readings) -> DoesNotFit | Busy:
+        entry, need = attempt.entry, need_of(attempt.entry)
         if decision.verdict is Verdict.WAIT:
-            text = refusal.in_use(need, decision, limit, self._accounts.policy.queue_seconds)
+            text = refusal.in_use(need, decision, limit, self._patience(attempt))
             return Busy(text, retry_after=max(1.0, self._accounts.policy.grace_seconds))
         others = [one for one in self._accounts if one is not entry]
         pinned = [one.resident.id for one in others if one.resident.pinned and one.held.host]

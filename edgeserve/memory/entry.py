@@ -20,6 +20,8 @@ log = logging.getLogger("edgeserve.memory")
 
 SWITCHING_SHARE = 0.25
 """Largest share of the time that the steps of two engines take which have work all the time and take turns."""
+LONGEST_HOT = 60.0
+"""Seconds for which a costly switch keeps an engine hot at most: the first way up of a model may take a minute."""
 LEAST_RAISE = 16 * MB
 """Bytes by which the expected memory of an engine grows at least when the system has killed its process."""
 
@@ -38,6 +40,11 @@ class Resident(Protocol):
     def rung(self) -> Rung: ...
     @property
     def leases(self) -> int: ...
+    @property
+    def rounds(self) -> int:
+        """Steps that the answers of the engine have taken. Any thread."""
+        ...
+
     @property
     def unread(self) -> bool:
         """Whether the engine is at work only for readers that have not read for long. Any thread."""
@@ -139,10 +146,11 @@ class Entry:
     def begin_hot(self, now: float, climbing: float, least: float) -> None:
         """The engine is hot after ``climbing`` seconds of way up. It stays for ``least`` seconds while it has work.
 
-        A costly switch lengthens that time: between two engines with work, switching takes at most SWITCHING_SHARE.
+        A costly switch lengthens that time up to LONGEST_HOT: between two engines with work, switching takes at most
+        SWITCHING_SHARE.
         """
-        cost = climbing + self.leaving_seconds
-        self.hot_at, self.hot_until = now, now + max(least, cost * (1 / SWITCHING_SHARE - 1))
+        cost = (climbing + self.leaving_seconds) * (1 / SWITCHING_SHARE - 1)
+        self.hot_at, self.hot_until = now, now + max(least, min(cost, LONGEST_HOT))
 
     def expect(self, peaks: Peaks) -> None:
         """Before the first load: take the learned peak, else the engine's estimate, else a guess by file size."""

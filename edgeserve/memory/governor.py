@@ -74,7 +74,7 @@ class Governor:
 
     def forget(self, resident: Resident) -> None:
         """Close the account of an engine that is closed, and is served no more."""
-        self.accounts.forget(resident.id)
+        self.accounts.forget(resident)
 
     def start(self) -> None:
         """Start the readings and the pressure loop."""
@@ -196,7 +196,9 @@ class Governor:
         found = report.stats(
             self._gauge.situation(self.probe.read()), self.accounts, self.accounts.history, self._limits
         )
-        return {**found, "undelivered_mb": round(self.accounts.undelivered() / MB, 1)}
+        with self.accounts.changed:
+            waiting = [one.id for one in self.accounts.tickets]
+        return {**found, "undelivered_mb": round(self.accounts.undelivered() / MB, 1), "waiting": waiting}
 
     def models(self) -> list[Json]:
         self.accounts.observe()

@@ -35,13 +35,13 @@ class Attempt:
         spent     savings that are used up
         settled   False once returned memory did not show up in time
         seen      ``Accounts.stirred`` at the latest look
-        progress, progressed_at  ``Accounts.progress``, and the time when it changed last
+        progress, progressed_at  ``Accounts.life``, and the time when it changed last
     """
 
     entry: Entry
     cancel: Cancel | None
     arrived: float
-    progress: int
+    progress: object
     progressed_at: float
     ticket: Ticket | None = None
     busy: set[str] = dataclasses.field(default_factory=set)

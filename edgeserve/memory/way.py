@@ -59,10 +59,12 @@ def turn(claim: Claim, ahead: Sequence[Claim], residents: Sequence[Occupancy], r
     5. Engines in its way are at work: wait.
     """
     need = claim.need
-    assumed, leaving = after(ahead, residents, rules)
-    own = next(one for one in residents if one.id == need.id)
     idle = tuple(one.id for one in _idle(residents, need))
     now = Case(need, residents, rules.budget, rules.policy, rules.unbooked, idle)
+    if not ahead and now.fits({}, 0):  # as nearly always
+        return Turn(Decision(Verdict.ADMIT, now.free))
+    assumed, leaving = after(ahead, residents, rules)
+    own = next(one for one in residents if one.id == need.id)
     # 1.
     if leaving.get(need.id, own.rung) < own.rung:
         if own.rung is not Rung.HOT or rules.now >= own.hot_until:
@@ -135,7 +137,7 @@ def _others(residents: Sequence[Occupancy], need: Need) -> list[Occupancy]:
 
 
 def _idle(residents: Sequence[Occupancy], need: Need) -> list[Occupancy]:
-    """Those of them that nobody uses, least recently used first."""
+    """Engines that nobody uses and that may make way, least recently used first."""
     return sorted((one for one in _others(residents, need) if not one.used), key=lambda one: one.last_used)
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal
 
-from edgeserve.jobs import INFO, MLX_WHISPER, Job
-from edgeserve.models.sources.source import Source
+from edgeserve.jobs import ENCODERS, INFO, MLX_WHISPER, Job
+from edgeserve.models.sources.source import Source, UrlSource
 
 Kind = Job | Literal["vad"]  # the detector of voice activity, which has no engine
 RUNNERS: Mapping[str, frozenset[str]] = MappingProxyType(
@@ -19,7 +19,7 @@ FORMER: Mapping[str, str] = MappingProxyType(
     {former: engine for one in INFO.values() for former, engine in one.former.items()}
 )
 """Import strings that version 0.1 wrote into manifests, with their names of today."""
-OPTIONS = frozenset({"family", "quantization", "repeat_penalty", "system", "temperature"})
+OPTIONS = frozenset({"family", "pooling", "quantization", "repeat_penalty", "system", "temperature"})
 """Options that an entry may have. A manifest with another option is refused."""
 DECIMAL_MB = 1_000_000
 UNVERIFIED = "unverified: listed by public figures; never pulled where edgeserve is built"
@@ -55,7 +55,13 @@ class Entry:
     @property
     def engine(self) -> str:
         """Import string of the engine; empty for a model that only accompanies others."""
-        return MLX_WHISPER if self.convert == "whisper_mlx" else "" if self.job == "vad" else INFO[self.job].engine
+        if self.job == "vad":
+            return ""
+        if self.convert == "whisper_mlx":
+            return MLX_WHISPER
+        source = self.sources[0]
+        encoder = not isinstance(source, UrlSource) and "tokenizer" in source.members
+        return ENCODERS[self.job] if encoder and self.job in ENCODERS else INFO[self.job].engine
 
     @property
     def source(self) -> str:

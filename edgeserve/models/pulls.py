@@ -103,7 +103,7 @@ class Pulls:
         with self._lock:
             return tuple(self._running)
 
-    def stop(self, seconds: float = 5.0) -> None:
+    def stop(self, seconds: float = 2.0) -> None:
         """Cancel all pulls. Waits for their threads until the time is over; their parts stay for a later pull."""
         with self._lock:
             self._closed = True

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from edgeserve.errors import DiskFull, ModelDamaged, ModelMissing, NotFound, StoreError
@@ -153,7 +154,8 @@ class Store:
     def _meant(self, name: str) -> Wanted:
         """The model that a name means, asked of no source. Raises ModelMissing."""
         try:
-            return understand(name, offline=True)
+            wanted = understand(name, offline=True)
+            return self._known(wanted) if wanted.guessed else wanted
         except NotFound as error:
             # A model pulled from an address is known by the name that `edgeserve list` shows.
             if plain(name) == name.lower():
@@ -161,6 +163,13 @@ class Store:
                     known = manifest.read(self.root / plain(name))
                     return Wanted(plain(name), known.job, known.engine)
             raise ModelMissing(error.message, param="model") from None
+
+    def _known(self, wanted: Wanted) -> Wanted:
+        """A repository as it was pulled, if it was."""
+        with contextlib.suppress(StoreError):  # a damaged one is refused when it is read
+            known = manifest.read(self.root / wanted.name)
+            return replace(wanted, job=known.job, engine=known.engine, convert="")
+        return wanted
 
     def folder(self, name: str) -> str:
         """The folder of a model to remove, below ``root``. Its manifest may be unreadable.

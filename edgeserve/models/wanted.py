@@ -11,8 +11,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from edgeserve.errors import NotFound, StoreError
-from edgeserve.jobs import INFO, MLX_WHISPER
-from edgeserve.models import catalog
+from edgeserve.jobs import ENCODERS, INFO, MLX_WHISPER
+from edgeserve.models import catalog, encoders
 from edgeserve.models.entry import Kind
 from edgeserve.models.sources.source import HubSource, Source, UrlSource
 
@@ -27,7 +27,11 @@ LONGEST_NAME = 120
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A model to pull (``sources``), to convert from a local folder (``checkpoint``), or to use in place (``here``)."""
+    """A model to pull (``sources``), to convert from a local folder (``checkpoint``), or to use in place (``here``).
+
+    ``guessed``: a whole repository of a hub that was not asked. The job, engine and conversion are Whisper's, and may
+    be wrong.
+    """
 
     name: str
     job: Kind
@@ -41,6 +45,7 @@ class Wanted:
     here: Mapping[str, Path] | None = None
     checkpoint: Path | None = None
     in_catalogue: bool = False
+    guessed: bool = False
 
     @property
     def companions(self) -> Mapping[str, str]:
@@ -120,12 +125,15 @@ def _hub(text: str, offline: bool) -> Wanted:
         there = hub.list_files(where, source.revision)
         if files := _mlx_files(there):
             return Wanted(name, "asr", MLX_WHISPER, (dataclasses.replace(source, members=files),))
+        if files := encoders.files(there):
+            job = encoders.job_of(hub.read(source, "config.json"), source)
+            return Wanted(name, job, ENCODERS[job], (dataclasses.replace(source, members=files),))
         if missing := set(CHECKPOINT_FILES.values()) - set(there):
             raise StoreError(
                 f"{source} is no Whisper checkpoint (it lacks {', '.join(sorted(missing))}), nor one for MLX "
-                f"({' or '.join(MLX_WEIGHTS)}); name a file of it"
+                f"({' or '.join(MLX_WEIGHTS)}), nor an encoder ({encoders.GRAPHS[0]}); name a file of it"
             )
-    return Wanted(name, "asr", INFO["asr"].engine, (source,), convert="whisper")
+    return Wanted(name, "asr", INFO["asr"].engine, (source,), convert="whisper", guessed=offline)
 
 
 def _mlx_files(names: Container[str]) -> dict[str, str]:
@@ -167,11 +175,22 @@ def _local(path: Path) -> Wanted:
     if path.is_dir() and (files := _mlx_files([one.name for one in path.iterdir()])):
         here = {role: path / name for role, name in files.items()}
         return Wanted(plain(path.name), "asr", MLX_WHISPER, here=here)
+    if path.is_dir() and (files := encoders.files(_names_in(path))):
+        job = encoders.job_of((path / files["config"]).read_bytes(), path)
+        here = {role: path / name for role, name in files.items()}
+        return Wanted(plain(path.name), job, ENCODERS[job], here=here)
     if path.suffix == ".gguf":
         return Wanted(path.stem, "llm", INFO["llm"].engine, here={"model": path})
     if path.suffix == ".onnx":
         return Wanted(path.stem, "tts", INFO["tts"].engine, here={"model": path})
-    raise StoreError(f"{path}: neither a GGUF or ONNX file nor a folder with a Whisper checkpoint or MLX weights")
+    raise StoreError(
+        f"{path}: neither a GGUF or ONNX file nor a folder with a Whisper checkpoint, MLX weights or an ONNX encoder"
+    )
+
+
+def _names_in(folder: Path) -> set[str]:
+    """Paths of the files that a model of several files may have in a folder."""
+    return {str(one.relative_to(folder)) for one in (*folder.glob("*"), *folder.glob("*/*")) if one.is_file()}
 
 
 def plain(name: str) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from edgeserve import errors, messages
-from edgeserve.engine import Footprint, ModelSpec
+from edgeserve.engine import Adapter, Footprint, ModelSpec
 from edgeserve.errors import EdgeserveError, EngineFailure
 from edgeserve.processes.shapes import unfit
 from edgeserve.processes.state import EngineState
@@ -32,7 +32,7 @@ LONGEST_RETRY = 1e6
 
 _CLASSES: dict[str, type] = {
     name: one for name, one in vars(messages).items() if isinstance(one, type) and dataclasses.is_dataclass(one)
-} | {one.__name__: one for one in (Footprint, ModelSpec, EngineState, SlotState)}
+} | {one.__name__: one for one in (Adapter, Footprint, ModelSpec, EngineState, SlotState)}
 _FIELDS = {name: tuple(field.name for field in dataclasses.fields(one)) for name, one in _CLASSES.items()}
 _ERRORS = {name: one for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, EdgeserveError)}
 

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from edgeserve.errors import Busy
+from edgeserve.errors import Busy, TooLarge
 from edgeserve.units import MB
 
 HEADER = struct.Struct("<IIIBB")
@@ -125,15 +125,22 @@ class Channel:
     ) -> None:
         """Send one frame; blocks while the socket is full. Raises OSError when the other process has gone.
 
-        Raises Busy when the system has no memory or descriptor left for a large body; then nothing was sent.
-        The caller keeps its descriptors. ``head`` is anything that JSON can hold; lone surrogates survive.
+        Raises TooLarge for a frame that the other process would not take. Raises Busy when the system has no memory or
+        descriptor left for a large body. Nothing was sent then. The caller keeps its descriptors. ``head`` is anything
+        that JSON can hold; lone surrogates survive.
         """
+        text = _written(head)
         passed, flag, size = list(descriptors), 0, len(body)
+        if len(text) > MOST_HEAD or size > MOST_BODY:
+            sizes = f"{len(text) / MB:.0f} MB of text and {size / MB:.0f} MB of other data"
+            most = f"{MOST_HEAD // MB} and {MOST_BODY // MB} MB"
+            raise TooLarge(
+                f"{sizes} do not fit into one message to the engine's process, which takes {most}: send less"
+            )
         shared = _shared(body) if size > LARGE else None
         if shared is not None:
             passed, flag, body = [shared, *passed], SHARED, b""
         try:
-            text = json.dumps(head, separators=(",", ":")).encode()
             lead = HEADER.pack(len(text), size, number, kind, len(passed) | flag)
             with self._sending:
                 self._send([lead, text, body], passed)
@@ -211,6 +218,11 @@ class Channel:
         if len(self._passed) < count:
             raise Broken(f"{count} descriptors are promised and {len(self._passed)} came")
         return [self._passed.popleft() for _ in range(count)]
+
+
+def _written(head: object) -> bytes:
+    """JSON with every character as it is: escaped, a text of two-byte characters would take three times as much."""
+    return json.dumps(head, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 _CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)

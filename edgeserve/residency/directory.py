@@ -6,7 +6,7 @@ import fnmatch
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from edgeserve.engine import ModelSpec
+from edgeserve.engine import Adapter, ModelSpec
 from edgeserve.jobs import Job
 from edgeserve.model_settings import ModelSettings
 
@@ -21,6 +21,7 @@ class Terms:
         default     it serves the requests of its job that name no model
         pinned      neither idleness nor another model moves it down
         keep_alive  idle seconds until it steps down, infinite to stay; None: as configured for all
+        by_name     it serves only requests that name it: another client asked for it, the owner did not configure it
     """
 
     stored: str = ""
@@ -28,6 +29,7 @@ class Terms:
     default: bool = False
     pinned: bool = False
     keep_alive: float | None = None
+    by_name: bool = False
 
     @classmethod
     def of(cls, settings: ModelSettings) -> Terms:
@@ -57,21 +59,22 @@ class Directory:
     def of(self, jobs: Iterable[Job]) -> list[ModelSpec]:
         """The models of these jobs: job by job, and the default of each job first.
 
-        The default is the one that says so, else the job's own table, else the first.
+        The default is the one that says so, else the job's own table, else the first. A model that is served only by
+        name is none, and stands last.
         """
         return [spec for job in jobs for spec, _ in sorted(self._with(job), key=_rank)]
 
     def find(self, name: str, jobs: Sequence[Job]) -> str | None:
         """Id of the model that ``name`` means among those of ``jobs``, in any case of letters.
 
-        Ids come first, then names, names in the store, aliases, and patterns, each in the order of ``of``. An empty
-        name means the first model. None: no model has this name.
+        Ids come first, then names, names in the store, aliases, names of adapters, and patterns, each in the order of
+        ``of``. An empty name means the first model. None: no model has this name.
         """
         candidates = self.of(jobs)
         if not name:
-            return candidates[0].id if candidates else None
+            return next((spec.id for spec in candidates if not self.terms(spec.id).by_name), None)
         wanted = name.lower()
-        for names in (self._ids, self._names, self._stored_names, self._aliases):
+        for names in (self._ids, self._names, self._stored_names, self._aliases, self._adapters):
             for spec in candidates:
                 if wanted in (one.lower() for one in names(spec)):
                     return spec.id
@@ -79,6 +82,30 @@ class Directory:
             if any(fnmatch.fnmatchcase(wanted, alias.lower()) for alias in self._aliases(spec)):
                 return spec.id
         return None
+
+    def adapter(self, model: str, name: str) -> Adapter | None:
+        """The adapter of a model that a request means by ``name``; None where it means the model itself."""
+        spec, wanted = self._models[model][0], name.lower()
+        if any(wanted == one.lower() for one in self._own_names(spec)):
+            return None
+        for adapter in spec.adapters:
+            if wanted in (one.lower() for one in self._adapter_names(spec, adapter)):
+                return adapter
+        return None
+
+    def _own_names(self, spec: ModelSpec) -> Iterator[str]:
+        for names in (self._ids, self._names, self._stored_names, self._aliases):
+            yield from names(spec)
+
+    def _adapters(self, spec: ModelSpec) -> Iterator[str]:
+        for adapter in spec.adapters:
+            yield from self._adapter_names(spec, adapter)
+
+    def _adapter_names(self, spec: ModelSpec, adapter: Adapter) -> Iterator[str]:
+        """Names of an adapter: its own, and that behind a name of its model, as in "model:adapter"."""
+        if adapter.name:
+            yield adapter.name
+            yield from (f"{own}:{adapter.name}" for own in self._own_names(spec) if own)
 
     def _with(self, job: Job) -> list[tuple[ModelSpec, Terms]]:
         return [one for one in self._models.values() if one[0].job == job]
@@ -102,6 +129,6 @@ def arranged(models: Iterable[str], order: Sequence[str]) -> list[str]:
     return [*(model for model in order if model in there), *(model for model in there if model not in order)]
 
 
-def _rank(one: tuple[ModelSpec, Terms]) -> tuple[bool, bool]:
+def _rank(one: tuple[ModelSpec, Terms]) -> tuple[bool, bool, bool]:
     spec, terms = one
-    return not terms.default, spec.id != spec.job
+    return terms.by_name, not terms.default, spec.id != spec.job

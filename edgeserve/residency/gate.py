@@ -7,7 +7,6 @@ reserves memory for it, and the first request lets the host climb. The gate runs
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,18 +14,16 @@ from concurrent.futures import Future
 
 from edgeserve.clients import NOBODY, Client, Groups
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
-from edgeserve.errors import Busy, Cancelled, EdgeserveError, ShuttingDown
+from edgeserve.errors import Busy, EdgeserveError, ShuttingDown
 from edgeserve.memory.entry import Moved, Refused, cached, taken
 from edgeserve.memory.governor import Governor
-from edgeserve.residency.failure import explain
 from edgeserve.residency.host import LONG_PATIENCE, Host
-from edgeserve.residency.turns import Asked, Turns
+from edgeserve.residency.loads import Loads
+from edgeserve.residency.turns import Turns
 from edgeserve.residency.way_up import WayUp
 from edgeserve.residency.work import Work
 from edgeserve.shares import Shares
 from edgeserve.system.stamps import stamps
-
-log = logging.getLogger("edgeserve.gate")
 
 
 class Gate:
@@ -65,8 +62,8 @@ class Gate:
         self._way_up = WayUp(self, host, governor)
         self._turns = Turns(host, self._state, self._way_up.admit, self._went_idle, clock)
         self._leases = Shares()
-        self._closing = self._warming = False
-        self._loading: Future[None] | None = None
+        self._closing = False
+        self._loads = Loads(host, self._way_up, self._turns, self._state, lambda: self._closing, self._used_now)
 
     # The resident that the governor knows
 
@@ -85,6 +82,10 @@ class Gate:
     @property
     def leases(self) -> int:
         return len(self._leases)
+
+    @property
+    def rounds(self) -> int:
+        return self.host.rounds
 
     @property
     def context_tokens(self) -> int | None:
@@ -243,6 +244,7 @@ class Gate:
         """End all work, running and waiting, with ``reason``."""
         for work in self.work:
             self._turns.cancel(work, reason)
+        self._governor.wake()
 
     def stop(self) -> None:
         """End all work and the host. Blocks until its threads have ended and its engine is closed."""
@@ -252,70 +254,25 @@ class Gate:
     # Without a request
 
     def map(self) -> None:
-        """Cold → warm on the calling thread: nothing stays resident, so nothing is reserved. Raises EngineFailure."""
-        self.host.map()
+        """As ``Loads.map``."""
+        self._loads.map()
 
     def preload(self, cancel: Cancel | None = None) -> None:
-        """Bring the engine up to hot on the calling thread. Raises DoesNotFit or EngineFailure."""
-        with self.host.hold(), self._way_up.reserve(cancel) as reservation:
-            self._way_up.climb(reservation)
-            self._used_now()
+        """As ``Loads.now``."""
+        self._loads.now(cancel)
 
     def preload_in_turn(self) -> Future[None]:
-        """The same on the host's thread, after the work there; done at once when the engine is hot.
-
-        Calls that come meanwhile share one load. It never waits for memory in front of a request: Busy then.
-        """
-        if self.rung is not Rung.HOT:
-            with self._state:
-                if self._loading is None or self._loading.done():
-                    self._loading = self.host.call(self._preload_unless_asked)
-                return self._loading
-        self._used_now()
-        done: Future[None] = Future()
-        done.set_result(None)
-        return done
-
-    def _preload_unless_asked(self) -> None:
-        try:
-            self.preload(Asked(self._turns))
-        except Cancelled:
-            text = f"{self.id} waited for memory when a request came, which loads it now"
-            raise Busy(f"{text}: ask again to know whether it is loaded", retry_after=5) from None
+        """As ``Loads.in_turn``."""
+        return self._loads.in_turn()
 
     @property
     def warming(self) -> bool:
-        """True while ``warm_up`` is under way."""
-        return self._warming
+        """As ``Loads.warming``."""
+        return self._loads.warming
 
     def warm_up(self) -> None:
-        """Bring an idle engine up to hot in the background, if it fits with nothing else moved. Never waits."""
-        with self._state:
-            if self._closing or self._warming or self.work or self.rung is Rung.HOT:
-                return
-            self._warming = True
-        try:
-            self.host.call(self._warm_up)
-        except Busy:
-            self._warming = False
-
-    def _warm_up(self) -> None:
-        try:
-            with self.host.hold():
-                self._climb_if_free()
-        except Exception as error:
-            log.debug("%s was not heated ahead: %s", self.spec.name, explain(self.spec.name, error))
-        finally:
-            self._warming = False
-
-    def _climb_if_free(self) -> None:
-        reservation = None if self._closing else self._way_up.reserve_if_free()
-        if reservation is None:
-            log.debug("%s is not heated ahead: it does not fit as things stand", self.spec.name)
-            return
-        with reservation:
-            self._way_up.climb(reservation)
-            self._used_now()
+        """As ``Loads.warm_up``."""
+        self._loads.warm_up()
 
     def _used_now(self) -> None:
         with self._state:

@@ -116,6 +116,11 @@ class Host(Protocol):
         ...
 
     @property
+    def rounds(self) -> int:
+        """Steps that the loop has taken; the same number later means that no answer has gone on."""
+        ...
+
+    @property
     def healthy(self) -> bool:
         """False once a thread of the host has ended without having been asked to."""
         ...

@@ -68,7 +68,7 @@ class Pool:
         self._leaving: list[Gate] = []
         """Models that are removed, while their last answers run."""
         self._moves = Aside("moves of engines", threads=2)
-        self._removals = Aside("models that leave", threads=4)
+        self._removals = Aside("models that leave", threads=16)
         self.deliveries = deliveries or Deliveries()
         self.roster = roster or Roster()
         self._queue_limit = queue_limit
@@ -135,10 +135,9 @@ class Pool:
             self.add(host, terms)
 
     async def _leave(self, gate: Gate) -> None:
-        model = gate.id
         self._leaving.append(gate)
         try:
-            await self._removals.run(self._close, gate, self._prefetches.pop(model))
+            await self._removals.run(self._close, gate, self._prefetches.pop(gate.id))
         finally:
             self._leaving.remove(gate)
 
@@ -202,7 +201,7 @@ class Pool:
 
         Returns at once. Does nothing for an engine that is hot, and where several models may be meant.
         """
-        found = self.directory.of(jobs)
+        found = [spec for spec in self.directory.of(jobs) if not self.directory.terms(spec.id).by_name]
         same_job = [spec for spec in found if spec.job == found[0].job]
         if len(same_job) == 1:
             self.expect_model(found[0].id)

@@ -20,7 +20,7 @@ METHODS[messages.SlotRequest] = "manage_slot"
 
 
 def kind_of(request: Request) -> str:
-    """The kind of a request: "chat", "vision", "embed", "transcribe" or "speak"."""
+    """The kind of a request: "chat", "vision", "embed", "rerank", "transcribe" or "speak"."""
     return "vision" if isinstance(request, ChatRequest) and request.images else METHODS[type(request)]
 
 

@@ -44,6 +44,8 @@ class OnnxModel(abc.ABC):
     ``mapped``: files that an open model's weights are mapped from.
     """
 
+    packages: Sequence[str] = ()
+
     def __init__(self, spec: ModelSpec) -> None:
         """Raises ConfigError for an option that the family does not have."""
         self.spec = spec

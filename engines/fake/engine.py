@@ -6,6 +6,7 @@ Their answers are deterministic:
   calls each tool that the message names with that object; when it must call, it calls the chosen tool or the first.
 - Vision names the picture's size in bytes.
 - A vector counts a text's words in eight bins.
+- A document's relevance counts the query's words in it.
 - Transcription counts seconds.
 - Speech is one tone a word.
 

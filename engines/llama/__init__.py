@@ -1,1 +1,1 @@
-"""Chat, pictures and embeddings on llama.cpp."""
+"""Chat, pictures, embeddings and reranking on llama.cpp."""

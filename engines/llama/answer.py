@@ -46,7 +46,7 @@ def answer(
 ) -> Iterator[ChatEvent | None]:
     """Events of at most ``limit`` tokens. None asks the caller for a step of the batch.
 
-    A cancelled answer ends without a FinishEvent.
+    A cancelled answer ends without a FinishEvent. Raises Busy when other answers leave its prompt no room.
     """
     context, slot = batch.context, prompt.slot
     model, stream = context.model, TextStream(request.stop)
@@ -55,6 +55,8 @@ def answer(
     said, ended = 0, False
     while not cancel.is_set():
         if slot.full:
+            if not said:
+                raise batch.no_room()
             break
         if slot.output is None:
             yield None

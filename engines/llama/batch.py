@@ -2,6 +2,9 @@
 
 Orca (OSDI 2022) introduced it; llama.cpp's server does the same. A slot is a sequence of the context. After its answer
 the slot keeps its KV cache until another prompt needs the room. Evicted slots worth keeping go to a ``PrefixCache``.
+
+llama.cpp applies one set of adapters to a whole call. So answers with the same set share a call, and sets take turns of
+a few calls (docs/decisions/0021-adapters.md).
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import logging
 from collections.abc import Iterator, Sequence
 
 from edgeserve.errors import Busy, EdgeserveError, EngineFailure, InvalidRequest
+from engines.llama.adapters import Active
 from engines.llama.cache import WORTH_SAVING, PrefixCache
 from engines.llama.context import BATCH, Context, Item
 from engines.llama.prepare import overflow
@@ -22,6 +26,9 @@ log = logging.getLogger("edgeserve.llama")
 PROMPT_SHARE = 192
 """Prompt tokens in one call while answers are under way. More of them make each token of an answer later."""
 
+TURN = 4
+"""Calls for one set of adapters while another waits. A change of the set costs about half a step of a small model."""
+
 
 class Batch:
     """The slots of a context. ``step`` decodes for all of them in one call. One thread at a time."""
@@ -31,7 +38,8 @@ class Batch:
         self._slots = [Slot(number) for number in range(slots)]
         self.saved = saved
         self.swapper = Swapper(context, self._slots, saved)
-        self._uses = 0
+        self._uses = self._calls = self._turn = 0
+        self._adapters: Active = ()
         self.starved = False
         """In the latest step a preempted answer waited for room, and no other answer had anything to decode."""
 
@@ -49,11 +57,11 @@ class Batch:
         """Answers under way."""
         return sum(slot.busy for slot in self._slots)
 
-    def take(self, tokens: Sequence[int], salt: str = "") -> tuple[Slot, int]:
+    def take(self, tokens: Sequence[int], salt: str = "", adapters: Active = ()) -> tuple[Slot, int]:
         """The slot for a prompt, and the number of its tokens that came from a cache of the same ``salt``.
 
-        The other tokens are pending. One slot must be free. Raises ContextOverflow when the prompt leaves no room for
-        an answer, InvalidRequest when it is empty.
+        The other tokens are pending. Prompts of other ``adapters`` have another salt. One slot must be free. Raises
+        ContextOverflow when the prompt leaves no room for an answer, InvalidRequest when it is empty.
         """
         if len(tokens) >= self.context.size:
             raise overflow(str(len(tokens)), self.context.size)
@@ -62,14 +70,14 @@ class Batch:
         slot, known = self._choose_slot(tokens[:-1], salt)
         self.swapper.clear_saved(slot)
         slot.pending = list(tokens[known:])
-        return self._occupy(slot, salt), known
+        return self._occupy(slot, salt, adapters), known
 
-    def take_empty(self) -> Slot:
+    def take_empty(self, adapters: Active = ()) -> Slot:
         """An empty slot for a prompt with pictures, or for texts to embed: no cache knows their prefixes."""
         slot = self.swapper.evict(self._free_slot())
         self.swapper.clear_saved(slot)
         slot.opaque = True
-        return self._occupy(slot)
+        return self._occupy(slot, adapters=adapters)
 
     def give_back(self, slot: Slot) -> None:
         """Free the slot after its answer. Its KV cache stays, unless the slot is opaque."""
@@ -94,7 +102,7 @@ class Batch:
                 if slot.output is not None:
                     return  # this step's call would overwrite the logits of the job: all other slots wait for the next
         try:
-            while (shares := self._schedule()) and not self.context.decode(_items(shares)):
+            while (shares := self._schedule()) and not self._decode(shares):
                 self._evict_or_preempt()
         except EngineFailure:
             for slot in self._slots:
@@ -108,6 +116,7 @@ class Batch:
         job, slot.job = slot.job, None
         try:
             if job is not None:
+                self.context.use(slot.adapters)
                 job()
         except EdgeserveError as error:
             slot.error = error
@@ -135,11 +144,20 @@ class Batch:
 
     # The next call of llama.cpp
 
+    def _decode(self, shares: Sequence[tuple[Slot, list[int]]]) -> bool:
+        """Decode in one call. False when the context has no room."""
+        self.context.use(shares[0][0].adapters)
+        return self.context.decode(_items(shares))
+
     def _schedule(self) -> list[tuple[Slot, list[int]]]:
-        """The tokens of each slot in the next call: answers first, then prompts, the oldest request first."""
-        waiting = sorted(
-            (slot for slot in self._slots if slot.waiting), key=lambda one: (len(one.pending) > 1, one.used)
-        )
+        """The tokens of each slot in the next call: answers first, then prompts, the oldest request first.
+
+        All slots of a call have the same adapters.
+        """
+        waiting = [slot for slot in self._slots if slot.waiting]
+        adapters = self._next_adapters(waiting)
+        waiting = [slot for slot in waiting if slot.adapters == adapters]
+        waiting.sort(key=lambda one: (len(one.pending) > 1, one.used))
         answers = sum(len(slot.pending) == 1 for slot in waiting)
         room = min(BATCH, PROMPT_SHARE + answers) if answers else BATCH
         shares = []
@@ -148,10 +166,23 @@ class Batch:
             room -= len(shares[-1][1])
         return [share for share in shares if share[1]]
 
+    def _next_adapters(self, waiting: Sequence[Slot]) -> Active:
+        """The adapters of the next call: those of its turn, else those of the slot that waits for the most calls."""
+        on_turn = self._turn < TURN and any(slot.adapters == self._adapters for slot in waiting)
+        if on_turn or not waiting:
+            return self._adapters
+        return min(waiting, key=lambda one: one.stepped).adapters
+
     def _advance(self, shares: Sequence[tuple[Slot, list[int]]]) -> None:
         """Note the decoded tokens in their slots."""
         index = -1
+        if shares:
+            adapters = shares[0][0].adapters
+            self._turn = self._turn + 1 if adapters == self._adapters else 1
+            self._adapters = adapters
+            self._calls += 1
         for slot, tokens in shares:
+            slot.stepped = self._calls
             index += len(tokens)
             slot.tokens += tokens
             del slot.pending[: len(tokens)]
@@ -223,11 +254,11 @@ class Batch:
             return free[0]
         return next_victim(free, lambda one: 1, {salt: 1}) or free[0]
 
-    def _occupy(self, slot: Slot, salt: str = "") -> Slot:
+    def _occupy(self, slot: Slot, salt: str = "", adapters: Active = ()) -> Slot:
         """Mark the slot as busy with a new answer."""
         self._uses += 1
         slot.busy, slot.full, slot.output, slot.used = True, False, None, self._uses
-        slot.salt = salt
+        slot.salt, slot.adapters, slot.stepped = salt, adapters, self._calls
         return slot
 
 

@@ -21,6 +21,7 @@ from edgeserve.messages import (
 )
 from edgeserve.slots import SlotState
 from engines.llama import model as llama_model
+from engines.llama.adapters import Active, active
 from engines.llama.answer import Prompt, answer
 from engines.llama.background import Background
 from engines.llama.batch import Batch
@@ -110,7 +111,7 @@ class LlamaChat(LlamaLadder):
             raise EngineFailure(f"{self.spec.name} was closed before it could answer")
         if isinstance(request, EmbedRequest):
             check_inputs(ready.inputs, self._longest_input())
-            yield from self._embed(ready, cancel)
+            yield from self._embed(ready, cancel, self._adapters(request))
         else:
             yield from self._answer(request, ready, cancel)
 
@@ -128,8 +129,14 @@ class LlamaChat(LlamaLadder):
             raise EngineFailure(f"{self.spec.name} is {self.rung.name.lower()}, not hot")
         return self._model, self._batch
 
-    def _embed(self, prepared: Prepared, cancel: Cancel) -> Generator[EmbeddingEvent | None, None, None]:
-        yield from embed(self._hot()[1], prepared.inputs, cancel)
+    def _adapters(self, request: ChatRequest | EmbedRequest) -> Active:
+        """The adapters that an answer uses. Raises InvalidRequest for one that the model does not have."""
+        return active(self.spec.adapters, request.adapters)
+
+    def _embed(
+        self, prepared: Prepared, cancel: Cancel, adapters: Active
+    ) -> Generator[EmbeddingEvent | None, None, None]:
+        yield from embed(self._hot()[1], prepared.inputs, cancel, adapters)
 
     def _answer(
         self, request: ChatRequest, prepared: Prepared, cancel: Cancel
@@ -181,7 +188,9 @@ class LlamaChat(LlamaLadder):
     ) -> Generator[None, None, Prompt]:
         """Put the prompt into a slot of the batch. Yields None for each step to take meanwhile."""
         yield from ()
-        slot, cached = batch.take(prepared.tokens, request.salt)
+        adapters = self._adapters(request)
+        salt = batch.context.model.adapters.salted(request.salt, adapters)
+        slot, cached = batch.take(prepared.tokens, salt, adapters)
         return Prompt(slot, len(prepared.tokens), cached, thinks=prepared.thinks)
 
     def _feed(self, batch: Batch, prompt: Prompt, cancel: Cancel) -> Iterator[None]:

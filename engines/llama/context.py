@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from edgeserve.errors import EngineFailure
 from edgeserve.system import cores
+from engines.llama.adapters import Active
 from engines.llama.model import MappedModel
 from engines.llama.options import LlamaOptions, context_size
 from engines.llama.runtime import error_details, llama
@@ -21,6 +22,8 @@ BATCH = 256
 """Tokens in one call at most. A cancel waits for one call, and the compute buffer grows with the batch."""
 MOST_THREADS = 8
 """Threads by default, at most. Memory bounds small models, so more threads make them no faster."""
+RANKED_TOGETHER = 32
+"""Documents in one call at most, each a sequence with its query."""
 NO_ROOM = 1
 """Code of llama_decode when the KV cache has no free cells for the batch. The cache is unchanged then."""
 
@@ -51,8 +54,8 @@ def context_parameters(model: Any, options: LlamaOptions, threads: int | None) -
     parameters.pooling_type = runtime.LLAMA_POOLING_TYPE_NONE
     if options.pooled:  # a text takes one call, since each of its tokens may attend to all others
         parameters.n_batch = parameters.n_ubatch = parameters.n_ctx
-        parameters.n_seq_max, parameters.n_outputs_max = 1, parameters.n_ctx
-        parameters.pooling_type, parameters.embeddings = pooling(model), True
+        parameters.n_seq_max, parameters.n_outputs_max = RANKED_TOGETHER if options.ranked else 1, parameters.n_ctx
+        parameters.pooling_type, parameters.embeddings = pooling(model, options), True
     else:  # llama.cpp rounds a smaller context up, but takes no more tokens in a call than were asked for
         parameters.n_ctx = max(BATCH, parameters.n_ctx)
     parameters.no_perf = True
@@ -61,17 +64,30 @@ def context_parameters(model: Any, options: LlamaOptions, threads: int | None) -
     return parameters
 
 
-def pooling(model: Any) -> int:
-    """The pooling type of an embedding model: the one that its file names, else the mean."""
-    runtime, buffer = llama(), ctypes.create_string_buffer(32)
-    name = runtime.llama_model_meta_val_str(model, b"general.architecture", buffer, len(buffer))
-    key = buffer.value + b".pooling_type" if name >= 0 else b""
-    found = runtime.llama_model_meta_val_str(model, key, buffer, len(buffer))
-    return (int(buffer.value) if found >= 0 else 0) or int(runtime.LLAMA_POOLING_TYPE_MEAN)
+def pooling(model: Any, options: LlamaOptions) -> int:
+    """The pooling type of a whole text. Vectors: as the options say, else as the model's file says, else the mean."""
+    runtime = llama()
+    if options.ranked:
+        return int(runtime.LLAMA_POOLING_TYPE_RANK)
+    if options.pooling != "auto":
+        return int(getattr(runtime, f"LLAMA_POOLING_TYPE_{options.pooling.upper()}"))
+    named = metadata(model, f"{metadata(model, 'general.architecture')}.pooling_type")
+    return int(named or 0) or int(runtime.LLAMA_POOLING_TYPE_MEAN)
+
+
+def metadata(model: Any, key: str) -> str:
+    """The value at a key of the model's file, as text of at most 31 bytes; empty where the file has no such key."""
+    buffer = ctypes.create_string_buffer(32)
+    found = llama().llama_model_meta_val_str(model, key.encode(), buffer, len(buffer))
+    return buffer.value.decode(errors="replace") if found >= 0 else ""
 
 
 class Context:
-    """``size``: tokens of all sequences together; ``outputs``: tokens of one call that may have logits or embeddings.
+    """A context.
+
+    - ``size``: tokens of all sequences together
+    - ``outputs``: tokens of one call that may have logits or embeddings
+    - ``sequences``: sequences at a time
 
     Not thread-safe. Raises EngineFailure when llama.cpp makes no context.
     """
@@ -85,9 +101,11 @@ class Context:
             raise EngineFailure(f"{model.path}: no context of {parameters.n_ctx} tokens can be made{error_details()}")
         self.size = int(runtime.llama_n_ctx(self.handle))
         self.outputs = int(parameters.n_outputs_max)
+        self.sequences = int(parameters.n_seq_max)
         self._memory = runtime.llama_get_memory(self.handle)
         self._capacity = int(parameters.n_batch)
         self._batch = runtime.llama_batch_init(self._capacity, 0, 1)
+        self._active: Active = ()
 
     def free(self) -> None:
         """Free the context; later calls of ``free`` and ``clear`` do nothing."""
@@ -95,6 +113,14 @@ class Context:
         if handle:
             llama().llama_batch_free(self._batch)
             llama().llama_free(handle)
+
+    def use(self, active: Active) -> None:
+        """Apply these adapters of the model, and no others, in all later calls. Raises EngineFailure."""
+        if self.handle and active != self._active:
+            # llama.cpp lays its graph out anew: some milliseconds, in the next call.
+            if not self.model.adapters.use(self.handle, active):
+                raise EngineFailure(f"{self.model.path}: llama.cpp cannot apply its adapters{error_details()}")
+            self._active = active
 
     def decode(self, items: Iterable[Item]) -> bool:
         """Decode at most one batch. False when the cache has no room. After EngineFailure all sequences are lost."""
@@ -141,16 +167,25 @@ class Context:
         finally:
             runtime.llama_set_embeddings(self.handle, False)
 
-    def pool(self, tokens: Sequence[int]) -> Any:
-        """The embedding of a whole text: one float32 vector. Needs a ``pooled`` context. Raises EngineFailure."""
+    def pool(self, texts: Sequence[Sequence[int]], width: int) -> list[Any]:
+        """The row of each text, float32 [width], all in one call. Needs a ``pooled`` context.
+
+        At most ``sequences`` texts and ``size`` tokens. Raises EngineFailure.
+        """
         import numpy
 
-        runtime = llama()
-        self.clear(0)
-        if not self.decode(Item(token, at, 0, True) for at, token in enumerate(tokens)):
-            raise EngineFailure(f"{self.model.path}: {len(tokens)} tokens do not fit in a context of {self.size}")
-        width = int(runtime.llama_model_n_embd_out(self.model.handle))
-        return numpy.ctypeslib.as_array(runtime.llama_get_embeddings_seq(self.handle, 0), (width,)).copy()
+        numbers, rows = range(len(texts)), enumerate(texts)
+        try:
+            if not self.decode(Item(token, at, number, True) for number, text in rows for at, token in enumerate(text)):
+                count = sum(map(len, texts))
+                raise EngineFailure(f"{self.model.path}: {count} tokens do not fit in a context of {self.size}")
+            found = [llama().llama_get_embeddings_seq(self.handle, number) for number in numbers]
+            if not all(found):
+                raise EngineFailure(f"{self.model.path}: llama.cpp made no row of a text{error_details()}")
+            return [numpy.ctypeslib.as_array(one, (width,)).copy() for one in found]
+        finally:
+            for number in numbers:
+                self.clear(number)
 
     def clear(self, sequence: int) -> None:
         """Remove all tokens of a sequence."""

@@ -12,20 +12,24 @@ from typing import Any
 
 from edgeserve.engine import Cancel
 from edgeserve.messages import EmbeddingEvent
+from engines.llama.adapters import Active
 from engines.llama.batch import Batch
 from engines.llama.slot import Slot
+from engines.whole_texts import unit
 
 
-def embed(batch: Batch, inputs: Sequence[Sequence[int]], cancel: Cancel) -> Iterator[EmbeddingEvent | None]:
+def embed(
+    batch: Batch, inputs: Sequence[Sequence[int]], cancel: Cancel, adapters: Active = ()
+) -> Iterator[EmbeddingEvent | None]:
     """One event for each input; None asks for a step of the batch."""
     for tokens in inputs:
-        yield from _embed(batch, tokens, cancel)
+        yield from _embed(batch, tokens, cancel, adapters)
         if cancel.is_set():
             return
 
 
-def _embed(batch: Batch, tokens: Sequence[int], cancel: Cancel) -> Iterator[EmbeddingEvent | None]:
-    slot, mean, size = batch.take_empty(), Mean(), batch.context.outputs
+def _embed(batch: Batch, tokens: Sequence[int], cancel: Cancel, adapters: Active) -> Iterator[EmbeddingEvent | None]:
+    slot, mean, size = batch.take_empty(adapters), Mean(), batch.context.outputs
     try:
         for at in range(0, len(tokens), size):
             slot.job = functools.partial(_decode_piece, batch, slot, tokens[at : at + size], mean)
@@ -62,11 +66,3 @@ class Mean:
     def unit(self) -> bytes:
         """The direction of the mean; see ``unit``."""
         return unit(self._sum)
-
-
-def unit(vector: Any) -> bytes:
-    """A vector scaled to length 1, as float32 in little-endian order. A vector of zeros stays so."""
-    import numpy
-
-    length = float(numpy.linalg.norm(vector))
-    return bytes((vector / (length or 1.0)).astype("<f4").tobytes())

@@ -7,13 +7,13 @@ from collections.abc import Generator
 from edgeserve.engine import Cancel
 from edgeserve.errors import EngineFailure, NotSupported
 from edgeserve.messages import ChatRequest, EmbeddingEvent, EmbedRequest, SlotRequest
+from engines.llama.adapters import Active
 from engines.llama.chat import LlamaChat
 from engines.llama.context import Context
-from engines.llama.embed import unit
 from engines.llama.model import MappedModel
-from engines.llama.options import context_size
 from engines.llama.prepare import Prepared
 from engines.llama.runtime import llama
+from engines.whole_texts import unit
 
 
 class LlamaEmbedding(LlamaChat):
@@ -26,7 +26,8 @@ class LlamaEmbedding(LlamaChat):
         context = super()._make_context(model)
         if llama().llama_pooling_type(context.handle) == llama().LLAMA_POOLING_TYPE_RANK:
             context.free()
-            raise EngineFailure(f"{model.path}: this model ranks texts, it makes no vectors of them")
+            text = "this model ranks texts, it makes no vectors of them; name it under [rerank]"
+            raise EngineFailure(f"{model.path}: {text}")
         return context
 
     def prepare(self, request: ChatRequest | EmbedRequest | SlotRequest) -> Prepared | None:
@@ -35,13 +36,17 @@ class LlamaEmbedding(LlamaChat):
         return super().prepare(request)
 
     def _longest_input(self) -> int:
-        """Tokens of the longest text: the model knows no positions beyond its training, even in a larger context."""
-        return context_size(self.options, self._read_shape().trained_context)
+        return self._longest_text()
 
-    def _embed(self, prepared: Prepared, cancel: Cancel) -> Generator[EmbeddingEvent | None, None, None]:
-        batch = self._hot()[1]
+    def _embed(
+        self, prepared: Prepared, cancel: Cancel, adapters: Active
+    ) -> Generator[EmbeddingEvent | None, None, None]:
+        model, batch = self._hot()
+        width = int(llama().llama_model_n_embd_out(model.handle))
         for tokens in prepared.inputs:
             if cancel.is_set():
                 return
-            yield EmbeddingEvent(unit(batch.context.pool(tokens)), len(tokens))
+            batch.context.use(adapters)
+            (row,) = batch.context.pool([tokens], width)
+            yield EmbeddingEvent(unit(row), len(tokens))
             yield None

@@ -6,7 +6,7 @@ import dataclasses
 import math
 
 from edgeserve.engine import Footprint, ModelSpec
-from engines.llama import probe
+from engines.llama import adapters, probe
 from engines.llama.context import BATCH
 from engines.llama.gguf import Shape
 from engines.llama.options import CONTEXT_STEP, LlamaOptions, context_size
@@ -21,9 +21,13 @@ SMALLEST_CONTEXT = 512
 
 
 def footprint(spec: ModelSpec, layout: Layout, options: LlamaOptions, fewer: int = 0) -> Footprint:
-    """Footprint of the hot engine, with a context of ``fewer`` tokens less than the layout."""
+    """Footprint of the hot engine and its adapters, with a context of ``fewer`` tokens less than the layout."""
     size = spec.files["model"].stat().st_size
     own, device = layout.context - fewer * layout.token, layout.device - fewer * layout.device_token
+    if device:  # llama.cpp puts the adapters where the weights are
+        device += adapters.size_of(spec)
+    else:
+        own += adapters.size_of(spec)
     if options.repack == "on":  # a reordered private copy of the weights, with a vocabulary of its own
         return Footprint(private=size + 2 * layout.model + own, device=device)
     return Footprint(mapped=size, private=layout.model + own, device=device)

@@ -1,4 +1,4 @@
-"""The metadata of a GGUF file, read without llama.cpp: enough to estimate the memory of a model.
+"""The metadata and tensors of a GGUF file, read without llama.cpp: enough to estimate the memory of a model.
 
 Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. The reader skips arrays and keeps only their length.
 """
@@ -16,28 +16,67 @@ from typing import Any, BinaryIO
 from edgeserve.errors import EngineFailure
 
 MAGIC = b"GGUF"
-MAX_PAIRS, MAX_TEXT, MAX_ARRAY = 10_000, 64 << 20, 1 << 40
+MAX_PAIRS, MAX_TENSORS, MAX_TEXT, MAX_ARRAY = 10_000, 1_000_000, 64 << 20, 1 << 40
 SCALARS = {0: "B", 1: "b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "?", 10: "<Q", 11: "<q", 12: "<d"}
-TEXT, ARRAY = 8, 9
+TEXT, ARRAY, FLOAT32 = 8, 9, 6
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One tensor of a file: its sizes, the fastest first and four of them, and ggml's number of its type."""
+
+    sizes: tuple[int, int, int, int]
+    kind: int
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """A file's metadata by key, the type of each entry, and its tensors by name."""
+
+    header: Mapping[str, Any]
+    kinds: Mapping[str, int]
+    tensors: Mapping[str, Tensor]
 
 
 def read_header(path: Path) -> dict[str, Any]:
     """Metadata by key; an array is its length. Raises EngineFailure naming the file."""
+    return dict(_read(path, tensors=False).header)
+
+
+def read_contents(path: Path) -> Contents:
+    """Metadata and tensors; an array is its length. Raises EngineFailure naming the file."""
+    return _read(path, tensors=True)
+
+
+def _read(path: Path, *, tensors: bool) -> Contents:
     try:
         with path.open("rb") as file:
             if file.read(4) != MAGIC:
                 raise EngineFailure(f"{path}: not a GGUF file")
-            version, _, pairs = _unpack(file, "<I"), _unpack(file, "<Q"), _unpack(file, "<Q")
-            if version < 2 or pairs > MAX_PAIRS:
-                raise EngineFailure(f"{path}: GGUF version {version} with {pairs} entries cannot be read")
-            header = {_text(file): _value(file, _unpack(file, "<I")) for _ in range(pairs)}
+            version, count, pairs = _unpack(file, "<I"), _unpack(file, "<Q"), _unpack(file, "<Q")
+            if version < 2 or pairs > MAX_PAIRS or count > MAX_TENSORS:
+                text = f"GGUF version {version} with {pairs} entries and {count} tensors cannot be read"
+                raise EngineFailure(f"{path}: {text}")
+            header, kinds = dict[str, Any](), dict[str, int]()
+            for _ in range(pairs):
+                name, kind = _text(file), _unpack(file, "<I")
+                header[name], kinds[name] = _value(file, kind), kind
             if file.tell() > os.fstat(file.fileno()).st_size:
                 raise struct.error("its last array is longer than the file")
-            return header
+            return Contents(header, kinds, dict(_tensor(file) for _ in range(count if tensors else 0)))
     except FileNotFoundError:
         raise EngineFailure(f"{path}: no such file; pull the model again with `edgeserve pull`") from None
     except (OSError, struct.error, UnicodeDecodeError, KeyError) as error:
         raise EngineFailure(f"{path}: not a complete GGUF file ({error})") from error
+
+
+def _tensor(file: BinaryIO) -> tuple[str, Tensor]:
+    name, dimensions = _text(file), _unpack(file, "<I")
+    if dimensions > 4:
+        raise struct.error(f"a tensor of {dimensions} dimensions")
+    sizes = [_unpack(file, "<Q") for _ in range(dimensions)] + [1] * (4 - dimensions)
+    kind, _ = _unpack(file, "<I"), _unpack(file, "<Q")
+    return name, Tensor((sizes[0], sizes[1], sizes[2], sizes[3]), kind)
 
 
 def _unpack(file: BinaryIO, form: str) -> Any:

@@ -10,6 +10,7 @@ from pathlib import Path
 from edgeserve.engine import Access, Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure
 from edgeserve.system import heap, pages
+from engines.llama import adapters
 from engines.llama import estimate as llama_estimate
 from engines.llama import model as llama_model
 from engines.llama.batch import Batch
@@ -73,7 +74,8 @@ class LlamaLadder:
     def open(self) -> None:
         if self._model is None:
             before = pages.private_bytes()
-            self._model = llama_model.acquire(self.spec.files["model"], self.spec.device, self.options)
+            self._check_adapters()
+            self._model = self._acquire(repack=False)
             self._measure_token()
             self._saved = self._make_cache(self._model)
             self._private[Rung.WARM] = max(0, pages.private_bytes() - before)
@@ -83,10 +85,10 @@ class LlamaLadder:
             raise EngineFailure(f"{self.spec.name} is cold; open it first")
         if self._batch is None:
             before = pages.private_bytes()
-            repack = self.options.repack == "on"
-            self._weights = llama_model.acquire(self._model.path, self.spec.device, self.options, repack=repack)
+            self._check_adapters()  # a file may have been replaced since
+            self._weights = self._acquire(repack=self.options.repack == "on")
             try:
-                context = self._make_context(self._weights)
+                context = self._make_adapted_context(self._weights)
             except EngineFailure:
                 self._free_weights()
                 raise
@@ -117,6 +119,7 @@ class LlamaLadder:
     def _cool(self) -> None:
         if self._weights is not None and self._batch is not None:
             self._free_context(self._batch.context)
+            self._weights.adapters.release()
             self._batch = None
             self._weights.cool()
             self._free_weights()
@@ -154,6 +157,29 @@ class LlamaLadder:
         if not self._configured.context:
             self.estimate()
         self._token = self._token or llama_estimate.by_shape(self._read_shape(), self._configured).token
+
+    def _check_adapters(self) -> None:
+        for path in adapters.paths_of(self.spec):
+            adapters.check(path, self.spec.files["model"])
+
+    def _acquire(self, *, repack: bool) -> MappedModel:
+        paths = adapters.paths_of(self.spec)
+        return llama_model.acquire(
+            self.spec.files["model"], self.spec.device, self.options, repack=repack, adapters=paths
+        )
+
+    def _make_adapted_context(self, model: MappedModel) -> Context:
+        """A context of a model whose adapters are held. Raises EngineFailure, and holds none then."""
+        model.adapters.hold(model.handle)
+        try:
+            return self._make_context(model)
+        except BaseException:
+            model.adapters.release()
+            raise
+
+    def _longest_text(self) -> int:
+        """Tokens of a text that is read whole: no positions beyond the model's training, even in a larger context."""
+        return context_size(self.options, self._read_shape().trained_context)
 
     def _make_context(self, model: MappedModel) -> Context:
         return Context(model, self.options, self.spec.threads)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.system import heap, pages
 from engines import model_files
 from engines.llama import devices
+from engines.llama.adapters import Adapters
 from engines.llama.options import LlamaOptions
 from engines.llama.runtime import error_details, llama
 from engines.llama.tokenizer import NativeVocabulary, Tokenizer, TooLong
@@ -31,12 +32,14 @@ class MappedModel:
     """One ``llama_model`` and the number of its users. ``handle`` and ``vocabulary`` are llama.cpp's pointers.
 
     ``repacked``: the weights that llama.cpp reorders are a private copy. Only the others are read from the file.
+    ``adapters``: those that contexts of this model may apply.
     """
 
     path: Path
     handle: Any
     vocabulary: Any
     repacked: bool = False
+    adapters: Adapters = field(default_factory=lambda: Adapters(()))
     users: int = 0
     hot: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -131,16 +134,21 @@ _loading = threading.Lock()
 """Held for the seconds in which a model is mapped or freed. Always acquired before ``_lock``."""
 
 
-def acquire(path: Path, device: Device, options: LlamaOptions, *, repack: bool = False) -> MappedModel:
-    """Map the file, or share its mapping. A new mapping has no resident page. Raises EngineFailure."""
+def acquire(
+    path: Path, device: Device, options: LlamaOptions, *, repack: bool = False, adapters: Sequence[Path] = ()
+) -> MappedModel:
+    """Map the file, or share its mapping. A new mapping has no resident page. Raises EngineFailure.
+
+    Engines with other ``adapters`` share no mapping: llama.cpp adds adapters to a model, beside nobody who uses it.
+    """
     model_files.require([path])
     placed = () if device == "cpu" else (options.gpu_layers, options.split_mode, options.main_gpu, options.tensor_split)
-    key = (path.resolve(), placed, repack)
+    key = (path.resolve(), placed, repack, tuple(adapters))
     with _loading:
         model = _models.get(key)
         if model is None or not hold(model):
             model = _load(path, device, options, repack)
-            model.users = 1
+            model.users, model.adapters = 1, Adapters(adapters)
             with _lock:
                 _models[key] = model
     return model

@@ -16,12 +16,14 @@ DEFAULT_CONTEXT = 2048
 CONTEXT_STEP = 256
 """Tokens. llama.cpp rounds the size of a context up to a multiple of this."""
 BY_DISK = MappingProxyType({"auto": "a bound by the free disk"})
+POOLED = ("embedding", "rerank")
+"""Jobs that read whole texts at once."""
 SHARES = "a list of shares, none below 0 and not all 0, such as [3, 1]"
 
 
 @dataclass(frozen=True, slots=True)
 class LlamaOptions:
-    """Keys of [llm], [vision] and [embedding] in models.toml that belong to llama.cpp.
+    """Keys of [llm], [vision], [embedding] and [rerank] in models.toml that belong to llama.cpp.
 
     context          tokens of the context, at most the trained context of the model. 0: the trained context, less the
                      memory that the governor takes (``shed``) before the context is made
@@ -46,9 +48,13 @@ class LlamaOptions:
     prefix_cache_disk_mb   MB of saved states on disk, from memory without room and closed engines; 0 keeps none.
                            "auto": all models with "auto" share a bound by the free disk
     prefix_cache_dir       folder of the states on disk; empty: the folder that the server names, and none without one
+    pooling          rows of a text that make its vector: "mean" of all, "cls" the first, "last"; "auto": the file's
     image_max_tokens, image_min_tokens   tokens of one picture; 0: the model's own numbers
 
-    ``pooled`` is no key: the context makes embeddings of whole texts, by the model's own pooling.
+    These are no keys:
+
+    pooled           the context makes one row of each text
+    ranked           that row is the relevance of a document, by the model's ranking head
     """
 
     context: int = key(DEFAULT_CONTEXT, low=64, special={0: "as many as memory allows"})
@@ -74,7 +80,9 @@ class LlamaOptions:
     prefix_cache_dir: str = key("", only=CHAT)
     image_max_tokens: int = key(0, low=0, only=PICTURES)
     image_min_tokens: int = key(0, low=0, only=PICTURES)
+    pooling: Literal["auto", "mean", "cls", "last"] = key("auto", only=("embedding",))
     pooled: bool = False
+    ranked: bool = False
 
 
 def context_size(options: LlamaOptions, trained: int) -> int:
@@ -85,7 +93,7 @@ def context_size(options: LlamaOptions, trained: int) -> int:
 
 def read_options(job: str, given: Mapping[str, object]) -> LlamaOptions:
     """The options of a job's table in models.toml. Raises ConfigError naming the key."""
-    options = LlamaOptions(**Reader().read(LlamaOptions, job, given), pooled=job == "embedding")
+    options = LlamaOptions(**Reader().read(LlamaOptions, job, given), pooled=job in POOLED, ranked=job == "rerank")
     if options.tensor_split and not any(options.tensor_split):
         raise ConfigError(f"[{job}] tensor_split = {given['tensor_split']}: expected {SHARES}", param="tensor_split")
     if options.kv_type != "f16" and options.flash_attention == "off":

@@ -15,6 +15,7 @@ from engines.llama.template import ChatTemplate
 from engines.llama.tokenizer import TooLong
 from engines.llama.tools import CallForm
 from engines.thinking import opened_by
+from engines.whole_texts import long_input, read_inputs
 
 EARLY_FACTOR = 4
 """A conversation longer than this times the longest text of the context is refused before its template is rendered. A
@@ -22,10 +23,6 @@ template may leave out some of a shorter one."""
 
 MARKER_TOKENS = 64
 """Tokens of a picture's marker at most. They do not count: the picture takes its place."""
-
-MOST_TOKENS = 300_000
-"""Tokens of all inputs of an embedding request, as at OpenAI. Tokenising so many takes half a second, in which the
-engine prepares no other request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,32 +76,22 @@ def prepare_chat(
 
 def prepare_inputs(model: MappedModel, request: EmbedRequest, limit: int) -> Prepared:
     """Tokens of all inputs. Raises InvalidRequest for an empty one, ContextOverflow beyond ``limit`` tokens each."""
-    texts, total = [], 0
-    for number, one in enumerate(request.inputs):
+
+    def read(number: int) -> Sequence[int]:
         try:
-            tokens = model.read(one, param="input", most=limit)
+            tokens = model.read(request.inputs[number], param="input", most=limit)
         except TooLong as error:
-            raise _input_overflow(number, str(error), limit) from None
-        if not tokens:
-            raise InvalidRequest(f"input {number} holds no token", param="input")
-        total += len(tokens)
-        if total > MOST_TOKENS:
-            text = f"the first {number + 1} inputs are {total} tokens long; the limit is {MOST_TOKENS}: send fewer"
-            raise InvalidRequest(text, param="input")
-        texts.append(array.array("i", tokens))  # 4 bytes each: there may be 2,048 inputs
-    return Prepared(inputs=texts)
+            raise long_input(number, str(error), limit) from None
+        return array.array("i", tokens)  # 4 bytes each: there may be 2,048 inputs
+
+    return Prepared(inputs=read_inputs(len(request.inputs), read))
 
 
 def check_inputs(inputs: Sequence[Sequence[int]], limit: int) -> None:
     """Check prepared inputs again: the context may have become smaller. Raises ContextOverflow."""
     for number, tokens in enumerate(inputs):
         if len(tokens) > limit:
-            raise _input_overflow(number, str(len(tokens)), limit)
-
-
-def _input_overflow(number: int, count: str, limit: int) -> ContextOverflow:
-    text = f"input {number} is {count} tokens long; the context holds {limit}"
-    return ContextOverflow(f"{text}: cut it up, or raise context in models.toml", param="input")
+            raise long_input(number, str(len(tokens)), limit)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from edgeserve.errors import EdgeserveError
+from engines.llama.adapters import Active
 from engines.llama.state_index import shared
 
 
@@ -15,6 +16,8 @@ class Slot:
     busy       an answer uses it
     used       count that is higher the later an answer took it
     salt       only prompts of the same salt may share a prefix with it
+    adapters   those that its answer uses
+    stepped    number of the latest call that decoded tokens of it
     tokens     tokens in the KV cache, at the positions from 0
     pending    tokens still to decode
     output     index of the logits after the last decoded token; None while tokens are pending
@@ -32,6 +35,8 @@ class Slot:
         self.busy = False
         self.used = 0
         self.salt = ""
+        self.adapters: Active = ()
+        self.stepped = 0
         self.forget()
 
     def forget(self) -> None:

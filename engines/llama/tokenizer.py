@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from edgeserve.errors import EngineFailure, InvalidRequest
 from engines.llama.runtime import llama
+from engines.whole_texts import half_character
 
 PIECE = 4096
 """Characters of a piece at most."""
@@ -45,8 +46,11 @@ class Vocabulary(Protocol):
 
     joins: bool
 
-    def split(self, data: bytes, room: int, *, add_special: bool) -> list[int] | int:
-        """Tokens of a UTF-8 text; only their number when there are more than ``room``."""
+    def split(self, data: bytes, room: int, *, add_special: bool, parse_special: bool = True) -> list[int] | int:
+        """Tokens of a UTF-8 text; only their number when there are more than ``room``.
+
+        ``parse_special``: texts of control tokens, such as "<|im_end|>", become these tokens.
+        """
         ...
 
     def bos_eos(self) -> tuple[list[int], list[int]]:
@@ -65,18 +69,36 @@ class Tokenizer:
         self._vocabulary = vocabulary
         self._longest = 0
 
-    def tokenize(self, text: str, *, add_special: bool, most: int | None = None) -> list[int]:
+    def tokenize(
+        self, text: str, *, add_special: bool, parse_special: bool = True, most: int | None = None
+    ) -> list[int]:
         """Tokens of a text; ``add_special`` adds the model's own first and last tokens, such as BOS.
 
-        Raises TooLong for more than ``most`` tokens, InvalidRequest for a text that is no Unicode.
+        ``parse_special``: as in ``Vocabulary.split``. Raises TooLong for more than ``most`` tokens, InvalidRequest for
+        a text that is no Unicode.
         """
         if most is not None:
             self.check_size(len(text), most)
         if len(text) > PIECE and self._vocabulary.joins:
-            return self._joined(text, add_special, most)
+            return self._joined(text, add_special, most, parse_special)
         if len(text) > PIECE and most is not None and len(text) > most:
             self.check_pieces(text, most)
-        return self._whole(text, add_special, most)
+        return self._whole(text, add_special, most, parse_special)
+
+    def beginning(self, text: str, most: int) -> tuple[list[int], bool]:
+        """The first ``most`` tokens of a text without control tokens, and whether the text goes on.
+
+        The cost grows with ``most``, not with the text. Raises InvalidRequest for a text that is no Unicode.
+        """
+        end = count = 0
+        for piece in pieces(text):
+            end += len(piece)
+            if end < len(text):
+                count += max(0, len(self._whole(piece, False, None, False)) - SLACK)
+                if count > most:
+                    break
+        tokens = self.tokenize(text[:end], add_special=False, parse_special=False)
+        return tokens[:most], len(tokens) > most or end < len(text)
 
     def check_size(self, characters: int, most: int, *, times: int = 1) -> None:
         """Raise TooLong for a text that must have more than ``most`` tokens by its number of characters alone.
@@ -100,19 +122,19 @@ class Tokenizer:
             self._longest = max(LEAST_LONGEST, self._vocabulary.longest())
         return self._longest
 
-    def _whole(self, text: str, add_special: bool, most: int | None) -> list[int]:
+    def _whole(self, text: str, add_special: bool, most: int | None, parse_special: bool = True) -> list[int]:
         data = _bytes(text)
         room = len(data) + SLACK if most is None else min(len(data) + SLACK, most)
-        tokens = self._vocabulary.split(data, room, add_special=add_special)
+        tokens = self._vocabulary.split(data, room, add_special=add_special, parse_special=parse_special)
         if isinstance(tokens, int):
             raise TooLong(tokens, exact=True)
         return tokens
 
-    def _joined(self, text: str, add_special: bool, most: int | None) -> list[int]:
+    def _joined(self, text: str, add_special: bool, most: int | None, parse_special: bool) -> list[int]:
         before, after = self._vocabulary.bos_eos() if add_special else ([], [])
         tokens, done = before, 0
         for piece in pieces(text):
-            tokens += self._whole(piece, False, None)
+            tokens += self._whole(piece, False, None, parse_special)
             done += len(piece)
             if most is not None and len(tokens) > most:
                 raise TooLong(len(tokens) + len(after) if done == len(text) else most, exact=done == len(text))
@@ -149,9 +171,9 @@ class NativeVocabulary:
         # The other types add a space before each text, or look back further than a word.
         self.joins = runtime.llama_vocab_type(handle) == runtime.LLAMA_VOCAB_TYPE_BPE
 
-    def split(self, data: bytes, room: int, *, add_special: bool) -> list[int] | int:
+    def split(self, data: bytes, room: int, *, add_special: bool, parse_special: bool = True) -> list[int] | int:
         array = (llama().llama_token * room)()
-        count = int(llama().llama_tokenize(self._handle, data, len(data), array, room, add_special, True))
+        count = int(llama().llama_tokenize(self._handle, data, len(data), array, room, add_special, parse_special))
         if count == -(2**31):
             raise EngineFailure(f"{self._name}: a text of {len(data)} bytes could not be cut into tokens")
         return -count if count < 0 else list(array[:count])
@@ -172,5 +194,4 @@ def _bytes(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        half = ord(error.object[error.start])
-        raise InvalidRequest(f"a text holds \\u{half:04x} alone, which is half of a character") from None
+        raise half_character(error) from None

@@ -104,7 +104,7 @@ class LlamaVision(LlamaChat):
                 "images, set image_max_tokens, or raise context in models.toml",
                 param="messages",
             )
-        return Prompt(batch.take_empty(), tokens, chunks=chunks, thinks=prepared.thinks)
+        return Prompt(batch.take_empty(self._adapters(request)), tokens, chunks=chunks, thinks=prepared.thinks)
 
     def _feed(self, batch: Batch, prompt: Prompt, cancel: Cancel) -> Iterator[None]:
         """Decode the prompt chunk by chunk, in steps of the batch. A cancel takes effect between steps.
@@ -122,6 +122,8 @@ class LlamaVision(LlamaChat):
                 yield
             if slot.error is not None:
                 raise slot.error
+            if slot.full:  # the rest of this chunk is not decoded, so no other may follow
+                raise batch.no_room()
 
     def _decode_picture(self, batch: Batch, slot: Slot, chunk: Chunk, *, last: bool) -> None:
         """Decode a picture, as a job of the batch. Raises Busy for lack of room, and EngineFailure."""

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
 
 from edgeserve import app, assembly, named, specification
-from edgeserve.config import Config, load
+from edgeserve.api import models
+from edgeserve.config import Config, ServerSettings, load
 from edgeserve.device import AllocatorMemory
+from edgeserve.engine import Adapter
 from edgeserve.errors import ConfigError, ModelMissing
+from edgeserve.jobs import ALL_JOBS, INFO
+from edgeserve.jobs import CHAT as ALL_CHAT
 from edgeserve.memory.policy import MemoryPolicy
-from edgeserve.model_settings import ModelSettings
+from edgeserve.model_settings import AdapterSettings, ModelSettings
 from edgeserve.models.store import Store, StoredModel
 from engines.asr.mlx_memory import MlxAllocator
 from engines.llama import devices
@@ -44,6 +49,14 @@ def test_the_same_file_serves_vision_with_a_projector(gguf: Path, tmp_path: Path
     (spec,) = specification.specs(config(vision=settings), Store(tmp_path / "models"))
     assert spec.files["mmproj"] == gguf
     assert isinstance(named.make_engine(spec), LlamaVision)
+
+
+def test_adapters_are_files_of_their_model(gguf: Path, tmp_path: Path) -> None:
+    adapters = (AdapterSettings(str(gguf), 0.5, "style"), AdapterSettings(str(gguf)))
+    settings = ModelSettings(job="llm", model=str(gguf), adapters=adapters)
+    (spec,) = specification.specs(config(llm=settings), Store(tmp_path / "models"))
+    assert spec.adapters == (Adapter("adapter0", 0.5, "style"), Adapter("adapter1"))
+    assert spec.files == {"model": gguf, "adapter0": gguf, "adapter1": gguf}
 
 
 def test_the_same_file_makes_vectors(gguf: Path, tmp_path: Path) -> None:
@@ -86,6 +99,58 @@ def test_chains_reach_the_pool(gguf: Path, tmp_path: Path) -> None:
     assert {kind: list(jobs) for kind, jobs in pool.chains.items() if jobs} == {"chat": ["vision"]}
 
 
+CHAT, SPEECH = "engines.llama.chat:LlamaChat", "engines.tts.onnx:OnnxTextToSpeech"
+
+
+def put(store: Store, name: str, job: str = "llm", engine: str = CHAT, **options: object) -> None:
+    """A pulled model of one file."""
+    folder = store.root / name
+    folder.mkdir(parents=True)
+    (folder / "model.bin").write_bytes(b"GGUF")
+    file = {"name": "model.bin", "size": 4, "sha256": "0" * 64}
+    told = {"job": job, "engine": engine, "licence": "", "source": "", "options": options, "files": {"model": file}}
+    (folder / "manifest.json").write_text(json.dumps(told))
+
+
+def test_a_stored_model_serves_those_who_name_it_and_nobody_else(gguf: Path, tmp_path: Path) -> None:
+    store = Store(tmp_path / "models")
+    put(store, "shelved")
+    put(store, "voice", "tts", SPEECH)
+    settings = {"vision": ModelSettings(job="vision", model=str(gguf), mmproj=str(gguf))}
+    stored = dataclasses.replace(config(**settings), server=ServerSettings(serve="stored"))
+    pool = assembly.build_pool(stored, store)
+    assert [models.choose(pool, name, jobs) for name, jobs in (("", ALL_CHAT), ("", ("tts",)))] == ["vision", "tts"]
+    assert models.choose(pool, "shelved", ALL_CHAT) == "shelved"
+    assert models.choose(pool, "Voice", ("tts",)) == "voice"
+    assert [models.choose(pool, name, jobs) for name, jobs in (("", ALL_CHAT), ("", ("tts",)))] == ["vision", "tts"]
+    assert list(pool.gates) == ["vision", "shelved", "voice"]
+
+
+def test_no_engine_is_imported_while_requests_wait(gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    imported: list[str] = []
+    monkeypatch.setattr(assembly, "find", lambda name: (imported.append(name), named.find(name))[1])
+    settings = config(llm=ModelSettings(job="llm", model=str(gguf)))
+    assembly.build_pool(settings, Store(tmp_path / "models"))
+    assert SPEECH not in imported
+    stored = dataclasses.replace(settings, server=ServerSettings(serve="stored"))
+    assembly.build_pool(stored, Store(tmp_path / "models"))
+    assert {one.engine for one in INFO.values()} <= set(imported)
+
+
+def test_stored_models_that_cannot_be_served_are_not_there(
+    gguf: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = Store(tmp_path / "models")
+    put(store, "eyes", "vision", "engines.llama.vision:LlamaVision")
+    put(store, "strange", family="piper")
+    put(store, "tts")
+    (tmp_path / "models.toml").write_text(f'[server]\nserve = "stored"\n[llm]\nmodel = "{gguf}"\n')
+    pool = assembly.build_pool(load({}, path=tmp_path / "models.toml"), store)
+    assert [pool.find(name, ALL_JOBS) for name in ("eyes", "strange", "tts")] == [None] * 3
+    assert "eyes cannot be served on demand: [models.eyes] model = 'eyes' needs its projector" in caplog.text
+    assert "family is not a known setting" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("job", "settings", "told"),
     [
@@ -117,6 +182,10 @@ def test_settings_that_contradict_are_refused(
         (
             '[vision]\nmodel = "tiny.gguf"\nmmproj = "none"\n',
             r"^models\.toml, line 3: \[vision\] mmproj = 'none': no su",
+        ),
+        (
+            '[llm]\nmodel = "tiny.gguf"\nadapters = [{path = "tiny.gguf"}, {path = "none"}]\n',
+            r"^models\.toml, line 3: \[llm\] adapters: path = 'none': no such file",
         ),
         (
             '[tts]\nmodel = "tiny.gguf"\n',

@@ -81,6 +81,7 @@ def test_engines_heated_ahead_by_kind_of_request(tmp_path: Path) -> None:
         "transcribe": ("llm", "tts"),
         "speak": (),
         "embed": (),
+        "rerank": (),
     }
 
 

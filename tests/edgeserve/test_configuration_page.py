@@ -16,7 +16,7 @@ from edgeserve.config import ResidencySettings, ServerSettings
 from edgeserve.jobs import ALL_JOBS, INFO, STARTER
 from edgeserve.manage.changes import OF_MODELS, TUNABLE
 from edgeserve.memory.policy import MemoryPolicy
-from edgeserve.model_settings import ModelSettings
+from edgeserve.model_settings import AdapterSettings, ModelSettings
 from edgeserve.settings import ENV_PREFIX, key_names, unit
 
 ROOT = Path(__file__).parents[2]
@@ -57,7 +57,7 @@ def values(one: dataclasses.Field[Any], hint: Any) -> str:
     choices = one.metadata["choices"] or (get_args(hint) if get_origin(hint) is Literal else ())
     words = ", ".join(f'`"{choice}"`' for choice in choices)
     if get_origin(hint) is tuple:
-        return f"list of {words or {str: 'texts', float: 'numbers'}[get_args(hint)[0]]}"
+        return f"list of {words or {str: 'texts', float: 'numbers', AdapterSettings: 'tables'}[get_args(hint)[0]]}"
     if hint is bool:
         return "`true`, `false`"
     if words or hint is str:
@@ -145,6 +145,7 @@ def expected() -> dict[str, dict[str, object]]:
         "asr": lambda: defaults(ASR, "asr"),
         "tts": lambda: defaults(TTS, "tts"),
         "embedding": dict,  # its keys are named in a comment
+        "rerank": dict,
     }
     return found | {job: {"model": INFO[job].example, **options[job]()} for job in ALL_JOBS}
 

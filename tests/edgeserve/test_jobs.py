@@ -7,11 +7,13 @@ import typing
 
 import pytest
 
-from edgeserve import config
+from edgeserve import config, messages
 from edgeserve.engine import Engine, ModelSpec
+from edgeserve.hosts.inbox import KINDS
 from edgeserve.jobs import ALL_JOBS, INFO, Job, JobInfo
 from edgeserve.models import catalog, manifest
 from edgeserve.models.entry import FORMER, RUNNERS
+from edgeserve.residency.work import METHODS
 
 jobs = pytest.mark.parametrize("job", INFO.values(), ids=lambda job: job.name)
 
@@ -33,6 +35,14 @@ def test_the_engines_of_a_job_exist_and_answer_its_requests(job: JobInfo) -> Non
         assert isinstance(engine, Engine)
         assert callable(getattr(engine, job.method))
         assert import_string in RUNNERS[job.name]
+
+
+@jobs
+def test_requests_of_a_job_may_be_answered_from_a_worker(job: JobInfo) -> None:
+    request = getattr(messages, job.request)
+    assert METHODS[request] == job.method
+    assert KINDS[request]
+    assert set(KINDS[request]) <= set(typing.get_args(messages.Event))
 
 
 @jobs

@@ -69,3 +69,35 @@ def test_a_mistake_names_its_place(tmp_path: Path, more: str, told: str) -> None
 def test_a_job_is_only_named_by_tables_of_models(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"\[llm\] job is not a known setting"):
         read(tmp_path, '[llm]\nmodel = "a"\njob = "llm"\n')
+
+
+def test_adapters_of_a_model(tmp_path: Path) -> None:
+    text = '[models.b]\nmodel = "b"\nadapters = [{path = "x.gguf", scale = 2, name = "style"}, {path = "y.gguf"}]\n'
+    one, other = read(tmp_path, text).models["b"].adapters
+    assert (one.path, one.scale, one.name) == ("x.gguf", 2.0, "style")
+    assert (other.path, other.scale, other.name) == ("y.gguf", 1.0, "")
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("3", "adapters = 3: expected a list, each item a table of path, scale, name"),
+        ('["x.gguf"]', "adapters = 'x.gguf': expected a table of path, scale, name"),
+        ('[{path = "x", scal = 1}]', "expected a table of path, scale, name"),
+        ("[{path = 3}]", "adapters = {'path': 3}: expected path: a text in quotes"),
+        ('[{path = "x", scale = nan}]', "'scale': nan}: expected scale: a number from -100 to 100"),
+        ("[{scale = 1.0}]", "adapter 1 has no path; expected a list of tables such as"),
+        ('[{path = "x", name = "a b"}]', "adapter 1 is named 'a b'; a name has 1 to 120 letters"),
+        ('[{path = "x", name = "a"}, {path = "y", name = "A"}]', "adapter 2 has the name of another one, 'A'"),
+    ],
+)
+def test_a_wrong_adapter_is_told_with_its_line(tmp_path: Path, written: str, told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read(tmp_path, f'[llm]\nmodel = "a"\nadapters = {written}\n')
+    assert "line 3: [llm] adapters" in str(caught.value)
+    assert told in str(caught.value)
+
+
+def test_sound_models_have_no_adapters(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"\[asr\] adapters is not a known setting"):
+        read(tmp_path, '[asr]\nmodel = "a"\nadapters = []\n')

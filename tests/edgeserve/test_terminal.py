@@ -7,7 +7,7 @@ import io
 import pytest
 from support.gates import Clock
 
-from edgeserve.terminal import ProgressBar, human_size, human_time, is_terminal, table
+from edgeserve.terminal import ProgressBar, columns, human_size, human_time, is_terminal, table
 
 MB = 1 << 20
 
@@ -39,6 +39,18 @@ def test_times(seconds: float, text: str) -> None:
 
 def test_table_aligns_and_leaves_no_blanks_at_the_end() -> None:
     assert table(("name", "size"), [("hibari", "8 MB"), ("a", "")]) == "NAME    SIZE\nhibari  8 MB\na"
+
+
+def test_a_table_is_cut_at_the_width_of_a_terminal() -> None:
+    rows = [("hibari", "speaks"), ("a", "b")]
+    assert table(("name", "what"), rows, 10).splitlines() == ["NAME    W…", "hibari  s…", "a       b"]
+    assert table(("name", "what"), rows, 14) == table(("name", "what"), rows)
+
+
+def test_only_a_terminal_has_a_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "72")
+    assert columns(Terminal()) == 72
+    assert columns(io.StringIO()) is None
 
 
 def test_a_closed_stream_is_no_terminal() -> None:

@@ -17,7 +17,18 @@ from pathlib import Path
 from typing import Any
 
 from edgeserve.engine import ModelSpec
-from edgeserve.messages import ChatRequest, ImagePart, Message, Pcm, Sampling, SpeakRequest, TextPart, TranscribeRequest
+from edgeserve.messages import (
+    ChatRequest,
+    EmbedRequest,
+    ImagePart,
+    Message,
+    Pcm,
+    RerankRequest,
+    Sampling,
+    SpeakRequest,
+    TextPart,
+    TranscribeRequest,
+)
 from edgeserve.processes.allowed import engine_confinement
 from edgeserve.system.confinement import confine
 
@@ -30,9 +41,14 @@ def answer(engine: Any, job: str, given: bytes) -> object:
     if job == "asr":
         events = engine.transcribe(TranscribeRequest(Pcm(given)), cancel)
         return "".join(getattr(event, "text", "") for event in events)
+    if job == "rerank":
+        request = RerankRequest("cat sofa", tuple(given.decode().split("\n")))
+        return sum(event.tokens for event in engine.rerank(request, cancel))
+    if job == "embedding":
+        return sum(event.tokens for event in engine.embed(EmbedRequest((given.decode(),)), cancel))
     parts = (ImagePart(given), TextPart("Describe this image.")) if job == "vision" else (TextPart(given.decode()),)
-    request = ChatRequest((Message("user", parts),), max_tokens=8, sampling=Sampling(temperature=0.0))
-    return "".join(getattr(event, "text", "") for event in engine.chat(request, cancel))
+    talk = ChatRequest((Message("user", parts),), max_tokens=8, sampling=Sampling(temperature=0.0))
+    return "".join(getattr(event, "text", "") for event in engine.chat(talk, cancel))
 
 
 def main(given: Mapping[str, Any]) -> None:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import pytest
 
 from edgeserve.engine import ModelSpec, Rung, Thrifty
-from edgeserve.errors import EngineFailure, InvalidRequest
+from edgeserve.errors import ContextOverflow, EngineFailure, InvalidRequest
 from edgeserve.messages import (
     AudioEvent,
     ChatRequest,
@@ -28,6 +28,8 @@ from edgeserve.messages import (
     FinishEvent,
     Message,
     Pcm,
+    RerankEvent,
+    RerankRequest,
     Sampling,
     SegmentEvent,
     SpeakRequest,
@@ -244,6 +246,69 @@ class ChatContract(EngineContract):
     def test_raw_prompt_goes_without_template(self, hot: Any) -> None:
         request = ChatRequest(prompt="one two three four", max_tokens=4)
         assert isinstance(list(hot.chat(request, threading.Event()))[-1], FinishEvent)
+
+
+class EmbeddingContract(EngineContract):
+    """An engine that makes vectors and nothing else."""
+
+    def run(self, engine: Any, cancel: threading.Event) -> Iterator[Any]:
+        return engine.embed(EmbedRequest(("the cat sleeps", "a dog runs fast")), cancel)
+
+    def test_vectors_in_order_at_length_one(self, hot: Any) -> None:
+        first, second = self.run(hot, threading.Event())
+        (alone,) = hot.embed(EmbedRequest(("a dog runs fast",)), threading.Event())
+        assert isinstance(first, EmbeddingEvent)
+        assert second == alone != first
+        for one in (first, second):
+            assert math.hypot(*struct.unpack(f"<{len(one.vector) // 4}f", one.vector)) == pytest.approx(1.0, abs=1e-5)
+
+    def test_no_text_comes_after_a_cancel(self, hot: Any) -> None:
+        cancel = threading.Event()
+        events = self.run(hot, cancel)
+        next(events)
+        cancel.set()
+        assert list(events) == []
+
+
+class RerankContract(EngineContract):
+    documents: ClassVar[tuple[str, ...]] = ("the dog runs fast", "the cat sleeps on the sofa", "rain", "")
+    three: ClassVar[str] = "sofa sofa sofa"
+    """The first three tokens of "sofa sofa …"."""
+    close: ClassVar[float] = 1e-4
+    """Difference that rounding may make between a document alone and among others."""
+
+    def run(self, engine: Any, cancel: threading.Event) -> Iterator[Any]:
+        return engine.rerank(RerankRequest("cat sofa", self.documents), cancel)
+
+    def essence(self, events: list[Any]) -> Any:
+        return [(event.logit, event.tokens) for event in events]
+
+    def test_each_document_is_judged_in_order_and_by_itself(self, hot: Any) -> None:
+        events = list(self.run(hot, threading.Event()))
+        assert all(isinstance(event, RerankEvent) and not event.cut for event in events)
+        assert len(events) == len(self.documents)
+        for document, event in zip(self.documents, events, strict=True):
+            (alone,) = hot.rerank(RerankRequest("cat sofa", (document,)), threading.Event())
+            assert (alone.logit, alone.tokens) == (pytest.approx(event.logit, abs=self.close), event.tokens)
+
+    def test_a_long_document_is_cut_unless_none_may_be(self, hot: Any) -> None:
+        long = "sofa " * 5000
+        (event,) = hot.rerank(RerankRequest("cat", (long,)), threading.Event())
+        assert event.cut
+        (shorter,) = hot.rerank(RerankRequest("cat", (long,), max_document_tokens=3), threading.Event())
+        (same,) = hot.rerank(RerankRequest("cat", (self.three,)), threading.Event())
+        assert (shorter.cut, same.cut) == (True, False)
+        assert (shorter.tokens, shorter.logit) == (same.tokens, same.logit)
+        (bounded,) = hot.rerank(RerankRequest("cat", (long,), max_tokens=event.tokens - 2), threading.Event())
+        assert (bounded.tokens, bounded.cut) == (event.tokens - 2, True)
+        with pytest.raises(ContextOverflow, match="document 1 ") as caught:
+            list(hot.rerank(RerankRequest("cat", ("sofa", long), cut=False), threading.Event()))
+        assert caught.value.param == "documents"
+
+    def test_a_query_longer_than_the_context_names_the_query(self, hot: Any) -> None:
+        with pytest.raises(ContextOverflow) as caught:
+            list(hot.rerank(RerankRequest("sofa " * 5000, ("cat",)), threading.Event()))
+        assert caught.value.param == "query"
 
 
 class SpeechToTextContract(EngineContract):

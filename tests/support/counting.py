@@ -22,7 +22,12 @@ class CountingContext:
         self.cuttable = cuttable
         self.held: dict[int, list[int]] = {}
         self.calls: list[list[Item]] = []
+        self.active: tuple[tuple[int, float], ...] = ()
+        self.applied: list[tuple[tuple[int, float], ...]] = []
         self.fails = self.refuses = False
+
+    def use(self, active: tuple[tuple[int, float], ...]) -> None:
+        self.active = active
 
     def decode(self, items: Iterable[Item]) -> bool:
         wanted = list(items)
@@ -36,6 +41,7 @@ class CountingContext:
             assert item.position == len(tokens)
             tokens.append(item.token)
         self.calls.append(wanted)
+        self.applied.append(self.active)
         return True
 
     def clear(self, sequence: int) -> None:

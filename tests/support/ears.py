@@ -16,12 +16,15 @@ class FakeEar:
     """An ear that hears one word in each half second of sound. It raises ``fail`` once."""
 
     def __init__(self) -> None:
-        self.cost = 0.0
+        self.seconds = 0.0
         self.requests: list[TranscribeRequest] = []
         self.urgent: list[bool] = []
         self.fail: Exception | None = None
         self.free = asyncio.Event()
         self.free.set()
+
+    def cost(self, options: Options) -> float:
+        return self.seconds
 
     async def hear(self, question: Question, options: Options, urgent: Urgent) -> list[Word] | None:
         await self.free.wait()

@@ -21,9 +21,10 @@ from edgeserve.residency.gate import Gate
 from edgeserve.residency.work import Done, Work
 from engines.fake.chat import FakeBatchChat, FakeChat
 from engines.fake.engine import FakeSpeechToText, FakeTextToSpeech
+from engines.fake.rerank import FakeRerank
 
 FAKES: dict[Job, Any] = {"llm": FakeChat, "vision": FakeChat, "asr": FakeSpeechToText, "tts": FakeTextToSpeech}
-FAKES["embedding"] = FakeChat
+FAKES |= {"embedding": FakeChat, "rerank": FakeRerank}
 BATCHING_FAKES: dict[Job, Any] = {**FAKES, "llm": FakeBatchChat, "vision": FakeBatchChat}
 
 

@@ -56,6 +56,7 @@ class FakeResident:
         self.before_step: Callable[[], None] = lambda: None
         self.after_step: Callable[[], None] = lambda: None
         self.refuses = False
+        self.rounds = 0
         self.unread = False
 
     @property

@@ -17,9 +17,11 @@ INNER, STATE, KERNEL, RANK = 128, 16, 4, 8
 Tensors = dict[str, Any]
 
 
-def write_model(path: Path, architecture: str, seed: int = 1, splitter: str = "default") -> Path:
+def write_model(
+    path: Path, architecture: str, seed: int = 1, splitter: str = "default", added: Tensors | None = None
+) -> Path:
     """``architecture``: "llama", "gemma3" (five layers of six see a window of 24 tokens) or "mamba" (recurrent).
-    ``splitter``: how the vocabulary cuts a text into words."""
+    ``splitter``: how the vocabulary cuts a text into words. ``added``: numbers to add to weights, by name."""
     import gguf
 
     writer = gguf.GGUFWriter(str(path), architecture)
@@ -35,6 +37,7 @@ def write_model(path: Path, architecture: str, seed: int = 1, splitter: str = "d
     # Small beside what the layers add, so that the next token hangs on all that went before and not on the last alone.
     tensors |= {"token_embd.weight": dice.normal(0, 0.1, (VOCABULARY, WIDTH)), "output_norm.weight": numpy.ones(WIDTH)}
     tensors |= {"output.weight": dice.normal(0, 0.4, (VOCABULARY, WIDTH))}
+    tensors |= {name: tensors[name] + array for name, array in (added or {}).items()}
     _add_vocabulary(writer, splitter)
     for name, array in tensors.items():
         writer.add_tensor(name, numpy.ascontiguousarray(array, numpy.float32))

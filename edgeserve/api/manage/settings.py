@@ -103,4 +103,11 @@ def _settings(manager: Manager) -> dict[str, Any]:
 def _table(settings: Any) -> dict[str, Any]:
     shown_fields = (one.name for one in dataclasses.fields(settings) if one.repr)  # others are secrets
     values = {name: getattr(settings, name) for name in shown_fields}
-    return {name: dict(one) if name == "options" else one for name, one in values.items()}
+    return {name: dict(one) if name == "options" else _plain(one) for name, one in values.items()}
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: a list of tables, such as that of adapters, as a list of objects."""
+    if isinstance(value, tuple):
+        return [_table(one) if dataclasses.is_dataclass(one) else one for one in value]
+    return value

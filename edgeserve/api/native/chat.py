@@ -5,12 +5,13 @@ from __future__ import annotations
 from starlette.requests import Request
 
 from edgeserve.api import cache_salt, models
+from edgeserve.api.adapters import Adapted
 from edgeserve.api.conversation import Messages
 from edgeserve.api.json_body import read_json
 from edgeserve.api.line import Call
 from edgeserve.api.native.text import TextBody, TokenStream
 from edgeserve.api.pictures.request import Pictures
-from edgeserve.api.question import MAX_TOKENS, Prompt
+from edgeserve.api.question import MAX_TOKENS
 from edgeserve.api.values import Integer, Text
 from edgeserve.messages import ChatRequest, Message, TextPart
 
@@ -21,7 +22,7 @@ SOAP = (
 SUMMARIZE = "Summarize the text in a few short sentences. Use only what it says."
 
 
-class Limited(Prompt):
+class Limited(Adapted):
     """A request whose answer has a limit."""
 
     max_length = Integer("tokens of the answer at most", 1, MAX_TOKENS)
@@ -84,6 +85,12 @@ def _asked(system: str, text: str) -> tuple[Message, ...]:
 
 
 def _continued(request: Request, asked: Limited, messages: tuple[Message, ...], renderer: TextBody) -> Call:
-    model = models.choose(request.app.state.pool, asked.model, models.answering_chat(messages))
-    salt = cache_salt.salt(request, asked.prompt_cache_key)
-    return Call(model, [ChatRequest(messages, max_tokens=asked.max_length, salt=salt)], renderer, asked.keep_alive)
+    pool = request.app.state.pool
+    model = models.choose(pool, asked.model, models.answering_chat(messages))
+    wanted = ChatRequest(
+        messages,
+        max_tokens=asked.max_length,
+        salt=cache_salt.salt(request, asked.prompt_cache_key),
+        adapters=asked.adapters(pool, model),
+    )
+    return Call(model, [wanted], renderer, asked.keep_alive)

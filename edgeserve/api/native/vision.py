@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.requests import Request
 
-from edgeserve.api import cache_salt, models
+from edgeserve.api import adapters, cache_salt, models
 from edgeserve.api.line import Call
 from edgeserve.api.native.text import TextBody
 from edgeserve.api.pictures.reader import Reader
@@ -38,6 +38,8 @@ async def _ask(request: Request, default: str) -> Call:
     asked = await read_upload(request, Image)
     picture = await Reader(request).read(asked.image)
     message = Message("user", (picture, TextPart(asked.prompt or default)))
-    wanted = ChatRequest((message,), salt=cache_salt.salt(request, asked.prompt_cache_key))
-    model = models.choose(request.app.state.pool, asked.model, PICTURES)
+    pool = request.app.state.pool
+    model = models.choose(pool, asked.model, PICTURES)
+    salt = cache_salt.salt(request, asked.prompt_cache_key)
+    wanted = ChatRequest((message,), salt=salt, adapters=adapters.named(pool, model, asked.model))
     return Call(model, [wanted], TextBody(), asked.keep_alive)

@@ -48,9 +48,12 @@ async def chat(request: Request) -> Call:
         tool_choice=asked.choice(),
         logprobs=alternatives,
         salt=cache_salt.salt(request, asked.prompt_cache_key),
+        adapters=asked.adapters(pool, model),
     )
     choices = [ChatChoice(index) for index in range(asked.n)]
-    renderer = Completion(models.name(pool, model), choices, asked.n, stream=asked.stream, usage_wanted=usage_wanted)
+    renderer = Completion(
+        models.name(pool, model, asked.model), choices, asked.n, stream=asked.stream, usage_wanted=usage_wanted
+    )
     return Call(
         model,
         sampling.choices(base, asked.n),

@@ -86,12 +86,15 @@ async def completions(request: Request) -> Call:
         sampling=asked.sampling(),
         logprobs=asked.logprobs,
         salt=cache_salt.salt(request, asked.prompt_cache_key),
+        adapters=asked.adapters(pool, model),
     )
     requests = [
         one for prompt in asked.prompt for one in sampling.choices(dataclasses.replace(base, prompt=prompt), asked.n)
     ]
     choices = [TextChoice(index, heads[index // asked.n]) for index in range(len(requests))]
-    renderer = Completion(models.name(pool, model), choices, asked.n, stream=asked.stream, usage_wanted=usage_wanted)
+    renderer = Completion(
+        models.name(pool, model, asked.model), choices, asked.n, stream=asked.stream, usage_wanted=usage_wanted
+    )
     return Call(
         model,
         requests,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from starlette.requests import Request
 
-from edgeserve.api import models
+from edgeserve.api import adapters, models
 from edgeserve.api.json_body import read_json
 from edgeserve.api.line import Call
 from edgeserve.api.openai.prompts import Prompts
@@ -40,8 +40,14 @@ async def embeddings(request: Request) -> Call:
     asked = await read_json(request, Embedding)
     pool = request.app.state.pool
     model = models.choose(pool, asked.model, JOBS)
-    renderer = EmbeddingList(models.name(pool, model), asked.encoding_format, asked.dimensions)
-    return Call(model, [EmbedRequest(asked.input)], renderer, asked.keep_alive, threaded=True)
+    renderer = EmbeddingList(models.name(pool, model, asked.model), asked.encoding_format, asked.dimensions)
+    return Call(
+        model,
+        [EmbedRequest(asked.input, adapters.named(pool, model, asked.model))],
+        renderer,
+        asked.keep_alive,
+        threaded=True,
+    )
 
 
 class EmbeddingList:

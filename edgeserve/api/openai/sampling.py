@@ -6,10 +6,10 @@ import dataclasses
 import re
 from typing import Any
 
+from edgeserve.api.adapters import Adapted
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.openai.accepted import Accepted
-from edgeserve.api.question import Prompt
 from edgeserve.api.schema import Field, Object, Record
 from edgeserve.api.values import Flag, Integer, Number, Texts
 from edgeserve.messages import ChatRequest, Sampling
@@ -55,7 +55,7 @@ class StreamOptions(Record):
     include_obfuscation = Flag("accepted; it changes nothing here")
 
 
-class Sampled(Prompt, Accepted):
+class Sampled(Adapted, Accepted):
     """The fields that chat completions and completions share."""
 
     stream = Flag("send the answer in chunks, as it is made")

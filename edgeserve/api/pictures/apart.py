@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections import Counter
 
 from edgeserve.api.limits import Limits
 from edgeserve.errors import Busy, UnsupportedMedia
@@ -22,8 +23,12 @@ MEMORY = 512 * MB
 """Bytes that a child may take. The largest picture takes 160 MB while it is decoded, and 60 MB afterwards."""
 CPU, CPU_PIXELS = 3, 4_000_000
 """Seconds of processor time: so many, and one more for so many pixels of the largest picture."""
-HELD_PICTURES = 4
-"""Largest pictures that all requests together may hold decoded."""
+HELD_PICTURES, OWN_PICTURES = 4, 3
+"""Largest pictures that all requests together, and those of one client, may hold decoded.
+
+An answer holds its pictures to its end. So one client leaves room for a picture of another, and still has room for the
+pictures that one request may bring.
+"""
 ADVICE = "send it smaller, or as another PNG or JPEG file"
 
 
@@ -33,13 +38,18 @@ class PictureFilesApart:
     def __init__(self, children: Children, decoder: str) -> None:
         self._children, self._decoder = children, decoder
         self._lock = threading.RLock()  # a collection may give memory back in the midst of taking some
-        self.held = 0
-        """Bytes of decoded pictures, in memory that is shared with engines."""
+        self._own: Counter[str] = Counter()
+        """Bytes of decoded pictures by client, in memory that is shared with engines."""
 
-    def read(self, data: bytes, limits: Limits, param: str, leash: Leash) -> ImagePart:
+    @property
+    def held(self) -> int:
+        """Bytes of all decoded pictures."""
+        return self._own.total()
+
+    def read(self, data: bytes, limits: Limits, param: str, leash: Leash, client: str = "") -> ImagePart:
         if not data:
             raise UnsupportedMedia(f"{param} is empty", param=param)
-        self._take(0, limits)
+        self._take(0, limits, client)
         bounds = Bounds(MEMORY, CPU + limits.max_image_pixels // CPU_PIXELS)
         task = Task(f"{CHILD}:decode", "picture decoder", param, bounds, param, ADVICE)
         head = {"max_pixels": limits.max_image_pixels, "param": param, "decoder": self._decoder}
@@ -49,21 +59,28 @@ class PictureFilesApart:
             size = _size(frame, limits.max_image_pixels)
             if size is None:
                 raise helper.nonsense()
-        self._take(len(frame.body), limits)
-        weakref.finalize(frame.body, self._give_back, len(frame.body))
+        self._take(len(frame.body), limits, client)
+        weakref.finalize(frame.body, self._give_back, len(frame.body), client)
         return ImagePart(frame.body, param, size[0] * size[1], size)
 
-    def _take(self, size: int, limits: Limits) -> None:
-        most = HELD_PICTURES * limits.max_image_pixels * RGB
+    def _take(self, size: int, limits: Limits, client: str) -> None:
+        """Count bytes of a picture; 0 asks only whether there is room. Raises Busy."""
+        largest = limits.max_image_pixels * RGB
+        most, share = HELD_PICTURES * largest, OWN_PICTURES * largest
         with self._lock:
-            if self.held + max(size, 1) > most:
-                text = f"the requests being served hold {self.held / MB:.0f} MB of pictures; the limit is"
-                raise Busy(f"{text} {most / MB:.0f} MB: try again when some are done", retry_after=2)
-            self.held += size
+            held, own = self.held, self._own[client]
+            if held + max(size, 1) > most or own + max(size, 1) > share:
+                text = f"the requests being served hold {held / MB:.0f} MB of pictures, {own / MB:.0f} MB of them for"
+                text += f" you, and the limits are {most / MB:.0f} and {share / MB:.0f} MB"
+                raise Busy(f"{text}: try again when some are done", retry_after=2)
+            if size:
+                self._own[client] += size
 
-    def _give_back(self, size: int) -> None:
+    def _give_back(self, size: int, client: str) -> None:
         with self._lock:
-            self.held -= size
+            self._own[client] -= size
+            if not self._own[client]:
+                del self._own[client]
 
     def close(self) -> None:
         self._children.close()

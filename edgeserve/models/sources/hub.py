@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import shutil
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,12 @@ def fetch(source: HubSource, into: Path, report: Report, size: int) -> Mapping[s
     """Fetch the source's files; returns them by role. Raises SourceUnavailable."""
     from huggingface_hub import hf_hub_download
 
-    files = {}
+    files: dict[str, Path] = {}
     cache = into / "hub"
     for role, member in source.members.items():
         name = file_name(member)
+        if into / name in files.values():  # 1_Pooling/config.json beside config.json
+            name = f"{role}-{name}"
         with translated(source):
             found = hf_hub_download(
                 source.repository,
@@ -36,6 +39,15 @@ def fetch(source: HubSource, into: Path, report: Report, size: int) -> Mapping[s
         shutil.move(found, files[role])
     shutil.rmtree(cache, ignore_errors=True)
     return files
+
+
+def read(source: HubSource, member: str) -> bytes:
+    """A small file of the source's repository. Raises SourceUnavailable."""
+    from huggingface_hub import hf_hub_download
+
+    with tempfile.TemporaryDirectory() as folder, translated(source):
+        found = hf_hub_download(source.repository, member, revision=source.revision, local_dir=folder)
+        return Path(found).read_bytes()
 
 
 def list_files(repository: str, revision: str) -> list[str]:

@@ -8,10 +8,12 @@ import httpx
 import pytest
 from support.server import Running, fake_pool, serving
 
+from edgeserve.jobs import JOBS
+
 
 @pytest.fixture(scope="package")
 def running() -> Iterator[Running]:
-    with serving(fake_pool()) as running:
+    with serving(fake_pool((*JOBS, "rerank"))) as running:
         yield running
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import httpx
@@ -17,7 +18,13 @@ def test_the_reports_have_their_shapes(client: httpx.Client) -> None:
     assert {"total_mb", "budget_usable_mb", "pressure_level", "pss_anon_mb", "pss_file_mb", "budget_winner"} <= set(
         stats
     )
-    assert {one["model_type"] for one in client.get("/memory/models").json()} == {"llm", "vision", "asr", "tts"}
+    assert {one["model_type"] for one in client.get("/memory/models").json()} == {
+        "llm",
+        "vision",
+        "asr",
+        "tts",
+        "rerank",
+    }
     health = client.get("/memory/health").json()
     assert set(health) >= {"healthy", "pressure", "used_percent", "message"}
     assert "fragmentation_percent" in client.get("/memory/fragmentation").json()
@@ -66,6 +73,31 @@ def test_an_engine_that_is_named_many_times_is_loaded_once(running: Running, mon
     gate, loads = running.pool.gates["asr"], []
     load = gate.preload_in_turn
     monkeypatch.setattr(gate, "preload_in_turn", lambda: loads.append(1) or load())
-    answer = running.client.post("/memory/preload", json={"models": [{"model_type": "asr"}] * 20_000})
+    answer = running.client.post("/memory/preload", json={"models": [{"model_type": "asr"}] * 64})
     assert answer.json() == {"results": {"asr:fake-asr": True}}
     assert len(loads) == 1
+
+
+def test_more_models_than_a_device_has_are_refused_before_they_are_looked_up(running: Running) -> None:
+    for wanted in ({"models": [{"name": "fake-tts"}] * 65}, {"engines": ["tts"] * 65}):
+        answer = running.client.post("/memory/preload", json=wanted)
+        assert answer.status_code == 400
+        assert "the limit is 64" in answer.json()["error"]["message"]
+
+
+def test_a_model_that_is_removed_meanwhile_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(fake_pool(["llm", "asr"])) as running:
+        pool = running.pool
+
+        async def evict(model: str) -> bool:
+            await pool.remove(model)
+            return True
+
+        async def preload(models: Iterable[str]) -> dict[str, bool]:
+            return {model: await evict(model) for model in models}
+
+        monkeypatch.setattr(pool, "evict", evict)
+        monkeypatch.setattr(pool, "preload", preload)
+        assert running.client.post("/memory/evict/asr").json() == {"status": "evicted", "model_type": "asr"}
+        loaded = running.client.post("/memory/preload", json={"engines": ["llm"]})
+        assert loaded.json() == {"results": {"llm:fake-llm": True}}

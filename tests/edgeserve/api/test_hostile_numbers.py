@@ -20,6 +20,7 @@ from websockets.sync.client import connect
 from edgeserve.api.limits import Limits
 from edgeserve.api.routes import ENTRIES, LIVE
 from edgeserve.api.schema import Form, Record
+from edgeserve.jobs import JOBS
 
 BIAS = '{"1": %s, "2": 1}'
 BASE: dict[str, dict[str, str]] = {
@@ -31,6 +32,8 @@ BASE: dict[str, dict[str, str]] = {
     "ChatCompletion": {"messages": '[{"role": "user", "content": "hello"}]'},
     "RawCompletion": {"prompt": '"hello"'},
     "Embedding": {"input": '"hello"'},
+    "Rerank": {"query": '"hello"', "documents": '["hello"]'},
+    "Score": {"text_1": '"hello"', "text_2": '"hello"'},
     "Speech": {"input": '"hello"', "response_format": '"pcm"'},
     "Preload": {"engines": '["asr"]'},
 }
@@ -83,13 +86,13 @@ SETTINGS = examples(250, suppress_health_check=[HealthCheck.function_scoped_fixt
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Running]:
-    with serving(fake_pool(), live_sessions=10_000) as running:
+    with serving(fake_pool((*JOBS, "rerank")), live_sessions=10_000) as running:
         yield running
         for path, body in (("/v1/chat", {"prompt": "hello"}), ("/v1/tts/synthesize", {"text": "hello"})):
             assert running.client.post(path, json=body).status_code == 200
         assert running.client.post("/v1/transcribe/file", files={"audio": WAV}).json()["text"] == "1"
         assert running.client.post("/v1/vision/ocr", files={"image": PNG}).status_code == 200
-        assert [gate.leases for gate in running.pool.gates.values()] == [0] * 4
+        assert [gate.leases for gate in running.pool.gates.values()] == [0] * 5
 
 
 def check(answer: httpx.Response, field: str) -> None:
@@ -218,6 +221,7 @@ BODIES: list[tuple[str, dict[str, Any]]] = [
     ("/v1/chat/completions", {"messages": TALK[:1], "response_format": FORM}),
     ("/v1/completions", {"prompt": ["a", "b"], "stop": "c", "model": "llm"}),
     ("/v1/embeddings", {"input": ["a", "b"], "encoding_format": "float", "model": "llm"}),
+    ("/v1/rerank", {"query": "hello", "documents": ["a", {"text": "b"}], "model": "rerank"}),
     ("/v1/audio/speech", {"input": "hello", "voice": "tone", "instructions": "i", "model": "tts"}),
     ("/v1/tts/synthesize", {"text": "hello", "voice": "tone"}),
     ("/v1/transcribe/stream", {"language": "en", "prompt": "p"}),

@@ -82,6 +82,11 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any], dict[str, bytes]]] = {
     "/v1/chat/completions": ("llm", {"messages": TALK}, {}),
     "/v1/completions": ("llm", {"prompt": "hello"}, {}),
     "/v1/embeddings": ("llm", {"input": "hello"}, {}),
+    **dict.fromkeys(
+        ("/v1/rerank", "/rerank", "/v1/reranking", "/reranking", "/v2/rerank"),
+        ("rerank", {"query": "hello", "documents": ["hello"]}, {}),
+    ),
+    **dict.fromkeys(("/v1/score", "/score"), ("rerank", {"text_1": "hello", "text_2": ["hello"]}, {})),
     "/v1/audio/transcriptions": ("asr", {}, {"file": WAV}),
     "/v1/audio/translations": ("asr", {}, {"file": WAV}),
     "/v1/audio/speech": ("tts", {"input": "hello"}, {}),
@@ -112,7 +117,7 @@ def test_with_zero_the_memory_goes_with_the_answer(running: Running, path: str) 
     assert ask(running.client, path, None).status_code == 200
     assert gate.rung is Rung.HOT
     assert ask(running.client, path, 0).status_code == 200
-    lowest = Rung.COLD if job in ("asr", "tts") else Rung.WARM
+    lowest = Rung.COLD if job in ("asr", "tts", "rerank") else Rung.WARM
     until(lambda: gate.rung is lowest)
     until(lambda: bool(last := running.client.get("/memory/evictions").json()) and last[-1]["model_type"] == job)
     assert running.client.get("/memory/evictions").json()[-1]["reason"] == "keep_alive"

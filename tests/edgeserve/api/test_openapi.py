@@ -36,16 +36,18 @@ BASE: dict[str, dict[str, Any]] = {
     "ChatCompletion": {"messages": TALK},
     "RawCompletion": {"prompt": "hello"},
     "Embedding": {"input": "hello"},
+    "Rerank": {"query": "hello", "documents": ["hello"]},
+    "Score": {"text_1": "hello", "text_2": "hello"},
     "Transcription": {},
     "Translation": {},
     "Speech": {"input": "hello"},
     "Preload": {"engines": ["asr"]},
-    "SlotFile": {"filename": "a.bin"},
     "PullOrder": {"model": "hibari"},
     "Load": {"model": "asr"},
     "Unload": {"model": "asr"},
     "SettingsPatch": {},
     "RouterModel": {"model": "asr"},
+    "SlotFile": {"filename": "a.bin"},
 }
 """Bodies that the server answers, by the name of the record."""
 BESIDE: dict[str, dict[str, Any]] = {
@@ -53,6 +55,7 @@ BESIDE: dict[str, dict[str, Any]] = {
     "stream_options": {"stream": True},
     "tool_choice": {"tools": TOOLS},
     "messages": {"prompt": None},
+    "texts": {"documents": None},
 }
 """Other fields that a field needs."""
 NAMES = {
@@ -62,9 +65,10 @@ NAMES = {
     "engines": ["asr"],
     "models": [{"model_type": "asr"}],
     "messages": TALK,
+    "lora": [],
 }
 """Values of fields that name a thing of the server; None for a field that is left out here."""
-SPOKEN = {"messages"}
+SPOKEN = {"messages", "lora"}
 """Fields with rules that the schema does not express, such as those between messages."""
 GENERIC: list[Any] = ["", " ", "x", "5m", "x" * 300, 0, 1, -1, 0.5, 1e30, -1e30, True, False]
 GENERIC += [[], ["x"], ["text"], ["x"] * 9, [1], [True], [[1]], [{}], {}, {"type": "text"}, {"x": 1}, {"a": {}}]

@@ -11,11 +11,11 @@ from support.server import fake_pool, serving
 def test_health_models_and_root(client: httpx.Client) -> None:
     health = client.get("/v1/health").json()
     assert health["status"] == "ok"
-    assert health["engines"] == {"asr": True, "llm": True, "tts": True, "vision": True}
+    assert health["engines"] == {"asr": True, "llm": True, "rerank": True, "tts": True, "vision": True}
     assert health["system"]["memory_total_bytes"] > 0
     models = client.get("/v1/models").json()
     assert models["object"] == "list"
-    assert {one["type"] for one in models["models"]} == {"llm", "vision", "asr", "tts"}
+    assert {one["type"] for one in models["models"]} == {"llm", "vision", "asr", "tts", "rerank"}
     assert {one["id"] for one in models["data"]} >= {"fake-llm", "fake-tts"}
     assert client.get("/").json()["openapi"] == "/openapi.json"
 

@@ -56,6 +56,21 @@ def test_the_measurement_is_announced_and_kept(
         assert json.loads(captured.out)["together"]["models"]
 
 
+def test_rows_fit_a_terminal(
+    models: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "columns", lambda stream: 60)
+    assert run("recommend", "--job", "llm", environ=models) == 0
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("llm ")]
+    assert max(map(len, rows)) == 60
+    assert rows[0].endswith("…")
+
+
+def test_no_machine_is_larger_than_this_one(models: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("recommend", "--job", "tts", "--memory", str(10**9), environ=models) == 0
+    assert "[INFO] this machine has " in capsys.readouterr().err
+
+
 def test_a_machine_without_room_gets_1(models: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run("recommend", "--job", "llm", "--memory", "64", environ=models) == 1
     assert capsys.readouterr().out.endswith("No model fits.\n")

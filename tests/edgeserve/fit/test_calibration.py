@@ -15,10 +15,12 @@ from edgeserve.errors import EngineFailure
 from edgeserve.fit import calibration
 from edgeserve.fit.calibration import Calibration
 from edgeserve.fit.speed import Rates
+from edgeserve.models import catalog
 from edgeserve.models.stored import StoredModel
 
-MODEL = StoredModel("tiny", "llm", "engines.llama.chat:LlamaChat", {"model": Path("/m.gguf")}, 1_000_000)
-GOOD = {"bandwidth": 1e9, "operations": 2e9, "token_seconds": 0.005}
+ENTRY = catalog.find("smollm2")
+MODEL = StoredModel(ENTRY.name, "llm", ENTRY.engine, {"model": Path("/m.gguf")}, 5)
+GOOD = {"bandwidth": 20e9, "operations": 2e9, "token_seconds": 0.008, "token_seconds_alone": 0.012}
 
 
 def told(commands: list[list[str]], *answers: object) -> calibration.Run:
@@ -34,17 +36,30 @@ def told(commands: list[list[str]], *answers: object) -> calibration.Run:
     return run
 
 
-def test_a_model_gives_the_fixed_share_of_a_token() -> None:
-    commands: list[list[str]] = []
-    found = calibration.measure(MODEL, told(commands, GOOD))
-    assert found.model == "tiny"
-    assert found.rates == Rates(1e9, 2e9, pytest.approx(0.005 - 0.001))
-    assert commands[0][1:3] == ["-m", "edgeserve.fit.trial"]
-    assert json.loads(commands[0][3])["files"] == {"model": "/m.gguf"}
+def test_a_model_gives_the_weights_of_a_core_and_the_fixed_share_of_a_token() -> None:
+    rates = calibration.rates_of(GOOD, ENTRY, 4)
+    assert rates.weights == pytest.approx(4 * ENTRY.parameters / (0.62 * 0.012))
+    assert rates.token_seconds == pytest.approx(0.008 - ENTRY.size_bytes / 20e9), "memory is the limit"
+    one = calibration.rates_of(GOOD, ENTRY, 1)
+    assert one.token_seconds == pytest.approx(0.008 - 0.62 * 0.012), "the core is the limit"
+
+
+def test_a_busy_machine_does_not_make_tokens_slower_than_on_one_core() -> None:
+    busy = calibration.rates_of({**GOOD, "token_seconds": 0.2}, ENTRY, 2)
+    assert busy.token_seconds < 0.012
 
 
 def test_a_token_that_took_less_than_its_bytes_leaves_no_share() -> None:
-    assert calibration.measure(MODEL, told([], {**GOOD, "token_seconds": 0.0001})).rates.token_seconds == 0
+    assert calibration.rates_of({**GOOD, "token_seconds": 0.0001}, ENTRY, 1).token_seconds == 0
+
+
+def test_the_model_is_timed_in_a_process_of_its_own() -> None:
+    commands: list[list[str]] = []
+    found = calibration.measure(MODEL, told(commands, GOOD))
+    assert found.model == ENTRY.name
+    assert found.rates == calibration.rates_of(GOOD, ENTRY, calibration.cores.usable())
+    assert commands[0][1:3] == ["-m", "edgeserve.fit.trial"]
+    assert json.loads(commands[0][3])["files"] == {"model": "/m.gguf"}
 
 
 def test_without_a_model_no_token_is_timed() -> None:
@@ -62,6 +77,8 @@ def test_without_a_model_no_token_is_timed() -> None:
         OSError("no memory"),
         {"operations": 1.0},
         {"bandwidth": float("nan"), "operations": 1.0},
+        {**GOOD, "token_seconds": float("inf")},
+        {**GOOD, "token_seconds_alone": 0.0},
         [],
     ],
 )
@@ -69,7 +86,7 @@ def test_a_model_that_fails_is_left_out(failure: object, caplog: pytest.LogCaptu
     with caplog.at_level(logging.WARNING):
         found = calibration.measure(MODEL, told([], failure, GOOD))
     assert (found.model, found.rates.token_seconds) == ("", 0.0)
-    assert "the tokens of tiny could not be timed" in caplog.text
+    assert f"the tokens of {ENTRY.name} could not be timed" in caplog.text
 
 
 def test_a_machine_that_cannot_be_measured_is_an_error() -> None:
@@ -92,7 +109,21 @@ def test_figures_are_kept_for_this_machine_only(tmp_path: Path) -> None:
         assert calibration.read(path) is None
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"rates": 1}', '{"rates": {}}', "\x00"])
+FIGURES = '{{"processor": "p", "machine": "m", "rates": {{"bandwidth": {}, "operations": 1, "weights": 1}}}}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"rates": 1}',
+        '{"rates": {}}',
+        "\x00",
+        *(FIGURES.format(one) for one in ('"1"', "NaN", "0", "-1")),
+    ],
+)
 def test_a_damaged_file_is_measured_anew(tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / calibration.FILE
     path.write_text(text)

@@ -12,8 +12,10 @@ from edgeserve.fit import calibration, recommend
 from edgeserve.fit.calibration import Calibration
 from edgeserve.fit.choice import Box
 from edgeserve.fit.speed import Rates
-from edgeserve.models import catalog
+from edgeserve.jobs import INFO
+from edgeserve.models import catalog, needs
 from edgeserve.models.store import Store
+from edgeserve.models.stored import StoredModel
 from edgeserve.units import GB
 
 FIGURES = Calibration("Box 1", "4 cores", Rates(10e9, 100e9), "tiny")
@@ -44,7 +46,8 @@ def test_only_the_jobs_that_are_asked_for(tmp_path: Path) -> None:
 def test_the_json_has_every_figure(tmp_path: Path) -> None:
     found = json.loads(json.dumps(advise(tmp_path).as_json()))
     assert found["machine"]["memory_budget"] == 8 * GB
-    assert found["calibration"] == {"model": "tiny", "bandwidth": 10e9, "operations": 100e9, "token_seconds": 0.0}
+    figures = {"bandwidth": 10e9, "operations": 100e9, "weights": 0.0, "token_seconds": 0.0}
+    assert found["calibration"] == {"model": "tiny", **figures}
     by_name = {one["name"]: one for one in found["models"]}
     chat = by_name["qwen3-0.6b"]
     assert (chat["fits"], chat["suits"], chat["pulled"], chat["verified"]) == (True, True, False, False)
@@ -53,8 +56,19 @@ def test_the_json_has_every_figure(tmp_path: Path) -> None:
     assert chat["speed"]["unit"] == "tokens/s"
     assert by_name["hibari"]["speed"] is None
     chosen = found["together"]["models"]
-    assert [by_name[name]["job"] for name in chosen] == ["llm", "vision", "asr", "tts", "embedding"]
+    assert [by_name[name]["job"] for name in chosen] == list(INFO)
     assert found["together"]["memory"] == sum(by_name[name]["memory"] for name in chosen) < 8 * GB
+
+
+def test_packages_that_a_pull_or_a_voice_lacks_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        needs, "to_convert", lambda conversion: (needs.Need("onnx", "onnx", "starter"),) * bool(conversion)
+    )
+    monkeypatch.setattr(needs, "to_run", lambda options: (needs.Need("p", "piper-tts", "piper"),) * bool(options))
+    lacks = {one.entry.name: one.lacks for one in recommend.candidates(Store(tmp_path), FIGURES, ["asr", "tts"])}
+    assert lacks["whisper-base"] == "onnx"
+    assert lacks["piper-en-us-joe-medium"] == "piper-tts"
+    assert lacks["parakeet-tdt-0.6b-v3"] == "piper-tts", "as every model with options here"
 
 
 def test_a_small_machine_gets_small_models(tmp_path: Path) -> None:
@@ -76,6 +90,20 @@ def test_figures_are_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert measured == [None, None]
     assert len(begun) == 2
     assert (tmp_path / calibration.FILE).is_file()
+
+
+def test_a_large_chat_model_is_not_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stored(name: str) -> StoredModel:
+        entry = catalog.find(name)
+        return StoredModel(name, entry.job, entry.engine, {}, entry.size_bytes)
+
+    here = [stored(name) for name in ("qwen3-4b", "hibari", "smollm2-360m-instruct", "gemma-3-270m-it")]
+    monkeypatch.setattr(Store, "list", lambda self: here)
+    found = recommend.smallest_chat(Store(tmp_path))
+    assert found is not None
+    assert found.name == "gemma-3-270m-it"
+    here[2:] = []
+    assert recommend.smallest_chat(Store(tmp_path)) is None
 
 
 @pytest.mark.models

@@ -11,7 +11,7 @@ from edgeserve.fit.speed import Rates
 from edgeserve.models import catalog
 from edgeserve.models.entry import Entry
 
-RATES = Rates(bandwidth=10e9, operations=100e9)
+RATES = Rates(bandwidth=10e9, operations=100e9, weights=1e12)
 SHAPE = {"layers": 10, "width": 100, "feed_forward": 400, "key_value_width": 200, "vocabulary": 1000}
 
 
@@ -26,10 +26,21 @@ def test_a_token_reads_all_weights_and_the_cached_keys_and_values() -> None:
 
 
 def test_the_share_of_a_token_that_does_not_grow_bounds_the_speed_of_small_models() -> None:
-    slow = Rates(10e9, 100e9, token_seconds=0.01)
+    slow = Rates(10e9, 100e9, 1e12, token_seconds=0.01)
     tiny = entry(sizes={"model": 1000}, shape={})
     assert speed.answers(tiny, slow) == pytest.approx(100, rel=0.01)
     assert 1 / speed.answers(entry(), slow) == pytest.approx(1 / speed.answers(entry(), RATES) + 0.01)
+
+
+def test_the_slower_of_memory_and_processor_decides() -> None:
+    slow = Rates(10e9, 100e9, weights=1e6)
+    assert speed.answers(entry(), slow) == pytest.approx(0.5), "2,000,000 weights"
+    assert speed.answers(entry(shape={**SHAPE, "untied": 1}), slow) == pytest.approx(1 / 1.9)
+
+
+def test_the_processor_is_expected_from_matrices_where_no_model_was_timed() -> None:
+    assert Rates(1.0, 100e9).decoded == pytest.approx(speed.DECODE_SHARE * 50e9)
+    assert Rates(1.0, 100e9, 7.0).decoded == 7.0
 
 
 def test_an_input_table_apart_is_not_read() -> None:
@@ -77,6 +88,6 @@ def test_a_larger_whisper_is_slower_and_a_small_decoder_helps() -> None:
 
 
 def test_whisper_tiny_matches_its_measurement() -> None:
-    """557 s of sound took 35 s on one thread, where a float32 product reaches 90 GFLOPS (docs/models.md)."""
-    found = speed.hears(catalog.find("whisper-tiny.en"), Rates(10e9, 90e9))
+    """557 s of sound took 35 s on one thread (docs/models.md), where a float32 product reaches 194 GFLOPS."""
+    found = speed.hears(catalog.find("whisper-tiny.en"), Rates(10e9, 194e9))
     assert found == pytest.approx(557 / 35, rel=0.2)

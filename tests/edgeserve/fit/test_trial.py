@@ -7,9 +7,11 @@ import json
 from pathlib import Path
 
 import pytest
+from support.memory import readings
 
 from edgeserve.engine import ModelSpec
 from edgeserve.fit import trial
+from edgeserve.units import MB
 
 FAKE = ModelSpec("llm", "fake", "engines.fake.chat:FakeChat")
 
@@ -27,7 +29,7 @@ def test_the_fastest_product_counts_for_every_thread() -> None:
 
 
 def test_the_fastest_run_of_tokens_counts() -> None:
-    steps = itertools.cycle([5.0] * 20 + [1.0] * 20)
+    steps = itertools.cycle([5.0] * 10 + [1.0] * 30)
     now = itertools.accumulate(steps)
     assert trial.seconds_of_token(FAKE, lambda: next(now)) == 1.0
 
@@ -38,11 +40,23 @@ def test_an_answer_without_enough_tokens_times_none(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_figures_are_those_that_the_parent_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial.bandwidth, "measure", lambda threads: 5.0)
+    sizes: list[int] = []
+    monkeypatch.setattr(trial.bandwidth, "measure", lambda threads, size: sizes.append(size) or 5.0)
     monkeypatch.setattr(trial, "operations", lambda threads: 6.0)
     seen: list[ModelSpec] = []
-    monkeypatch.setattr(trial, "seconds_of_token", lambda spec: seen.append(spec) or 7.0)
+    monkeypatch.setattr(trial, "seconds_of_token", lambda spec, *clock: seen.append(spec) or 6.0 + len(seen))
     assert trial.main({}) == {"bandwidth": 5.0, "operations": 6.0}
     given = json.loads('{"job": "llm", "name": "m", "engine": "e:E", "files": {"model": "/m"}}')
-    assert trial.main(given) == {"bandwidth": 5.0, "operations": 6.0, "token_seconds": 7.0}
-    assert seen == [ModelSpec("llm", "m", "e:E", {"model": Path("/m")})]
+    figures = {"bandwidth": 5.0, "operations": 6.0, "token_seconds": 7.0, "token_seconds_alone": 8.0}
+    assert trial.main(given) == figures
+    assert 0 < max(sizes) <= trial.bandwidth.SIZE
+    assert [(one.files, one.threads) for one in seen] == [({"model": Path("/m")}, None), ({"model": Path("/m")}, 1)]
+
+
+def test_a_small_box_gives_a_quarter_of_its_memory_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    monkeypatch.setattr(trial.bandwidth, "measure", lambda threads, size: sizes.append(size) or 5.0)
+    monkeypatch.setattr(trial, "operations", lambda threads: 6.0)
+    monkeypatch.setattr(trial.Probe, "read_quick", lambda self: readings(400 * MB))
+    trial.main({})
+    assert sizes == [100 * MB]

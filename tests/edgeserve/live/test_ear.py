@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.gates import engine_of
-from support.server import fake_pool
+from support.gates import FAKES, engine_of, fake_spec
+from support.server import considerate_governor, fake_pool
 from support.sound import speech
 
 from edgeserve.errors import InvalidRequest, NotSupported
+from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.live.ear import Ear, Options, words_of
 from edgeserve.messages import Pcm, SegmentEvent, TranscribeRequest, TranscriptEnd, Word
+from edgeserve.residency.pool import Pool
 
 ASK = TranscribeRequest(Pcm(speech(2)), prompt="before", word_timestamps=True)
 
@@ -52,6 +55,39 @@ def test_sessions_take_one_place_in_the_queue_and_listen_to_what_is_there_in_the
     asyncio.run(run())
     assert asked == [(number, 0) for number in range(8)]
     assert pool.gates["asr"].leases == 0
+    asyncio.run(pool.stop())
+
+
+def test_a_model_that_is_slow_holds_up_no_other_models_sessions() -> None:
+    governor = considerate_governor()
+    specs = [dataclasses.replace(fake_spec("asr"), id=model, name=model) for model in ("slow", "quick")]
+    pool = Pool([ThreadHost(FAKES["asr"](one), governor) for one in specs], governor)
+    engine: Any = engine_of(pool.gates["slow"])
+    begun, go_on = threading.Event(), threading.Event()
+
+    def transcribe(request: TranscribeRequest, cancel: Any) -> Iterator[Any]:
+        begun.set()
+        assert go_on.wait(60)
+        yield SegmentEvent(0.0, 1.0, " late")
+
+    engine.transcribe = transcribe
+
+    async def run() -> None:
+        ear = Ear(pool)
+        slow = asyncio.create_task(ear.hear(lambda: ASK, Options(model="slow"), lambda: True))
+        await asyncio.to_thread(begun.wait, 60)
+        async with asyncio.timeout(60):
+            words = await ear.hear(lambda: ASK, Options(model="quick"), lambda: False)
+        assert [word.text for word in words or ()] == [" 1", " 2"]
+        assert not slow.done()
+        go_on.set()
+        assert [word.text for word in await slow or ()] == [" late"]
+        assert ear.cost(Options(model="slow")) > 0 == ear.cost(Options(model="third"))
+
+    try:
+        asyncio.run(run())
+    finally:
+        go_on.set()
     asyncio.run(pool.stop())
 
 

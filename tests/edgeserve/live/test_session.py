@@ -80,7 +80,7 @@ def test_hypotheses_are_fewer_where_they_cost_much_and_many_speak(cost: float, s
 
     async def run() -> None:
         ear = FakeEar()
-        ear.cost = cost
+        ear.seconds = cost
         one = Session("one", ear, Options(), 60, lambda: speakers)  # type: ignore[arg-type]
         for _ in range(80):
             await one.push(speech(0.1))

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 
 import pytest
 
-from edgeserve.live.turns import Turns
+from edgeserve import clients
+from edgeserve.clients import Client
+from edgeserve.live.turns import HEAD_START, Turns
 
 
 class Visit:
     """A waiter that notes its name when its turn comes, and keeps the turn until told to leave."""
 
-    def __init__(self, turns: Turns, name: str, order: list[str], urgent: bool = False) -> None:
+    def __init__(self, turns: Turns, name: str, order: list[str], urgent: bool = False, client: str = "") -> None:
         self.urgent = urgent
         self.leave = asyncio.Event()
         self._name, self._order = name, order
-        self.task = asyncio.create_task(self._run(turns))
+        context = contextvars.copy_context()
+        context.run(clients.current.set, Client(address=client))
+        self.task = asyncio.get_running_loop().create_task(self._run(turns), context=context)
 
     async def _run(self, turns: Turns) -> None:
         async with turns.turn(lambda: self.urgent):
@@ -41,6 +46,42 @@ def test_the_urgent_go_first_and_others_in_the_order_they_came() -> None:
             visit.leave.set()
         await asyncio.gather(*(visit.task for visit in visits))
         assert order == ["a", "d", "b", "c", "e"]
+
+    asyncio.run(run())
+
+
+def test_clients_take_turns_however_many_sessions_one_of_them_has() -> None:
+    async def run() -> None:
+        turns, order = Turns(), list[str]()
+        visits = [Visit(turns, name, order, client="ada") for name in ("a1", "a2", "a3", "a4")]
+        await settle()
+        visits += [Visit(turns, name, order, client="bob") for name in ("b1", "b2")]
+        await settle()
+        for visit in visits:
+            visit.leave.set()
+        await asyncio.gather(*(visit.task for visit in visits))
+        assert order == ["a1", "b1", "a2", "b2", "a3", "a4"]
+
+    asyncio.run(run())
+
+
+def test_urgent_ones_without_end_hold_nobody_up_for_long() -> None:
+    async def run() -> None:
+        turns, order = Turns(), list[str]()
+        running = Visit(turns, "ada", order, urgent=True, client="ada")
+        await settle()
+        bob = Visit(turns, "bob", order, client="bob")
+        await settle()
+        for _ in range(20):
+            following = Visit(turns, "ada", order, urgent=True, client="ada")
+            await settle()
+            running.leave.set()
+            await settle()
+            running = following
+        bob.leave.set()
+        running.leave.set()
+        await bob.task
+        assert HEAD_START // 2 <= order.index("bob") <= HEAD_START + 1
 
     asyncio.run(run())
 

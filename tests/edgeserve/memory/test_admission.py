@@ -10,6 +10,7 @@ from support.memory import POLICY, FakeResident, World
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import Busy, Cancelled, ShuttingDown
+from edgeserve.memory.admission import STUCK
 from edgeserve.units import MB
 
 
@@ -100,6 +101,25 @@ def test_an_answer_under_way_is_waited_for_however_long_it_takes() -> None:
     world.heat("llm")
     assert world.clock.now == pytest.approx(1212, abs=0.5)
     assert asr.rung is Rung.WARM
+
+
+@pytest.mark.parametrize(("steps", "patience"), [(True, 5000), (False, STUCK)])
+def test_answers_that_take_no_step_for_long_are_stuck(steps: bool, patience: float) -> None:
+    world = World(1000, FakeResident("llm", 600, 20), FakeResident("asr", 0, 500))
+    asr, answer = world.residents["asr"], world.begin("asr")
+
+    def on_wait() -> None:
+        asr.rounds += steps
+        if world.clock.now >= 6000 and asr.leases:
+            world.end(answer)
+
+    world.on_wait = on_wait
+    if steps:
+        world.heat("llm")
+    else:
+        with pytest.raises(Busy, match="within 600 s"):
+            world.heat("llm")
+    assert world.clock.now == pytest.approx(1000 + patience, abs=1)
 
 
 def test_a_lease_without_an_answer_keeps_an_engine_for_its_hot_time_only() -> None:

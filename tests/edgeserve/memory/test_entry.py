@@ -10,6 +10,7 @@ from support.memory import FakeResident, World
 
 from edgeserve.engine import Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure
+from edgeserve.memory.entry import LONGEST_HOT, Entry
 from edgeserve.units import MB
 
 
@@ -97,3 +98,13 @@ def test_an_overdrawn_budget_is_logged(caplog: pytest.LogCaptureFixture) -> None
     with caplog.at_level(logging.WARNING):
         world.heat("llm")
     assert "fake-llm took 700 MB, more than expected; the budget of 1000 MB" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("climbing", "leaving", "stays"), [(0.1, 0.1, 2.0), (0.8, 0.2, 3.0), (4.0, 1.0, 15.0), (90.0, 0.0, LONGEST_HOT)]
+)
+def test_a_costly_switch_keeps_an_engine_hot_for_longer(climbing: float, leaving: float, stays: float) -> None:
+    entry = Entry(FakeResident("llm", 100, 20), leaving_seconds=leaving)
+    entry.begin_hot(1000.0, climbing, least=2.0)
+    assert entry.hot_at == 1000.0
+    assert entry.hot_until == pytest.approx(1000.0 + stays)

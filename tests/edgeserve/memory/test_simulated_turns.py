@@ -88,8 +88,7 @@ def turn_of(gate: SimulatedGate) -> float:
 def test_every_request_that_can_fit_is_served_within_the_work_ahead_of_it(world: SimulatedWorld) -> None:
     """And nothing else is refused. ``busy`` is the work and the switches ahead of a request: it waits for nothing else.
 
-    A request waits at most one turn of each other model for each turn of its own, and a turn of its own serves at
-    least one request.
+    A request waits at most one turn of each other model for each turn of its own. A turn serves at least one request.
     """
     world.play()
     queues: dict[str, list[Asked]] = {}

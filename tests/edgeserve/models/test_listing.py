@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,13 @@ ENTRIES = {entry.name: entry for entry in listing.read()}
 def read(folder: Path, text: str) -> list[Entry]:
     (folder / "catalog.toml").write_text(text)
     return list(listing.read(folder / "catalog.toml"))
+
+
+def test_the_file_is_installed_with_the_package() -> None:
+    root = Path(__file__).parents[3]
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    data = project["tool"]["setuptools"]["package-data"]["edgeserve"]
+    assert listing.FILE.relative_to(root / "edgeserve").as_posix() in data
 
 
 def test_an_entry_has_all_that_its_table_says(tmp_path: Path) -> None:

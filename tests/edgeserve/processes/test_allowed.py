@@ -16,12 +16,16 @@ import pytest
 from benchmarks.mmproj import build_mmproj, picture
 from support import tone_asr
 from support.speech import spoken
+from support.tiny_bert import HEAD, write_bert
+from support.tiny_bert_onnx import write_onnx
 
 from edgeserve.device import Device
 from edgeserve.engine import Engine, ModelSpec
+from edgeserve.jobs import ENCODERS, INFO, Job
 from edgeserve.processes.allowed import decoder_confinement, engine_confinement
 from edgeserve.system import confinement
 from engines.asr.onnx import OnnxSpeechToText
+from engines.encoder.model import prepare
 from engines.fake.engine import FakeEngine
 from engines.llama.chat import LlamaChat
 from engines.tts.onnx import OnnxTextToSpeech
@@ -238,6 +242,22 @@ def test_a_family_of_onnx_asr_finds_its_files(tmp_path: Path) -> None:
     files, options = tone_asr.build(folder), {"family": "nemo-conformer-ctc"}
     told = run_engine(tmp_path, "asr", "engines.asr.onnx:OnnxSpeechToText", files, sound, options)
     assert told == {"answers": [" low high"] * 2, "off": [], "lines": []}
+
+
+@needs_all_layers
+@pytest.mark.parametrize(("job", "tokens"), [("embedding", 8), ("rerank", 5 + 6)])
+def test_an_encoder_on_onnx_runtime_finds_its_files(tmp_path: Path, job: Job, tokens: int) -> None:
+    files = write_onnx(tmp_path / "model", head=tuple(HEAD) if job == "rerank" else ())
+    prepare(ModelSpec(job, job, ENCODERS[job], files), lambda done, total: None)
+    told = run_engine(tmp_path, job, ENCODERS[job], files, b"the cat sleeps on the sofa")
+    assert told == {"answers": [tokens] * 2, "off": [], "lines": []}
+
+
+@needs_all_layers
+def test_a_ranking_model_on_llama_cpp_finds_its_file(tmp_path: Path) -> None:
+    files = {"model": write_bert(tmp_path / "m.gguf", None, head=tuple(HEAD))}
+    told = run_engine(tmp_path, "rerank", INFO["rerank"].engine, files, b"rain\ncat")
+    assert told == {"answers": [12] * 2, "off": [], "lines": []}
 
 
 Pulled = Callable[[str], Mapping[str, Path]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import mmap
 import os
 import socket
 import sys
@@ -14,10 +15,12 @@ from pathlib import Path
 import pytest
 from support.server import until
 
+from edgeserve.errors import TooLarge
 from edgeserve.processes.frames import (
     FROM_CHILD,
     HEADER,
     LARGE,
+    MOST_BODY,
     MOST_DESCRIPTORS,
     MOST_HEAD,
     MOST_WAITING,
@@ -61,6 +64,36 @@ def test_a_frame_comes_as_it_was_sent(ends: Ends, size: int, kind: type[bytes] |
     assert frame is not None
     assert (frame.kind, frame.number, frame.head, frame.descriptors) == (Kind.RUN, 7, {"a": [1]}, ())
     assert bytes(frame.body) == body[:size]
+
+
+@pytest.mark.parametrize("head", ["\ud83d\ude00", "é\ud800", "\ufeff", "\0\x7f\u2028", ["漢", {"🙂": 1e999}], None, 7])
+def test_every_text_survives(ends: Ends, head: object) -> None:
+    Channel(ends[0]).send(Kind.RUN, 0, head)
+    frame = ends[1].receive()
+    assert frame is not None
+    assert frame.head == head
+
+
+def test_a_text_takes_no_more_room_than_as_utf8(ends: Ends) -> None:
+    sender = threading.Thread(target=Channel(ends[0]).send, args=[Kind.RUN, 0, ["é" * (MOST_HEAD // 4)]])
+    sender.start()
+    frame = ends[1].receive()
+    sender.join(60)
+    assert frame is not None
+    assert len(frame.head[0]) == MOST_HEAD // 4
+
+
+def test_what_the_other_process_would_not_take_is_not_sent(ends: Ends) -> None:
+    channel = Channel(ends[0])
+    with pytest.raises(TooLarge, match="64 MB of text and 0 MB of other data do not fit"):
+        channel.send(Kind.PREPARE, 1, "a" * MOST_HEAD)
+    refused = pytest.raises(TooLarge, match="0 MB of text and 1025 MB of other data")
+    with mmap.mmap(-1, MOST_BODY + MB) as vast, memoryview(vast) as body, refused:  # pages that nobody touches
+        channel.send(Kind.PREPARE, 1, None, body)
+    channel.send(Kind.CANCEL, 2, None)
+    frame = ends[1].receive()
+    assert frame is not None
+    assert frame.number == 2
 
 
 def test_descriptors_come_in_their_order(ends: Ends) -> None:

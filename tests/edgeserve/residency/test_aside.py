@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
+import functools
 import gc
 import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 
+from edgeserve import clients
+from edgeserve.clients import Client
 from edgeserve.errors import Busy
 from edgeserve.residency.aside import Aside
 
@@ -138,5 +142,46 @@ def test_a_thread_that_cannot_be_started_costs_no_place(monkeypatch: pytest.Monk
             event.set()
             assert await first
             assert await second == 7, "the thread that runs does it next"
+
+    asyncio.run(run())
+
+
+def ask(slow: Aside, client: str, work: Callable[[], object]) -> asyncio.Task[object]:
+    """Work of a client, by a task of its own as for each request."""
+    context = contextvars.copy_context()
+    context.run(clients.current.set, Client(address=client))
+    return asyncio.get_running_loop().create_task(slow.run(work), context=context)
+
+
+def test_clients_take_turns() -> None:
+    async def run() -> None:
+        slow, order = Aside("work", threads=1), list[str]()
+        with held() as event:
+            first = ask(slow, "ada", lambda: event.wait(20))
+            await asyncio.sleep(0)
+            names = ["ada1", "ada2", "ada3", "bob1", "bob2", "cleo1"]
+            tasks = [ask(slow, name[:-1], functools.partial(order.append, name)) for name in names]
+            await asyncio.sleep(0)
+        await asyncio.gather(first, *tasks)
+        assert order == ["bob1", "cleo1", "ada1", "bob2", "ada2", "ada3"]
+
+    asyncio.run(run())
+
+
+def test_the_client_with_the_most_gives_its_last_place_up() -> None:
+    async def run() -> None:
+        slow = Aside("work", threads=1, most=4)
+        with held() as event:
+            first = ask(slow, "ada", lambda: event.wait(20))
+            await asyncio.sleep(0)
+            adas = [ask(slow, "ada", int) for _ in range(4)]
+            await asyncio.sleep(0)
+            bobs = [ask(slow, "bob", int) for _ in range(3)]
+            for displaced in (adas.pop(), adas.pop()):
+                with pytest.raises(Busy, match="4 requests wait for work"):
+                    await displaced
+            with pytest.raises(Busy, match="4 requests wait for work"):
+                await bobs.pop()
+        await asyncio.gather(first, *adas, *bobs)
 
     asyncio.run(run())

@@ -58,6 +58,15 @@ def test_the_default_of_a_job_comes_first_then_its_own_table() -> None:
     assert [one.id for one in SERVED.of(("llm", "asr"))] == ["llm", "big", "ears2", "ears"]
 
 
+def test_a_model_that_is_served_by_name_is_no_default() -> None:
+    shelved = model("shelved"), Terms("shelved", by_name=True)
+    assert directory(shelved).find("", CHAT) is None
+    both = directory(shelved, (model("eyes", "vision"), Terms()))
+    assert (both.find("", CHAT), both.find("shelved", CHAT)) == ("eyes", "shelved")
+    three = directory(shelved, (model("llm"), Terms()), (model("big"), Terms()))
+    assert [one.id for one in three.of(CHAT)] == ["llm", "big", "shelved"]
+
+
 def test_a_model_that_left_is_not_found() -> None:
     changed = directory((model("llm"), Terms()), (model("b"), Terms()))
     changed.remove("llm")

@@ -421,3 +421,20 @@ class GateMachine(RuleBasedStateMachine):
 
 TestGateMachine = GateMachine.TestCase
 TestGateMachine.settings = examples(60, stateful_step_count=20)
+
+
+def test_a_gate_that_is_closed_loads_nothing_more(gates: Callable[..., Gate]) -> None:
+    gate = gates()
+    assert gate.drain(0.0)
+    for load in (gate.preload_in_turn, gate.map):
+        with pytest.raises(ShuttingDown, match="llm is being closed"):
+            load()
+    gate.warm_up()
+    assert (gate.rung, engine_of(gate).steps) == (Rung.COLD, [])
+
+
+def test_a_gate_that_is_closed_while_it_is_mapped_is_cold_at_the_end(gates: Callable[..., Gate]) -> None:
+    gate = gates()
+    engine_of(gate).on_work = lambda: gate.drain(0.0)
+    gate.map()
+    assert gate.rung is Rung.COLD

@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.contract import ChatContract, SpeechToTextContract, TextToSpeechContract
+from support.contract import ChatContract, RerankContract, SpeechToTextContract, TextToSpeechContract
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import EngineFailure
 from edgeserve.messages import TranscribeRequest
 from engines.fake.chat import FakeBatchChat, FakeChat
 from engines.fake.engine import MARK, FakeEngine, FakeSpeechToText, FakeTextToSpeech
+from engines.fake.rerank import FakeRerank
 
 
 class TestFakeChat(ChatContract):
@@ -57,6 +58,14 @@ class TestFakeBatchChat(ChatContract):
     @pytest.fixture
     def spec(self) -> ModelSpec:
         return ModelSpec("llm", "fake", "engines.fake.chat:FakeBatchChat")
+
+
+class TestFakeRerank(RerankContract):
+    make = FakeRerank
+
+    @pytest.fixture
+    def spec(self) -> ModelSpec:
+        return ModelSpec("rerank", "fake", "engines.fake.rerank:FakeRerank")
 
 
 class TestFakeSpeechToText(SpeechToTextContract):

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import random
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
-from support.counting import batch_of, decode, prompt, talk
+from support.counting import CountingContext, batch_of, decode, prompt, talk
 from support.examples import examples
 
 from edgeserve.errors import ContextOverflow, EdgeserveError, EngineFailure, InvalidRequest
-from engines.llama.batch import PROMPT_SHARE, WORTH_SAVING
-from engines.llama.context import BATCH
+from engines.llama.batch import PROMPT_SHARE, TURN, WORTH_SAVING, Batch
+from engines.llama.cache import PrefixCache
+from engines.llama.context import BATCH, Item
 from engines.llama.slot import Slot
 
 
@@ -216,3 +221,126 @@ def test_a_preempted_answer_starves_once_nothing_is_decoded() -> None:
     batch.give_back(old)
     assert not batch.starved
     decode(batch, young)
+
+
+ONE, OTHER = ((0, 1.0),), ((1, 0.5),)
+
+
+def test_answers_with_other_adapters_never_share_a_call() -> None:
+    batch, context = batch_of(slots=4)
+    taken = [batch.take(prompt(seed), adapters=used)[0] for seed, used in ((1, ()), (2, ONE), (3, OTHER), (4, ONE))]
+    for _ in range(24):
+        batch.step()
+        for slot in taken:
+            if slot.output is not None:
+                batch.push(slot, 5)
+    of = {slot.sequence: slot.adapters for slot in taken}
+    for call, applied in zip(context.calls, context.applied, strict=True):
+        assert {of[item.sequence] for item in call} == {applied}
+    assert all(len(slot.tokens) > 100 for slot in taken)
+    changes = sum(one != other for one, other in itertools.pairwise(context.applied))
+    assert changes <= len(context.applied) // TURN
+
+
+@examples(50)
+@given(some.lists(some.sampled_from([(), ONE, OTHER]), min_size=2, max_size=6), some.randoms(use_true_random=False))
+def test_no_set_of_adapters_waits_for_more_than_one_turn_of_each_other(
+    used: list[tuple[tuple[int, float], ...]], dice: random.Random
+) -> None:
+    """Also while short answers of another set come and go."""
+    batch, _ = batch_of(size=4000, slots=len(used))
+    slots = {number: batch.take(prompt(number + 1, 20), adapters=one)[0] for number, one in enumerate(used)}
+    waited = dict.fromkeys(slots, 0)
+    for step in range(40):
+        before = {number: len(slot.tokens) for number, slot in slots.items()}
+        batch.step()
+        for number, slot in slots.items():
+            waited[number] = 0 if len(slot.tokens) > before[number] else waited[number] + 1
+            assert waited[number] <= 2 * TURN, "three sets, each in its turn"
+            if slot.output is not None:
+                batch.push(slot, 5)
+        gone = dice.choice(list(slots))
+        if gone and slots[gone].output is None and len(slots[gone].tokens) > 20:
+            batch.give_back(slots[gone])
+            slots[gone] = batch.take(prompt(100 + step, 20), adapters=used[gone])[0]
+            waited[gone] = 0
+
+
+class Saved(bytearray):
+    """A state that knows which adapters made each of its cells."""
+
+    made: list[tuple[tuple[int, float], ...]]
+
+
+class AdaptedContext(CountingContext):
+    """Keeps, beside the tokens of every sequence, the adapters with which each was decoded."""
+
+    def __init__(self, size: int, *, cuttable: bool) -> None:
+        super().__init__(size, cuttable=cuttable)
+        self.made: dict[int, list[tuple[tuple[int, float], ...]]] = {}
+
+    def decode(self, items: Iterable[Item]) -> bool:
+        wanted = list(items)
+        if done := super().decode(wanted):
+            for item in wanted:
+                self.made.setdefault(item.sequence, []).append(self.active)
+        return done
+
+    def clear(self, sequence: int) -> None:
+        super().clear(sequence)
+        self.made.pop(sequence, None)
+
+    def cut(self, sequence: int, kept: int) -> bool:
+        if done := super().cut(sequence, kept):
+            del self.made.setdefault(sequence, [])[kept:]
+        return done
+
+    def copy(self, source: int, target: int, length: int) -> None:
+        super().copy(source, target, length)
+        self.made[target] = self.made[source][:length]
+
+    def save(self, sequence: int) -> Saved:
+        data = Saved(super().save(sequence))
+        data.made = list(self.made[sequence])
+        return data
+
+    def restore(self, sequence: int, data: Any) -> bool:
+        if done := super().restore(sequence, data):
+            self.made[sequence] = list(data.made)
+        return done
+
+
+@examples(60)
+@given(
+    some.lists(
+        some.tuples(some.integers(0, 4), some.integers(0, 40), some.integers(0, 6), some.integers(0, 2)), max_size=25
+    ),
+    some.integers(1, 4),
+    some.booleans(),
+    some.sampled_from([160, 400, 2000]),
+)
+def test_every_token_that_an_answer_reads_was_decoded_with_its_adapters(
+    asked: list[tuple[int, int, int, int]], slots: int, cuttable: bool, size: int
+) -> None:
+    """Slots share, copy, save, restore and preempt meanwhile."""
+    context: Any = AdaptedContext(size, cuttable=cuttable)
+    batch, sets = Batch(context, slots, PrefixCache(500, whole=not cuttable)), [(), ONE, OTHER]
+    waiting, running = list(asked), list[tuple[Slot, int]]()
+    while waiting or running:
+        while waiting and len(running) < slots:
+            seed, length, count, used = waiting.pop()
+            tokens = [*prompt(seed, 40), *prompt(seed + 9, length)]
+            if len(tokens) < size:
+                slot, _ = batch.take(tokens, str(used), sets[used])
+                running.append((slot, len(tokens) + count))
+        for slot, last in list(running):
+            assert set(context.made.get(slot.sequence, [])) <= {slot.adapters}
+            if slot.full or (slot.output is not None and len(slot.tokens) >= last):
+                batch.give_back(slot)
+                running.remove((slot, last))
+            elif slot.output is not None:
+                batch.push(slot, 3)
+        if running:
+            batch.step()
+        else:
+            list(batch.idle_work())

@@ -11,7 +11,7 @@ import gguf
 import numpy as np
 import pytest
 from support.contract import ask
-from support.tiny_bert import CONTEXT, WIDTH, write_bert
+from support.tiny_bert import CONTEXT, WIDTH, rows, weights, write_bert
 
 from edgeserve.engine import Footprint, ModelSpec, Rung
 from edgeserve.errors import ContextOverflow, EngineFailure, InvalidRequest, NotSupported
@@ -60,6 +60,18 @@ def test_tokens_are_taken_as_they_are(engine: LlamaEmbedding) -> None:
     assert event.tokens == len(tokens) == 8
     assert embed(engine, tokens) == embed(engine, TEXTS[0])
     assert embed(engine, tokens[1:-1]) != embed(engine, TEXTS[0])
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "last"])
+def test_the_settings_choose_the_pooling(tmp_path: Path, pooling: str) -> None:
+    other = made(write_bert(tmp_path / "m.gguf", gguf.PoolingType.CLS), pooling=pooling)
+    other.open()
+    other.heat()
+    (vector,) = embed(other, TEXTS[0])
+    found = rows(weights(), [2, 4, 5, 7, 9, 4, 10, 3])
+    row = {"mean": found.mean(axis=0), "cls": found[0], "last": found[-1]}[pooling]
+    assert vector == pytest.approx(row / np.linalg.norm(row), abs=2e-3)
+    other.close()
 
 
 @pytest.mark.slow

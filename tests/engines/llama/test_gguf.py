@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 from benchmarks.fuzz import corpus
+from support.tiny_bert import HEAD, weights, write_bert
 
 from edgeserve.errors import EngineFailure
-from engines.llama.gguf import Shape, read_header, read_shape, whole
+from engines.llama.gguf import Shape, read_contents, read_header, read_shape, whole
 
 FOUND = Path(__file__).parents[2] / "corpus" / "gguf"
 BROKEN = {
@@ -59,3 +60,21 @@ def test_a_cut_header_is_refused_wherever_it_is_cut(model: Path) -> None:
 def test_a_value_that_is_no_size_gives_the_default(value: object) -> None:
     assert whole({"key": value}, "key", 7) == 7
     assert whole({"key": 8.0}, "key", 7) == 8
+
+
+def test_the_names_of_the_tensors(tmp_path: Path) -> None:
+    path = write_bert(tmp_path / "bert.gguf", None, head=tuple(HEAD))
+    assert set(read_contents(path).tensors) == set(weights(1, tuple(HEAD)))
+    data = path.read_bytes()
+    end = data.index(b"cls.output.bias") + 10
+    path.write_bytes(data[:end])
+    with pytest.raises(EngineFailure, match="not a complete GGUF file"):
+        read_contents(path)
+
+
+def test_a_file_of_too_many_tensors_is_refused(model: Path) -> None:
+    data = bytearray(model.read_bytes())
+    data[8:16] = (1 << 40).to_bytes(8, "little")
+    model.write_bytes(data)
+    with pytest.raises(EngineFailure, match="1099511627776 tensors cannot be read"):
+        read_contents(model)

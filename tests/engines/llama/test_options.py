@@ -80,3 +80,17 @@ def test_it_answers_with_other_options(pulled: Callable[[str], Mapping[str, Path
     told = "".join(event.text for event in engine.chat(request, threading.Event()) if isinstance(event, TokenEvent))
     engine.close()
     assert told.startswith(" Paris")
+
+
+@pytest.mark.parametrize(
+    ("job", "pooled", "ranked"), [("llm", False, False), ("embedding", True, False), ("rerank", True, True)]
+)
+def test_jobs_that_read_whole_texts(job: str, pooled: bool, ranked: bool) -> None:
+    options = read_options(job, {})
+    assert (options.pooled, options.ranked) == (pooled, ranked)
+
+
+def test_only_embeddings_have_a_pooling() -> None:
+    assert read_options("embedding", {"pooling": "cls"}).pooling == "cls"
+    with pytest.raises(ConfigError, match=r"\[rerank\] pooling is not a known setting"):
+        read_options("rerank", {"pooling": "cls"})

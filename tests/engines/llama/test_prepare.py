@@ -18,8 +18,8 @@ from support.tiny_gguf import VOCABULARY, write_model
 from edgeserve.engine import ModelSpec
 from edgeserve.errors import ContextOverflow, DoesNotFit, EdgeserveError, EngineFailure, InvalidRequest
 from edgeserve.messages import ChatRequest, EmbedRequest, FinishEvent, Sampling
+from engines import whole_texts
 from engines.llama import model
-from engines.llama import prepare as llama_prepare
 from engines.llama.batch import Batch
 from engines.llama.chat import LlamaChat
 
@@ -316,7 +316,7 @@ def test_a_huge_prompt_beside_a_stream_takes_little_memory(pulled: Callable[[str
 
 def test_the_inputs_of_one_request_keep_no_other_request_waiting(make: MAKE) -> None:
     engine = make()
-    most, one = llama_prepare.MOST_TOKENS, (5,) * 400
+    most, one = whole_texts.MOST_TOKENS, (5,) * 400
     assert engine.prepare(EmbedRequest((one,) * (most // 400))) is not None
     with pytest.raises(InvalidRequest, match="the limit is 300000") as refused:
         engine.prepare(EmbedRequest((one,) * (most // 400 + 1)))

@@ -31,7 +31,7 @@ class Words:
         self.seen = 0
         self._longest = longest
 
-    def split(self, data: bytes, room: int, *, add_special: bool) -> list[int] | int:
+    def split(self, data: bytes, room: int, *, add_special: bool, parse_special: bool = True) -> list[int] | int:
         self.seen += len(data)
         tokens = [1] if add_special else []
         for number, word in enumerate(data.decode().split(" ")):
@@ -167,3 +167,20 @@ def test_a_text_beside_a_picture_is_counted_before_the_library_reads_all_of_it()
         prepared("a word " * 10_000)
     assert words.seen <= 2 * PIECE
     assert prepared("a word " * (limit // 3)).text
+
+
+@examples(40)
+@given(some.sampled_from(["a", "ab ", "word, ", "\n", "東京"]), some.integers(0, 100_000), some.integers(1, 3000))
+@pytest.mark.parametrize("joins", [True, False])
+def test_the_beginning_of_a_text_is_that_of_the_whole(joins: bool, unit: str, length: int, most: int) -> None:
+    text = (unit * (length // len(unit) + 1))[:length]
+    words = Words(joins=joins)
+    found, more = Tokenizer(words).beginning(text, most)
+    whole = Words().split(text.encode(), 10**9, add_special=False)
+    assert isinstance(whole, list)
+    torn = len(list(pieces(text))) if joins else 0  # words longer than a piece are cut
+    assert len(found) <= most
+    assert len(found) >= min(most, len(whole)) - torn
+    assert more == (len(whole) > most) or abs(len(whole) - most) <= torn + SLACK * len(list(pieces(text)))
+    assert words.seen <= 2 * len(text.encode())
+    assert words.seen <= 6 * (most * WORD + SLACK * WORD + 3 * PIECE)

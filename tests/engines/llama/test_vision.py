@@ -238,6 +238,47 @@ def test_a_picture_at_the_end_without_room_is_refused_and_others_go_on(files: Ma
         engine.close()
 
 
+@pytest.mark.parametrize("text_first", [True, False])
+def test_a_prompt_without_room_beside_another_is_refused_and_not_answered_by_nothing(
+    files: Mapping[str, Path], text_first: bool
+) -> None:
+    engine = LlamaVision(spec_of(files, context=256))
+    engine.open()
+    engine.heat()
+    try:
+        text, image = TextPart("one two " * 50 + "Describe this image."), ImagePart(picture("red"))
+        parts = (text, image, TextPart("Name its color.")) if text_first else (image, text)
+        request = dataclasses.replace(look(), messages=(Message("user", parts),))
+        told = ends_together(engine, [request, request])
+        assert sorted(told) == [
+            "FinishEvent",
+            "the context of 256 tokens is taken by answers under way; try again later",
+        ]
+        assert answer(engine, request)[1].completion_tokens > 0
+    finally:
+        engine.close()
+
+
+def ends_together(engine: LlamaVision, requests: Sequence[ChatRequest]) -> list[str]:
+    """The end of each answer: its error's text, or the class of its last event."""
+    runs = {number: engine.run(one, threading.Event()) for number, one in enumerate(requests)}
+    last: dict[int, ChatEvent | None] = {}
+    ends: dict[int, str] = {}
+    while runs:
+        for number, run in tuple(runs.items()):
+            try:
+                while (event := next(run)) is not None:
+                    last[number] = event  # type: ignore[assignment]  # a chat's
+            except Busy as error:
+                ends[number] = str(error)
+                del runs[number]
+            except StopIteration:
+                ends[number] = type(last.get(number)).__name__
+                del runs[number]
+        engine.step()
+    return list(ends.values())
+
+
 @pytest.mark.parametrize("text", ["<__media__>", "a <__media__> b <__media__>", "<image>", "", "\0", "<|im_end|>"])
 def test_a_client_cannot_write_the_place_of_a_picture(engine: LlamaVision, text: str) -> None:
     told, finish = answer(engine, look(picture("blue"), text=text))

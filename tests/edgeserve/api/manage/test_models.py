@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -124,3 +125,22 @@ def test_nothing_outside_of_the_store_is_deleted(tmp_path: Path, name: str) -> N
         assert answer.status_code >= 400
     assert (tmp_path / "other").exists()
     assert (tmp_path / "store" / "kept" / "model.gguf").exists()
+
+
+def test_a_model_that_is_served_on_demand_leaves_before_its_files(tmp_path: Path) -> None:
+    file = stored(tmp_path, "used")
+    slow = model(options={"delay": 0.01})
+    with managed({"used": slow}, Store(tmp_path), files={"used": file}) as (running, world):
+        manager = running.app.state.manager
+        manager.config = dataclasses.replace(manager.config, models={})  # no table names it
+        body = {"model": "used", "prompt": "word " * 40}
+        with httpx.stream("POST", f"{running.url}/v1/chat/stream", json=body, timeout=30) as stream:
+            lines = stream.iter_lines()
+            next(lines)
+            refused = httpx.delete(f"{running.url}/admin/models/used")
+            assert (refused.status_code, refused.json()["error"]["code"]) == (409, "in_use")
+            assert file.exists()
+            assert '"text"' in [line for line in lines if line][-1]
+        assert running.client.delete("/admin/models/used").status_code == 200
+        assert dict(world.pool.gates) == {}
+        assert not file.exists()

@@ -117,6 +117,14 @@ def test_a_pull_without_a_stream_is_answered_at_its_end(running: Running, files:
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "source_unavailable")
 
 
+def test_who_waits_without_a_stream_and_leaves_ends_the_pull(running: Running, files: Files) -> None:
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(f"{running.url}/admin/pull", json=order(files, stream=False), timeout=0.2)
+    (pull,) = pulls_of(running).all()
+    until(lambda: pull.state.over)
+    assert pull.state.stage == "cancelled"
+
+
 def test_a_cancelled_pull_tells_those_who_follow(running: Running, files: Files) -> None:
     with running.client.stream("POST", "/admin/pull", json=order(files)) as answer:
         found = events(answer.iter_lines())
@@ -173,3 +181,4 @@ def test_the_end_of_the_server_ends_a_pull_and_its_stream(tmp_path: Path, files:
         next(found)
         running.server.should_exit = True
         assert list(found)[-1]["status"] == "cancelled"
+        go(files)  # else the end would wait some time for the thread of the pull

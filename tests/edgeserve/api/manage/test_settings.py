@@ -21,6 +21,7 @@ from edgeserve.engine import Rung
 from edgeserve.errors import ConfigError
 from edgeserve.manage import manager
 from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.model_settings import AdapterSettings
 from edgeserve.settings import Source
 from engines.fake.engine import MARK
 
@@ -265,6 +266,16 @@ def test_a_patch_holds_until_the_next_reload() -> None:
         assert (world.pool.queue_limit, world.pool.gates["llm"].pinned) == (2, True)
         assert reload(running)["changed"] == ["[server] queue_limit", "[llm] keep_alive", "[llm] pinned"]
         assert (world.pool.queue_limit, world.pool.gates["llm"].pinned) == (8, False)
+
+
+def test_adapters_are_shown_and_another_list_replaces_the_model(tmp_path: Path) -> None:
+    path = tmp_path / "style.gguf"
+    path.write_bytes(MARK + MARK)
+    with managed({"llm": model(adapters=(AdapterSettings(str(path), 0.5, "style"),))}) as (running, world):
+        shown = running.client.get("/admin/config").json()["models"]["llm"]["adapters"]
+        assert shown == [{"path": str(path), "scale": 0.5, "name": "style"}]
+        world.rewrite({"llm": model(adapters=(AdapterSettings(str(path), 1.0, "style"),))})
+        assert reload(running)["replaced"] == ["llm"]
 
 
 @pytest.mark.parametrize(

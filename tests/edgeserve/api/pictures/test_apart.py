@@ -41,8 +41,8 @@ def made(form: str, width: int = 30, height: int = 20) -> bytes:
     return out.getvalue()
 
 
-def read(files: PictureFilesApart, data: bytes, limits: Limits | None = None) -> ImagePart:
-    return files.read(data, limits or Limits(), "image", Leash())
+def read(files: PictureFilesApart, data: bytes, limits: Limits | None = None, client: str = "") -> ImagePart:
+    return files.read(data, limits or Limits(), "image", Leash(), client)
 
 
 @pytest.mark.parametrize(("form", "width"), [("PNG", 30), ("PNG", 900), ("BMP", 30), ("GIF", 30)])
@@ -99,14 +99,21 @@ def test_a_bomb_is_refused_and_the_server_does_not_grow(
 
 def test_pictures_held_are_limited_and_given_back(files: PictureFilesApart) -> None:
     limits = Limits(max_image_pixels=600)
-    held = [read(files, made("PNG"), limits) for _ in range(4)]
+    held = [read(files, made("PNG"), limits, "greedy") for _ in range(3)]
+    with pytest.raises(Busy, match="the requests being served hold 0 MB of pictures, 0 MB of them for you"):
+        read(files, made("PNG"), limits, "greedy")
+    held.append(read(files, made("PNG"), limits, "other"))
     assert files.held == 4 * 1800
-    with pytest.raises(Busy, match="the requests being served hold 0 MB of pictures"):
-        read(files, made("GIF"), limits)
+    with pytest.raises(Busy, match="try again when some are done"):
+        read(files, made("GIF"), limits, "third")
     held.pop()
     gc.collect()
     assert files.held == 3 * 1800
-    held.append(read(files, made("BMP"), limits))
+    held.append(read(files, made("BMP"), limits, "third"))
+    del held
+    gc.collect()
+    assert files.held == 0
+    assert not files._own
 
 
 def test_a_client_that_left_gets_no_picture(files: PictureFilesApart) -> None:

@@ -20,9 +20,9 @@ pytestmark = pytest.mark.slow
 
 DATA = os.urandom(200_000)
 CODE = """
-import json, sys
+import json, os, sys
 from pathlib import Path
-from edgeserve.errors import EdgeserveError
+from edgeserve.errors import Cancelled, EdgeserveError
 from edgeserve.models.sources import hub
 from edgeserve.models.sources.source import HubSource
 
@@ -30,7 +30,11 @@ into, member = Path(sys.argv[1]), sys.argv[2]
 try:
     if member:
         told = []
-        files = hub.fetch(HubSource("org/repo", {"model": member}), into, lambda *now: told.append(now), 5)
+        def report(*now):
+            told.append(now)
+            if "GIVE_UP" in os.environ:
+                raise Cancelled("given up")
+        files = hub.fetch(HubSource("org/repo", {"model": member}), into, report, 5)
         print(json.dumps({"name": files["model"].name, "size": files["model"].stat().st_size, "told": len(told)}))
     else:
         print(json.dumps(hub.list_files("org/repo", "main")))
@@ -92,3 +96,9 @@ def test_an_unreachable_hub_is_an_error(tmp_path: Path) -> None:
     told = run(gone, tmp_path, "sub/m.gguf")
     assert "cannot be reached" in str(told["message"])
     assert "HF_ENDPOINT" in str(told["message"])
+
+
+def test_a_download_ends_at_once_when_its_report_gives_up(files: Files, tmp_path: Path) -> None:
+    told = run(files.url, tmp_path, "sub/m.gguf", GIVE_UP="1")
+    assert told == {"code": "cancelled", "message": "given up"}
+    assert list(tmp_path.glob("*.gguf")) == []

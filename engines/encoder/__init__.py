@@ -1,0 +1,1 @@
+"""Encoders such as BERT on ONNX Runtime: vectors of texts, and the relevance of documents."""
