@@ -158,8 +158,8 @@ def draw(results: Mapping[tuple[str, str], Figures]) -> None:
         axis.set_title(f"{Path(model).stem}\n{host}", fontsize=9)
         axis.spines[["top", "right"]].set_visible(False)
     axes[0][0].set_ylabel("seconds to the first token")
-    axes[0][0].legend(frameon=False)
-    figure.tight_layout()
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="lower center", ncols=2, frameon=False)
+    figure.tight_layout(rect=(0, 0.08, 1, 1))
     figure.savefig(report.picture("conversations"), dpi=120)
 
 

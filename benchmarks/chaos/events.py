@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 HANG, KILL, SEGV, ABORT, STOP, FORKS = "hang", "kill", "segv", "abort", "stop", "forks"
 CUT, REPLACE, NEIGHBOUR, LIMIT, DISK, MOVE = "cut file", "replaced file", "neighbour", "limit", "full disk", "move"
-CLOCK = "clock"
-KINDS = (HANG, KILL, SEGV, ABORT, STOP, FORKS, CUT, REPLACE, NEIGHBOUR, LIMIT, DISK, MOVE, CLOCK)
+CLOCK, RELOAD = "clock", "reload"
+KINDS = (HANG, KILL, SEGV, ABORT, STOP, FORKS, CUT, REPLACE, NEIGHBOUR, LIMIT, DISK, MOVE, CLOCK, RELOAD)
 """Kinds of events.
 
 HANG       the worker is stopped until the server kills it
@@ -24,6 +24,7 @@ LIMIT      the control group may have little more than it has
 DISK       the disk of temporary files and saved states is full
 MOVE       the engine is evicted and loaded by hand
 CLOCK      the wall clock of the serving process jumps, and jumps back
+RELOAD     the settings of an engine change and are read again, and later the old ones are
 """
 OF_ALL = {FORKS, NEIGHBOUR, LIMIT, DISK, CLOCK}
 """Kinds that hit every engine."""
@@ -35,6 +36,7 @@ LASTS = {
     LIMIT: (2.0, 5.0),
     DISK: (2.0, 6.0),
     CLOCK: (1.0, 5.0),
+    RELOAD: (2.0, 5.0),
 }
 """Shortest and longest time in seconds; what is not here happens at once."""
 OFTEN = {

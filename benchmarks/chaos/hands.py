@@ -187,6 +187,7 @@ class Hands:
             events.NEIGHBOUR: lambda: self._squeezed(neighbour=True),
             events.LIMIT: lambda: self._squeezed(neighbour=False),
             events.DISK: self._full,
+            events.RELOAD: lambda: self._reloaded(event.job),
             events.CLOCK: lambda: self._wrong_clock(event),
         }
         return found[event.kind]()
@@ -254,6 +255,25 @@ class Hands:
             yield f"the wall clock jumped by {seconds:+,} s"
         finally:
             self._jump(0)
+
+    @contextlib.contextmanager
+    def _reloaded(self, job: str) -> Iterator[str]:
+        """Other threads for one engine: it is replaced once its answers have ended."""
+        config = self.house.form.config
+        assert config is not None
+        text = config.read_text()
+        config.write_text(
+            text.replace(f"[{job}]\n", f"[{job}]\nthreads = 1\n").replace("warm_after = 4.0", "warm_after = 3.0")
+        )
+        try:
+            told = f"{job} got other settings ({self._reload()})"
+            yield told
+        finally:
+            config.write_text(text)
+            self._reload()
+
+    def _reload(self) -> int:
+        return httpx.post(f"{self.house.server.url}/admin/reload", timeout=self.house.form.limit).status_code
 
     def _jump(self, seconds: int) -> None:
         self.house.clock.write_text(str(seconds))

@@ -46,6 +46,7 @@ class Form:
         abort    a word at which the chat engine aborts; "" where none does
         live     sound of a live transcription
         limit    seconds within which each request must end
+        config   the server's models.toml; None where it has none
     """
 
     name: str
@@ -58,6 +59,7 @@ class Form:
     live: Sound
     abort: str
     limit: float
+    config: Path | None = None
 
 
 @dataclass(slots=True)
@@ -119,6 +121,8 @@ def house(folder: Path, form: Form) -> Iterator[House]:
             group = stack.enter_context(control_group.group("edgeserve-chaos"))
         except NotPermittedHere as error:
             lacking["limit"] = lacking["neighbour"] = str(error)
+        if form.config is None:
+            lacking["reload"] = "these engines have no file of settings"
         models = form.models or folder
         (disk / "models").symlink_to(models)
         mounting, why = _mounting(disk, models)

@@ -54,6 +54,7 @@ def prepare(folder: Path, models: device.Models) -> Form:
         live=sound,
         abort="",
         limit=LIMIT,
+        config=config,
     )
 
 

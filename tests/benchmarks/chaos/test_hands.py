@@ -50,7 +50,7 @@ def test_a_file_is_another_one_and_then_itself_again(house: House, kind: str, si
     assert (path.read_bytes(), path.stat().st_ino) == (whole, inode)
     (happened,) = hands.happened
     assert (happened.kind, happened.jobs) == (kind, ("llm",))
-    assert sorted(one.name for one in house.folder.iterdir()) == sorted(f"{job}.model" for job in house.form.jobs)
+    assert sorted(one.name for one in house.folder.iterdir()) == sorted(f"{job}.model" for job in house.form.files)
 
 
 def test_two_events_at_one_file_exclude_each_other(house: House) -> None:
