@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import os
 import random
 import tempfile
 import time
@@ -129,6 +130,7 @@ def main() -> int:
 
 
 def measure(folder: Path, files: Mapping[str, Path], options: argparse.Namespace) -> turns_report.Run:
+    load = os.getloadavg()[0]
     root, _ = linked(folder / "device", ("whisper-tiny.en", "hibari"))
     log, config = folder / "log.json", folder / "models.toml"
     config.write_text("\n".join(_tables(files)), encoding="utf-8")
@@ -149,7 +151,7 @@ def measure(folder: Path, files: Mapping[str, Path], options: argparse.Namespace
         server.wait_healthy()
         clients, alone, began = _use(server, options.seconds)
     lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines() if line.startswith("{")]
-    return turns_report.Run(where, options.seconds, clients.asked, alone, lines, began, reads)
+    return turns_report.Run(where, options.seconds, clients.asked, alone, lines, began, reads, load)
 
 
 def _tables(files: Mapping[str, Path]) -> Iterator[str]:

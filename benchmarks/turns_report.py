@@ -54,6 +54,7 @@ class Run:
         alone  seconds to the first byte of a hot model that nobody else asks
         lines  of the log, since the start of the server
         reads  seconds to read the file of a model from the disk
+        load   of the machine over the minute before
     """
 
     where: str
@@ -63,6 +64,7 @@ class Run:
     lines: Sequence[Mapping[str, Any]]
     began: float
     reads: Mapping[str, float]
+    load: float
 
 
 def page_in(path: Path) -> float:
@@ -204,10 +206,13 @@ def _switches(run: Run, done: Sequence[Switch]) -> str:
 def _page(run: Run, done: Sequence[Switch], tables: Sequence[str], verdict: Sequence[str]) -> None:
     from benchmarks.turns import CLIENTS
 
+    busy = run.load > (os.cpu_count() or 1)
+    others = " Other programs wanted the cores: each step takes several times as long." if busy else ""
     clients = ", ".join(f"{count} {model}" for model, count in CLIENTS.items())
     body = [
         f"Two language models of 1.1 and 0.6 GB with random weights, Whisper tiny and a voice, in {run.where}. "
         f"Clients: {clients}. Each asks again 0.5 to 4 s after its answer, for {run.seconds:g} s. Default settings.",
+        f"Load of the machine before the run: {run.load:.1f} on {os.cpu_count()} cores.{others}",
         "Time to the first byte:",
         tables[0],
         "A switch begins when the last answer in the way has ended, and ends when the next model is hot:",

@@ -41,10 +41,8 @@ def assemble(config: Config, store: Store) -> tuple[Pool, Assembly]:
     heap.tune()
     on_demand = config.server.serve == "stored"
     if on_demand:
-        for one in INFO.values():
-            find(
-                one.engine
-            )  # imported now: 0.1 s in which no other request would be answered, for the first of its job
+        for one in INFO.values():  # now: during a request it would hold up all others, for 0.1 s
+            find(one.engine)
     deliveries, roster = Deliveries(), Roster()
     governor = make_governor(
         config.memory,

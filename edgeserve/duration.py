@@ -1,4 +1,7 @@
-"""Durations in Ollama's syntax: seconds as a number, or numbers with units, such as 90s, 5m, 1h30m."""
+"""Durations in Ollama's syntax: seconds as a number, or numbers with units, such as 90s, 5m, 1h30m.
+
+A form writes the number as text. So the text of any number is a duration, as the number itself is.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,12 @@ from typing import Any
 
 LONGEST = 366 * 86400
 """Seconds. A longer time is taken for this one."""
-UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-NUMBER = r"[0-9]{1,12}(?:\.[0-9]{1,12})?"
-DURATION = rf"([-+]?)((?:{NUMBER}(?:ms|s|m|h)){{1,4}}|{NUMBER})"
+UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+SPACE = " \t\r\n"
+NUMBER = r"[0-9]{1,400}(?:\.[0-9]{1,400})?"
+DURATION = rf"([-+]?)((?:{NUMBER}(?:ms|s|m|h)){{1,4}}|{NUMBER}(?:[eE][-+]?[0-9]{{1,3}})?)"
+PATTERN = rf"^[{SPACE}]*{DURATION}[{SPACE}]*$"
+"""Texts that are durations, as JSON schema takes a pattern."""
 
 
 def read_duration(value: Any) -> float | None:
@@ -24,9 +30,12 @@ def read_duration(value: Any) -> float | None:
 def _seconds(value: Any) -> float | None:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value if value == value else None  # NaN; math.isnan takes no number beyond floats
-    match = re.fullmatch(DURATION, value.strip()) if isinstance(value, str) else None
+    match = re.fullmatch(DURATION, value.strip(SPACE)) if isinstance(value, str) else None
     if match is None:
         return None
     sign, amounts = match.groups()
-    total = sum(float(number) * UNITS[unit] for number, unit in re.findall(rf"({NUMBER})([a-z]*)", amounts))
+    if amounts[-1] in "0123456789":
+        total = float(amounts)
+    else:
+        total = sum(float(number) * UNITS[unit] for number, unit in re.findall(rf"({NUMBER})([a-z]+)", amounts))
     return -total if sign == "-" else total

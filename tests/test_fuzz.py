@@ -18,11 +18,13 @@ from benchmarks.fuzz.client import Client
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as some
 from support.examples import examples
+from support.gates import FAKES
 from support.raw import alive
 from support.server import Running, fake_pool, serving
 
 from edgeserve.errors import EdgeserveError
 from edgeserve.jobs import ALL_JOBS
+from engines.fake.chat import FakeChat
 
 CORPUS = Path(__file__).parent / "corpus"
 SEED, CASES = 20, 400
@@ -33,7 +35,8 @@ DICE = some.randoms(use_true_random=False)
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Running]:
-    with serving(fake_pool(ALL_JOBS)) as running:
+    fakes = FAKES | {"embedding": FakeChat}
+    with serving(fake_pool(ALL_JOBS, fakes=fakes)) as running:  # the document's examples may name any engine
         yield running
 
 

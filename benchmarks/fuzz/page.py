@@ -43,7 +43,8 @@ A model whose header names more than 512 layers makes llama.cpp's loader abort. 
 Requests of `routes` follow the server's own OpenAPI document: bodies that follow their schema,
 bodies with one to three values changed, and rows of requests (live sessions, engines up and down).
 The other kinds change bytes of whole requests and files. Engines are without models; sound and
-pictures are decoded by the real decoders in processes of their own. schemathesis is not used."""
+pictures are decoded by the real decoders in processes of their own. schemathesis makes requests
+from the same document: [schema.md](schema.md)."""
 
 
 def text(seen: Seen, seconds: float, cpu: float) -> str:

@@ -30,6 +30,9 @@ BARE = (
     *("[" * 70 + "]" * 70, "[" * 5000, '{"a":' * 66 + "1" + "}" * 66, "[" + "0," * 2000 + "0]", '{"a":1,"a":2}'),
 )
 """Texts in the place of a value. Most are no JSON."""
+NULL = {"type": "null"}
+NULLS = 0.1
+"""Share of the values for which a null is drawn among the others, where the schema takes one."""
 DEEP = 4
 Dice = random.Random
 
@@ -41,11 +44,27 @@ def following(schema: Schema, whole: Schema, dice: Dice, depth: int = 0) -> Any:
         return schema["const"]
     if "enum" in schema:
         return dice.choice(schema["enum"])
-    if choices := schema.get("oneOf") or schema.get("anyOf"):
-        return following(dice.choice(choices), whole, dice, depth)
+    if ways := schema.get("anyOf"):
+        schema = _narrowed(schema, dice.choice(ways))
+    if choices := schema.get("oneOf"):
+        given = [one for one in choices if one != NULL] if dice.random() > NULLS else choices
+        return following(dice.choice(given), whole, dice, depth)
     kinds = schema.get("type", ("string", "integer", "boolean", "null", "object"))
     kind = kinds if isinstance(kinds, str) else dice.choice(list(kinds))
     return MAKERS[kind](schema, whole, dice, depth)
+
+
+def _narrowed(schema: Schema, way: Schema) -> Schema:
+    """The schema of an object, and what one way of its ``anyOf`` asks beyond it."""
+    properties = dict(schema["properties"])
+    for name, one in way["properties"].items():
+        if one == NULL:
+            properties[name] = one
+            continue
+        more = {key: value for key, value in one.items() if key != "type"}
+        choices = [{**two, **more} for two in properties[name].get("oneOf", ()) if two != NULL]
+        properties[name] = {"oneOf": choices} if choices else {**properties[name], **more}
+    return {**schema, "properties": properties, "required": [*schema.get("required", ()), *way.get("required", ())]}
 
 
 def resolved(schema: Schema, whole: Schema) -> Schema:

@@ -30,22 +30,22 @@ class Named(Record):
     """A model to load. Other fields, such as those of ``/memory/models``, are accepted and change nothing."""
 
     OPEN = True
+    ANY_OF = ("name", "model_type")
     name = Text("of the model; required without model_type", limit=NAME_CHARS)
     model_type = Text("the model's engine", limit=NAME_CHARS)
 
     def model(self, pool: Pool) -> str:
-        """Id of the model that is meant. Raises InvalidRequest and NotFound."""
+        """Id of the model that is meant. Raises NotFound."""
         if self.model_type:
             of_job = pool.find(self.name, (job_named(self.model_type, "models"),))
             return of_job or meant(pool, self.model_type, "models")
-        if not self.name.strip():
-            raise self.error("name", "is required and must not be empty")
         return meant(pool, self.name, "models")
 
 
 class Preload(Record):
     """The body of POST /memory/preload."""
 
+    ANY_OF = ("engines", "models")
     engines = Texts("models or engines to load", MOST_NAMED)
     models = Objects("to load", Named, limit=MOST_NAMED)
 
@@ -81,8 +81,6 @@ async def preload(request: Request) -> Response:
     asked = await read_json(request, Preload)
     named = (meant(pool, clipped(name, NAME_CHARS), "engines") for name in asked.engines)
     wanted = [*named, *(one.model(pool) for one in asked.models)]
-    if not wanted:
-        raise asked.error("engines", f"is required: a list of {', '.join(pool.gates)}")
     specs = pool.configured  # those of now: a model may be removed while others load
     done = await unless_gone(request, pool.preload(dict.fromkeys(wanted)))  # each once, however often it is named
     return JSONResponse({"results": {f"{specs[one].job}:{specs[one].name}": hot for one, hot in done.items()}})

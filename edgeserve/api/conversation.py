@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.pictures.request import Pictures
-from edgeserve.api.schema import Field, Object, Objects, Record, read_variant
+from edgeserve.api.schema import GIVEN, Field, Object, Objects, Record, read_variant
 from edgeserve.api.tools import Called, check_arguments, check_results
 from edgeserve.api.values import Enum, Ignored, Text
 from edgeserve.messages import Message, Role, TextPart
@@ -117,6 +117,34 @@ class Empty(Field[None]):
         return {"enum": [None, "", False, 0, [], {}]}
 
 
+SAID = {"type": ["string", "array"]}
+WAYS: tuple[dict[str, Any], ...] = (
+    {
+        "required": ["content"],
+        "properties": {
+            "role": {"enum": ["system", "developer", "user"]},
+            "content": SAID,
+            "tool_calls": {"maxItems": 0},
+        },
+    },
+    {"required": ["content"], "properties": {"role": {"enum": ["assistant"]}, "content": SAID}},
+    {
+        "required": ["tool_calls"],
+        "properties": {"role": {"enum": ["assistant"]}, "tool_calls": {"type": "array", "minItems": 1}},
+    },
+    {
+        "required": ["content", "tool_call_id"],
+        "properties": {
+            "role": {"enum": ["tool"]},
+            "content": SAID,
+            "tool_call_id": GIVEN,
+            "tool_calls": {"maxItems": 0},
+        },
+    },
+)
+"""The fields that go with each role, as JSON schema. ``ChatMessage.message`` holds to them."""
+
+
 class ChatMessage(Record):
     """One message."""
 
@@ -130,6 +158,10 @@ class ChatMessage(Record):
     refusal = Empty()
     audio = Empty()
     function_call = Empty()
+
+    @classmethod
+    def describe(cls, limits: Limits) -> dict[str, Any]:
+        return super().describe(limits) | {"anyOf": list(WAYS)}
 
     def message(self) -> Message:
         """The message without its pictures. Raises InvalidRequest."""
@@ -168,7 +200,8 @@ class Messages(Field[Conversation]):
         return Conversation(tuple(messages), tuple(pending))
 
     def schema(self, limits: Limits) -> dict[str, Any]:
-        return {"type": "array", "minItems": 1, "items": ChatMessage.describe(limits)}
+        example = [{"role": "user", "content": "Name a bird."}]
+        return {"type": "array", "minItems": 1, "items": ChatMessage.describe(limits), "examples": [example]}
 
 
 def _images(fields: Fields) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 from edgeserve.api.fields import Fields, clipped, kind
 from edgeserve.api.limits import Limits
 from edgeserve.api.schema import Field
-from edgeserve.duration import DURATION, read_duration
+from edgeserve.duration import PATTERN, read_duration
 
 
 class KeepAlive(Field[float | None]):
@@ -32,7 +32,7 @@ class KeepAlive(Field[float | None]):
         return seconds
 
     def schema(self, limits: Limits) -> dict[str, Any]:
-        return {"oneOf": [{"type": "number"}, {"type": "string", "pattern": rf"^\s*{DURATION}\s*$"}]}
+        return {"oneOf": [{"type": "number"}, {"type": "string", "pattern": PATTERN}]}
 
 
 def _shown(value: Any) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import edgeserve
-from edgeserve.api.entry import Entry
+from edgeserve.api.entry import Entry, Link
 from edgeserve.api.limits import Limits
-from edgeserve.api.schema import Form, Record
+from edgeserve.api.schema import File, Form, Record
 
 ERROR = {
     "type": "object",
@@ -26,6 +26,17 @@ ERROR = {
             },
         }
     },
+}
+
+FAILURE = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+RESPONSES = {
+    "Busy": {
+        "description": "The server is full, short of memory or not ready; code and message say which. "
+        "With Retry-After, the same request may succeed after that time.",
+        "headers": {"Retry-After": {"schema": {"type": "integer", "minimum": 1}, "description": "seconds"}},
+        "content": FAILURE,
+    },
+    "Failure": {"description": "an error", "content": FAILURE},
 }
 
 
@@ -48,6 +59,7 @@ def document(entries: Iterable[Entry], limits: Limits) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": schemas,
+            "responses": RESPONSES,
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
     }
@@ -59,13 +71,16 @@ def _plain(path: str) -> str:
 
 
 def _operation(one: Entry, limits: Limits) -> dict[str, Any]:
-    failure = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+    success: dict[str, Any] = {"description": "done", "content": {media: {} for media in (one.answer, *one.also)}}
+    if one.links:
+        success["links"] = {link.name: _link(link) for link in one.links}
     described: dict[str, Any] = {
-        "operationId": f"{one.method.lower()}{re.sub(r'[^a-z0-9]+', '_', _plain(one.path))}".rstrip("_"),
+        "operationId": _id(one.method, one.path),
         "summary": one.summary,
         "responses": {
-            "200": {"description": "done", "content": {one.answer: {}}},
-            "default": {"description": "an error", "content": failure},
+            "200": success,
+            "503": {"$ref": "#/components/responses/Busy"},
+            "default": {"$ref": "#/components/responses/Failure"},
         },
     }
     if parameters := _parameters(one, limits):
@@ -73,6 +88,15 @@ def _operation(one: Entry, limits: Limits) -> dict[str, Any]:
     if one.body is not None:
         described["requestBody"] = {"required": not one.optional, "content": _content(one.body, one.files)}
     return described
+
+
+def _id(method: str, path: str) -> str:
+    return f"{method.lower()}{re.sub(r'[^a-z0-9]+', '_', _plain(path))}".rstrip("_")
+
+
+def _link(link: Link) -> dict[str, Any]:
+    value = f"$response.body#{link.value}"
+    return {"operationId": _id(link.method, link.path), "parameters": {f"{link.where}.{link.parameter}": value}}
 
 
 def _parameters(one: Entry, limits: Limits) -> list[dict[str, Any]]:
@@ -89,6 +113,13 @@ def _parameters(one: Entry, limits: Limits) -> list[dict[str, Any]]:
 def _content(body: type[Record], files: bool) -> dict[str, Any]:
     reference = {"$ref": f"#/components/schemas/{body.__name__}"}
     content: dict[str, Any] = {body.MEDIA: {"schema": reference}}
+    encoding = {
+        name: {"contentType": ", ".join(one.types)}
+        for name, one in body.FIELDS.items()
+        if isinstance(one, File) and one.types
+    }
+    if encoding:
+        content[body.MEDIA]["encoding"] = encoding
     if files:
         file = {"type": "string", "format": "binary", "description": "attachment:NAME"}
         form = {"type": "object", "properties": {"payload": reference}, "required": ["payload"]}

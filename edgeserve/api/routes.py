@@ -12,10 +12,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
-from edgeserve.api import adapters, admin, failures, health, models, openapi, slots
+from edgeserve.api import adapters, admin, failures, health, models, openapi, slots, sse
 from edgeserve.api.auth import KeyRequired, SameSite, for_owner
 from edgeserve.api.cors import Cors, Preflight
-from edgeserve.api.entry import Entry
+from edgeserve.api.entry import Entry, Link
 from edgeserve.api.limits import BodyLimit, Limits, limits_of
 from edgeserve.api.line import answering
 from edgeserve.api.live import http as live
@@ -28,7 +28,8 @@ from edgeserve.api.origin import Rules
 from edgeserve.api.request_id import RequestId
 from edgeserve.api.rerank import request as ranking
 from edgeserve.api.rerank import score as scoring
-from edgeserve.api.sound import voices
+from edgeserve.api.sound import transcripts, voices
+from edgeserve.audio import encode
 from edgeserve.errors import EdgeserveError
 from edgeserve.jobs import CHAT
 
@@ -43,14 +44,30 @@ def _description(limits: Limits) -> bytes:
     return bytes(JSONResponse(openapi.document(ENTRIES, limits)).body)
 
 
-SSE, WAV, MP3 = "text/event-stream", "audio/wav", "audio/mpeg"
+SSE, WAV = sse.MEDIA_TYPE, "audio/wav"
+STREAMED: dict[str, Any] = {"also": (SSE,)}
 SESSION: dict[str, Any] = {"query": live.SessionQuery, "headers": (("session", live.HEADER),)}
+PUSH, FLUSH = "/v1/transcribe/push", "/v1/transcribe/flush"
+LIVE_SESSION = "/v1/transcribe/stream/{session}"
+MODEL = "/v1/models/{model:path}"
+AFTER_START = (
+    Link("push", "POST", PUSH, "/session", "query", "session"),
+    Link("flush", "POST", FLUSH, "/session", "query", "session"),
+    Link("drop", "DELETE", LIVE_SESSION, "/session", "path", "session"),
+)
+FIRST_MODEL = Link("first", "GET", MODEL, "/data/0/id", "path", "model")
 
 ENTRIES = (
     Entry("GET", "/", "Where things are", health.root),
     Entry("GET", "/v1/health", "Configured engines and their rungs", health.health),
-    Entry("GET", "/v1/models", "Models served, in both dialects' shapes", models.list_models),
-    Entry("GET", "/v1/models/{model:path}", "One model", models.get_model),
+    Entry(
+        "GET",
+        "/v1/models",
+        "Models served, in both dialects' shapes",
+        models.list_models,
+        links=(FIRST_MODEL,),
+    ),
+    Entry("GET", MODEL, "One model", models.get_model),
     Entry("POST", "/v1/chat", "Answer a prompt or conversation", answering(native.chat, *CHAT), native.Chat),
     Entry(
         "POST",
@@ -65,10 +82,18 @@ ENTRIES = (
     Entry("POST", "/v1/vision/analyze", "Describe an image", answering(vision.analyze, "vision"), vision.Image),
     Entry("POST", "/v1/vision/ocr", "Read the text in an image", answering(vision.ocr, "vision"), vision.Image),
     Entry("POST", "/v1/transcribe/file", "Transcribe a file", answering(sound.transcribe, "asr"), sound.Recording),
-    Entry("POST", "/v1/transcribe/stream", "Start a live transcription", live.start, live.Live, optional=True),
-    Entry("DELETE", "/v1/transcribe/stream/{session}", "End a live transcription and drop its words", live.delete),
-    Entry("POST", "/v1/transcribe/push", "Sound for a live transcription", live.push, live.Samples, **SESSION),
-    Entry("POST", "/v1/transcribe/flush", "End a live transcription with its last words", live.flush, **SESSION),
+    Entry(
+        "POST",
+        "/v1/transcribe/stream",
+        "Start a live transcription",
+        live.start,
+        live.Live,
+        optional=True,
+        links=AFTER_START,
+    ),
+    Entry("DELETE", LIVE_SESSION, "End a live transcription and drop its words", live.delete),
+    Entry("POST", PUSH, "Sound for a live transcription", live.push, live.Samples, optional=True, **SESSION),
+    Entry("POST", FLUSH, "End a live transcription with its last words", live.flush, **SESSION),
     Entry("POST", "/v1/tts/synthesize", "Say a text", answering(sound.synthesize, "tts"), sound.Speak, WAV),
     Entry("GET", "/v1/tts/voices", "Voices, the default first", voices.voices),
     Entry(
@@ -78,6 +103,7 @@ ENTRIES = (
         answering(chat.chat, *CHAT),
         chat.ChatCompletion,
         files=True,
+        **STREAMED,
     ),
     Entry(
         "POST",
@@ -85,6 +111,7 @@ ENTRIES = (
         "OpenAI completions",
         answering(completions.completions, *CHAT),
         completions.RawCompletion,
+        **STREAMED,
     ),
     Entry(
         "POST",
@@ -107,6 +134,7 @@ ENTRIES = (
         "OpenAI transcription of a file",
         answering(audio.transcriptions, "asr"),
         audio.Transcription,
+        also=(*transcripts.MEDIA_TYPES[1:], SSE),
     ),
     Entry(
         "POST",
@@ -114,6 +142,7 @@ ENTRIES = (
         "OpenAI translation of speech into English",
         answering(audio.translations, "asr"),
         audio.Translation,
+        also=transcripts.MEDIA_TYPES[1:],
     ),
     Entry(
         "POST",
@@ -121,7 +150,8 @@ ENTRIES = (
         "OpenAI speech; mp3 unless the request names another format",
         answering(speech.speech, "tts"),
         speech.Speech,
-        MP3,
+        encode.MEDIA_TYPES[0],
+        also=(*encode.MEDIA_TYPES[1:], SSE),
     ),
     Entry("GET", "/lora-adapters", "Adapters of a language model, as llama-server lists them", adapters.list_adapters),
     Entry("GET", "/memory/stats", "Memory, budget and pressure", admin.reading("stats")),

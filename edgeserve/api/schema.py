@@ -23,6 +23,10 @@ from edgeserve.errors import InvalidRequest
 T = TypeVar("T")
 Bound = int | Callable[[Limits], int]
 """A limit: a constant, or a setting of the server."""
+VISIBLE = r"[^\s\x1c-\x1f\x85]"
+"""A character that ``str.strip`` leaves. Dialects of regular expressions differ in the ones of ``\\s``."""
+GIVEN = {"type": ["string", "array"], "pattern": VISIBLE, "minItems": 1}
+"""The JSON schema of a text that is more than white space, or of a list that is not empty."""
 
 
 class Field(ABC, Generic[T]):
@@ -58,12 +62,13 @@ class Field(ABC, Generic[T]):
     def schema(self, limits: Limits) -> dict[str, Any]:
         """The values that ``read`` accepts, as JSON schema without words and default."""
 
-    def describe(self, limits: Limits) -> dict[str, Any]:
-        """The JSON schema of the field."""
+    def describe(self, limits: Limits, *, null: bool = False) -> dict[str, Any]:
+        """The JSON schema of the field. ``null``: a null may stand for the value."""
         words = {"description": self.words} if self.words else {}
         simple = isinstance(self.default, str | int | float) and self.default
         default = {"default": self.default} if simple else {}
-        return words | self.schema(limits) | default
+        schema = self.schema(limits)
+        return words | (_or_null(schema) if null else schema) | default
 
 
 class Record:
@@ -71,6 +76,10 @@ class Record:
 
     FIELDS: ClassVar[Mapping[str, Field[Any]]] = {}
     OPEN: ClassVar[bool] = False
+    ANY_OF: ClassVar[tuple[str, ...]] = ()
+    """Fields of which the client must give at least one, which is more than white space or an empty list."""
+    NULLS: ClassVar[bool] = True
+    """Whether a null may stand for a field that is left out. Forms and queries cannot write a null."""
     MEDIA: ClassVar[str] = "application/json"
     """Media type of a body that holds the record."""
     _required: ClassVar[tuple[Field[Any], ...]] = ()
@@ -92,6 +101,9 @@ class Record:
         for field in self._required:
             if field.name not in read:
                 read[field.name] = field.read(fields, limits)
+        if self.ANY_OF and not any(_given(fields.raw(name)) for name in self.ANY_OF):
+            first, *others = self.ANY_OF
+            raise fields.error(first, f"is required and must not be empty; or give {' or '.join(others)} instead")
 
     def has(self, field: str) -> bool:
         """Whether the client gave the field a value."""
@@ -106,7 +118,12 @@ class Record:
         """The JSON schema of the record."""
         described: dict[str, Any] = {"type": "object"}
         if cls.FIELDS:
-            described["properties"] = {name: one.describe(limits) for name, one in cls.FIELDS.items()}
+            fields = cls.FIELDS.items()
+            described["properties"] = {
+                name: one.describe(limits, null=cls.NULLS and not one.required) for name, one in fields
+            }
+        if cls.ANY_OF:
+            described["anyOf"] = [{"required": [name], "properties": {name: GIVEN}} for name in cls.ANY_OF]
         if required := [name for name, one in cls.FIELDS.items() if one.required]:
             described["required"] = required
         return described if cls.OPEN else described | {"additionalProperties": False}
@@ -116,6 +133,7 @@ class Form(Record):
     """A multipart form with one file."""
 
     MEDIA = "multipart/form-data"
+    NULLS = False
 
     @classmethod
     def file_name(cls) -> str:
@@ -127,10 +145,11 @@ R = TypeVar("R", bound=Record)
 
 
 class File(Field[bytes]):
-    """The file of a form. ``read_upload`` has checked that it is there."""
+    """The file of a form. ``read_upload`` has checked that it is there. ``types``: its media types, for clients."""
 
-    def __init__(self, words: str) -> None:
+    def __init__(self, words: str, types: tuple[str, ...] = ()) -> None:
         super().__init__(words, b"", required=True)
+        self.types = types
 
     def read(self, fields: Fields, limits: Limits) -> bytes:
         data: bytes = fields.raw(self.name)
@@ -197,6 +216,18 @@ def read_variant(fields: Fields, variants: Mapping[str, type[R]], limits: Limits
     if name not in variants:
         raise fields.error("type", f"must be {listed(variants)}, not {clipped(name, 80)!r}")
     return variants[name](fields, limits)
+
+
+def _given(value: Any) -> bool:
+    """Whether the value follows ``GIVEN``."""
+    return bool(value.strip() if isinstance(value, str) else value)
+
+
+def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema, or a null. A schema that takes a null already stays as it is."""
+    if not schema or schema.get("type") == "null" or None in schema.get("enum", ()):
+        return schema
+    return {"oneOf": [*schema.get("oneOf", [schema]), {"type": "null"}]}
 
 
 def limit_of(bound: Bound, limits: Limits) -> int:

@@ -135,6 +135,7 @@ class ChoiceField(Field[Choice]):
 
     def schema(self, limits: Limits) -> dict[str, Any]:
         named = NamedTool.describe(limits) | {"required": ["type", "function"]}
+        named["properties"]["type"] = NamedTool.type.describe(limits)  # nothing else tells the two objects apart
         return {"oneOf": [{"type": "string", "enum": list(self.MODES)}, named, AllowedTools.describe(limits)]}
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, overload
 
 from edgeserve.api.fields import NAME_CHARS, Fields, clipped
 from edgeserve.api.limits import Limits
-from edgeserve.api.schema import Bound, Field, limit_of, listed
+from edgeserve.api.schema import VISIBLE, Bound, Field, limit_of, listed
 
 N = TypeVar("N", int, int | None)
 F = TypeVar("F", float, float | None)
@@ -30,7 +30,7 @@ class Text(Field[str]):
         return read(self.name, limit=limit, advice=self._advice)
 
     def schema(self, limits: Limits) -> dict[str, Any]:
-        least = {"minLength": 1, "pattern": r"\S"} if self.required else {}
+        least = {"minLength": 1, "pattern": VISIBLE} if self.required else {}
         most = {} if self._limit is None else {"maxLength": limit_of(self._limit, limits)}
         return {"type": "string"} | least | most
 

@@ -200,3 +200,5 @@ FORMS: Mapping[str, Form] = MappingProxyType(
     }
 )
 """Formats by the names of OpenAI's ``response_format``."""
+MEDIA_TYPES = tuple(form.media_type for form in FORMS.values())
+"""Media types of the formats, the default's first."""

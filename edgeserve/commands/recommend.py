@@ -84,7 +84,7 @@ def words(speed: Speed | None) -> str:
     """A speed as people say it: "12 tokens/s", "3.4× real time"."""
     if speed is None:
         return "-"
-    figure = f"{speed.answer:.1f}" if speed.answer < 10 else f"{speed.answer:.0f}"
+    figure = f"{speed.answer:.1f}" if round(speed.answer, 1) < 10 else f"{speed.answer:.0f}"
     return f"{figure} tokens/s" if speed.unit == "tokens/s" else f"{figure}× real time"
 
 

@@ -21,11 +21,11 @@ from edgeserve.models.entry import Entry
 
 OPERATIONS = 2
 """Each weight takes a product and a sum for each token."""
-PROMPT_SHARE = 0.45
-"""Share of the operations of a large float32 product that a prompt reaches. Measured: 0.47 on 0.4 billion weights in
-Q8_0, 0.44 on 1.1 billion in Q4_0; 0.18 on 0.1 billion in Q4_1, whose matrices are narrow."""
-DECODE_SHARE = 0.18
-"""The same share for a single token, where no chat model was timed. Measured: 0.19 in Q8_0, 0.17 in Q4_0."""
+PROMPT_SHARE = 0.8
+"""Share of the operations of a large float32 product that a prompt reaches. Measured: 0.75 on 0.4 billion weights in
+Q8_0, 0.79 on 1.1 billion in Q4_0; 0.3 on 0.1 billion in Q4_1, whose matrices are narrow."""
+DECODE_SHARE = 0.35
+"""The same share for a single token, where no chat model was timed. Measured: 0.36 in Q8_0, 0.33 in Q4_0."""
 CONTEXT = 512
 """Tokens of the conversation that the speed is given for. Their keys and values are read with every token."""
 KV_BYTES = 2
@@ -36,7 +36,7 @@ SPOKEN_TOKENS = 120
 """Tokens of text in a window of dense speech: four a second."""
 FRAMES = 12.5
 """Frames a second that the encoder of Parakeet computes after its stride of eight."""
-SPEECH_SHARE = 0.11
+SPEECH_SHARE = 0.21
 """The same share for the speech engines; measured with Whisper tiny.en in int8."""
 
 Unit = Literal["tokens/s", "times real time"]

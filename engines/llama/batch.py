@@ -194,14 +194,17 @@ class Batch:
         """Make room for the next call, by the first of these that is possible:
 
         1. Evict an idle slot.
-        2. Preempt the youngest answer: it starts over when another has ended. An answer alone is never preempted.
-        3. Mark the youngest answer as full, so that it ends.
+        2. Let the youngest answer wait for one that is full: it ends, and then its cells are free.
+        3. Preempt the youngest answer: it starts over when another has ended. An answer alone is never preempted.
+        4. Mark the youngest answer as full, so that it ends.
         """
         if self.swapper.evict_idle():
             return
         working = [slot for slot in self._slots if slot.busy and not slot.full and not slot.preempted]
         movable = [slot for slot in working if not slot.opaque]
-        if len(working) > 1 and movable:
+        if any(slot.busy and slot.full for slot in self._slots):
+            max(working, key=lambda one: one.used).preempted = True
+        elif len(working) > 1 and movable:
             youngest = max(movable, key=lambda one: one.used)
             again = [*youngest.tokens, *youngest.pending]
             self.swapper.empty(youngest)

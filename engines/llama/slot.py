@@ -27,7 +27,7 @@ class Slot:
     error      error of the job
     opaque     its cells hold pictures or texts to embed, so it has no prefix to share
     full       the context has no room for its next token
-    preempted  it starts over when another answer has ended
+    preempted  it goes on, or starts over, when another answer has ended
     """
 
     def __init__(self, sequence: int) -> None:

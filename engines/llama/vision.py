@@ -118,7 +118,7 @@ class LlamaVision(LlamaChat):
                 batch.push(slot, *chunk.tokens)
             else:
                 slot.job = functools.partial(self._decode_picture, batch, slot, chunk, last=last)
-            while (slot.job or (slot.waiting and not last)) and not cancel.is_set():
+            while (slot.job or (slot.pending and not slot.full and not last)) and not cancel.is_set():
                 yield
             if slot.error is not None:
                 raise slot.error

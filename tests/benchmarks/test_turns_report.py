@@ -25,7 +25,7 @@ def asked(model: str, sent: float, first: float, end: float, status: int = 200) 
 
 def run_of(*requests: Asked, lines: tuple[Mapping[str, Any], ...] = ()) -> Run:
     alone = {"large": 0.1, "small": 0.1, "asr": 0.1, "tts": 0.1}
-    return Run("a group", 60.0, requests, alone, lines, BEGAN, {"large": 0.2})
+    return Run("a group", 60.0, requests, alone, lines, BEGAN, {"large": 0.2}, 1.0)
 
 
 LINES = (

@@ -53,7 +53,9 @@ class Samples(Record):
 
     @classmethod
     def describe(cls, limits: Limits) -> dict[str, Any]:
-        words = f"float32 little-endian, 16 kHz, mono; at most {MAX_PUSH_SECONDS:g} s"
+        words = (
+            f"float32 little-endian, 16 kHz, mono; at most {MAX_PUSH_SECONDS:g} s; none only asks for the words so far"
+        )
         return {"type": "string", "format": "binary", "description": words}
 
 
@@ -80,10 +82,13 @@ async def start(request: Request) -> Response:
 async def push(request: Request) -> Response:
     text = f"push at most {MAX_PUSH_SECONDS:g} s of samples at once"
     name, data = _named(request), await read_bytes(request, 2 * MAX_PUSH_BYTES, text)
-    expect(request.app.state.pool)
+    pool: Pool = request.app.state.pool
+    if name == DEFAULT:
+        expect(pool)  # before the push begins a session
 
     async def pushed() -> Response:
         with _using(request, name) as session:
+            expect(pool, session.options.model)
             await session.push(data)
             return JSONResponse(step_body(session, session.step()))
 
@@ -110,10 +115,11 @@ async def delete(request: Request) -> Response:
         return JSONResponse({"session": session.name, "status": "deleted"})
 
 
-def expect(pool: Pool) -> None:
-    """Fetch the model's files ahead of the sound. Raises NotConfigured."""
-    pool.rung(models.choose(pool, "", ("asr",)))
-    pool.expect(("asr",))
+def expect(pool: Pool, model: str = "") -> None:
+    """Fetch a model's files ahead of the sound. ``model``: id; empty: the default. Raises NotConfigured."""
+    model = model or models.choose(pool, "", ("asr",))
+    pool.rung(model)
+    pool.expect_model(model)
 
 
 def started_body(session: Session, sessions: Sessions) -> dict[str, Any]:

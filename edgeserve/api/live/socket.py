@@ -70,7 +70,7 @@ async def endpoint(socket: WebSocket) -> None:
     try:
         asked = Live(Fields(dict(socket.query_params), written=True), state.limits)
         options = asked.options(state.pool)
-        live.expect(state.pool)
+        live.expect(state.pool, options.model)
         conversation = Conversation(socket, state.sessions, options)
     except EdgeserveError as error:
         await socket.send_denial_response(failures.respond(error))

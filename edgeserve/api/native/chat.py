@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from starlette.requests import Request
 
 from edgeserve.api import cache_salt, models
 from edgeserve.api.adapters import Adapted
 from edgeserve.api.conversation import Messages
+from edgeserve.api.fields import Fields
 from edgeserve.api.json_body import read_json
+from edgeserve.api.limits import Limits
 from edgeserve.api.line import Call
 from edgeserve.api.native.text import TextBody, TokenStream
 from edgeserve.api.pictures.request import Pictures
 from edgeserve.api.question import MAX_TOKENS
+from edgeserve.api.schema import GIVEN
 from edgeserve.api.values import Integer, Text
 from edgeserve.messages import ChatRequest, Message, TextPart
 
@@ -31,19 +36,30 @@ class Limited(Adapted):
 class Chat(Limited):
     """The body of POST /v1/chat: a prompt, or messages."""
 
+    ANY_OF = ("prompt", "messages")
     prompt = Text("what the user says; required without messages")
     system = Text("how to answer; not beside messages")
     messages = Messages()
 
+    def __init__(self, fields: Fields, limits: Limits) -> None:
+        super().__init__(fields, limits)
+        for name in ("prompt", "system"):
+            if self.has("messages") and self.has(name):
+                raise self.error(name, "cannot stand beside messages")
+
+    @classmethod
+    def describe(cls, limits: Limits) -> dict[str, Any]:
+        none = {"type": "null"}
+        ways = [
+            {"required": ["prompt"], "properties": {"prompt": GIVEN, "messages": none}},
+            {"required": ["messages"], "properties": {"messages": GIVEN, "prompt": none, "system": none}},
+        ]
+        return super().describe(limits) | {"anyOf": ways}
+
     async def conversation(self, request: Request) -> tuple[Message, ...]:
         """The messages. Raises InvalidRequest and its kinds."""
         if not self.has("messages"):
-            if not self.prompt.strip():
-                raise self.error("prompt", "is required and must not be empty")
             return _asked(self.system, self.prompt)
-        for name in ("prompt", "system"):
-            if self.has(name):
-                raise self.error(name, "cannot stand beside messages")
         return await self.messages.whole(Pictures(request))
 
 

@@ -11,7 +11,7 @@ from edgeserve.api.line import Call
 from edgeserve.api.question import Question
 from edgeserve.api.schema import File, Form
 from edgeserve.api.sound import languages, transcripts
-from edgeserve.api.sound.recording import FORMATS, checked_audio, expect_sound, shortened
+from edgeserve.api.sound.recording import FORMATS, TYPES, checked_audio, expect_sound, shortened
 from edgeserve.api.sound.speech import WHOLE_ADVICE, WavBody
 from edgeserve.api.sound.voices import SpeechOptions
 from edgeserve.api.uploads import read_upload
@@ -23,7 +23,7 @@ from edgeserve.residency.pool import Pool
 class Recording(Form, Question):
     """The form of POST /v1/transcribe/file."""
 
-    audio = File(FORMATS)
+    audio = File(FORMATS, TYPES)
     language = Text(languages.WORDS, limit=NAME_CHARS)
     prompt = Text("earlier text")
 

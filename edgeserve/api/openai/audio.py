@@ -10,7 +10,7 @@ from edgeserve.api.line import Call
 from edgeserve.api.question import Question
 from edgeserve.api.schema import File, Form
 from edgeserve.api.sound import languages, transcripts
-from edgeserve.api.sound.recording import FORMATS, checked_audio, expect_sound, shortened
+from edgeserve.api.sound.recording import FORMATS, TYPES, checked_audio, expect_sound, shortened
 from edgeserve.api.values import Enum, Flag, Ignored, Number, Text, Texts
 from edgeserve.messages import TranscribeRequest
 from edgeserve.residency.pool import Pool
@@ -21,7 +21,7 @@ GRANULARITIES = ("word", "segment")
 class Translation(Form, Question):
     """The form of POST /v1/audio/translations."""
 
-    file = File(FORMATS)
+    file = File(FORMATS, TYPES)
     prompt = Text("earlier text, in English")
     response_format = Enum("the form of the transcript", tuple(transcripts.FORMS), default="json")
     temperature = Number("0 rises by itself where the text is doubtful", 0, 1, default=0.0)

@@ -47,9 +47,11 @@ def _prompt(fields: Fields, name: str, item: Any) -> str | tuple[int, ...]:
     if isinstance(item, str):
         return item
     if isinstance(item, list) and all(map(_is_token, item)):
-        return tuple(item)
+        return tuple(map(int, item))
     raise fields.error(name, f"must be a string or a list of tokens, whole numbers from 0 to {MAX_TOKEN}")
 
 
 def _is_token(item: Any) -> bool:
+    if isinstance(item, float):
+        return item.is_integer() and 0 <= item <= MAX_TOKEN  # JSON tells no 1.0 from 1
     return isinstance(item, int) and not isinstance(item, bool) and 0 <= item <= MAX_TOKEN

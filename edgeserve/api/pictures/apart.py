@@ -6,7 +6,9 @@ import threading
 import weakref
 from collections import Counter
 
+from edgeserve import clients
 from edgeserve.api.limits import Limits
+from edgeserve.clients import Groups
 from edgeserve.errors import Busy, UnsupportedMedia
 from edgeserve.media.children import Children
 from edgeserve.media.leash import Leash
@@ -38,7 +40,7 @@ class PictureFilesApart:
     def __init__(self, children: Children, decoder: str) -> None:
         self._children, self._decoder = children, decoder
         self._lock = threading.RLock()  # a collection may give memory back in the midst of taking some
-        self._own: Counter[str] = Counter()
+        self._own: Counter[Groups] = Counter()
         """Bytes of decoded pictures by client, in memory that is shared with engines."""
 
     @property
@@ -46,9 +48,10 @@ class PictureFilesApart:
         """Bytes of all decoded pictures."""
         return self._own.total()
 
-    def read(self, data: bytes, limits: Limits, param: str, leash: Leash, client: str = "") -> ImagePart:
+    def read(self, data: bytes, limits: Limits, param: str, leash: Leash) -> ImagePart:
         if not data:
             raise UnsupportedMedia(f"{param} is empty", param=param)
+        client = clients.current.get().groups
         self._take(0, limits, client)
         bounds = Bounds(MEMORY, CPU + limits.max_image_pixels // CPU_PIXELS)
         task = Task(f"{CHILD}:decode", "picture decoder", param, bounds, param, ADVICE)
@@ -63,7 +66,7 @@ class PictureFilesApart:
         weakref.finalize(frame.body, self._give_back, len(frame.body), client)
         return ImagePart(frame.body, param, size[0] * size[1], size)
 
-    def _take(self, size: int, limits: Limits, client: str) -> None:
+    def _take(self, size: int, limits: Limits, client: Groups) -> None:
         """Count bytes of a picture; 0 asks only whether there is room. Raises Busy."""
         largest = limits.max_image_pixels * RGB
         most, share = HELD_PICTURES * largest, OWN_PICTURES * largest
@@ -76,7 +79,7 @@ class PictureFilesApart:
             if size:
                 self._own[client] += size
 
-    def _give_back(self, size: int, client: str) -> None:
+    def _give_back(self, size: int, client: Groups) -> None:
         with self._lock:
             self._own[client] -= size
             if not self._own[client]:

@@ -10,7 +10,6 @@ from starlette.requests import Request
 from edgeserve.api.limits import Limits, limits_of
 from edgeserve.api.pictures.image import check_image
 from edgeserve.api.presence import leashed
-from edgeserve.clients import client_of
 from edgeserve.errors import InvalidRequest
 from edgeserve.media.leash import Leash
 from edgeserve.messages import ImagePart
@@ -22,11 +21,11 @@ CHECKS = Aside("checks of pictures", threads=2)
 class PictureFiles(Protocol):
     """Any thread may use it."""
 
-    def read(self, data: bytes, limits: Limits, param: str, leash: Leash, client: str = "") -> ImagePart:
+    def read(self, data: bytes, limits: Limits, param: str, leash: Leash) -> ImagePart:
         """The picture in a PNG, JPEG, GIF or BMP file, checked, and decoded where that is not the engine's work.
 
-        Blocks for up to a second. Raises UnsupportedMedia, TooLarge for too many pixels, Cancelled once ``leash`` is
-        cut, and Busy where requests, or those of this client, hold too many pictures.
+        Blocks for up to a second. Raises UnsupportedMedia, TooLarge for too many pixels, and Cancelled once ``leash``
+        is cut. Raises Busy where all requests, or those of the current client, hold too many pictures.
         """
         ...
 
@@ -38,7 +37,7 @@ class PictureFiles(Protocol):
 class PictureFilesHere:
     """Checks on the threads of this process. The engine decodes the file."""
 
-    def read(self, data: bytes, limits: Limits, param: str, leash: Leash, client: str = "") -> ImagePart:
+    def read(self, data: bytes, limits: Limits, param: str, leash: Leash) -> ImagePart:
         leash.check()
         return check_image(data, limits, param)
 
@@ -52,7 +51,6 @@ class Reader:
     def __init__(self, request: Request) -> None:
         self._receive = request.receive
         self._limits = limits_of(request)
-        self._client = client_of(request.client.host if request.client else "")
         self._files: PictureFiles = request.app.state.picture_files
 
     async def read(self, data: bytes, param: str = "image") -> ImagePart:
@@ -64,7 +62,7 @@ class Reader:
         return await leashed(self._receive, CHECKS, lambda leash: self._read(_decoded(url, param), param, leash))
 
     def _read(self, data: bytes, param: str, leash: Leash) -> ImagePart:
-        return self._files.read(data, self._limits, param, leash, self._client)
+        return self._files.read(data, self._limits, param, leash)
 
 
 def _decoded(url: str, param: str) -> bytes:

@@ -12,6 +12,7 @@ from edgeserve.sound import Audio
 
 CHECKS = Aside("checks of sound", threads=2)
 FORMATS = "WAV, MP3, M4A, FLAC, Ogg, Opus, WebM, AIFF, CAF, AMR, or a video that holds sound"
+TYPES = ("audio/*", "video/*")
 PROMPT_CHARS = 16_384
 """Characters of a prompt that reach the engine. Models read the last 223 tokens.
 

@@ -128,6 +128,8 @@ FORMS: Mapping[str, Callable[[], Transcript]] = MappingProxyType(
     {"json": Transcript, "text": Plain, "srt": Srt, "vtt": Vtt, "verbose_json": Verbose}
 )
 """Renderers by the name of the form."""
+MEDIA_TYPES = tuple(dict.fromkeys(form().media_type for form in FORMS.values()))
+"""Media types of the forms, the default's first."""
 
 
 def _segment(number: int, one: SegmentEvent) -> dict[str, Any]:

@@ -46,13 +46,22 @@ def read(value: Any) -> float | None:
         (-(10**400), math.inf),
         (float("inf"), LONGEST),
         ("999999h", LONGEST),
+        ("1e3", 1000),
+        ("0.8414369814900199", 0.8414369814900199),
+        ("5e-324", 5e-324),
+        ("-1.7976931348623157e+308", math.inf),
+        ("9" * 400, LONGEST),
+        ("1e999", LONGEST),
     ],
 )
 def test_the_syntax(value: Any, seconds: float | None) -> None:
     assert read(value) == seconds
 
 
-@pytest.mark.parametrize("value", ["", "5 m", "5x", "m", "--5", "soon", "5m!", "1e3", True, [5], {"s": 5}, "9" * 99])
+@pytest.mark.parametrize(
+    "value",
+    ["", "5 m", "5x", "m", "--5", "soon", "5m!", "1e3s", "1e", "nan", "inf", "\u00a05", True, [5], {"s": 5}, "9" * 401],
+)
 def test_anything_else_is_refused_by_name(value: Any) -> None:
     with pytest.raises(InvalidRequest, match=r"keep_alive must be a number of seconds or a duration such as") as caught:
         read(value)

@@ -15,11 +15,15 @@ from starlette.routing import Route
 from support.server import Running
 from support.sounds import FORMS, encoded, melody
 
+from edgeserve.api.admin import Preload
 from edgeserve.api.entry import Entry
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
+from edgeserve.api.native.chat import Chat
 from edgeserve.api.routes import ENTRIES, routes
 from edgeserve.api.schema import File, Form, Record
+from edgeserve.api.sound import transcripts
+from edgeserve.audio import encode
 from edgeserve.errors import EdgeserveError
 
 LIMITS = Limits()
@@ -68,10 +72,10 @@ NAMES = {
     "lora": [],
 }
 """Values of fields that name a thing of the server; None for a field that is left out here."""
-SPOKEN = {"messages", "lora"}
-"""Fields with rules that the schema does not express, such as those between messages."""
-GENERIC: list[Any] = ["", " ", "x", "5m", "x" * 300, 0, 1, -1, 0.5, 1e30, -1e30, True, False]
-GENERIC += [[], ["x"], ["text"], ["x"] * 9, [1], [True], [[1]], [{}], {}, {"type": "text"}, {"x": 1}, {"a": {}}]
+SPOKEN = {"messages": "answers no call of the messages before it"}
+"""The errors of fields whose rules the schema does not express in full."""
+GENERIC: list[Any] = [None, "", " ", "x", "5m", "x" * 300, 0, 1, -1, 0.5, 1e30, -1e30, True, False]
+GENERIC += [[], ["x"], ["text"], ["x"] * 9, [1], [1.0], [True], [[1]], [{}], {}, {"type": "text"}, {"x": 1}, {"a": {}}]
 GENERIC += [{"5": 1}, {"5": 101}, {"5": "x"}]
 
 
@@ -131,13 +135,14 @@ def candidates(schema: Any) -> Iterator[Any]:
 
 
 def distinct(values: Iterator[Any]) -> list[Any]:
-    return list({json.dumps(one): one for one in values if one is not None}.values())
+    return list({json.dumps(one): one for one in values}.values())
 
 
 def fitting(record: type[Record], schema: Any, values: list[Any]) -> list[Any]:
-    """The values that keep their type in the record's media type: a form holds only text."""
+    """The values that keep their type in the record's media type: a form holds only text, and no null."""
     if not issubclass(record, Form):
         return values
+    values = [one for one in values if one is not None]
     if schema.get("type") == "string":
         return [one for one in values if isinstance(one, str)]
     if schema.get("type") == "number":
@@ -175,26 +180,62 @@ def label(value: Any) -> str:
 
 @pytest.mark.parametrize("record", RECORDS, ids=label)
 def test_the_parser_accepts_the_documented_values_and_no_others(record: type[Record]) -> None:
-    properties = record.describe(LIMITS)["properties"]
     for name in (name for name, field in record.FIELDS.items() if not isinstance(field, File)):
-        agree(record, name, properties[name])
+        agree(record, name)
 
 
-def agree(record: type[Record], name: str, schema: Any) -> None:
-    """The parser and the schema, about one field."""
-    validator = Validator(schema)
+def agree(record: type[Record], name: str) -> None:
+    """The parser and the schema of the record, about one field."""
+    whole = record.describe(LIMITS)
+    validator, schema = Validator(whole), whole["properties"][name]
+    file = {record.file_name(): "file"} if issubclass(record, Form) else {}
     seen = set()
     for value in fitting(record, schema, distinct(candidates(schema))):
-        valid = validator.is_valid(value)
+        beside = {key: one for key, one in BESIDE.get(name, {}).items() if key in record.FIELDS and value is not None}
+        fields = BASE[record.__name__] | beside | {name: value}
+        valid = validator.is_valid(fields | file)
         seen.add(valid)
-        error = refusal(record, BASE[record.__name__] | {name: value})
+        error = refusal(record, fields)
         if valid:
-            assert error is None or name in SPOKEN, (name, value, error)
+            assert error is None or SPOKEN.get(name, "no rule") in error.message, (name, value, error)
         else:
             assert error is not None, (name, value)
             assert (error.param or "").startswith(name), (name, value, error.message)
     assert True in seen or schema.get("type") == "null", name
     assert False in seen or issubclass(record, Form) or set(schema) == {"description"}, name
+
+
+CALLS = [{"id": "call_1", "type": "function", "function": {"name": "add", "arguments": "{}"}}]
+ANSWERED = {"role": "tool", "content": "7", "tool_call_id": "call_1"}
+NEEDS: list[tuple[type[Record], dict[str, Any], str]] = [
+    (Preload, {}, "engines"),
+    (Preload, {"engines": [], "models": None}, "engines"),
+    (Preload, {"engines": None, "models": [{"model_type": "asr"}]}, ""),
+    (Preload, {"models": [{}]}, "models[0].name"),
+    (Preload, {"models": [{"name": " ", "model_type": None}]}, "models[0].name"),
+    (Preload, {"models": [{"name": "a", "rung": "hot"}]}, ""),
+    (Chat, {"system": "Be short."}, "prompt"),
+    (Chat, {"prompt": " ", "messages": None}, "prompt"),
+    (Chat, {"messages": TALK, "prompt": None, "system": None}, ""),
+    (Chat, {"messages": TALK, "prompt": ""}, "prompt"),
+    (Chat, {"messages": TALK, "system": "Be short."}, "system"),
+    (Chat, {"messages": None, "prompt": "a", "system": "Be short."}, ""),
+    (Chat, {"messages": [{"role": "tool", "content": "7"}]}, "messages[0].tool_call_id"),
+    (Chat, {"messages": [{"role": "tool", "content": "7", "tool_call_id": None}]}, "messages[0].tool_call_id"),
+    (Chat, {"messages": [{"role": "user", "content": None}]}, "messages[0].content"),
+    (Chat, {"messages": [{"role": "user", "content": "a", "tool_calls": CALLS}]}, "messages[0].tool_calls"),
+    (Chat, {"messages": [{"role": "user", "content": "a", "tool_calls": []}]}, ""),
+    (Chat, {"messages": [{"role": "assistant", "content": None}]}, "messages[0].content"),
+    (Chat, {"messages": [{"role": "assistant", "tool_calls": []}]}, "messages[0].content"),
+    (Chat, {"messages": [{"role": "assistant", "tool_calls": CALLS}, ANSWERED]}, ""),
+]
+
+
+@pytest.mark.parametrize(("record", "fields", "param"), NEEDS, ids=label)
+def test_what_a_record_needs_is_documented(record: type[Record], fields: dict[str, Any], param: str) -> None:
+    error = refusal(record, fields)
+    assert (error.param if error else "") == param
+    assert Validator(record.describe(LIMITS)).is_valid(fields) == (not param)
 
 
 @pytest.fixture(scope="module")
@@ -287,6 +328,78 @@ def test_a_query_is_documented_with_its_headers(running: Running, document: Any,
     assert running.client.post(path, params={"session": "gone"}).json()["error"]["param"] == "session"
     assert running.client.post(path, headers={"X-Session-Id": "gone"}).json()["error"]["param"] == "session"
     assert running.client.post(path, params={"colour": "red"}).json()["error"]["param"] == "colour"
+
+
+FORMATS: dict[str, list[dict[str, Any]]] = {
+    "/v1/chat/completions": [{}, {"stream": True}],
+    "/v1/completions": [{}, {"stream": True}],
+    "/v1/audio/transcriptions": [{"response_format": one} for one in transcripts.FORMS] + [{"stream": True}],
+    "/v1/audio/translations": [{"response_format": one} for one in transcripts.FORMS],
+    "/v1/audio/speech": [{"response_format": one} for one in encode.FORMS] + [{"stream_format": "sse"}],
+}
+"""Fields that choose the media type of a success."""
+
+
+@pytest.mark.parametrize(("path", "record"), ROUTES, ids=label)
+def test_every_media_type_of_a_success_is_documented(
+    running: Running, document: Any, path: str, record: type[Record]
+) -> None:
+    answers = [ask(running.client, path, record, BASE[record.__name__] | one) for one in FORMATS.get(path, [{}])]
+    assert {one.status_code for one in answers} == {200}
+    seen = {one.headers["content-type"].partition(";")[0] for one in answers}
+    assert seen == set(document["paths"][path]["post"]["responses"]["200"]["content"])
+    if path == "/v1/transcribe/stream":
+        running.client.delete(f"{path}/{answers[0].json()['session']}").raise_for_status()
+
+
+def test_links_lead_from_an_answer_to_the_next_request(running: Running, document: Any) -> None:
+    routes = {
+        operation["operationId"]: (method, path, operation)
+        for path, item in document["paths"].items()
+        for method, operation in item.items()
+    }
+    followed = []
+    for method, path, operation in routes.values():
+        for link in operation["responses"]["200"].get("links", {}).values():
+            answer = running.client.request(method, path).json()
+            next_method, next_path, next_operation = routes[link["operationId"]]
+            for name, expression in link["parameters"].items():
+                value = resolve(answer, expression)
+                where, _, parameter = name.partition(".")
+                assert (parameter, where) in {(one["name"], one["in"]) for one in next_operation["parameters"]}
+                if where == "path":
+                    next_path = next_path.replace(f"{{{parameter}}}", value)
+                else:
+                    next_path += f"?{parameter}={value}"
+            assert running.client.request(next_method, next_path).status_code == 200
+            followed.append(next_path.partition("?")[0])
+            if "session" in answer and followed[-1] == "/v1/transcribe/push":
+                running.client.delete(f"{path}/{answer['session']}").raise_for_status()
+    assert len(followed) == 4
+
+
+def resolve(answer: Any, expression: str) -> str:
+    """The value that a runtime expression of OpenAPI (4.8.20.4) means."""
+    steps = expression.removeprefix("$response.body#/").split("/")
+    assert "$" not in steps[0]
+    for step in steps:
+        answer = answer[int(step)] if isinstance(answer, list) else answer[step]
+    return str(answer)
+
+
+def test_a_form_names_the_media_types_of_its_file(document: Any) -> None:
+    for one in ENTRIES:
+        if one.body and issubclass(one.body, Form):
+            content = document["paths"][one.path]["post"]["requestBody"]["content"]["multipart/form-data"]
+            (name,) = content["encoding"]
+            assert name == one.body.file_name()
+            assert content["encoding"][name]["contentType"].startswith("image/" if name == "image" else "audio/*")
+
+
+def test_a_full_server_is_documented(document: Any) -> None:
+    operations = [operation for item in document["paths"].values() for operation in item.values()]
+    assert all(one["responses"]["503"] == {"$ref": "#/components/responses/Busy"} for one in operations)
+    assert "Retry-After" in document["components"]["responses"]["Busy"]["headers"]
 
 
 def test_bounds_follow_the_settings_of_the_server() -> None:

@@ -37,6 +37,10 @@ class Upload(Form):
     picture = File("a picture")
 
 
+class Noted(Upload):
+    note = Text("")
+
+
 def read(**values: Any) -> Coloured:
     return Coloured(Fields({"name": "a", "centre": {}} | values), LIMITS)
 
@@ -86,16 +90,34 @@ def test_the_description_has_bounds_words_defaults_and_required_fields() -> None
     assert described["required"] == ["name", "centre"]
     assert list(described["properties"]) == list(Coloured.FIELDS)
     assert "additionalProperties" not in described
-    point = described["properties"]["points"]["items"]
+    point = described["properties"]["points"]["oneOf"][0]["items"]
     assert point["additionalProperties"] is False
+    number = {"type": "integer", "minimum": 0, "maximum": 9}
     assert point["properties"]["x"] == {
         "description": "across",
-        "type": "integer",
-        "minimum": 0,
-        "maximum": 9,
+        "oneOf": [number, {"type": "null"}],
         "default": 1,
     }
-    assert described["properties"]["colour"] == {"type": "string", "enum": ["red", "blue"], "default": "red"}
+    assert described["properties"]["centre"]["type"] == "object"  # it is required, so no null stands for it
+    assert Point.x.describe(LIMITS) == {"description": "across", "default": 1} | number
+
+
+def test_a_form_has_no_null() -> None:
+    assert Noted.describe(LIMITS)["properties"]["note"] == {"type": "string"}
+
+
+class Pair(Record):
+    ANY_OF = ("left", "right")
+    left = Text("")
+    right = Objects("", Point, empty=True)
+
+
+@pytest.mark.parametrize("values", [{}, {"left": " \n"}, {"left": None, "right": []}])
+def test_one_of_several_fields_is_needed(values: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest, match=r"^left is required and must not be empty; or give right instead$"):
+        Pair(Fields(values), LIMITS)
+    assert Pair(Fields(values | {"right": [{}]}), LIMITS).right[0].x == 1
+    assert Pair(Fields(values | {"left": "a"}), LIMITS).left == "a"
 
 
 def test_a_form_knows_its_file() -> None:

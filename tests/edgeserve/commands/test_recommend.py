@@ -90,6 +90,7 @@ def test_wrong_usage_is_2(models: dict[str, str], wrong: list[str], capsys: pyte
     [
         (None, "-"),
         (Speed(3.44, "times real time"), "3.4× real time"),
+        (Speed(9.96, "tokens/s"), "10 tokens/s"),
         (Speed(12.3, "tokens/s", 99.0), "12 tokens/s"),
     ],
 )

@@ -10,6 +10,7 @@ from support.machines import BOX, LLAMA, NO_MLX, ORT
 
 from edgeserve.doctor.findings import Facts, Model, compiler_command, examine, judge
 from edgeserve.doctor.machine import Machine, Runtime
+from edgeserve.jobs import ENCODERS
 
 MB = 1 << 20
 GB = 1 << 30
@@ -72,6 +73,14 @@ def test_a_missing_runtime_is_missed_only_by_its_engines() -> None:
     assert examine(Facts(gone, (SPEECH,))) == []
     (finding,) = examine(Facts(gone, (CHAT,)))
     assert (finding.level, finding.fix) == ("error", "python -m pip install llama-cpp-python")
+
+
+@pytest.mark.parametrize(("engine", "missed"), [("", ["llama-cpp-python"]), (ENCODERS["rerank"], [])])
+def test_a_model_needs_the_runtime_of_its_own_engine(engine: str, missed: list[str]) -> None:
+    gone = box(runtimes=(Runtime("llama-cpp-python", None, "not installed"), ORT, NO_MLX))
+    ranker = Model("ranker", "rerank", 8 * MB, pulled=True, configured=True, engine=engine)
+    found = [one.what.partition(":")[0] for one in examine(Facts(gone, (ranker,)))]
+    assert found == missed
 
 
 def test_a_broken_runtime_is_reinstalled() -> None:

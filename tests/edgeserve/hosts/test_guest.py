@@ -20,10 +20,8 @@ from edgeserve.residency.work import Admitted, Work
 def line() -> Iterator[tuple[Channel, Channel]]:
     """The worker's end and the server's."""
     ours, theirs = socket.socketpair()
-    ends = Channel(ours), Channel(theirs)
-    yield ends
-    for end in ends:
-        end.close()
+    with ours, theirs:
+        yield Channel(ours), Channel(theirs)
 
 
 def an_answer(number: int) -> Answer:

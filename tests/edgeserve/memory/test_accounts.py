@@ -240,6 +240,18 @@ def test_an_engine_whose_memory_cannot_be_read_keeps_none_from_others(caplog: py
     assert "the memory of fake-llm could not be observed" in caplog.text
 
 
+def test_an_engine_that_is_forgotten_late_leaves_the_account_of_its_successor() -> None:
+    accounts = Accounts(POLICY)
+    old, new = FakeResident("llm", 1, 1, 0), FakeResident("llm", 1, 1, 0)
+    accounts.adopt(old)
+    accounts.adopt(new)
+    accounts.forget(old)
+    assert accounts["llm"].resident is new
+    accounts.forget(new)
+    accounts.forget(new)
+    assert list(accounts) == []
+
+
 def test_a_decision_may_still_name_an_engine_that_was_forgotten_meanwhile() -> None:
     one, other = FakeResident("llm", 0, 100), FakeResident("asr", 0, 60)
     world = World(200, one, other)
@@ -254,15 +266,3 @@ def test_a_decision_may_still_name_an_engine_that_was_forgotten_meanwhile() -> N
     assert accounts["llm"].resident is again
     with pytest.raises(KeyError):
         accounts["nobody"]
-
-
-def test_an_engine_that_is_forgotten_late_leaves_the_account_of_its_successor() -> None:
-    accounts = Accounts(POLICY)
-    old, new = FakeResident("llm", 1, 1, 0), FakeResident("llm", 1, 1, 0)
-    accounts.adopt(old)
-    accounts.adopt(new)
-    accounts.forget(old)
-    assert accounts["llm"].resident is new
-    accounts.forget(new)
-    accounts.forget(new)
-    assert list(accounts) == []

@@ -207,6 +207,22 @@ def test_a_prompt_of_no_token_is_refused() -> None:
         batch.take([])
 
 
+def test_an_answer_waits_for_the_room_of_one_that_ends_and_is_not_cut_with_it() -> None:
+    batch, context = batch_of(size=200)
+    old, young = batch.take_empty(), batch.take_empty()
+    for slot, begin in ((old, prompt(1, 90)), (young, prompt(2, 110))):
+        batch.push(slot, *begin)
+        decode(batch, slot)
+    batch.push(old, 1)
+    batch.push(young, 1)
+    batch.step()
+    assert (young.full, old.full) == (True, False)
+    assert batch.starved
+    batch.give_back(young)
+    decode(batch, old)
+    assert context.held == {old.sequence: [*prompt(1, 90), 1]}
+
+
 def test_a_preempted_answer_starves_once_nothing_is_decoded() -> None:
     batch, _ = batch_of(size=130, slots=2, limit=0)
     old, _ = batch.take(prompt(1, 60))

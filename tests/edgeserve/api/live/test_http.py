@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import dataclasses
+import json
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
-from support.gates import Held, engine_of
+from support.gates import FAKES, Held, engine_of, fake_spec
 from support.raw import dialled
-from support.server import Running, build, fake_pool, serving, until
+from support.server import Running, build, considerate_governor, fake_pool, serving, until
 from support.sound import silence, speech
 from support.sounds import FORMS, encoded, melody
+from websockets.sync.client import connect
 
 from edgeserve.api import json_body
+from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.live.session import PATIENCE_SECONDS
+from edgeserve.residency.directory import Terms
+from edgeserve.residency.pool import Pool
 
 LOAD = b'POST /memory/preload HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 18\r\n\r\n{"engines": "asr"}'
 
@@ -297,3 +303,18 @@ def test_a_client_that_leaves_while_it_loads_waits_no_longer(live: Running) -> N
         until(lambda: len(live.server.server_state.tasks) == 1, 5)
         held.go.set()
         assert other.result(10).json() == {"results": {"asr:fake-asr": True}}
+
+
+def test_a_session_of_a_model_that_serves_by_name_alone_hears() -> None:
+    governor = considerate_governor()
+    spec = dataclasses.replace(fake_spec("asr"), id="shelved", name="shelved")
+    pool = Pool([ThreadHost(FAKES["asr"](spec), governor)], governor, terms={"shelved": Terms(by_name=True)})
+    with serving(pool) as running:
+        client = running.client
+        session = begin(client, model="shelved")
+        push(client, speech(2), session)
+        assert flush(client, session)["transcript"]
+        answer = client.post("/v1/transcribe/push", content=speech(1))
+        assert "no asr engine is configured" in error(answer, 503)["message"]
+        with connect(f"{running.url.replace('http', 'ws')}/v1/transcribe/live?model=shelved") as socket:
+            assert json.loads(socket.recv(30))["type"] == "started"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import gc
 import struct
 import zlib
@@ -13,9 +14,11 @@ import pytest
 from PIL import Image
 from support import bombs
 
+from edgeserve import clients
 from edgeserve.api.limits import Limits
 from edgeserve.api.pictures.apart import CHILD, PictureFilesApart
 from edgeserve.api.pictures.reader import PictureFilesHere
+from edgeserve.clients import Client
 from edgeserve.errors import Busy, Cancelled, InvalidRequest, TooLarge, UnsupportedMedia
 from edgeserve.media.children import Children
 from edgeserve.media.leash import Leash
@@ -42,7 +45,9 @@ def made(form: str, width: int = 30, height: int = 20) -> bytes:
 
 
 def read(files: PictureFilesApart, data: bytes, limits: Limits | None = None, client: str = "") -> ImagePart:
-    return files.read(data, limits or Limits(), "image", Leash(), client)
+    asking = contextvars.copy_context()
+    asking.run(clients.current.set, Client(address=client))
+    return asking.run(files.read, data, limits or Limits(), "image", Leash())
 
 
 @pytest.mark.parametrize(("form", "width"), [("PNG", 30), ("PNG", 900), ("BMP", 30), ("GIF", 30)])

@@ -59,7 +59,7 @@ class Recorder(PictureFilesHere):
         self.threads: list[threading.Thread] = []
         self._waits, self._cut = waits, threading.Event()
 
-    def read(self, data: bytes, limits: Limits, param: str, leash: Leash, client: str = "") -> ImagePart:
+    def read(self, data: bytes, limits: Limits, param: str, leash: Leash) -> ImagePart:
         self.threads.append(threading.current_thread())
         leash.hold(self._cut.set)
         assert not self._waits or self._cut.wait(10)

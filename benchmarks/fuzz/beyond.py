@@ -1,0 +1,126 @@
+"""Answers that are right although a check of schemathesis fails: rules that no OpenAPI document can express.
+
+Each rule names a check, the operations, and the answers that it excuses. Any other answer of the operation is a fault.
+An answer is one line: the media type of the request, the status, and the error's code, param and message. The line of a
+success ends with the words of schemathesis.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+EXCUSED = "EDGESERVE_FUZZ_EXCUSED"
+"""Variable of the environment: the file for the number of answers that each rule excused."""
+ACCEPTED, REFUSED = "negative_data_rejection", "positive_data_acceptance"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """``operations`` and ``answers`` are regular expressions; the whole operation and the beginning of an answer."""
+
+    check: str
+    operations: str
+    answers: str
+    reason: str
+
+
+FORMS = r"POST /v1/(audio/(transcriptions|translations)|transcribe/file|vision/(analyze|ocr))"
+CHATS = r"POST /v1/chat(/stream|/completions)?"
+OPENAI = r"POST /v1/(chat/)?completions"
+SPEECH = r"POST /v1/(audio/speech|tts/synthesize)"
+SOUND = r"POST /v1/(audio/transcriptions|transcribe/(file|stream))"
+LIVE = r"POST /v1/transcribe/(push|flush)"
+RULES = (
+    Rule(
+        REFUSED,
+        CHATS,
+        r"(?s)\S+ 400 \w+ messages\[\d+\]\.tool_call_id: .* answers no call of the messages before it",
+        "a tool's message answers a call of the messages before it",
+    ),
+    Rule(
+        REFUSED,
+        CHATS,
+        r"\S+ (400|403|415) \w+ messages\[\d+\]\.content\[\d+\]\.image_url",
+        "a picture is a real one, and its address is allowed",
+    ),
+    Rule(REFUSED, CHATS, r"\S+ 400 \w+ messages: messages hold \d+ images", "all messages together have few pictures"),
+    Rule(
+        REFUSED,
+        CHATS,
+        r"(?s)\S+ 400 \w+ \S+\.arguments: \S+ must be the text of a JSON object",
+        "the arguments of a call are JSON in a text",
+    ),
+    Rule(
+        REFUSED,
+        "POST /v1/chat/completions",
+        r"\S+ 400 \w+ (tool_choice\S*|tools\S*): ",
+        "tool_choice names one of the tools, and each tool has a name of its own",
+    ),
+    Rule(REFUSED, "POST /v1/chat/completions", r"\S+ 400 \w+ top_logprobs: ", "top_logprobs needs logprobs"),
+    Rule(
+        REFUSED,
+        "POST /v1/chat/completions",
+        r"(?s)multipart/form-data 400 \w+ .*: the part .* is no file",
+        "schemathesis writes some files of a form as fields",
+    ),
+    Rule(REFUSED, OPENAI, r"\S+ 400 \w+ stream_options: ", "stream_options needs stream"),
+    Rule(REFUSED, "POST /v1/completions", r"\S+ 400 \w+ (best_of|n|logprobs|echo): ", "fields that do not go together"),
+    Rule(
+        REFUSED,
+        "POST /v1/embeddings",
+        r"\S+ 400 \w+ dimensions: dimensions is \d+; vectors of this model have",
+        "each model has its own dimensions",
+    ),
+    Rule(REFUSED, SPEECH, r"\S+ 400 \w+ voice: unknown voice", "each model has its own voices"),
+    Rule(
+        REFUSED,
+        "POST /v1/audio/speech",
+        r"\S+ 400 \w+ input: input has \d+ characters",
+        "a whole wav has another limit",
+    ),
+    Rule(REFUSED, SOUND, r"\S+ 400 \w+ language: unknown language", "each model has its own languages"),
+    Rule(
+        REFUSED,
+        "POST /v1/audio/transcriptions",
+        r"\S+ 400 \w+ response_format: response_format must be json or text where stream",
+        "events hold json or text, no other form",
+    ),
+    Rule(
+        ACCEPTED, FORMS, r"multipart/form-data 200 .*violates `type`", "a form holds text, so a wrong type may be right"
+    ),
+    Rule(REFUSED, FORMS, r"\S+ 415 unsupported_media (file|audio|image): ", "the file holds sound, or a picture"),
+    Rule(
+        REFUSED,
+        "POST /v1/transcribe/push",
+        r"\S+ (400|415) \w+ None: the (sound|samples) ",
+        "the body holds whole samples",
+    ),
+    Rule(
+        REFUSED,
+        LIVE,
+        r"\S+ 400 \w+ session: the header X-Session-Id and the query",
+        "a query and a header exclude each other",
+    ),
+)
+
+
+def answer(media: str, status: int, body: bytes, words: str) -> str:
+    """The answer as a line. ``media``: the Content-Type of the request; ``words`` of schemathesis about a success."""
+    line = f"{media.partition(';')[0] or 'none'} {status}"
+    if status < 400:
+        return f"{line} {' '.join(words.split())}"
+    try:
+        error = json.loads(body)["error"]
+    except (ValueError, KeyError, TypeError):
+        return f"{line} {body[:200]!r}"
+    return f"{line} {error['code']} {error['param']}: {error['message']}"
+
+
+def rule(check: str, operation: str, line: str) -> Rule | None:
+    """The rule that excuses the answer; None for a fault."""
+    for one in RULES:
+        if one.check == check and re.fullmatch(one.operations, operation) and re.match(one.answers, line):
+            return one
+    return None
