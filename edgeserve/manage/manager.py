@@ -22,6 +22,7 @@ from edgeserve.model_settings import chains
 from edgeserve.models.store import Store
 from edgeserve.residency.aside import Aside
 from edgeserve.residency.directory import Terms
+from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import Host
 from edgeserve.residency.monitor import IdlePolicy, Monitor
 from edgeserve.residency.pool import Pool, not_configured
@@ -234,9 +235,7 @@ class Manager:
         """Delete a stored model; returns its name. Raises InUse, ModelMissing and StoreError."""
         folder = await self._aside.run(self.store.folder, name)
         path = self.store.root / folder
-        for gate in (*self._pool.gates.values(), *self._pool.leaving):
-            if not any(file.is_relative_to(path) for file in gate.spec.files.values()):
-                continue
+        for gate in self._users(path):
             if gate.id in self.config.models:
                 raise InUse(
                     f"{folder} is served as {gate.id}: take it out of {self.config.source} and reload, then remove it"
@@ -245,8 +244,16 @@ class Manager:
                 raise InUse(f"{folder} is answering a request; try again when it has ended")
             await self._then(gate.id, self._pool.remove(gate.id))
         await self._aside.run(self.store.remove, folder)
+        for gate in self._users(path):  # a request asked for it before its files were gone
+            if gate not in self._pool.leaving:
+                self._then(gate.id, self._pool.remove(gate.id))
         log.info("%s: removed", folder)
         return folder
+
+    def _users(self, folder: Path) -> list[Gate]:
+        """Gates of models with files in a folder, those that leave included."""
+        gates = (*self._pool.gates.values(), *self._pool.leaving)
+        return [one for one in gates if any(file.is_relative_to(folder) for file in one.spec.files.values())]
 
 
 def idle_policy(config: Config) -> IdlePolicy:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import Future
+from pathlib import Path
 
 import httpx
 import pytest
@@ -19,6 +22,7 @@ from edgeserve.models.store import Store
 from edgeserve.residency.directory import Terms
 from edgeserve.residency.host import Host
 from edgeserve.residency.monitor import Monitor
+from edgeserve.residency.pool import Pool
 
 
 class Renewing:
@@ -102,3 +106,37 @@ def test_an_engine_that_waited_for_its_place_is_served_as_a_request_said_meanwhi
         until(lambda: not running.app.state.manager.moving)
         assert world.pool.gates["llm"].pinned
         assert world.pool.directory.terms("llm").pinned
+
+
+def test_a_model_that_a_request_brings_back_during_its_removal_is_served_no_more(tmp_path: Path) -> None:
+    file = tmp_path / "used" / "model.gguf"
+    file.parent.mkdir()
+    file.write_bytes(b"fake fake")
+    empty, on_demand = Config(), Config(models={"used": model()})
+
+    class Asked(Store):
+        """A store that a request looks into just before a removal."""
+
+        def folder(self, name: str) -> str:
+            return name
+
+        def remove(self, name: str) -> None:
+            loop.call_soon_threadsafe(lambda: asked.set_result(pool.find(name, ("llm",))))
+            assert waits.wait(20)
+            file.unlink()
+
+    world, waits = World(on_demand, Asked(tmp_path), {"used": file}), threading.Event()
+    loop, asked = asyncio.new_event_loop(), Future[str | None]()
+    asked.add_done_callback(lambda _: waits.set())
+    pool = Pool([], world.pool.governor, on_demand=lambda name, jobs: world.make(on_demand, [name])[name])
+    monitor = Monitor(lambda: pool.gates.values(), pool.governor, idle_policy(empty), pool.idle)
+    found = Manager(empty, pool, monitor, Means(world.store, world.make, world.read))
+
+    async def remove() -> None:
+        await found.remove("used")
+        await found.stop()
+
+    with contextlib.closing(loop):
+        loop.run_until_complete(remove())
+    assert asked.result() == "used"
+    assert dict(pool.gates) == {}
