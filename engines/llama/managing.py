@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 
 from edgeserve.errors import Busy, EngineFailure, Forbidden, InvalidRequest, NotSupported
 from edgeserve.messages import SlotEvent, SlotRequest
+from engines.llama.adapters import Active
 from engines.llama.batch import Batch
 from engines.llama.cache import Disk, SavedState
 from engines.llama.slot import Slot
 
 
-def manage(batch: Batch, request: SlotRequest) -> SlotEvent:
-    """Do what is asked of a slot, between two steps. Raises the errors of ``SlotKeeper.manage_slot``."""
+def manage(batch: Batch, request: SlotRequest, adapters: Active = ()) -> SlotEvent:
+    """Do what is asked of a slot, between two steps. Raises the errors of ``SlotKeeper.manage_slot``.
+
+    ``adapters``: those of every answer. Conversations with others are neither saved nor restored.
+    """
     started = time.perf_counter()
     if not 0 <= request.slot < len(batch.slots):
         raise InvalidRequest(f"there are slots 0 to {len(batch.slots) - 1}, and no slot {request.slot}", param="slot")
     slot = batch.slots[request.slot]
     if slot.busy:
         raise Busy(f"slot {request.slot} is making an answer; try again", retry_after=2)
+    salt = batch.context.model.adapters.salted(request.salt, adapters)
     step = {"save": _save, "restore": _restore, "erase": _erase}[request.action]
-    tokens, size = step(batch, slot, request)
+    tokens, size = step(batch, slot, dataclasses.replace(request, salt=salt))
     return SlotEvent(tokens, size, time.perf_counter() - started)
 
 
@@ -32,7 +38,7 @@ def _save(batch: Batch, slot: Slot, request: SlotRequest) -> tuple[int, int]:
     if slot.opaque or not slot.tokens:
         raise InvalidRequest(f"slot {request.slot} holds pictures, and cannot be saved", param="slot")
     if slot.salt != request.salt:
-        raise Forbidden(f"slot {request.slot} holds a conversation of another client, key or prompt_cache_key")
+        raise Forbidden(f"slot {request.slot} holds a conversation of another client, key, prompt_cache_key or adapter")
     data = batch.context.save(slot.sequence)
     if data is None:
         raise EngineFailure(f"slot {request.slot} could not be read: llama.cpp refused, or memory is short")
