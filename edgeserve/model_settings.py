@@ -100,7 +100,11 @@ def read_models(reader: Reader, document: Mapping[str, Any]) -> Iterator[tuple[s
     for job in ALL_JOBS:
         if job in document:
             yield job, _read(reader, job, document[job])
+    names: dict[str, str] = {}
     for name, written in document.get(MODELS, {}).items():
+        if (other := names.setdefault(name.lower(), name)) != name:
+            label = reader.source.label(table_of(name))
+            raise ConfigError(f"{label}: [{table_of(other)}] has this name already; capitals make no difference")
         yield name, _named_model(reader, name, written)
 
 
@@ -167,13 +171,26 @@ def _named_model(reader: Reader, name: str, written: Any) -> ModelSettings:
         raise ConfigError(f"{reader.source.label(MODELS, name)} must be a table, not {shorten(written)}")
     if not NAME.fullmatch(name):
         raise ConfigError(f"{label}: a model's name has 1 to 120 letters, digits and . _ : / @ + -, no others")
-    if name in ALL_JOBS:
-        raise ConfigError(f"{label}: the table of this model is [{name}]; choose another name")
-    if name in RESERVED:
-        raise ConfigError(f"{label}: [{name}] is a table of the server; choose another name")
+    if (own := name.lower()) in ALL_JOBS:
+        raise ConfigError(f"{label}: the table of this model is [{own}]; choose another name")
+    if own in RESERVED:
+        raise ConfigError(f"{label}: [{own}] is a table of the server; choose another name")
     job = written.get("job", "llm")
     reader.checked((reader.source.label(table_of(name), "job"), job), ModelSettings, "job")
+    _check_keys(reader, name, written, job)
     return _read(reader, name, written, job)
+
+
+def _check_keys(reader: Reader, name: str, written: Mapping[str, Any], job: Job) -> None:
+    """Raises ConfigError for a key that models of other jobs have: most often ``job`` was forgotten or is wrong."""
+    for one in written:
+        others = [other for other in ALL_JOBS if one in reader.tables[other]]
+        if others and job not in others:
+            label = reader.source.label(table_of(name), one)
+            words = " or ".join(f'job = "{other}"' for other in others)
+            raise ConfigError(
+                f"{label} is no key of a model with job = {job!r}: take it out, or set {words}", param=one
+            )
 
 
 def check_names(reader: Reader, models: Mapping[str, ModelSettings]) -> None:

@@ -87,11 +87,14 @@ async def preload(request: Request) -> Response:
 
 
 def meant(pool: Pool, name: str, param: str) -> str:
-    """Id of the model that ``name`` means, by a name of its own or its job's. Raises NotFound."""
-    if name in ALL_JOBS:
-        return models.choose(pool, "", (job_named(name, param),))
+    """Id of the model that ``name`` means, as in a request. Raises NotFound.
+
+    For a job without a model: the job, whose gate says so.
+    """
     if name and (found := pool.find(name, ALL_JOBS)) is not None:
         return found
+    if name in ALL_JOBS:
+        return models.choose(pool, "", (job_named(name, param),))
     served = ", ".join(pool.gates) or "none"
     text = f"there is no model or engine {name!r}; models: {served}; engines: {', '.join(ALL_JOBS)}"
     raise NotFound(text, param=param)

@@ -54,7 +54,7 @@ def models(config: Config, store: Store) -> Iterator[Model]:
             model = dataclasses.replace(
                 model, no_projector=f"[{table_of(name)}] mmproj = {settings.mmproj!r}: no such file"
             )
-        yield dataclasses.replace(model, configured=True)
+        yield dataclasses.replace(model, configured=True, id=name)
     for entry in catalog.MODELS.values():
         if entry.name not in named and entry.job != "vad":  # pulled with every transcription model
             yield _model(entry.job, entry, store)
@@ -107,8 +107,10 @@ def render(facts: Facts, findings: list[Finding]) -> Iterator[str]:
     for runtime in facts.machine.runtimes:
         yield f"  {runtime.name:17} {runtime.version or '-':10} {runtime.detail}"
     yield f"Configured ({facts.settings})"
+    width = max((len(model.id) for model in facts.configured), default=0)
     for model in facts.configured:
-        yield f"  {model.job:7} {model.name}, {model.state}"
+        job = "" if model.id == model.job else f" ({model.job})"
+        yield f"  {model.id:{width}}  {model.name}{job}, {model.state}"
     yield "Catalogue"
     rows = []
     for model in facts.models:

@@ -7,6 +7,7 @@ import http.client
 import json
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -115,6 +116,8 @@ def _refusal(answer: http.client.HTTPResponse, url: str) -> EdgeserveError:
     found = _json(answer.read(LONGEST_LINE), url)
     error = found.get("error") if isinstance(found, dict) else None
     message = error.get("message") if isinstance(error, dict) else None
+    if answer.status == HTTPStatus.UNAUTHORIZED:
+        return EdgeserveError(f"{url}: no key or a wrong one; set {ENV_PREFIX}API_KEY to the key of the server")
     return EdgeserveError(str(message) if message else f"{url} answered {answer.status} {answer.reason}")
 
 

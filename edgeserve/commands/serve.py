@@ -32,8 +32,9 @@ def serve(call: Call) -> int:
 def greeting(config: Config, address: str) -> Iterator[str]:
     """Lines of the greeting: address, engines with their models, and commands that work when pasted in order."""
     yield f"edgeserve {edgeserve.__version__} serves on {address} (Ctrl-C stops it)"
+    width = max(map(len, config.models), default=0)
     for model, settings in config.models.items():
-        yield f"  {model:7} {shown(settings.model)}"
+        yield f"  {model:{width}}  {shown(settings.model)}"
     if not config.models:
         yield f"  no engine: {config.source} lists none"
         return

@@ -31,7 +31,7 @@ class Model:
 
     ``trouble``: the reason why a pulled model cannot be used; ``no_projector``: an error about its projector.
     ``verified``: the model was pulled and used where edgeserve is built. ``engine``: import string of its engine;
-    empty: the engine of its job.
+    empty: the engine of its job. ``id`` names its table in the settings; empty: it is not configured.
     """
 
     name: str
@@ -43,6 +43,7 @@ class Model:
     no_projector: str = ""
     verified: bool = True
     engine: str = ""
+    id: str = ""
 
     @property
     def state(self) -> str:

@@ -14,8 +14,8 @@ from typing import Any
 from edgeserve import logs
 from edgeserve.config import Config
 from edgeserve.engine import Rung
-from edgeserve.errors import Busy, ConfigError, EdgeserveError, InUse
-from edgeserve.jobs import INFO
+from edgeserve.errors import Busy, ConfigError, EdgeserveError, InUse, ModelMissing, NotFound
+from edgeserve.jobs import INFO, table_of
 from edgeserve.manage.changes import Changes, changes, effective
 from edgeserve.manage.patch import patched
 from edgeserve.model_settings import chains
@@ -232,14 +232,20 @@ class Manager:
         return self._pool.rung(model)
 
     async def remove(self, name: str) -> str:
-        """Delete a stored model; returns its name. Raises InUse, ModelMissing and StoreError."""
+        """Delete a stored model; returns its name. Raises InUse, NotFound and StoreError."""
+        try:
+            return await self._remove(name)
+        except ModelMissing:
+            text = f"no model {name[:200]!r} is on this device; `edgeserve list` shows those that are"
+            raise NotFound(text, param="model") from None
+
+    async def _remove(self, name: str) -> str:
         folder = await self._aside.run(self.store.folder, name)
         path = self.store.root / folder
         for gate in self._users(path):
             if gate.id in self.config.models:
-                raise InUse(
-                    f"{folder} is served as {gate.id}: take it out of {self.config.source} and reload, then remove it"
-                )
+                table, source = table_of(gate.id), self.config.source
+                raise InUse(f"{folder} is used by [{table}]: take that table out of {source} and reload, then remove")
             if gate.leases or gate in self._pool.leaving:
                 raise InUse(f"{folder} is answering a request; try again when it has ended")
             await self._then(gate.id, self._pool.remove(gate.id))

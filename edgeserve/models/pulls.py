@@ -28,6 +28,7 @@ from edgeserve.models.wanted import Wanted, understand
 log = logging.getLogger("edgeserve.pulls")
 
 REMOTE = re.compile(r"hub:|https?://")
+PATHS = ("/", "./", "../", "~")
 """Beginnings of a source elsewhere."""
 
 
@@ -178,6 +179,9 @@ class Pulls:
 def _elsewhere(what: str) -> Wanted:
     """The model, which is no file of this machine. Raises NotFound and InvalidRequest."""
     if not REMOTE.match(what):
+        if what.startswith(PATHS):
+            text = f"model = {what[:200]!r}: a server pulls names of the catalogue, hub: sources and URLs, never a path"
+            raise InvalidRequest(text, param="model")
         catalog.find(what)  # NotFound, with similar names
     try:
         return understand(what, offline=True)

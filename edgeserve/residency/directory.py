@@ -67,21 +67,26 @@ class Directory:
     def find(self, name: str, jobs: Sequence[Job]) -> str | None:
         """Id of the model that ``name`` means among those of ``jobs``, in any case of letters.
 
-        Ids come first, then names, names in the store, aliases, names of adapters, and patterns, each in the order of
-        ``of``. An empty name means the first model. None: no model has this name.
+        Ids come first, then names, names in the store, aliases, names of adapters, jobs, and patterns, each in the
+        order of ``of``. An empty name means the first model, and a job its default. None: no model has this name.
         """
         candidates = self.of(jobs)
         if not name:
-            return next((spec.id for spec in candidates if not self.terms(spec.id).by_name), None)
+            return self._default(candidates)
         wanted = name.lower()
         for names in (self._ids, self._names, self._stored_names, self._aliases, self._adapters):
             for spec in candidates:
                 if wanted in (one.lower() for one in names(spec)):
                     return spec.id
+        if (default := self._default(spec for spec in candidates if spec.job == wanted)) is not None:
+            return default
         for spec in candidates:
             if any(fnmatch.fnmatchcase(wanted, alias.lower()) for alias in self._aliases(spec)):
                 return spec.id
         return None
+
+    def _default(self, candidates: Iterable[ModelSpec]) -> str | None:
+        return next((spec.id for spec in candidates if not self.terms(spec.id).by_name), None)
 
     def adapter(self, model: str, name: str) -> Adapter | None:
         """The adapter of a model that a request means by ``name``; None where it means the model itself."""

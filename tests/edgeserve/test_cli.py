@@ -46,6 +46,8 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["chat", "--device", "tpu", "x"],
         ["serve", "--port", "http"],
         ["speak"],
+        ["top", "--interval", "soon"],
+        ["top", "--interval", "0"],
         ["transcribe", "a.wav", "--format", "doc"],
     ],
 )
@@ -56,6 +58,7 @@ def test_wrong_usage_is_one_line_and_ends_with_2(argv: list[str], capsys: pytest
     (line,) = told(capsys)
     assert line.startswith("[ERROR] ")
     assert "--help" in line
+    assert "invalid _" not in line  # argparse's words for a checker that says nothing itself
 
 
 @pytest.mark.parametrize(

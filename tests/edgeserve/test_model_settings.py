@@ -50,6 +50,15 @@ def test_a_label_finds_the_line_of_a_named_table(tmp_path: Path) -> None:
         ('[models."a.b"]\nmodel = 1\n', r'line 4: \[models."a.b"\] model = 1: expected'),
         ('[models.asr]\nmodel = "b"\n', r"line 3: \[models.asr\]: the table of this model is \[asr\]"),
         ('[models.server]\nmodel = "b"\n', r"line 3: \[models.server\]: .* another name"),
+        ('[models.ASR]\nmodel = "b"\n', r"line 3: \[models.ASR\]: the table of this model is \[asr\]"),
+        (
+            '[models.b]\nmodel = "b"\n[models.B]\nmodel = "c"\n',
+            r"line 5: \[models.B\]: \[models.b\] has this name already; capitals make no difference",
+        ),
+        (
+            '[models.b]\nmodel = "b"\nvad = false\n',
+            r"line 5: \[models.b\] vad is no key of a model with job = 'llm': take it out, or set job = \"asr\"$",
+        ),
         ("[models]\nb = 1\n", r"line 4: \[models\] b must be a table, not 1"),
         (
             '[models.b]\nmodel = "b"\naliases = ["X"]\n[models.c]\nmodel = "c"\naliases = ["y", "x"]\n',

@@ -25,7 +25,7 @@ def test_doctor_reports_missing_parts(models: dict[str, str], capsys: pytest.Cap
     assert run("doctor", environ=models) == 1
     out = capsys.readouterr().out
     assert "models may take 6.0 GB, the smallest of: total minus reserve 6.0 GB, fraction of total 7.0 GB" in out
-    assert "tts     hibari, pulled" in out
+    assert "tts  hibari, pulled" in out
     assert out.endswith(
         "[ERROR] smollm2-135m-instruct (llm) is configured but not pulled\n"
         "        edgeserve pull smollm2-135m-instruct\n"
@@ -34,9 +34,10 @@ def test_doctor_reports_missing_parts(models: dict[str, str], capsys: pytest.Cap
 
 @pytest.mark.usefixtures("box")
 def test_doctor_finds_nothing(models: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    Path("models.toml").write_text('[tts]\nmodel = "hibari"\n')
+    Path("models.toml").write_text('[tts]\nmodel = "hibari"\n[models.second]\njob = "tts"\nmodel = "hibari"\n')
     assert run("doctor", environ=models) == 0
     out = capsys.readouterr().out
+    assert "\n  tts     hibari, pulled\n  second  hibari (tts), pulled\n" in out
     assert out.endswith("Nothing is missing.\n")
     assert re.search(r"^  smolvlm-256m +vision +266 MB +unverified +yes$", out, re.MULTILINE)
     assert re.search(r"^  smollm2-135m-instruct +llm +94 MB +yes$", out, re.MULTILINE)
@@ -73,7 +74,7 @@ def test_doctor_finds_a_damaged_model(models: dict[str, str], content: str, caps
     (Path(models["EDGESERVE_MODELS_DIR"]) / "hibari" / "manifest.json").write_text(content)
     assert run("doctor", environ=models) == 1
     out = capsys.readouterr().out
-    assert "tts     hibari, damaged" in out
+    assert "tts  hibari, damaged" in out
     assert "hibari/manifest.json is damaged: " in out
     assert "smolvlm-256m" in out
 

@@ -62,7 +62,7 @@ def test_a_model_is_loaded_and_unloaded(served: Served, capsys: pytest.CaptureFi
 
 def test_rm_refuses_what_is_served_and_says_so(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("rm", "hibari", environ=at(served)) == 1
-    assert "edgeserve pull hibari" in told(capsys)[0]
+    assert "no model 'hibari' is on this device" in told(capsys)[0]
 
 
 def test_reload_prints_the_changes(served: Served, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,7 +52,7 @@ def test_a_server_with_a_key_wants_it(capsys: pytest.CaptureFixture[str]) -> Non
     with managed({}, server={"api_key": "sesame"}) as (running, _):
         environ = {"EDGESERVE_URL": running.url}
         assert run("ps", environ=environ) == 1
-        assert "no key or a wrong one" in told(capsys)[0]
+        assert "no key or a wrong one; set EDGESERVE_API_KEY to" in told(capsys)[0]
         assert run("ps", environ=environ | {"EDGESERVE_API_KEY": "sesame"}) == 0
 
 

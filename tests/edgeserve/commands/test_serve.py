@@ -38,6 +38,8 @@ def test_greeting_shows_only_what_is_configured(settings: Path) -> None:
     assert '-H "Authorization: Bearer $EDGESERVE_API_KEY"' in text
     assert "Try, with the key in EDGESERVE_API_KEY:" in text
     assert "secret" not in text
+    (settings / "models.toml").write_text('[asr]\nmodel = "hearing"\n[models.second-ears]\njob = "asr"\nmodel = "b"\n')
+    assert list(greeting(load({}), "http://127.0.0.1:1"))[1:3] == ["  asr          hearing", "  second-ears  b"]
     (settings / "models.toml").write_text("")
     assert "models.toml lists none" in "\n".join(greeting(load({}), "http://127.0.0.1:1"))
 

@@ -127,8 +127,9 @@ def test_a_name_that_is_pulled_from_elsewhere_is_in_use(pulls: Pulls, slow: File
 
 @pytest.mark.parametrize(
     ("what", "kind"),
-    [("/etc/passwd", NotFound), ("./one.gguf", NotFound), ("~/x", NotFound), ("hibary", NotFound), ("", NotFound),
-     ("starter", NotFound), ("hub:x", NotFound), ("http://[", InvalidRequest), ("https://x/y.bin", InvalidRequest)],
+    [("/etc/passwd", InvalidRequest), ("./one.gguf", InvalidRequest), ("~/x", InvalidRequest), ("hibary", NotFound),
+     ("", NotFound), ("starter", NotFound), ("hub:x", NotFound), ("http://[", InvalidRequest),
+     ("https://x/y.bin", InvalidRequest)],
 )  # fmt: skip
 def test_only_sources_elsewhere_are_pulled(pulls: Pulls, what: str, kind: type[Exception]) -> None:
     with pytest.raises(kind):
@@ -140,7 +141,7 @@ def test_a_path_that_exists_is_answered_as_one_that_does_not(pulls: Pulls, tmp_p
     (tmp_path / "here.gguf").write_bytes(GGUF)
     told = []
     for name in ("here", "gone"):
-        with pytest.raises(NotFound) as caught:
+        with pytest.raises(InvalidRequest) as caught:
             pulls.start(str(tmp_path / f"{name}.gguf"))
         told.append(caught.value.message.replace(name, ""))
     assert told[0] == told[1]

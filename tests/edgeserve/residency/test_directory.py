@@ -46,6 +46,11 @@ SERVED = directory(
         ("gpt-4-vision", ("llm",), "llm"),
         ("whisper-small", ("asr",), "ears"),
         ("whisper-small", CHAT, None),
+        ("asr", ("asr",), "ears2"),
+        ("ASR", (*CHAT, "asr"), "ears2"),
+        ("asr", CHAT, None),
+        ("vision", CHAT, "eyes"),
+        ("tts", ("tts",), None),
         ("nobody", CHAT, None),
         ("gpt", CHAT, None),
     ],
@@ -68,8 +73,8 @@ def test_a_model_that_is_served_by_name_is_no_default() -> None:
 
 
 def test_a_model_that_left_is_not_found() -> None:
-    changed = directory((model("llm"), Terms()), (model("b"), Terms()))
-    changed.remove("llm")
-    changed.remove("llm")
-    assert changed.find("llm", CHAT) is None
+    changed = directory((model("a"), Terms()), (model("b"), Terms()))
+    changed.remove("a")
+    changed.remove("a")
+    assert changed.find("a", CHAT) is None
     assert changed.find("", CHAT) == "b"

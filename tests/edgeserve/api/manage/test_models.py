@@ -87,12 +87,13 @@ def test_a_stored_model_is_deleted(tmp_path: Path) -> None:
     stored(tmp_path, "old")
     with managed({}, Store(tmp_path)) as (running, _):
         answer = running.client.delete("/admin/models/OLD")
-        assert answer.status_code == 503  # a folder's name is exact
+        assert answer.status_code == 404  # a folder's name is exact
         answer = running.client.delete("/admin/models/old")
         assert answer.json() == {"model": "old", "status": "removed"}
         assert not (tmp_path / "old").exists()
         again = running.client.delete("/admin/models/old")
-        assert again.json()["error"]["code"] == "model_missing"
+        assert (again.status_code, again.json()["error"]["code"]) == (404, "not_found")
+        assert "no model 'old' is on this device" in again.json()["error"]["message"]
 
 
 def test_a_served_model_is_not_deleted(tmp_path: Path) -> None:
@@ -100,7 +101,7 @@ def test_a_served_model_is_not_deleted(tmp_path: Path) -> None:
     with managed({"mine": model()}, Store(tmp_path), files={"mine": file}) as (running, world):
         answer = running.client.delete("/admin/models/used")
         assert (answer.status_code, answer.json()["error"]["code"]) == (409, "in_use")
-        assert "used is served as mine: take it out of defaults and reload" in answer.json()["error"]["message"]
+        assert "used is used by [models.mine]: take that table out of defaults" in answer.json()["error"]["message"]
         world.rewrite({})
         assert post(running, "reload").json()["removed"] == ["mine"]
         assert running.client.delete("/admin/models/used").status_code == 200

@@ -147,7 +147,7 @@ def test_a_failure_is_the_last_event(running: Running, files: Files) -> None:
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [
-        ({"model": "/etc/passwd"}, 404, "no model is called"),
+        ({"model": "/etc/passwd"}, 400, "never a path"),
         ({"model": "qwen4"}, 404, "did you mean"),
         ({"model": "https://example.org/x.bin"}, 400, "only GGUF files"),
         ({"model": " "}, 400, "model"),
