@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 
 from edgeserve.errors import Busy, EngineFailure, Forbidden, InvalidRequest, NotSupported
@@ -13,17 +12,10 @@ from engines.llama.cache import Disk, SavedState
 from engines.llama.slot import Slot
 
 
-<<<<<<< HEAD
 def manage(batch: Batch, request: SlotRequest, adapters: Active) -> SlotEvent:
     """Do what is asked of a slot, between two steps. Raises the errors of ``SlotKeeper.manage_slot``.
 
     ``adapters``: those that belong to the model. Conversations with others are neither saved nor restored.
-=======
-def manage(batch: Batch, request: SlotRequest, adapters: Active = ()) -> SlotEvent:
-    """Do what is asked of a slot, between two steps. Raises the errors of ``SlotKeeper.manage_slot``.
-
-    ``adapters``: those of every answer. Conversations with others are neither saved nor restored.
->>>>>>> r10
     """
     started = time.perf_counter()
     if not 0 <= request.slot < len(batch.slots):
@@ -31,7 +23,6 @@ def manage(batch: Batch, request: SlotRequest, adapters: Active = ()) -> SlotEve
     slot = batch.slots[request.slot]
     if slot.busy:
         raise Busy(f"slot {request.slot} is making an answer; try again", retry_after=2)
-<<<<<<< HEAD
     if request.action == "erase":
         tokens, size = _erase(batch, slot), 0
     else:
@@ -41,11 +32,6 @@ def manage(batch: Batch, request: SlotRequest, adapters: Active = ()) -> SlotEve
         else:
             tokens, size = _restore(batch, slot, request, salt)
             batch.occupy(slot, salt, adapters)
-=======
-    salt = batch.context.model.adapters.salted(request.salt, adapters)
-    step = {"save": _save, "restore": _restore, "erase": _erase}[request.action]
-    tokens, size = step(batch, slot, dataclasses.replace(request, salt=salt))
->>>>>>> r10
     return SlotEvent(tokens, size, time.perf_counter() - started)
 
 
@@ -56,14 +42,9 @@ def _save(batch: Batch, slot: Slot, request: SlotRequest, salt: str) -> tuple[in
         raise InvalidRequest(f"slot {request.slot} is empty", param="slot")
     if slot.opaque or not slot.tokens:
         raise InvalidRequest(f"slot {request.slot} holds pictures, and cannot be saved", param="slot")
-<<<<<<< HEAD
     if slot.salt != salt:
         who = "another client, key or prompt_cache_key, or one with adapters that requests choose"
         raise Forbidden(f"slot {request.slot} holds a conversation of {who}")
-=======
-    if slot.salt != request.salt:
-        raise Forbidden(f"slot {request.slot} holds a conversation of another client, key, prompt_cache_key or adapter")
->>>>>>> r10
     data = batch.context.save(slot.sequence)
     if data is None:
         raise EngineFailure(f"slot {request.slot} could not be read: llama.cpp refused, or memory is short")

@@ -26,10 +26,7 @@ from edgeserve.messages import (
     SlotRequest,
     TokenEvent,
 )
-<<<<<<< HEAD
 from edgeserve.slots import SlotAction
-=======
->>>>>>> r10
 from engines.llama import adapters
 from engines.llama.adapters import Adapters, active
 from engines.llama.chat import LlamaChat
@@ -224,7 +221,7 @@ def test_a_slot_of_a_model_with_an_adapter_in_every_answer_is_saved_and_restored
     assert end(again).cached_tokens >= len(PROMPTS[0]) - 1
     do("erase")
     answers(engine, ask(PROMPTS[0], ("adapter1", 1.0)))
-    with pytest.raises(Forbidden, match="or adapter"):
+    with pytest.raises(Forbidden, match="adapters that requests choose"):
         do("save")
 
 
