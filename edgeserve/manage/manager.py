@@ -129,7 +129,7 @@ class Manager:
         """Let the settings hold, less the models that come and go."""
         logs.set_level(new.server.log_level)
         self._pool.queue_limit = new.server.queue_limit
-        self._pool.governor.accounts.policy = new.memory
+        self._pool.governor.follow(new.memory)
         self._monitor.policy = idle_policy(new)
         for model in found.tuned:
             if model in self._pool.gates:

@@ -76,6 +76,15 @@ class Governor:
         """Close the account of an engine that is closed, and is served no more."""
         self.accounts.forget(resident)
 
+    def follow(self, policy: MemoryPolicy) -> None:
+        """Decide by these values from now on. Requests that wait for memory and the pressure loop look again."""
+        with self.accounts.changed:
+            if policy == self.accounts.policy:
+                return
+            self.accounts.policy = policy
+            self.accounts.stir()
+        self._loop.wake()
+
     def start(self) -> None:
         """Start the readings and the pressure loop."""
         self.probe.start()

@@ -69,7 +69,7 @@ class Loads:
         """Up to hot on the host's thread, after the work there; done at once when the engine is hot.
 
         Calls that come meanwhile share one load. It never waits for memory in front of a request: Busy then. Raises
-        ShuttingDown for a closed gate.
+        ShuttingDown for a closed gate, also when the gate closes during the wait.
         """
         if self._host.rung is not Rung.HOT:
             with self._state:
@@ -84,8 +84,9 @@ class Loads:
 
     def _unless_asked(self) -> None:
         try:
-            self.now(Asked(self._turns))
+            self.now(Asked(self._turns, self._closed))
         except Cancelled:
+            self._check_open()
             text = f"{self._spec.id} waited for memory when a request came, which loads it now"
             raise Busy(f"{text}: ask again to know whether it is loaded", retry_after=5) from None
 

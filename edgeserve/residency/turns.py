@@ -148,10 +148,11 @@ class Turns:
 
 
 class Asked:
-    """A ``Cancel`` that is set while a request waits for its turn."""
+    """A ``Cancel`` that is set while a request waits for its turn, and once the gate is ``closed``."""
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: Turns, closed: Callable[[], bool]) -> None:
         self._turns = turns
+        self._closed = closed
 
     def is_set(self) -> bool:
-        return self._turns.waits()
+        return self._closed() or self._turns.waits()

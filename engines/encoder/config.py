@@ -20,6 +20,8 @@ MODES: Mapping[str, Pooling] = {
 OFFSET = frozenset({"camembert", "mpnet", "roberta", "xlm-roberta", "xlm-roberta-xl"})
 """Types whose first positions stand for padding (transformers, create_position_ids_from_input_ids)."""
 LARGEST = 1 << 20
+LARGEST_FILE = 1 << 20
+"""Bytes of a configuration. Such files have a few thousand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,8 @@ def read_pooling(path: Path | None) -> Pooling:
 
 def _read(path: Path) -> Mapping[str, Any]:
     try:
+        if (size := path.stat().st_size) > LARGEST_FILE:
+            raise EngineFailure(f"{path}: {size} bytes, expected at most {LARGEST_FILE}; pull the model again")
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise EngineFailure(f"{path}: no such file; pull the model again with `edgeserve pull`") from None

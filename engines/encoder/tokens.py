@@ -21,10 +21,16 @@ MOST_CHARS = 1024
 UNIGRAM = re.compile(rb'"type"\s*:\s*"Unigram"')
 UNIGRAM_PIECE, TOKEN = 1170, 260
 """Private bytes of an entry of a vocabulary, measured: of a Unigram of 200,000 pieces, and of a WordPiece's."""
+LARGEST = 256 << 20
+"""Bytes of a tokenizer's file. The largest vocabularies of 2026 take 35 MB."""
 
 
 def vocabulary_bytes(path: Path) -> int:
-    """Private memory of a tokenizer, about, by the entries in its file. Raises EngineFailure for a missing file."""
+    """Private memory of a tokenizer, about, by the entries in its file.
+
+    Raises EngineFailure for a missing file, and for one that is too large to be a tokenizer.
+    """
+    _check_size(path)
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -32,6 +38,12 @@ def vocabulary_bytes(path: Path) -> int:
     if UNIGRAM.search(data):
         return UNIGRAM_PIECE * data.count(b"],")
     return TOKEN * data.count(b'":')
+
+
+def _check_size(path: Path) -> None:
+    """Raises EngineFailure. A missing file is left to its reader."""
+    if path.is_file() and (size := path.stat().st_size) > LARGEST:
+        raise EngineFailure(f"{path}: {size >> 20} MB, expected at most {LARGEST >> 20}; pull the model again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +65,7 @@ class Tokens:
 
     def __init__(self, path: Path) -> None:
         """Raises EngineFailure for a file that is no tokenizer."""
+        _check_size(path)
         from tokenizers import Tokenizer
 
         try:

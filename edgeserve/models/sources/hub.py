@@ -41,11 +41,18 @@ def fetch(source: HubSource, into: Path, report: Report, size: int) -> Mapping[s
     return files
 
 
+SMALL = 1 << 20
+"""Bytes of a file that is read into memory at most. A config.json has a few thousand."""
+
+
 def read(source: HubSource, member: str) -> bytes:
-    """A small file of the source's repository. Raises SourceUnavailable."""
-    from huggingface_hub import hf_hub_download
+    """A small file of the source's repository. Raises SourceUnavailable, also for a file that is not small."""
+    from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
 
     with tempfile.TemporaryDirectory() as folder, translated(source):
+        address = hf_hub_url(source.repository, member, revision=source.revision)
+        if (size := get_hf_file_metadata(address).size or 0) > SMALL:
+            raise SourceUnavailable(f"{member} of {source} has {size} bytes; such a file has {SMALL} at most")
         found = hf_hub_download(source.repository, member, revision=source.revision, local_dir=folder)
         return Path(found).read_bytes()
 

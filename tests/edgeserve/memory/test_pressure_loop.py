@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 
 import pytest
@@ -45,6 +46,21 @@ def test_the_loop_relieves_pressure_and_ends() -> None:
     assert moved.wait(10)
     world.governor.stop()
     assert set(threading.enumerate()) <= before
+
+
+def test_another_policy_holds_before_the_old_interval_ends() -> None:
+    policy = MemoryPolicy(pressure_interval=3600, os_reserve_gb=0, available_margin_gb=0, max_percent=1.0)
+    world = World(1000, FakeResident("asr", 0, 10), policy=policy)
+    asr = world.heat("asr")
+    world.later(60)
+    moved = threading.Event()
+    asr.before_step = moved.set
+    world.probe.base = 950 * MB
+    world.governor.start()
+    assert not moved.is_set()
+    world.governor.follow(dataclasses.replace(policy, pressure_interval=0.05))
+    assert moved.wait(10)
+    world.governor.stop()
 
 
 def test_a_reservation_under_pressure_wakes_the_loop() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support.tiny_bert_onnx import write_onnx
@@ -91,6 +92,7 @@ def repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
     names = lambda repository, revision: [str(one.relative_to(folder)) for one in folder.rglob("*") if one.is_file()]  # noqa: E731
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
+    monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", lambda address: SimpleNamespace(size=600))
     monkeypatch.setattr(hub, "list_files", names)
     files = write_onnx(folder, head=("cls.output.weight",), pooling="pooling_mode_cls_token")
     (folder / "1_Pooling").mkdir()

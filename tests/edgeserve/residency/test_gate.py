@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import queue
 import threading
 import time
@@ -107,21 +108,36 @@ def test_loads_by_hand_that_come_meanwhile_share_one(gates: Callable[..., Gate])
     assert engine_of(gate).steps == ["open", "heat"]
 
 
-def test_a_load_by_hand_that_waits_for_memory_gives_way_to_a_request(gates: Callable[..., Gate]) -> None:
-    class Full(CountingGovernor):
-        """No memory for who cannot be cancelled by a request."""
+class Full(CountingGovernor):
+    """No memory for who cannot be cancelled by a request."""
 
-        def reserve(self, resident: Any, cancel: Any = None, arrived: float | None = None) -> Any:
-            if isinstance(cancel, threading.Event):
-                return super().reserve(resident, cancel, arrived)
-            waiting.set()
-            until(cancel.is_set)
-            raise Cancelled("the load was cancelled")
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting = threading.Event()
 
-    waiting = threading.Event()
-    gate = gates(governor=Full())
+    def reserve(self, resident: Any, cancel: Any = None, arrived: float | None = None) -> Any:
+        if isinstance(cancel, threading.Event):
+            return super().reserve(resident, cancel, arrived)
+        self.waiting.set()
+        until(cancel.is_set)
+        raise Cancelled("the load was cancelled")
+
+
+def test_a_load_by_hand_that_waits_for_memory_ends_with_its_gate(gates: Callable[..., Gate]) -> None:
+    governor = Full()
+    gate = gates(governor=governor)
     load = gate.preload_in_turn()
-    assert waiting.wait(10)
+    assert governor.waiting.wait(10)
+    assert gate.drain(math.inf)
+    with pytest.raises(ShuttingDown, match="is being closed"):
+        load.result(10)
+
+
+def test_a_load_by_hand_that_waits_for_memory_gives_way_to_a_request(gates: Callable[..., Gate]) -> None:
+    governor = Full()
+    gate = gates(governor=governor)
+    load = gate.preload_in_turn()
+    assert governor.waiting.wait(10)
     assert run(gate, ask("word"))[1] is None
     with pytest.raises(Busy, match="waited for memory when a request came, which loads it now"):
         load.result(10)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from edgeserve.errors import EngineFailure
-from engines.encoder.config import Shape, read_pooling, read_shape
+from engines.encoder.config import LARGEST_FILE, Shape, read_pooling, read_shape
 
 
 def written(folder: Path, value: Any) -> Path:
@@ -68,3 +68,12 @@ def test_a_pooling_that_is_not_one_of_ours(tmp_path: Path, modes: dict[str, bool
 def test_a_model_without_the_file_is_pooled_by_the_mean(tmp_path: Path) -> None:
     assert read_pooling(None) == "mean"
     assert read_pooling(written(tmp_path, {"pooling_mode_cls_token": True, "pooling_mode_max_tokens": False})) == "cls"
+
+
+def test_a_file_that_is_too_large_for_a_configuration_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text("{}")
+    assert read_shape(path).width == 768
+    path.write_text("{}" + " " * LARGEST_FILE)
+    with pytest.raises(EngineFailure, match=r"config\.json: 1048578 bytes, expected at most 1048576"):
+        read_shape(path)

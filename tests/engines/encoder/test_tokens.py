@@ -6,7 +6,7 @@ import random
 import string
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +108,18 @@ def test_the_memory_of_a_vocabulary_is_counted_by_its_entries(tmp_path: Path, pa
     assert vocabulary_bytes(path) == pytest.approx(TOKEN * len(TOKENS), rel=1.5)
     with pytest.raises(EngineFailure, match=r"none\.json"):
         vocabulary_bytes(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize("read", [Tokens, vocabulary_bytes])
+def test_a_file_that_is_too_large_for_a_tokenizer_is_not_read(
+    tmp_path: Path, read: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "tokenizer.json"
+    path.write_text(tokenizer_json())
+    read(path)
+    monkeypatch.setattr("engines.encoder.tokens.LARGEST", path.stat().st_size - 1)
+    with pytest.raises(EngineFailure, match=r"tokenizer\.json: \d+ MB, expected at most"):
+        read(path)
 
 
 @pytest.mark.slow

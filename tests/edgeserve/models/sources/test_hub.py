@@ -28,7 +28,9 @@ from edgeserve.models.sources.source import HubSource
 
 into, member = Path(sys.argv[1]), sys.argv[2]
 try:
-    if member:
+    if "READ" in os.environ:
+        print(json.dumps({"read": len(hub.read(HubSource("org/repo", {}), member))}))
+    elif member:
         told = []
         def report(*now):
             told.append(now)
@@ -66,6 +68,16 @@ def test_a_file_is_fetched_under_its_name(files: Files, tmp_path: Path) -> None:
     assert (told["name"], told["size"]) == ("m.gguf", len(DATA))
     assert (tmp_path / "m.gguf").read_bytes() == DATA
     assert not (tmp_path / "hub").exists()
+
+
+def test_a_small_file_is_read_and_a_large_one_is_not_even_fetched(files: Files, tmp_path: Path) -> None:
+    files.data["/org/repo/resolve/main/config.json"] = b"{}"
+    assert run(files.url, tmp_path, "config.json", READ="1") == {"read": 2}
+    files.data["/org/repo/resolve/main/config.json"] = b"{}" + b" " * hub.SMALL
+    got = files.gets("/org/repo/resolve/main/config.json")
+    told = run(files.url, tmp_path, "config.json", READ="1")
+    assert "config.json of hub org/repo@main has 1048578 bytes" in str(told["message"])
+    assert files.gets("/org/repo/resolve/main/config.json") == got
 
 
 def test_the_files_of_a_repository_are_listed(files: Files, tmp_path: Path) -> None:
