@@ -206,18 +206,16 @@ def _switches(run: Run, done: Sequence[Switch]) -> str:
 def _page(run: Run, done: Sequence[Switch], tables: Sequence[str], verdict: Sequence[str]) -> None:
     from benchmarks.turns import CLIENTS
 
-    busy = run.load > (os.cpu_count() or 1)
-    others = " Other programs wanted the cores: each step takes several times as long." if busy else ""
     clients = ", ".join(f"{count} {model}" for model, count in CLIENTS.items())
     body = [
         f"Two language models of 1.1 and 0.6 GB with random weights, Whisper tiny and a voice, in {run.where}. "
         f"Clients: {clients}. Each asks again 0.5 to 4 s after its answer, for {run.seconds:g} s. Default settings.",
-        f"Load of the machine before the run: {run.load:.1f} on {os.cpu_count()} cores.{others}",
+        f"Load of the machine before the run: {run.load:.1f} on {os.cpu_count()} cores.",
         "Time to the first byte:",
         tables[0],
         "A switch begins when the last answer in the way has ended, and ends when the next model is hot:",
         tables[1],
-        *(f"- {one}" for one in verdict),
+        "\n".join(f"- {one}" for one in verdict),
         "The work ahead of a request: answers to requests that were sent before it, the switches meanwhile, and the "
         "time to its own first byte.",
         "![who is served when](turns.png)",

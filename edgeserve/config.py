@@ -21,7 +21,8 @@ from edgeserve.errors import ConfigError
 from edgeserve.jobs import ALL_JOBS, INFO, MODELS, Job
 from edgeserve.memory.policy import MemoryPolicy, read_policy
 from edgeserve.model_settings import Isolation, ModelSettings, check_names, options_of, pays, read_models, starter
-from edgeserve.settings import ENV_PREFIX, NO_FILE, Reader, Source, inner, key, key_names, shorten
+from edgeserve.setting_values import shorten
+from edgeserve.settings import ENV_PREFIX, NO_FILE, Reader, Source, inner, key, key_names
 
 
 @dataclass(frozen=True, slots=True)

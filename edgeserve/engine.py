@@ -15,7 +15,7 @@ thread". Constructing an engine is free: it reads no file and imports no runtime
 from __future__ import annotations
 
 import enum
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -36,7 +36,6 @@ from edgeserve.messages import (
     TranscribeEvent,
     TranscribeRequest,
 )
-from edgeserve.slots import SlotState
 
 
 class Rung(enum.IntEnum):
@@ -172,89 +171,6 @@ class Engine(Protocol):
         ...
 
 
-@runtime_checkable
-class Thrifty(Protocol):
-    """An engine that can do with less memory before others are moved down for it. Optional."""
-
-    def savings(self) -> Mapping[str, int]:
-        """Bytes that ``shed`` could save now, by kind. Any thread; reads no file.
-
-        - "prefix_cache": states of past prompts, held on top of the footprint.
-        - "context", "image": bytes that the next way up saves with a smaller context or picture; 0 while hot.
-        - "optional_context": the part of a context of automatic size above the smallest useful one. No other engine
-          gives memory up for it.
-        """
-        ...
-
-    def shed(self, kind: str, amount: int) -> None:
-        """Save at least ``amount`` bytes, or all that was offered. Never raises.
-
-        Never called while a request runs. The memory is returned to the system when this returns.
-        """
-        ...
-
-    def restore(self) -> None:
-        """Take the next way up with the context and pictures that are configured. Never called while a request runs."""
-        ...
-
-
-@runtime_checkable
-class Limited(Protocol):
-    """An engine whose runtime takes limits. Optional."""
-
-    def limit(self, memory: int, cache: int, wired: int | None) -> None:
-        """Limit the bytes that the whole runtime allocates, keeps after use, and pins; None: the system cannot pin.
-
-        Called before each way up, with the limits that memory allows then. Raises EngineFailure.
-        """
-        ...
-
-
-@runtime_checkable
-class Prefetchable(Protocol):
-    """An engine whose way up reads other files than its spec names. Optional."""
-
-    def prefetch_files(self) -> Iterable[Path]:
-        """Files in the order of reading; the caller skips missing ones. Any thread, any rung."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """Rights that an engine needs in a confined process, beside reading the files of its spec.
-
-    Fields:
-        read   folders to read, with all below
-        write  folders to read and write, with all below; a missing one is made before the engine opens
-        tidy   folders whose files may be listed and removed, with all below, but not read; made as those of write
-        gpu    the engine may use a GPU, where there is one
-    """
-
-    read: tuple[Path, ...] = ()
-    write: tuple[Path, ...] = ()
-    tidy: tuple[Path, ...] = ()
-    gpu: bool = False
-
-
-@runtime_checkable
-class Declaring(Protocol):
-    """An engine that needs more rights in a confined process than to read its files. Optional."""
-
-    def access(self) -> Access:
-        """Any thread, any rung; reads no file."""
-        ...
-
-
-@runtime_checkable
-class Contextual(Protocol):
-    """An engine with a context. Optional."""
-
-    @property
-    def context_tokens(self) -> int | None:
-        """Tokens of the context that all requests share; None while no context is made. Any thread."""
-        ...
-
-
 class Embedder(Engine, Protocol):
     def embed(self, request: EmbedRequest, cancel: Cancel) -> Iterator[EmbeddingEvent]:
         """One event for each input, in order. Requires hot."""
@@ -275,19 +191,6 @@ class Reranker(Engine, Protocol):
         """One event for each document, in order. Requires hot.
 
         Raises ContextOverflow for a query that leaves documents no room, and InvalidRequest.
-        """
-        ...
-
-
-@runtime_checkable
-class Preparing(Protocol):
-    """An engine that checks and prepares a request before its turn, beside the answers under way. Optional."""
-
-    def prepare(self, request: ChatRequest | EmbedRequest | RerankRequest | SlotRequest) -> object:
-        """The prepared request for ``Batching.run``. Any thread.
-
-        The engine was warm or hot when the call began, and may be closed meanwhile. Raises InvalidRequest for a mistake
-        of the client, and EngineFailure for a closed engine.
         """
         ...
 
@@ -328,15 +231,6 @@ class Batching(Protocol):
 
         Each step takes some milliseconds; the caller may stop after any.
         """
-        ...
-
-
-@runtime_checkable
-class Slotted(Protocol):
-    """A batching engine whose slots the owner of the device may look at. Optional."""
-
-    def slot_states(self) -> tuple[SlotState, ...]:
-        """The slots; none while the engine is not hot. Any thread."""
         ...
 
 

@@ -13,7 +13,8 @@ from edgeserve.device import Device
 from edgeserve.duration import read_duration
 from edgeserve.errors import ConfigError
 from edgeserve.jobs import ALL_JOBS, CHAT, INFO, MODELS, PICTURES, STARTER, Job, table_of
-from edgeserve.settings import Reader, key, key_names, shorten
+from edgeserve.setting_values import shorten
+from edgeserve.settings import Reader, key, key_names
 
 KINDS: tuple[str, ...] = tuple(one.kind for one in INFO.values())
 """Kinds of request, in the words of ``when``."""

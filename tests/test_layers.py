@@ -13,9 +13,10 @@ HEAVY = RUNTIMES | {"av", "numpy", "onnx", "huggingface_hub", "jinja2"}
 
 SERVER = (
     "edgeserve.errors edgeserve.sound edgeserve.slots edgeserve.strict_json edgeserve.units edgeserve.device "
-    "edgeserve.duration edgeserve.clients",
+    "edgeserve.duration edgeserve.setting_values edgeserve.clients",
     "edgeserve.jobs edgeserve.messages edgeserve.settings edgeserve.shares",
     "edgeserve.engine",
+    "edgeserve.engine_abilities",
     "edgeserve.system edgeserve.logs edgeserve.connections edgeserve.terminal",
     "edgeserve.named edgeserve.processes edgeserve.model_settings",
     "edgeserve.media",
@@ -36,7 +37,7 @@ SERVER = (
 ENGINES = ("engines.thinking engines.model_files engines.whole_texts engines.grammar", "engines.onnx", "engines")
 """The rooms of the engines. Rooms of the last line (llama, encoder, asr, tts, fake) do not know each other."""
 
-BELOW_ENGINES = SERVER[:4]
+BELOW_ENGINES = SERVER[:5]
 """Floors of the server that engines may know: the contract and the system."""
 
 WITHOUT_HTTP = ("engines", "edgeserve.memory", "edgeserve.system", "edgeserve.residency", "edgeserve.hosts")

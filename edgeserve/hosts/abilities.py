@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgeserve.engine import Contextual, Engine, Limited, Prefetchable, Preparing, Slotted, Thrifty
+from edgeserve.engine import Engine
+from edgeserve.engine_abilities import Contextual, Limited, Prefetchable, Preparing, Slotted, Thrifty
 from edgeserve.residency.work import METHODS
 
 

@@ -12,7 +12,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import cast
 
-from edgeserve.engine import Engine, Footprint, ModelSpec, Preparing, Rung, SpeechToText, TextToSpeech
+from edgeserve.engine import Engine, Footprint, ModelSpec, Rung, SpeechToText, TextToSpeech
+from edgeserve.engine_abilities import Preparing
 from edgeserve.errors import EngineFailure, NotSupported
 from edgeserve.hosts.abilities import Abilities
 from edgeserve.hosts.ladder import Ladder

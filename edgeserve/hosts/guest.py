@@ -20,7 +20,8 @@ from collections.abc import Mapping
 
 import edgeserve.audio.clip
 import edgeserve.audio.piped  # noqa: F401 - both may come with a request
-from edgeserve.engine import Engine, Preparing
+from edgeserve.engine import Engine
+from edgeserve.engine_abilities import Preparing
 from edgeserve.errors import Cancelled
 from edgeserve.hosts.abilities import Abilities
 from edgeserve.hosts.busy import Busy

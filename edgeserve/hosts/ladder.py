@@ -7,7 +7,8 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 
-from edgeserve.engine import Engine, Limited, Rung
+from edgeserve.engine import Engine, Rung
+from edgeserve.engine_abilities import Limited
 from edgeserve.memory.metal import MetalLimits
 
 log = logging.getLogger("edgeserve.gate")

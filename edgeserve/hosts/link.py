@@ -178,6 +178,7 @@ class Link:
             self._reader.join()
         if code := self._child.wait(1.0):
             log.warning("%s: a child that was to prepare it %s; it is used as it is", self._name, ended(code))
+        self._channel.close()
         self._child.close()
 
     def kill(self, why: str) -> None:

@@ -65,7 +65,7 @@ class Resident(Protocol):
         ...
 
     def savings(self) -> Mapping[str, int]:
-        """Bytes that the engine could do without, by kind (``engine.Thrifty``); empty for most. Any thread."""
+        """Bytes that the engine could do without, by kind (``Thrifty``); empty for most. Any thread."""
         ...
 
     def shed(self, kind: str, amount: int) -> bool:

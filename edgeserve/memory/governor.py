@@ -119,7 +119,7 @@ class Governor:
         self._admission.settle(reservation, measured)
 
     def limits(self) -> metal.MetalLimits | None:
-        """Memory that a runtime with a limit (``engine.Limited``) may take now; None: no limit."""
+        """Memory that a runtime with a limit (``engine_abilities.Limited``) may take now; None: no limit."""
         found = self._limits = metal.limits(self.probe.read_quick(), self._macos)
         text = "MLX may take %.1f GB (%s), keep %.1f GB of it and pin %.1f GB"
         log.info(text, found.memory / GB, found.winner, found.cache / GB, (found.wired or 0) / GB)

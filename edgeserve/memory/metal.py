@@ -1,4 +1,5 @@
-"""Limits for MLX: bytes to allocate, cache and pin. A pure function; the engine sets them (``engine.Limited``).
+"""Limits for MLX: bytes to allocate, cache and pin. A pure function; the engine
+sets them (``engine_abilities.Limited``).
 
 The governor computes them anew before each load, since other programs' memory changes.
 The four candidates: docs/apple.md.

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from edgeserve.errors import ConfigError
-from edgeserve.settings import NOTHING, Reader, Source, key
+from edgeserve.setting_values import NOTHING
+from edgeserve.settings import Reader, Source, key
 
 MAX_NEW_TOKENS = 4096
 """Default limit of the tokens of one answer."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from edgeserve.engine import Contextual, Rung
+from edgeserve.engine import Rung
+from edgeserve.engine_abilities import Contextual
 from edgeserve.memory.entry import Entry
 from edgeserve.memory.gauge import Judgement, Situation
 from edgeserve.memory.history import History, quantization

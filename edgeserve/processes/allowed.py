@@ -9,7 +9,8 @@ import sysconfig
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from edgeserve.engine import Access, Declaring, Engine
+from edgeserve.engine import Engine
+from edgeserve.engine_abilities import Access, Declaring
 from edgeserve.system.confinement import Confinement
 
 OURS = ("edgeserve", "engines")

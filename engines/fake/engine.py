@@ -38,7 +38,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from edgeserve.engine import Access, Cancel, Footprint, ModelSpec, Rung
+from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
+from edgeserve.engine_abilities import Access
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import (
     INPUT_SAMPLE_RATE,

@@ -47,9 +47,9 @@ class Batch:
     def slots(self) -> Sequence[Slot]:
         return self._slots
 
-    def occupy(self, slot: Slot, salt: str) -> None:
-        """Note that a free slot was just used under this salt."""
-        self._occupy(slot, salt)
+    def occupy(self, slot: Slot, salt: str, adapters: Active) -> None:
+        """Note that a free slot was just used under this salt, with these adapters."""
+        self._occupy(slot, salt, adapters)
         self.give_back(slot)
 
     @property

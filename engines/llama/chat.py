@@ -104,7 +104,7 @@ class LlamaChat(LlamaLadder):
         """Events of one answer; None asks for a ``step``. It takes a slot when the first event is asked for."""
         batch = self._hot()[1]
         if isinstance(request, SlotRequest):
-            yield manage(batch, request)
+            yield manage(batch, request, active(self.spec.adapters, None))
             return
         ready = prepared if isinstance(prepared, Prepared) else self.prepare(request)
         if ready is None:

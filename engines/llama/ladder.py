@@ -7,7 +7,8 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from edgeserve.engine import Access, Footprint, ModelSpec, Rung
+from edgeserve.engine import Footprint, ModelSpec, Rung
+from edgeserve.engine_abilities import Access
 from edgeserve.errors import EngineFailure
 from edgeserve.system import heap, pages
 from engines.llama import adapters
@@ -192,7 +193,7 @@ class LlamaLadder:
             llama_model.release(self._weights)
             self._weights = None
 
-    # Memory that the engine can give back (edgeserve.engine.Thrifty)
+    # Memory that the engine can give back (edgeserve.engine_abilities.Thrifty)
 
     def savings(self) -> Mapping[str, int]:
         """Bytes of the saved states, and those that a smaller context saves while no context is made."""

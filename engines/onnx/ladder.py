@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from edgeserve.engine import Access, Footprint, ModelSpec, Rung
+from edgeserve.engine import Footprint, ModelSpec, Rung
+from edgeserve.engine_abilities import Access
 from edgeserve.errors import EngineFailure
 from edgeserve.system import pages
 from engines import model_files

@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from edgeserve.engine import Access, Cancel, Footprint, ModelSpec, Rung
+from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
+from edgeserve.engine_abilities import Access
 from edgeserve.errors import ConfigError, EngineFailure, InvalidRequest
 from edgeserve.messages import AudioEvent, SpeakRequest
 from edgeserve.system import pages

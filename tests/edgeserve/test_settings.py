@@ -18,7 +18,8 @@ from support.settings import KEYS, KINDS, NAMES, OTHER_TYPES, Key, Written, mist
 from edgeserve import config
 from edgeserve.errors import ConfigError
 from edgeserve.jobs import ALL_JOBS
-from edgeserve.settings import ENV_PREFIX, LARGEST, Source
+from edgeserve.setting_values import LARGEST
+from edgeserve.settings import ENV_PREFIX, Source
 
 keys = st.sampled_from(KEYS)
 NOISE = ["", "# {name} = 1", "#[{table}]", "   ", "# [{table}] {name}"]

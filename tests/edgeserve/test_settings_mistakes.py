@@ -10,7 +10,7 @@ from typing import Literal, get_args, get_origin
 import pytest
 from support.settings import KEYS, KINDS, NAMES, OTHER_TYPES, Key, mistake, setting
 
-from edgeserve.settings import LARGEST
+from edgeserve.setting_values import LARGEST
 
 
 @pytest.fixture(scope="module")

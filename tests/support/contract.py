@@ -18,7 +18,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from edgeserve.engine import ModelSpec, Rung, Thrifty
+from edgeserve.engine import ModelSpec, Rung
+from edgeserve.engine_abilities import Thrifty
 from edgeserve.errors import ContextOverflow, EngineFailure, InvalidRequest
 from edgeserve.messages import (
     AudioEvent,

@@ -16,7 +16,7 @@ from edgeserve.errors import ConfigError
 from edgeserve.jobs import ALL_JOBS
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.model_settings import ModelSettings
-from edgeserve.settings import LARGEST
+from edgeserve.setting_values import LARGEST
 
 KINDS: dict[str, list[type[Any]]] = {
     "server": [ServerSettings],

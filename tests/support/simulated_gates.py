@@ -61,10 +61,10 @@ class SimulatedGate(FakeResident):
             return Refused("at work")
         assert not self.running, "an answer is under way"
         assert not self.pinned
-        before, self.held = self.held, True
+        self.held = True
         self.world.take("down", self.id, self.down)
         moved = super().step_down(to, leased=True)
-        self.held = before
+        self.held = mine
         return moved
 
     def live(self) -> None:
@@ -72,7 +72,7 @@ class SimulatedGate(FakeResident):
         world = self.world
         world.simulation.running_as = self.id
         while True:
-            world.wait(self, FOREVER, lambda: bool(self.queue))
+            world.wait(self, FOREVER, lambda: bool(self.queue) and not self.held)  # another thread may move the engine
             self.held = True
             while self.queue or self.running:
                 self._let_in()

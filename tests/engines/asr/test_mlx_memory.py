@@ -16,7 +16,8 @@ from support.memory import World
 from support.mlx import needs_mlx
 
 from edgeserve.device import AllocatorMemory
-from edgeserve.engine import Limited, ModelSpec, Rung
+from edgeserve.engine import ModelSpec, Rung
+from edgeserve.engine_abilities import Limited
 from edgeserve.models.convert import whisper_mlx as conversion
 from edgeserve.system.accelerator import DeviceReader
 from engines.asr import mlx_memory

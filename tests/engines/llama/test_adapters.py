@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,18 @@ from support.tiny_lora import added, pairs, write_adapter
 from support.together import events_together
 
 from edgeserve.engine import Adapter, ModelSpec, Rung
-from edgeserve.errors import EngineFailure, InvalidRequest
-from edgeserve.messages import ChatEvent, ChatRequest, EmbedRequest, FinishEvent, Sampling, TokenEvent
+from edgeserve.errors import EngineFailure, Forbidden, InvalidRequest
+from edgeserve.messages import (
+    ChatEvent,
+    ChatRequest,
+    EmbedRequest,
+    FinishEvent,
+    Sampling,
+    SlotEvent,
+    SlotRequest,
+    TokenEvent,
+)
+from edgeserve.slots import SlotAction
 from engines.llama import adapters
 from engines.llama.adapters import Adapters, active
 from engines.llama.chat import LlamaChat
@@ -319,3 +330,30 @@ def test_without_adapters_the_salt_stays() -> None:
 
 def test_pairs_of_the_tests_fit_their_model() -> None:
     assert len(pairs(1)) == 4 * LAYERS
+
+
+def test_slots_are_saved_with_the_adapters_of_the_model_and_with_no_others(make: Make, tmp_path: Path) -> None:
+    folder, prompt = str(tmp_path), tuple(range(3, 103))
+    engine = make(Adapter("adapter0", 1.0), Adapter("adapter1", 0.5, "other"), prefix_cache_dir=folder)
+
+    def manage(action: SlotAction, slot: int) -> SlotEvent:
+        (event,) = engine.manage_slot(SlotRequest(action, slot, "mine"), threading.Event())
+        return event
+
+    def cached(*used: tuple[str, float]) -> int:
+        *_, finish = engine.chat(ask(prompt, *used, tokens=2), threading.Event())
+        assert isinstance(finish, FinishEvent)
+        return finish.cached_tokens
+
+    cached()
+    first = next(number for number, one in enumerate(engine.slot_states()) if one.tokens)
+    saved = manage("save", first)
+    manage("erase", first)
+    assert manage("restore", 2).tokens == saved.tokens
+    assert cached() == len(prompt) - 1
+    for number in range(4):
+        manage("erase", number)
+    cached(("adapter1", 1.0))
+    first = next(number for number, one in enumerate(engine.slot_states()) if one.tokens)
+    with pytest.raises(Forbidden, match="adapters that requests choose"):
+        manage("save", first)

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from support.contract import ChatContract, ask
 
-from edgeserve.engine import Contextual, ModelSpec, Rung
+from edgeserve.engine import ModelSpec, Rung
+from edgeserve.engine_abilities import Contextual
 from edgeserve.errors import ContextOverflow, EngineFailure, InvalidRequest
 from edgeserve.messages import ChatRequest, FinishEvent, ImagePart, Message, Sampling, TextPart, TokenEvent
 from edgeserve.system import pages
