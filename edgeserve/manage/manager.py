@@ -232,12 +232,15 @@ class Manager:
     async def _remove(self, name: str) -> str:
         folder = await self._aside.run(self.store.folder, name)
         path = self.store.root / folder
-        for gate in (*self._pool.gates.values(), *self._pool.leaving):
-            if not any(file.is_relative_to(path) for file in gate.spec.files.values()):
-                continue
-            if gate.id in self.config.models:
-                table, source = table_of(gate.id), self.config.source
-                raise InUse(f"{folder} is used by [{table}]: take that table out of {source} and reload, then remove")
+        gates = [
+            gate
+            for gate in (*self._pool.gates.values(), *self._pool.leaving)
+            if any(file.is_relative_to(path) for file in gate.spec.files.values())
+        ]
+        if tables := [f"[{table_of(gate.id)}]" for gate in gates if gate.id in self.config.models]:
+            users, source = " and ".join(dict.fromkeys(tables)), self.config.source
+            raise InUse(f"{folder} is used by {users}: take that out of {source} and reload, then remove {folder}")
+        for gate in gates:
             if gate.leases or gate in self._pool.leaving:
                 raise InUse(f"{folder} is answering a request; try again when it has ended")
             await self._then(gate.id, self._pool.remove(gate.id))
