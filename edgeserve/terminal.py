@@ -86,7 +86,8 @@ class ProgressBar:
             self._label, self._started, self._first_done = label, now, done
         self._latest = self._line(done, total, now - self._started, unit)
         pause = REDRAW_SECONDS if self._redraws else REPORT_SECONDS
-        if begins or now - self._shown_at >= pause:
+        says_more = self._redraws or self._latest != self._shown
+        if begins or (says_more and now - self._shown_at >= pause):
             self._show(now)
 
     def close(self) -> None:

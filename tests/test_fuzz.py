@@ -58,6 +58,7 @@ def ended(server: Running, case: Case) -> End:
     return end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", WELL)
 def test_every_request_is_answered_as_it_is_meant(server: Running, makers: dict[str, run.Make], kind: str) -> None:
     @examples(WELL[kind], derandomize=True, suppress_health_check=list(HealthCheck))

@@ -82,7 +82,7 @@ async def list_slots(request: Request) -> Response:
     host = pool.gates[model].host
     states = host.slot_states() or (SlotState(),) * host.slots
     if asked.fail_on_no_slot and all(one.busy for one in states):
-        raise Busy(f"all {len(states)} slots of {host.spec.name} are busy", retry_after=2)
+        raise Busy(f"all slots of {host.spec.name} are busy ({len(states)})", retry_after=2)
     size = host.context_tokens
     return JSONResponse(
         [

@@ -242,10 +242,11 @@ class Manager:
     async def _remove(self, name: str) -> str:
         folder = await self._aside.run(self.store.folder, name)
         path = self.store.root / folder
-        for gate in self._users(path):
-            if gate.id in self.config.models:
-                table, source = table_of(gate.id), self.config.source
-                raise InUse(f"{folder} is used by [{table}]: take that table out of {source} and reload, then remove")
+        gates = list(self._users(path))
+        if tables := [f"[{table_of(gate.id)}]" for gate in gates if gate.id in self.config.models]:
+            users, source = " and ".join(dict.fromkeys(tables)), self.config.source
+            raise InUse(f"{folder} is used by {users}: take that out of {source} and reload, then remove {folder}")
+        for gate in gates:
             if gate.leases or gate in self._pool.leaving:
                 raise InUse(f"{folder} is answering a request; try again when it has ended")
             await self._then(gate.id, self._pool.remove(gate.id))

@@ -52,7 +52,12 @@ def _mark(path: Path) -> Mark:
 
 @functools.lru_cache(64)
 def _check(path: Path, base: Path, *marks: Mark) -> None:
-    adapter, model = read_contents(path), read_contents(base)
+    try:
+        adapter = read_contents(path)
+    except EngineFailure as error:
+        text = f"{error.message}; llama.cpp's convert_lora_to_gguf.py writes a LoRA adapter as GGUF"
+        raise EngineFailure(text) from None
+    model = read_contents(base)
     architecture = model.header.get("general.architecture")
     for key, wanted in {**WORDS, "general.architecture": architecture}.items():
         found = adapter.header.get(key)

@@ -138,6 +138,7 @@ def test_ctrl_c_ends_an_answer_with_130() -> None:
     assert error == ""
 
 
+@pytest.mark.slow
 def test_nobody_reads_the_answer() -> None:
     with start("chat", " ".join(["word"] * 50), FAKE_DELAY="0.02") as process:
         read_until(process, "word")

@@ -71,6 +71,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("settings") / "models.toml"
 
 
+@pytest.mark.slow
 @examples(200)
 @given(data=st.data())
 def test_a_wrong_value_is_refused_with_its_line_and_key(data: st.DataObject, file: Path) -> None:
@@ -107,6 +108,7 @@ def misspellings(draw: st.DrawFn) -> tuple[Key, str]:
     return key, misspelt(draw, key.name)
 
 
+@pytest.mark.slow
 @examples(200)
 @given(data=st.data())
 def test_a_misspelt_key_is_refused_with_the_right_one(data: st.DataObject, file: Path) -> None:
@@ -126,6 +128,7 @@ def test_a_misspelt_key_is_refused_with_the_right_one(data: st.DataObject, file:
     assert key.name in suggested or all(alike(one) > alike(key.name) for one in suggested), told
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_a_key_of_another_table_is_refused_with_the_right_table(data: st.DataObject, file: Path) -> None:
     key = data.draw(keys)

@@ -74,6 +74,15 @@ def test_log_gets_the_first_line_a_line_every_ten_seconds_and_the_last() -> None
     ]
 
 
+def test_log_does_not_repeat_a_line() -> None:
+    out, clock = io.StringIO(), Clock()
+    with ProgressBar(out, clock) as bar:
+        for _ in range(3):
+            bar.update("hibari: download", 0, 0)
+            clock.now += 10
+    assert out.getvalue() == "hibari: download\n"
+
+
 def test_terminal_redraws_one_line_and_ends_it() -> None:
     out, clock = Terminal(), Clock()
     bar = ProgressBar(out, clock)

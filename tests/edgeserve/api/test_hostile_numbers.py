@@ -129,12 +129,14 @@ def test_every_number_is_among_them() -> None:
     assert {field for _, _, field in FORM_FIELDS} == {"temperature", "keep_alive"}
 
 
+@pytest.mark.slow
 @SETTINGS
 @given(st.sampled_from(JSON_FIELDS), VALUES, st.booleans())
 def test_numbers_in_json(served: Running, place: tuple[str, str, str], text: str, quoted: bool) -> None:
     check(post(served, *place, as_json(text, quoted)), place[2])
 
 
+@pytest.mark.slow
 @SETTINGS
 @given(st.sampled_from(FORM_FIELDS), VALUES)
 def test_numbers_in_forms(served: Running, place: tuple[str, type[Form], str], text: str) -> None:
@@ -155,6 +157,7 @@ def test_a_value_that_is_no_number_is_refused_by_name(served: Running, place: tu
         assert answer.json()["error"]["param"] == place[2]
 
 
+@pytest.mark.slow
 @SETTINGS
 @given(VALUES, st.sampled_from(["/v1/chat/completions", "/v1/completions"]), st.booleans())
 def test_biases(served: Running, text: str, path: str, is_key: bool) -> None:
@@ -163,6 +166,7 @@ def test_biases(served: Running, text: str, path: str, is_key: bool) -> None:
     check(post(served, path, schema, "logit_bias", written), "logit_bias")
 
 
+@pytest.mark.slow
 @SETTINGS
 @given(
     VALUES, st.sampled_from([("/v1/completions", "RawCompletion", "prompt"), ("/v1/embeddings", "Embedding", "input")])

@@ -178,6 +178,7 @@ def label(value: Any) -> str:
     return value.__name__ if isinstance(value, type) else str(value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("record", RECORDS, ids=label)
 def test_the_parser_accepts_the_documented_values_and_no_others(record: type[Record]) -> None:
     for name in (name for name, field in record.FIELDS.items() if not isinstance(field, File)):

@@ -36,6 +36,7 @@ def test_two_models_cannot_share_an_alias() -> None:
         patched(CONFIG, {"models": {"llm": {"aliases": ["x"]}, "two": {"aliases": ["X"]}}})
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(
         st.sampled_from(TABLES),

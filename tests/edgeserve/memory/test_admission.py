@@ -103,6 +103,7 @@ def test_an_answer_under_way_is_waited_for_however_long_it_takes() -> None:
     assert asr.rung is Rung.WARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("steps", "patience"), [(True, 5000), (False, STUCK)])
 def test_answers_that_take_no_step_for_long_are_stuck(steps: bool, patience: float) -> None:
     world = World(1000, FakeResident("llm", 600, 20), FakeResident("asr", 0, 500))

@@ -90,6 +90,7 @@ def try_everything(tmp_path: Path) -> None:
     assert len(store.list()) + len(store.damaged()) == 1
 
 
+@pytest.mark.slow
 @FEW
 @given(content=st.binary(max_size=200))
 def test_any_bytes(tmp_path: Path, content: bytes) -> None:
@@ -97,6 +98,7 @@ def test_any_bytes(tmp_path: Path, content: bytes) -> None:
     try_everything(tmp_path)
 
 
+@pytest.mark.slow
 @FEW
 @given(value=JSON)
 def test_any_json(tmp_path: Path, value: object) -> None:
@@ -104,6 +106,7 @@ def test_any_json(tmp_path: Path, value: object) -> None:
     try_everything(tmp_path)
 
 
+@pytest.mark.slow
 @FEW
 @given(path=st.sampled_from(paths(GOOD)), value=HOSTILE | JSON)
 def test_any_value_in_any_place(tmp_path: Path, path: tuple[str, ...], value: object) -> None:
@@ -119,6 +122,7 @@ def test_a_manifest_that_is_cut_is_damaged_wherever_the_cut_is(tmp_path: Path, e
         manifest.read(folder)
 
 
+@pytest.mark.slow
 @FEW
 @given(at=st.integers(0, len(json.dumps(GOOD)) - 1), flip=st.integers(1, 255))
 def test_one_changed_byte(tmp_path: Path, at: int, flip: int) -> None:

@@ -90,6 +90,7 @@ def test_a_models_bytes_are_on_the_disk_before_its_manifest_and_that_before_its_
     ]
 
 
+@pytest.mark.slow
 def test_every_file_of_a_converted_model_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog, "COMPANIONS", {})
     monkeypatch.setattr("edgeserve.models.store.prepare", lambda *ignored: None)

@@ -95,6 +95,7 @@ def test_unknown_names_are_errors(models: Store, name: str) -> None:
 PREFIXES = st.sampled_from(["", "hub:", "hub:o/r/", "http://", "https://h/", "HTTP://", "./", "/", "~", ".partial-"])
 
 
+@pytest.mark.slow
 @examples(300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(prefix=PREFIXES, name=st.text(max_size=40), end=st.sampled_from(["", ".gguf", ".onnx", "?x.gguf", "@v"]))
 def test_any_name_is_a_model_or_an_error(models: Store, prefix: str, name: str, end: str) -> None:

@@ -102,6 +102,7 @@ def test_a_fork_server_that_gives_no_answer_is_a_failure_and_wakes(
         until(lambda: [one.pid for one in stopped.children()] == [child.pid])
 
 
+@pytest.mark.slow
 def test_a_stopped_fork_server_still_ends_its_children(forker: Forker) -> None:
     with forker.launch(WAIT, {}, "test") as child:
         server = psutil.Process(pid_of(forker))

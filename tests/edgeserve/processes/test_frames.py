@@ -74,6 +74,7 @@ def test_every_text_survives(ends: Ends, head: object) -> None:
     assert frame.head == head
 
 
+@pytest.mark.slow
 def test_a_text_takes_no_more_room_than_as_utf8(ends: Ends) -> None:
     sender = threading.Thread(target=Channel(ends[0]).send, args=[Kind.RUN, 0, ["é" * (MOST_HEAD // 4)]])
     sender.start()
@@ -83,6 +84,7 @@ def test_a_text_takes_no_more_room_than_as_utf8(ends: Ends) -> None:
     assert len(frame.head[0]) == MOST_HEAD // 4
 
 
+@pytest.mark.slow
 def test_what_the_other_process_would_not_take_is_not_sent(ends: Ends) -> None:
     channel = Channel(ends[0])
     with pytest.raises(TooLarge, match="64 MB of text and 0 MB of other data do not fit"):

@@ -29,6 +29,7 @@ def sizes_of_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
+@pytest.mark.slow
 def test_requests_that_are_sent_ahead_wait_in_the_system() -> None:
     """The server reads nothing from a client while it makes an answer."""
     with serving(fake_pool(["llm"])) as running, dialled(running, timeout=0.25) as link:

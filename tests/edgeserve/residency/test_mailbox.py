@@ -56,6 +56,7 @@ def test_what_an_event_holds_is_counted(event: Any, more: int) -> None:
     assert weigh(event) >= EVENT_BYTES + more
 
 
+@pytest.mark.slow
 @given(st.lists(st.one_of(st.integers(0, LARGEST), st.none()), max_size=40))
 def test_all_comes_in_order_and_the_count_is_what_is_there(steps: list[int | None]) -> None:
     """A number puts so much sound in, None reads."""

@@ -171,6 +171,7 @@ ARRIVALS = st.builds(Arrival, st.floats(0, 20), st.integers(0, 3), st.floats(0.1
 FLOOD = st.lists(st.floats(0.1, 5), min_size=1, max_size=5).map(lambda some: (some * 50)[:50])
 
 
+@pytest.mark.slow
 @examples(100)
 @given(FLOOD, st.lists(ARRIVALS, max_size=12), st.floats(0, 60), st.integers(1, 4), st.integers(1, 8))
 def test_a_flood_delays_the_first_request_of_another_by_one_answer_at_most(

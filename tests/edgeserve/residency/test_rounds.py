@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
@@ -144,6 +145,7 @@ ARRIVALS, ENDS = st.tuples(st.sampled_from("abc"), st.just(0)), st.tuples(st.jus
 """Steps: a client's request, or no client and the number of an answer that ends."""
 
 
+@pytest.mark.slow
 @examples(200)
 @given(st.lists(ARRIVALS | ENDS), st.integers(1, 3))
 def test_a_client_waits_for_one_answer_of_each_other_at_most(steps: list[tuple[str, int]], slots: int) -> None:

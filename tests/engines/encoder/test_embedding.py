@@ -78,6 +78,7 @@ class TestOnnxEmbedding(EmbeddingContract):
         assert pages.private_bytes() - before < 2 << 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pooling", "options", "expected"),
     [
@@ -98,6 +99,7 @@ def test_each_model_is_pooled_as_its_files_and_the_settings_say(
     engine.close()
 
 
+@pytest.mark.slow
 def test_a_graph_that_pools_itself_is_believed_unless_the_settings_say_otherwise(tmp_path: Path) -> None:
     files = write_onnx(tmp_path, pooled=True)
     for options, expected in (({}, lambda rows: rows.mean(axis=0)), ({"pooling": "cls"}, lambda rows: rows[0])):

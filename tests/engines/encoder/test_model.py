@@ -21,6 +21,7 @@ def spec(files: dict[str, Path], **options: object) -> ModelSpec:
     return ModelSpec("rerank", "tiny", ENGINE, files, options=options)
 
 
+@pytest.mark.slow
 def test_a_pull_prepares_the_graph_and_its_weights_are_mapped(tmp_path: Path) -> None:
     files, told = write_onnx(tmp_path, head=("cls.output.weight",)), list[tuple[int, int]]()
     prepare(spec(files), lambda done, total: told.append((done, total)))

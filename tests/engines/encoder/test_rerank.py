@@ -46,6 +46,7 @@ class TestOnnxRerank(RerankContract):
         assert caught.value.param == "query"
 
 
+@pytest.mark.slow
 def test_a_graph_without_segments(tmp_path: Path) -> None:
     engine = OnnxRerank(ModelSpec("rerank", "tiny", ENGINE, write_onnx(tmp_path, head=tuple(HEAD), types=False)))
     engine.heat()

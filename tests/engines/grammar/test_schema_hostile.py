@@ -45,6 +45,7 @@ def test_what_is_only_large_is_taken(name: str) -> None:
     assert grammar(ask("Hi", json_schema=json.dumps(TAKEN_HOSTILE[name])), CallForm())
 
 
+@pytest.mark.slow
 @given(schemas())
 @examples(150, suppress_health_check=[HealthCheck.too_slow])
 def test_any_schema_becomes_a_grammar_or_an_error(schema: Any) -> None:

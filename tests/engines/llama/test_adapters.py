@@ -311,6 +311,9 @@ def test_a_broken_file_is_refused(files: dict[str, Path], make: Make, tmp_path: 
         path.write_bytes(whole[:kept])
         with pytest.raises(EngineFailure, match=r"broken\.gguf"):
             make(Adapter("adapter2"))
+    path.write_bytes(b"a file of another kind")
+    with pytest.raises(EngineFailure, match=r"not a GGUF file; llama\.cpp's convert_lora_to_gguf.py writes"):
+        make(Adapter("adapter2"))
     path.unlink()
     with pytest.raises(EngineFailure, match="no such file"):
         make(Adapter("adapter2"))

@@ -266,6 +266,7 @@ def test_a_file_serves_its_own_salt_and_does_not_name_it(tmp_path: Path) -> None
     assert not any(b"secret" in path.read_bytes() or "secret" in path.name for path in tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @given(some.lists(some.tuples(TOKENS, some.integers(1, 40)), max_size=20), some.booleans(), some.integers(0, 60))
 def test_memory_spills_to_disk_and_nothing_is_lost_under_the_caps(
     puts: list[tuple[tuple[int, ...], int]], whole: bool, limit: int

@@ -264,6 +264,7 @@ def test_two_models_have_two_folders(models: set[str]) -> None:
 KEYS = (bytes(32), bytes(range(32)))
 
 
+@pytest.mark.slow
 @given(
     some.lists(
         some.tuples(

@@ -179,6 +179,7 @@ DEEDS = some.sampled_from(
 )
 
 
+@pytest.mark.slow
 @examples(60)
 @given(some.lists(some.tuples(DEEDS, TEXTS), min_size=1, max_size=4), some.integers(1, 200))
 def test_any_program_ends_within_its_bounds(program: list[tuple[str, str]], times: int) -> None:

@@ -46,6 +46,7 @@ def furthest(got: Any, wanted: Any) -> float:
     return float(abs(got - wanted).max() / abs(wanted).max())
 
 
+@pytest.mark.slow
 @given(st.integers(1, 150), st.integers(4, 60), st.integers(0, 99))
 @examples(60)
 def test_in_blocks_as_at_once(count: int, block: int, seed: int) -> None:

@@ -98,12 +98,14 @@ def test_a_stored_model_is_deleted(tmp_path: Path) -> None:
 
 def test_a_served_model_is_not_deleted(tmp_path: Path) -> None:
     file = stored(tmp_path, "used")
-    with managed({"mine": model()}, Store(tmp_path), files={"mine": file}) as (running, world):
+    both = {"mine": model(), "llm": model()}
+    with managed(both, Store(tmp_path), files=dict.fromkeys(both, file)) as (running, world):
         answer = running.client.delete("/admin/models/used")
         assert (answer.status_code, answer.json()["error"]["code"]) == (409, "in_use")
-        assert "used is used by [models.mine]: take that table out of defaults" in answer.json()["error"]["message"]
+        words = "used is used by [models.mine] and [llm]: take that out of defaults and reload, then remove used"
+        assert answer.json()["error"]["message"] == words
         world.rewrite({})
-        assert post(running, "reload").json()["removed"] == ["mine"]
+        assert post(running, "reload").json()["removed"] == ["mine", "llm"]
         assert running.client.delete("/admin/models/used").status_code == 200
         assert not file.exists()
 

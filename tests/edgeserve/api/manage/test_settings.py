@@ -97,6 +97,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manager, "PATIENCE_SECONDS", 0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_an_answer_ends_whole_while_its_model_is_removed() -> None:
     with managed({"llm": model(options={"delay": 0.01})}) as (running, world):
@@ -114,6 +115,7 @@ def test_an_answer_ends_whole_while_its_model_is_removed() -> None:
         assert list(world.pool.governor.accounts) == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_requests_wait_for_the_engine_that_takes_the_place_of_another() -> None:
     with managed({"llm": model(options={"delay": 0.01})}) as (running, world):
@@ -132,6 +134,7 @@ def test_requests_wait_for_the_engine_that_takes_the_place_of_another() -> None:
         assert entry.resident is world.pool.gates["llm"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_a_model_that_leaves_and_comes_back_meanwhile_has_one_engine_at_a_time() -> None:
     slow = model(options={"delay": 0.01})

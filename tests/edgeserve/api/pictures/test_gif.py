@@ -112,6 +112,7 @@ def test_damage_is_named(data: bytes, why: str) -> None:
 FILE = written((20, 20), frames=2)
 
 
+@pytest.mark.slow
 @examples(200)
 @given(st.data())
 def test_no_change_of_a_file_is_unforeseen(data: st.DataObject) -> None:

@@ -117,6 +117,7 @@ def test_a_long_scan_is_searched_to_its_end(filling: bytes) -> None:
     seen(whole[:-2] + filling * ((16 << 20) // len(filling)) + b"\xff\xd9")
 
 
+@pytest.mark.slow
 @examples(200)
 @given(st.data())
 def test_no_change_of_a_file_is_unforeseen(data: st.DataObject) -> None:
