@@ -22,9 +22,10 @@ from edgeserve.model_settings import chains
 from edgeserve.models.store import Store
 from edgeserve.residency.aside import Aside
 from edgeserve.residency.directory import Terms
+from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import Host
 from edgeserve.residency.monitor import IdlePolicy, Monitor
-from edgeserve.residency.pool import Pool
+from edgeserve.residency.pool import Pool, not_configured
 
 log = logging.getLogger("edgeserve.manage")
 
@@ -143,7 +144,7 @@ class Manager:
     async def renew(self, model: str) -> None:
         """Replace a model whose files have changed on the disk. Calls that come meanwhile share one replacement.
 
-        Raises StoreError and ConfigError.
+        Raises StoreError, ConfigError, and NotConfigured for a model that a reload removes meanwhile.
         """
         task = self._renewals.get(model)
         if task is None:
@@ -152,22 +153,31 @@ class Manager:
         await asyncio.shield(task)
 
     async def _renew(self, model: str) -> None:
-        hosts = await self._aside.run(self._make, self.config, [model])
+        while True:
+            config = self.config
+            host, terms = (await self._aside.run(self._make, config, [model]))[model]
+            if self.config is config:
+                break
+            await asyncio.to_thread(host.stop)  # the settings changed while the disk was read
+            if model in config.models and model not in self.config.models:
+                raise not_configured(model)
         log.info("%s: its files have changed on the disk; it is opened anew", model)
-        await self._then(model, self._enter(*hosts[model]))
+        await self._then(model, self._enter(host, terms, renewed=True))
 
-    async def _enter(self, host: Host, terms: Terms) -> None:
-        """Let an engine take its place, or the place of another one."""
+    async def _enter(self, host: Host, terms: Terms, *, renewed: bool = False) -> None:
+        """Let an engine take its place, or the place of another one. ``renewed``: only the place of another one."""
         model = host.spec.id
         if model in self._pool.gates:
             await self._pool.replace(host, terms)
-        elif self._pool.ending:
+        elif self._pool.ending or renewed:
             await asyncio.to_thread(host.stop)
             return
         else:
             self._pool.add(host, terms)
-        self._pool.arrange(tuple(self.config.models))
         settings = self.config.models.get(model)
+        if settings is not None:  # a request may have changed them while the engine waited for its place
+            self._pool.tune(model, Terms.of(settings))
+        self._pool.arrange(tuple(self.config.models))
         if settings is not None and settings.preload:
             await self._pool.preload([model])
         elif INFO[host.spec.job].mapped:
@@ -232,11 +242,7 @@ class Manager:
     async def _remove(self, name: str) -> str:
         folder = await self._aside.run(self.store.folder, name)
         path = self.store.root / folder
-        gates = [
-            gate
-            for gate in (*self._pool.gates.values(), *self._pool.leaving)
-            if any(file.is_relative_to(path) for file in gate.spec.files.values())
-        ]
+        gates = self._users(path)
         if tables := [f"[{table_of(gate.id)}]" for gate in gates if gate.id in self.config.models]:
             users, source = " and ".join(dict.fromkeys(tables)), self.config.source
             raise InUse(f"{folder} is used by {users}: take that out of {source} and reload, then remove {folder}")
@@ -245,8 +251,16 @@ class Manager:
                 raise InUse(f"{folder} is answering a request; try again when it has ended")
             await self._then(gate.id, self._pool.remove(gate.id))
         await self._aside.run(self.store.remove, folder)
+        for gate in self._users(path):  # a request asked for it before its files were gone
+            if gate not in self._pool.leaving:
+                self._then(gate.id, self._pool.remove(gate.id))
         log.info("%s: removed", folder)
         return folder
+
+    def _users(self, folder: Path) -> list[Gate]:
+        """Gates of models with files in a folder, those that leave included."""
+        gates = (*self._pool.gates.values(), *self._pool.leaving)
+        return [one for one in gates if any(file.is_relative_to(folder) for file in one.spec.files.values())]
 
 
 def idle_policy(config: Config) -> IdlePolicy:

@@ -82,18 +82,19 @@ class Pull:
 
         return end
 
-    def hold(self) -> None:
-        """Count a client that wants the model. The pull ends when the last one has let go."""
+    def hold(self) -> bool:
+        """Count a client that wants the model. The pull ends when the last one has let go. False where it is over."""
         with self._lock:
-            self._holders += 1
+            self._holders += not self._state.over
+            return not self._state.over
 
     def let_go(self) -> None:
         """The end of one ``hold``; the last one cancels the pull."""
         with self._lock:
             self._holders -= 1
-            last = not self._holders
-        if last:
-            self.cancel()
+            cancelled = not self._holders and self._cancel()
+        if cancelled:
+            self._tell()
 
     def cancel(self) -> bool:
         """End the pull; parts that a later pull continues stay. False where it is over, or past its last download.
@@ -102,11 +103,17 @@ class Pull:
         is silent.
         """
         with self._lock:
-            if self._state.over or self._state.stage == "prepare":
-                return False
-            self._cancelled.set()
-            self._state = replace(self._state, stage="cancelled")
-        self._tell()
+            cancelled = self._cancel()
+        if cancelled:
+            self._tell()
+        return cancelled
+
+    def _cancel(self) -> bool:
+        """As ``cancel``, but tells nobody. The caller holds the lock."""
+        if self._state.over or self._state.stage == "prepare":
+            return False
+        self._cancelled.set()
+        self._state = replace(self._state, stage="cancelled")
         return True
 
     @property

@@ -130,8 +130,8 @@ class Pulls:
                 continue
             if not wanted.in_catalogue and pull.what != what:
                 raise InUse(f"{pull.name} is being pulled from {pull.source}: wait for its end, or cancel it first")
-            pull.hold()
-            return pull
+            if pull.hold():  # the last client may have let go since
+                return pull
         return None
 
     def _fill(self) -> None:

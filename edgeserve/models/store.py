@@ -18,7 +18,7 @@ from edgeserve.models.inventory import Inventory
 from edgeserve.models.leftovers import Leftover
 from edgeserve.models.lock import locked
 from edgeserve.models.sources.checksum import check
-from edgeserve.models.sources.source import Progress
+from edgeserve.models.sources.source import KEPT_FREE, Progress
 from edgeserve.models.stored import StoredModel, in_place, prepare
 from edgeserve.models.wanted import Wanted, plain, understand
 
@@ -211,6 +211,20 @@ class Store:
                 f"{self.root}: remove a model with `edgeserve remove`, or set EDGESERVE_MODELS_DIR to another disk"
             )
 
+    def _watched(self, name: str, tell: Tell) -> Tell:
+        """``tell``, which also raises DiskFull: a source may send more than it said, and other pulls write, too."""
+
+        def told(progress: Progress) -> None:
+            tell(progress)
+            if progress.stage == "download" and (free := self._free(self.root)) < KEPT_FREE:
+                raise DiskFull(
+                    f"{name} was not pulled to its end: {free >> 20} MB are free in {self.root}, and a download leaves "
+                    f"{KEPT_FREE >> 20} MB to others: remove a model with `edgeserve remove` (`{name}` removes "
+                    "what has come), or set EDGESERVE_MODELS_DIR to another disk"
+                )
+
+        return told
+
     def _pulled(self, wanted: Wanted, tell: Tell) -> StoredModel:
         name = wanted.name
         waiting = Progress(name, "wait", 0, 0)
@@ -219,7 +233,7 @@ class Store:
                 return self._inventory.read(wanted)
             self._check_space(wanted)
             new = leftovers.partial(self.root, name)
-            partial.fill(new, wanted, tell, self._sync)
+            partial.fill(new, wanted, self._watched(name, tell), self._sync)
             # The old folder is damaged, or converted by an older version.
             old = leftovers.set_aside(self.root, name) if (self.root / name).exists() else None
             new.rename(self.root / name)

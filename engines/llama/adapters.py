@@ -16,6 +16,7 @@ from typing import Any
 
 from edgeserve.engine import Adapter, ModelSpec
 from edgeserve.errors import EngineFailure, InvalidRequest
+from engines.llama.fingerprint import fingerprint
 from engines.llama.gguf import FLOAT32, TEXT, Contents, Tensor, read_contents
 from engines.llama.runtime import error_details, llama
 
@@ -109,7 +110,7 @@ class Adapters:
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self.paths = tuple(paths)
-        self._marks: list[tuple[int, int]] = []
+        self._prints: list[str] = []
         self._handles: list[Any] = []
         self._users = 0
         self._lock = threading.Lock()
@@ -122,12 +123,17 @@ class Adapters:
             self._users += 1
 
     def _read(self, model: Any, path: Path) -> None:
+        try:
+            made_of = fingerprint(path).hex()
+        except OSError as error:
+            self._free()
+            raise EngineFailure(f"{path}: {error.strerror}") from error
         handle = llama().llama_adapter_lora_init(model, str(path).encode())
         if not handle:
             self._free()
             raise EngineFailure(f"{path}: llama.cpp cannot apply it{error_details()}")
         self._handles.append(handle)
-        self._marks.append(_mark(path)[:2])
+        self._prints.append(made_of)
 
     def release(self) -> None:
         """Count one user less; the last one frees the memory. No context may use it any more."""
@@ -139,7 +145,7 @@ class Adapters:
     def _free(self) -> None:
         for handle in self._handles:
             llama().llama_adapter_lora_free(handle)
-        self._handles, self._marks = [], []
+        self._handles, self._prints = [], []
 
     def use(self, context: Any, active: Active) -> bool:
         """Let a context (llama.cpp's pointer) apply these adapters and no others. False when llama.cpp refuses."""
@@ -152,7 +158,7 @@ class Adapters:
         """The salt of a prompt that these adapters read: a KV cache that they made serves no other prompt."""
         if not active:
             return salt
-        made = [(*self._marks[number], scale) for number, scale in active]
+        made = [(self._prints[number], scale) for number, scale in active]
         return hashlib.sha256(json.dumps([salt, made]).encode()).hexdigest()
 
 

@@ -25,6 +25,7 @@ from typing import BinaryIO
 from edgeserve.errors import DiskFull, InvalidRequest, NotFound
 from engines.llama.bindings import version
 from engines.llama.cache import SavedState
+from engines.llama.fingerprint import fingerprint
 from engines.llama.options import LlamaOptions
 from engines.llama.state_index import StateIndex
 from engines.llama.states_folder import KEPT, SUFFIX, StatesFolder, owner_of, remove
@@ -38,8 +39,6 @@ MAGIC = b"edgekv02"
 MOST_TOKENS = 1 << 24
 WORTH_STORING = 64
 """Tokens. To decode fewer again takes a second at most, and the disk is spared."""
-PIECES, PIECE = 16, 4096
-"""Parts of a model's file that its key covers, and their bytes."""
 
 
 class Foreign(ValueError):
@@ -257,14 +256,8 @@ def states_key(model: Path, options: LlamaOptions) -> bytes:
 
     It covers parts of the model's file: another model may have its name, its size and its time.
     """
-    made = (options.kv_type, options.flash_attention, options.window, version())
-    with model.open("rb") as file:
-        about = os.fstat(file.fileno())
-        key = hashlib.sha256(json.dumps([model.name, about.st_size, about.st_mtime_ns, *made]).encode())
-        for number in range(PIECES):
-            file.seek(number * max(PIECE, about.st_size // PIECES))
-            key.update(file.read(PIECE))
-    return key.digest()
+    made = (model.name, options.kv_type, options.flash_attention, options.window, version())
+    return hashlib.sha256(json.dumps(made).encode() + fingerprint(model)).digest()
 
 
 def _checksum(salt: bytes, tokens: bytes) -> int:

@@ -10,6 +10,8 @@ from typing import Literal
 from edgeserve.errors import StoreError
 
 CHUNK = 1 << 20
+KEPT_FREE = 128 << 20
+"""Bytes of the disk that a download leaves to the other programs of this machine."""
 
 Report = Callable[[int, int], None]
 """Receives bytes done and bytes in all, 0 when unknown."""

@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from edgeserve.errors import DiskFull, SourceUnavailable, StoreError
 from edgeserve.models.sources import beginning
-from edgeserve.models.sources.source import CHUNK, Report, UrlSource, file_name
+from edgeserve.models.sources.source import CHUNK, KEPT_FREE, Report, UrlSource, file_name
 
 TIMEOUT_SECONDS = 30.0
 
@@ -59,8 +59,9 @@ def _download(source: UrlSource, part: Path, mark: Path, report: Report) -> None
         done = have if resumed else 0
         length = int(answer.length or 0)  # the library reads an invalid Content-Length as 0
         total = done + length if length else 0
-        if (free := shutil.disk_usage(part.parent).free) < length:
-            raise DiskFull(f"{source} needs {length >> 20} MB more; {free >> 20} MB are free in {part.parent}")
+        if (free := shutil.disk_usage(part.parent).free) < length + KEPT_FREE:
+            text = f"{source} needs {length >> 20} MB more, and leaves {KEPT_FREE >> 20} MB to others"
+            raise DiskFull(f"{text}; {free >> 20} MB are free in {part.parent}")
         chunk = answer.read(beginning.LENGTH)
         if resumed:
             os.truncate(part, have)

@@ -265,13 +265,14 @@ def test_a_system_without_descriptors_refuses_the_request_alone(
     def full(data: object) -> int:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    monkeypatch.setattr(frames, "shared_memory", full)
     large = ChatRequest(prompt="x", messages=())
-    monkeypatch.setattr(codec.Writer, "body", bytes(2 * MB))
-    with pytest.raises(Busy, match="Too many open files"):
-        in_thread(lambda: worker.link.begin(large, None, "-"))()
-    with pytest.raises(Busy, match="Too many open files"):
-        in_thread(lambda: worker.link.prepare(large))()
+    with monkeypatch.context() as patch:
+        patch.setattr(frames, "shared_memory", full)
+        patch.setattr(codec.Writer, "body", bytes(2 * MB))
+        with pytest.raises(Busy, match="Too many open files"):
+            in_thread(lambda: worker.link.begin(large, None, "-"))()
+        with pytest.raises(Busy, match="Too many open files"):
+            in_thread(lambda: worker.link.prepare(large))()
     assert worker.link.alive
 
 

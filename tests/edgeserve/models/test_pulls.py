@@ -66,6 +66,26 @@ def test_the_last_who_lets_go_cancels(pulls: Pulls, slow: Files) -> None:
     assert pull.state.stage == "cancelled"
 
 
+def test_who_comes_as_the_last_one_lets_go_has_a_pull_of_its_own(
+    pulls: Pulls, slow: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = pulls.start(f"{slow.url}/one.gguf")
+    joins = Pull.hold
+
+    def late(pull: Pull) -> object:
+        if pull is first:
+            first.let_go()  # between the look at its state and the hold
+        return joins(pull)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Pull, "hold", late)
+        second = pulls.start(f"{slow.url}/one.gguf")
+    assert (first.state.stage, second.state.over) == ("cancelled", False)
+    assert slow.gate
+    slow.gate.set()
+    assert ended(second).stage == "success"
+
+
 def test_a_cancelled_pull_goes_on_where_it_stopped(pulls: Pulls, models: Store, slow: Files) -> None:
     slow.data["/one.gguf"] = LARGE
     first = pulls.start(f"{slow.url}/one.gguf")

@@ -22,7 +22,7 @@ from edgeserve.errors import ChecksumMismatch, DiskFull, ModelMissing, SourceUna
 from edgeserve.jobs import STARTER
 from edgeserve.models import catalog
 from edgeserve.models import entry as catalog_entry
-from edgeserve.models.sources.source import Progress, UrlSource
+from edgeserve.models.sources.source import KEPT_FREE, Progress, UrlSource
 from edgeserve.models.store import Store
 
 DATA = b"GGUF" + os.urandom(200_000)
@@ -287,3 +287,17 @@ def test_a_full_disk_is_an_error_before_any_source_is_asked(tmp_path: Path) -> N
     with pytest.raises(DiskFull, match="1 MB are free"):
         store.ready("qwen3-4b")
     assert os.listdir(store.root) == []
+
+
+def test_a_source_that_sends_without_end_leaves_room_on_the_disk(tmp_path: Path, files: Files) -> None:
+    files.data["/one.gguf"] = DATA + bytes(6 << 20)
+
+    def free(path: Path) -> int:
+        return KEPT_FREE + (3 << 20) - sum(one.stat().st_size for one in path.rglob("*") if one.is_file())
+
+    store = Store(tmp_path, free=free)
+    with pytest.raises(DiskFull, match="a download leaves 128 MB to others"):
+        store.pull(f"{files.url}/one.gguf")
+    assert free(tmp_path) > KEPT_FREE - (2 << 20)
+    store.remove("one")
+    assert free(tmp_path) == KEPT_FREE + (3 << 20)

@@ -193,6 +193,38 @@ def test_no_state_on_disk_serves_another_file_of_the_same_name(
     assert cached() == 0
 
 
+def test_no_cache_of_one_adapter_serves_another_of_the_same_size_and_time(
+    files: dict[str, Path], make: Make, tmp_path: Path
+) -> None:
+    for number, (role, seed) in enumerate((("adapter2", 7), ("adapter3", 8))):
+        files[role] = write_adapter(tmp_path / f"{number}.gguf", seed)
+        os.utime(files[role], (1, 1))  # as an archive or a layer of an image unpacks them
+    assert files["adapter2"].stat().st_size == files["adapter3"].stat().st_size
+    engine = make(Adapter("adapter2", name="one"), Adapter("adapter3", name="other"))
+    answers(engine, ask(PROMPTS[0], ("adapter2", 1.0)))
+    [other] = answers(engine, ask(PROMPTS[0], ("adapter3", 1.0)))
+    assert end(other).cached_tokens == 0
+
+
+def test_a_slot_of_a_model_with_an_adapter_in_every_answer_is_saved_and_restored(make: Make, tmp_path: Path) -> None:
+    engine = make(Adapter("adapter0"), Adapter("adapter1", name="other"), parallel=1, prefix_cache_dir=str(tmp_path))
+
+    def do(action: str) -> SlotEvent:
+        (event,) = engine.manage_slot(SlotRequest(action, 0, "mine"), threading.Event())  # type: ignore[arg-type]
+        return event
+
+    answers(engine, ask(PROMPTS[0]))
+    saved = do("save")
+    do("erase")
+    assert do("restore").tokens == saved.tokens >= len(PROMPTS[0])
+    [again] = answers(engine, ask(PROMPTS[0]))
+    assert end(again).cached_tokens >= len(PROMPTS[0]) - 1
+    do("erase")
+    answers(engine, ask(PROMPTS[0], ("adapter1", 1.0)))
+    with pytest.raises(Forbidden, match="adapters that requests choose"):
+        do("save")
+
+
 # The ladder
 
 

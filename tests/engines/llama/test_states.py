@@ -17,9 +17,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from support.examples import examples
 
 from engines.llama.cache import PrefixCache, SavedState
+from engines.llama.fingerprint import PIECE, PIECES
 from engines.llama.options import LlamaOptions
 from engines.llama.state_index import shared
-from engines.llama.states import HEAD, PIECE, PIECES, StateFiles, states_key
+from engines.llama.states import HEAD, StateFiles, states_key
 from engines.llama.states_folder import StatesFolder
 
 KEY = bytes(range(32))

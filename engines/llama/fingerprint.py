@@ -1,0 +1,21 @@
+"""A hash of parts of a file: tells files apart that agree in name, size and time, and reads little of them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+PIECES, PIECE = 16, 4096
+"""Parts of a file, and their bytes."""
+
+
+def fingerprint(path: Path) -> bytes:
+    """The hash of the file's size, its time and 16 parts. Raises OSError."""
+    with path.open("rb") as file:
+        about = os.fstat(file.fileno())
+        found = hashlib.sha256(f"{about.st_size} {about.st_mtime_ns}".encode())
+        for number in range(PIECES):
+            file.seek(number * max(PIECE, about.st_size // PIECES))
+            found.update(file.read(PIECE))
+    return found.digest()
