@@ -29,7 +29,7 @@ def faults(one: Reply, *happened: Happening) -> list[str]:
 
 def test_the_page_of_errors_has_every_code_of_the_server() -> None:
     known = judge.codes()
-    unlisted = {"cancelled", "config_error", "checksum_mismatch", "source_unavailable"}  # never an answer to a request
+    unlisted = {"cancelled", "config_error"}  # never an answer to a request
     assert set(STATUS) - set(known) == unlisted
     assert {code: known[code] for code in known if STATUS[code] >= 500} == {
         code: STATUS[code] for code in known if STATUS[code] >= 500
