@@ -242,11 +242,7 @@ class Manager:
     async def _remove(self, name: str) -> str:
         folder = await self._aside.run(self.store.folder, name)
         path = self.store.root / folder
-<<<<<<< HEAD
-        gates = list(self._users(path))
-=======
         gates = self._users(path)
->>>>>>> newcomer
         if tables := [f"[{table_of(gate.id)}]" for gate in gates if gate.id in self.config.models]:
             users, source = " and ".join(dict.fromkeys(tables)), self.config.source
             raise InUse(f"{folder} is used by {users}: take that out of {source} and reload, then remove {folder}")
