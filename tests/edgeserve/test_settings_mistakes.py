@@ -37,6 +37,7 @@ def wrong_values(key: Key) -> Iterator[str]:
         yield '"loud"'
 
 
+@pytest.mark.slow
 @TABLES
 def test_each_key_refuses_each_wrong_value_and_names_its_line(table: str, file: Path) -> None:
     for key in (one for one in KEYS if one.table == table):
@@ -47,6 +48,7 @@ def test_each_key_refuses_each_wrong_value_and_names_its_line(table: str, file: 
             assert ": expected " in told, told
 
 
+@pytest.mark.slow
 @TABLES
 def test_each_key_of_another_table_names_its_line_and_its_table(table: str, file: Path) -> None:
     for name in sorted({key.name for key in KEYS} - set(NAMES[table])):

@@ -146,6 +146,7 @@ def test_numbers_in_forms(served: Running, place: tuple[str, type[Form], str], t
     check(served.client.post(path, files={name: file}, data={field: text}), field)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", JSON_FIELDS, ids=lambda place: f"{place[0]}-{place[2]}")
 def test_a_value_that_is_no_number_is_refused_by_name(served: Running, place: tuple[str, str, str]) -> None:
     for written in ("true", "false", "[1]", '{"a": 1}', '"x"', "1e999", "-1e999", "1" + "0" * 380):

@@ -119,6 +119,7 @@ def test_every_route_of_an_engine_is_here_and_described(client: httpx.Client) ->
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", QUESTIONS)
 def test_with_zero_the_memory_goes_with_the_answer(running: Running, path: str) -> None:
     job: Any = QUESTIONS[path][0]

@@ -278,6 +278,7 @@ ROUTES = [
 """Routes with a part in their path have tests of their own."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "record"), ROUTES, ids=label)
 def test_a_route_takes_every_documented_field(running: Running, document: Any, path: str, record: type[Record]) -> None:
     base = BASE[record.__name__]
@@ -294,6 +295,7 @@ def test_a_route_takes_every_documented_field(running: Running, document: Any, p
             running.client.delete(f"{path}/{answer.json()['session']}").raise_for_status()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "record"), ROUTES, ids=label)
 def test_a_route_refuses_every_other_value(running: Running, document: Any, path: str, record: type[Record]) -> None:
     for name, schema in document["components"]["schemas"][record.__name__]["properties"].items():
@@ -341,6 +343,7 @@ FORMATS: dict[str, list[dict[str, Any]]] = {
 """Fields that choose the media type of a success."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "record"), ROUTES, ids=label)
 def test_every_media_type_of_a_success_is_documented(
     running: Running, document: Any, path: str, record: type[Record]

@@ -32,6 +32,7 @@ def encoded(name: str, pcm: bytes, rate: int, piece: int) -> list[bytes]:
     return [*added, encoder.end()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [22_050, 24_000, 48_000])
 @pytest.mark.parametrize("name", encode.FORMS)
 def test_spoken_text_can_be_transcribed(name: str, rate: int) -> None:

@@ -140,7 +140,7 @@ class Machine(RuleBasedStateMachine):
 
 
 Machine.TestCase.settings = examples(150, stateful_step_count=25)
-TestMachine = Machine.TestCase
+TestMachine = pytest.mark.slow(Machine.TestCase)
 
 
 LOADED = MemoryPolicy(

@@ -213,6 +213,7 @@ def test_a_larger_budget_never_makes_the_verdict_worse(residents: list[Occupancy
     assert large <= small
 
 
+@pytest.mark.slow
 @given(machines(), amounts, st.integers(1, 3000))
 def test_the_budget_that_a_refusal_requires_is_enough(residents: list[Occupancy], amount: Amount, usable: int) -> None:
     need = Need("asr", "asr", amount)

@@ -137,6 +137,7 @@ def test_switching_takes_its_share_at_most_between_two_models_with_work() -> Non
     assert switching / (max(one.end for one in world.spans) - 1000.0) <= SWITCHING_SHARE
 
 
+@pytest.mark.slow
 def test_a_third_model_is_served_before_two_with_long_queues_have_a_second_turn() -> None:
     gates = [SimulatedGate(name, 700, up=0.1, down=0.1, slots=1) for name in "abc"]
     requests = [Asked(name, 1000.0, 0.5) for name in "ab" for _ in range(100)]

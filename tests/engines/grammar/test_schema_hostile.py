@@ -31,6 +31,7 @@ MOST_AT_ONCE = 200_000
 DEAR = pytest.param("a long enum beside many branches", marks=pytest.mark.slow)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [DEAR, *(name for name in REFUSED_HOSTILE if name not in DEAR.values)])
 def test_what_would_hurt_is_refused(name: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
@@ -40,6 +41,7 @@ def test_what_would_hurt_is_refused(name: str) -> None:
     assert len(caught.value.message) < 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TAKEN_HOSTILE)
 def test_what_is_only_large_is_taken(name: str) -> None:
     assert grammar(ask("Hi", json_schema=json.dumps(TAKEN_HOSTILE[name])), CallForm())
@@ -56,6 +58,7 @@ def test_any_schema_becomes_a_grammar_or_an_error(schema: Any) -> None:
     assert rules.budget.spent <= MAX_STEPS + MOST_AT_ONCE
 
 
+@pytest.mark.slow
 @given(schemas())
 @examples(30, suppress_health_check=[HealthCheck.too_slow])
 def test_any_parameters_of_a_tool_do(schema: Any) -> None:

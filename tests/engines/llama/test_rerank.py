@@ -56,6 +56,7 @@ def tokens(engine: LlamaRerank, query: str = QUERY, documents: Sequence[str] = D
     return [list(pair.tokens) for pair in ready.pairs]
 
 
+@pytest.mark.slow
 class TestBert(RerankContract):
     make = LlamaRerank
 
@@ -123,6 +124,7 @@ class TestBert(RerankContract):
         engine.close()
 
 
+@pytest.mark.slow
 class TestQwen(RerankContract):
     make = LlamaRerank
     three = "sof"

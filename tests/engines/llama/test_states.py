@@ -348,5 +348,5 @@ class Files(RuleBasedStateMachine):
         self.temporary.cleanup()
 
 
-TestFiles = Files.TestCase
+TestFiles = pytest.mark.slow(Files.TestCase)
 TestFiles.settings = examples(60, stateful_step_count=25)

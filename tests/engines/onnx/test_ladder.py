@@ -55,6 +55,7 @@ def ladder(path: Path, files: Files) -> OnnxLadder[str]:
     return OnnxLadder(ModelSpec("asr", "m", "", {"model": path}), files)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("maps", "parked"), [(True, Rung.WARM), (False, Rung.COLD)])
 def test_a_model_without_mapped_weights_is_closed_when_parked(path: Path, maps: bool, parked: Rung) -> None:
     files = Files(path, maps=maps)

@@ -150,6 +150,7 @@ voice._phonemes(json.loads(sys.argv[2]))
 """
 
 
+@pytest.mark.slow
 @needs_phonemizer
 @pytest.mark.parametrize("text", ["U.S." * 250, "i.e. " * 200, "é.é." * 250, ".ガ" * 500, "𓀀." * 500, "x.y .…" * 150])
 def test_letters_with_dots_do_not_overflow_espeak(tmp_path: Path, text: str) -> None:

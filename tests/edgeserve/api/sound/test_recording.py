@@ -37,6 +37,7 @@ def failure(answer: httpx.Response, status: int) -> Any:
     return answer.json()["error"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "field"), ROUTES)
 @pytest.mark.parametrize("name", ["wav", "mp3", "m4a", "flac", "ogg", "opus", "webm"])
 def test_every_form_is_heard(client: httpx.Client, path: str, field: str, name: str) -> None:
@@ -45,6 +46,7 @@ def test_every_form_is_heard(client: httpx.Client, path: str, field: str, name: 
     assert answer.json()["text"].startswith("1 2")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "field"), ROUTES)
 @pytest.mark.parametrize("size", [0, 1, PROMPT_CHARS, PROMPT_CHARS + 1, 1_000_000])
 def test_an_engine_gets_the_end_of_a_prompt_that_it_can_tokenise_in_time(

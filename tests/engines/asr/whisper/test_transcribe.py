@@ -79,6 +79,7 @@ def test_windows_move_on_by_their_last_timestamp_and_carry_the_text(
     assert (A in script.prompts[1], A in script.prompts[0]) == (True, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("translate", "task"), [(True, "translate"), (False, "transcribe")])
 def test_a_translation_is_asked_for_by_its_token(
     engine: OnnxSpeechToText, monkeypatch: pytest.MonkeyPatch, translate: bool, task: str
