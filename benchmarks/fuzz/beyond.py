@@ -35,6 +35,18 @@ LIVE = r"POST /v1/transcribe/(push|flush)"
 RULES = (
     Rule(
         REFUSED,
+        r"POST /(v[12]/)?rerank(ing)?",
+        r"\S+ 400 \w+ (documents|texts|query|top_n|rank_fields)\S*: ",
+        "documents or texts and not both, and a query that leaves them room",
+    ),
+    Rule(REFUSED, r"POST /(v1/)?score", r"\S+ 400 \w+ text_[12]\S*: ", "one text to judge by, or as many as texts"),
+    Rule(REFUSED, "PATCH /admin/config", r"\S+ 400 \w+ \S+: ", "keys of settings have bounds of their own"),
+    Rule(
+        REFUSED, r"POST /slots/\{slot\}", r"\S+ 40[03] \w+ \S+: ", "a slot that there is, and a name of a file to save"
+    ),
+    Rule(REFUSED, "DELETE /models", r"\S+ 40[0349] \w+ \S*: ", "a model that was pulled"),
+    Rule(
+        REFUSED,
         CHATS,
         r"(?s)\S+ 400 \w+ messages\[\d+\]\.tool_call_id: .* answers no call of the messages before it",
         "a tool's message answers a call of the messages before it",

@@ -105,7 +105,11 @@ def _parameters(one: Entry, limits: Limits) -> list[dict[str, Any]]:
     if one.query is None:
         return path
     fields = {name: field.describe(limits) for name, field in one.query.FIELDS.items()}
-    query = [{"name": name, "in": "query", "schema": described} for name, described in fields.items()]
+    needed = {name for name, field in one.query.FIELDS.items() if field.required}
+    query = [
+        {"name": name, "in": "query", "schema": described} | ({"required": True} if name in needed else {})
+        for name, described in fields.items()
+    ]
     headers = [{"name": header, "in": "header", "schema": fields[name]} for name, header in one.headers]
     return [*path, *query, *headers]
 

@@ -91,6 +91,7 @@ class OnnxLadder(Generic[M]):
         self._model = self._files.open()
         session.release()
         self._private = max(0, pages.private_bytes() - before)
+        pages.drop_mapped(*self._files.mapped)  # ONNX Runtime 1.32 reads all weights as it opens a model
 
     def heat(self) -> None:
         self.open()
