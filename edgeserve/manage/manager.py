@@ -21,11 +21,11 @@ from edgeserve.manage.patch import patched
 from edgeserve.model_settings import chains
 from edgeserve.models.store import Store
 from edgeserve.residency.aside import Aside
-from edgeserve.residency.directory import Terms
+from edgeserve.residency.directory import Terms, not_configured
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import Host
 from edgeserve.residency.monitor import IdlePolicy, Monitor
-from edgeserve.residency.pool import Pool, not_configured
+from edgeserve.residency.pool import Pool
 
 log = logging.getLogger("edgeserve.manage")
 

@@ -29,8 +29,6 @@ from edgeserve.system.readings import Readings
 
 log = logging.getLogger("edgeserve.memory")
 
-KEPT = 8
-"""Forgotten entries that are kept for decisions under way."""
 Wait = Callable[[threading.Condition, float], object]
 """Waits on a held condition, at most so many seconds."""
 
@@ -71,18 +69,22 @@ class Accounts:
         self._moving = 0
         self._changes = 0
         self._entries: dict[str, Entry] = {}
-        self._forgotten: dict[str, Entry] = {}
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(tuple(self._entries.values()))
 
     def __getitem__(self, model: str) -> Entry:
-        """The entry of a model; of one that was forgotten lately, too, since a decision may still name it."""
-        return self._entries.get(model) or self._forgotten[model]
+        """The account of an engine that is served. Raises KeyError."""
+        return self._entries[model]
 
     def find(self, model: str) -> Entry | None:
-        """The account of an engine; None when it is served no more."""
+        """The account of an engine that a decision names; None when it is served no more."""
         return self._entries.get(model)
+
+    def of(self, resident: Resident) -> Entry | None:
+        """The account of this very engine; None when it is served no more, or another has taken its place."""
+        entry = self._entries.get(resident.id)
+        return entry if entry is not None and entry.resident is resident else None
 
     def adopt(self, resident: Resident) -> None:
         with self.changed:
@@ -94,10 +96,8 @@ class Accounts:
         The account stays where another engine of the same id has taken its place.
         """
         with self.changed:
-            entry = self._entries.get(resident.id)
-            if entry is not None and entry.resident is resident:
+            if self.of(resident) is not None:
                 del self._entries[resident.id]
-                self._forgotten = {**dict(list(self._forgotten.items())[1 - KEPT :]), resident.id: entry}
             self.stir()
 
     def observe(self) -> None:

@@ -215,7 +215,8 @@ class Admission:
         with self._accounts.changed:
             decision = self._accounts.decide(nothing, readings, limit)
         for step in decision.steps:
-            self._mover.step_down(self._accounts[step.id], step.to, "memory_needed")
+            if (other := self._accounts.find(step.id)) is not None:
+                self._mover.step_down(other, step.to, "memory_needed")
         if decision.verdict in (Verdict.WAIT, Verdict.REFUSE):
             text = "%s took %d MB, more than expected; the budget of %d MB (%s) is overdrawn until others are idle"
             log.warning(text, nothing.name, entry.held.total // MB, limit.usable // MB, limit.winner)

@@ -141,9 +141,10 @@ class Governor:
     def step_down(self, resident: Resident, to: Rung, reason: str) -> StepRecord | None:
         """Move an engine down and verify the memory that came back.
 
-        None when the engine is in use, stands on ``to`` or below already, or failed to move.
+        None when the engine is in use, stands on ``to`` or below already, failed to move, or is served no more.
         """
-        return self._mover.step_down(self.accounts[resident.id], to, reason)
+        entry = self.accounts.of(resident)
+        return None if entry is None else self._mover.step_down(entry, to, reason)
 
     @contextlib.contextmanager
     def optional_memory(self) -> Iterator[bool]:
@@ -157,7 +158,8 @@ class Governor:
 
     def outgrew(self, spec: ModelSpec) -> None:
         """The system killed an engine's process: expect more memory for the next way up, and learn it."""
-        entry = self.accounts[spec.id]
+        if (entry := self.accounts.find(spec.id)) is None:
+            return  # it is served no more
         entry.expect(self.accounts.peaks)
         with self.accounts.changed:
             peak = entry.raise_peak()
@@ -176,7 +178,8 @@ class Governor:
 
     def drop_prefix_cache(self, resident: Resident) -> None:
         """Drop the prefix cache of an engine that has long been idle; nothing happens while it is in use."""
-        self._relief.drop_prefix_cache(self.accounts[resident.id])
+        if (entry := self.accounts.of(resident)) is not None:
+            self._relief.drop_prefix_cache(entry)
 
     def release_idle_heap(self) -> None:
         """Called while no engine is hot: return the heap's free pages and drop the code of the runtimes."""

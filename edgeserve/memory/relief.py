@@ -62,7 +62,8 @@ class Relief:
         if steps and now.level is not Level.CRITICAL:
             log.warning("%s memory pressure: %.1f%%. Offloading idle models.", now.level.name, now.percent)
         for step in steps:
-            self._mover.step_down(accounts[step.id], step.to, "memory_pressure")
+            if (entry := accounts.find(step.id)) is not None:
+                self._mover.step_down(entry, step.to, "memory_pressure")
 
     def drop_prefix_cache(self, entry: Entry) -> None:
         """Drop the prefix cache of an engine that has long been idle; nothing happens while it is in use."""

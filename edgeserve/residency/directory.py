@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from edgeserve.engine import Adapter, ModelSpec
-from edgeserve.jobs import Job
+from edgeserve.errors import NotConfigured
+from edgeserve.jobs import INFO, Job
 from edgeserve.model_settings import ModelSettings
 
 
@@ -126,6 +127,14 @@ class Directory:
 
     def _aliases(self, spec: ModelSpec) -> Sequence[str]:
         return self.terms(spec.id).aliases
+
+
+def not_configured(model: str) -> NotConfigured:
+    """The error about a model, or a job without one, that is not served. ``model``: an id, or a job."""
+    for job, one in INFO.items():
+        if job == model:
+            return NotConfigured(f"no {job} engine is configured on this device; add to models.toml:\n{one.how_to_add}")
+    return NotConfigured(f"the model {model!r} is not served any more")
 
 
 def arranged(models: Iterable[str], order: Sequence[str]) -> list[str]:

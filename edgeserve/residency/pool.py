@@ -11,13 +11,13 @@ from types import MappingProxyType
 
 from edgeserve import clients
 from edgeserve.engine import ModelSpec, Rung
-from edgeserve.errors import Busy, NotConfigured, ShuttingDown
-from edgeserve.jobs import INFO, Job
+from edgeserve.errors import Busy, ShuttingDown
+from edgeserve.jobs import Job
 from edgeserve.memory.governor import Governor
 from edgeserve.messages import Request
 from edgeserve.processes.roster import Roster
 from edgeserve.residency.aside import Aside
-from edgeserve.residency.directory import Directory, Terms, arranged
+from edgeserve.residency.directory import Directory, Terms, arranged, not_configured
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import Host
 from edgeserve.residency.lease import Lease
@@ -296,14 +296,6 @@ class Pool:
             return self.gates[model]
         except KeyError:
             raise not_configured(model) from None
-
-
-def not_configured(model: str) -> NotConfigured:
-    """The error about a model, or a job without one, that is not served. ``model``: an id, or a job."""
-    for job, one in INFO.items():
-        if job == model:
-            return NotConfigured(f"no {job} engine is configured on this device; add to models.toml:\n{one.how_to_add}")
-    return NotConfigured(f"the model {model!r} is not served any more")
 
 
 async def _loaded(gate: Gate) -> None:

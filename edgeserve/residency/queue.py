@@ -30,7 +30,8 @@ class Queue:
 
     def waits(self) -> bool:
         """True when work waits for its turn."""
-        return bool(self._waiting)
+        with self._state:
+            return bool(self._waiting)
 
     def add(self, work: Work) -> None:
         with self._state:

@@ -33,14 +33,20 @@ def test_every_engine_is_estimated_before_the_first_request() -> None:
     assert world.governor.accounts["asr"].source == "estimate"
 
 
-def test_the_loop_relieves_pressure_and_ends() -> None:
-    policy = MemoryPolicy(pressure_interval=0.05, os_reserve_gb=0, available_margin_gb=0, max_percent=1.0)
+def full(policy: MemoryPolicy) -> tuple[World, threading.Event]:
+    """A full machine with an idle engine, and the event of its step down."""
     world = World(1000, FakeResident("asr", 0, 10), policy=policy)
     asr = world.heat("asr")
     world.later(60)
     moved = threading.Event()
     asr.before_step = moved.set
     world.probe.base = 950 * MB
+    return world, moved
+
+
+def test_the_loop_relieves_pressure_and_ends() -> None:
+    policy = MemoryPolicy(pressure_interval=0.05, os_reserve_gb=0, available_margin_gb=0, max_percent=1.0)
+    world, moved = full(policy)
     before = set(threading.enumerate())
     world.governor.start()
     assert moved.wait(10)
@@ -50,12 +56,7 @@ def test_the_loop_relieves_pressure_and_ends() -> None:
 
 def test_another_policy_holds_before_the_old_interval_ends() -> None:
     policy = MemoryPolicy(pressure_interval=3600, os_reserve_gb=0, available_margin_gb=0, max_percent=1.0)
-    world = World(1000, FakeResident("asr", 0, 10), policy=policy)
-    asr = world.heat("asr")
-    world.later(60)
-    moved = threading.Event()
-    asr.before_step = moved.set
-    world.probe.base = 950 * MB
+    world, moved = full(policy)
     world.governor.start()
     assert not moved.is_set()
     world.governor.follow(dataclasses.replace(policy, pressure_interval=0.05))

@@ -231,6 +231,36 @@ def test_a_flood_delays_the_first_request_of_another_by_one_answer_at_most(
         assert started[bobs] == free, "the first slot that frees is Bob's"
 
 
+class Lock(threading.Condition):
+    """Counts how often it was taken."""
+
+    taken = 0
+
+    def __enter__(self) -> bool:
+        self.taken += 1
+        return super().__enter__()
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        iter,
+        Queue.waits,
+        Queue.arriving,
+        Queue.take,
+        lambda queue: queue.arrive(Work(ask("word"), emit=print)),
+        lambda queue: queue.withdraw(Work(ask("word"), emit=print)),
+        lambda queue: queue.withdraw_last([ADA.groups]),
+        lambda queue: queue.end(Work(ask("word"), emit=print)),
+    ],
+)
+def test_every_look_takes_the_lock(look: Callable[[Queue], object]) -> None:
+    """The host's thread looks while other threads add work: a look without the lock may meet a half-changed line."""
+    lock = Lock()
+    look(Queue(lock))
+    assert lock.taken
+
+
 def test_a_cancelled_request_gives_its_place_back(gates: Callable[..., Gate]) -> None:
     gate, held, asked = full_gate(gates, 2)
     gate.cancel(asked[-1].work)
