@@ -39,7 +39,7 @@ class PictureFilesHere:
 
     def read(self, data: bytes, limits: Limits, param: str, leash: Leash) -> ImagePart:
         leash.check()
-        return check_image(data, limits, param)
+        return ImagePart(data, param, check_image(data, limits, param))
 
     def close(self) -> None:
         """There are no children."""
