@@ -154,8 +154,10 @@ class Entry:
 
     def expect(self, peaks: Peaks) -> None:
         """Before the first load: take the learned peak, else the engine's estimate, else a guess by file size."""
-        if self.hot is not None:
-            return
+        if self.hot is None:
+            self._take(*self._look(peaks))
+
+    def _look(self, peaks: Peaks) -> tuple[Footprint, str]:
         spec = self.resident.spec
         sources: tuple[tuple[str, Callable[[], Footprint | None]], ...] = (
             ("learned", lambda: peaks.find(spec)),
@@ -164,12 +166,13 @@ class Entry:
         )
         for source, look in sources:
             found = look()
-            if self.hot is not None:  # looking takes a while, and another thread has measured it meanwhile
-                return
             if found is not None and found.total + found.device:
-                self.hot, self.source, self.estimated = found, source, without_requests(found).total
-                return
-        self.hot, self.source = Footprint(), "unknown"
+                return found, source
+        return Footprint(), "unknown"
+
+    def _take(self, found: Footprint, source: str) -> None:
+        if self.hot is None:  # else another thread has measured it, since looking takes a while
+            self.hot, self.source, self.estimated = found, source, without_requests(found).total
 
     def reduce(self) -> None:
         """The engine does with less now: earlier figures do not hold until ``restore``."""
