@@ -136,7 +136,7 @@ def test_other_models_do_not_rerank(client: httpx.Client) -> None:
 def test_a_device_without_a_model_says_what_to_add() -> None:
     with serving(fake_pool(["llm"])) as running:
         answer = running.client.post("/rerank", json={"query": "a", "documents": ["b"]})
-        assert answer.status_code == 503
+        assert answer.status_code == 404
         assert '[rerank]\nmodel = "ms-marco-minilm-l6-v2"' in answer.json()["error"]["message"]
         assert "rerank" not in running.client.get("/v1/health").json()["engines"]
 
