@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
-from edgeserve.api import adapters, admin, failures, health, models, openapi, slots, sse
+from edgeserve.api import adapters, admin, failures, health, models, slots, sse
 from edgeserve.api.auth import KeyRequired, SameSite, for_owner
 from edgeserve.api.cors import Cors, Preflight
 from edgeserve.api.entry import Entry, Link
@@ -41,6 +41,8 @@ async def describe(request: Request) -> Response:
 @functools.lru_cache(maxsize=1)
 def _description(limits: Limits) -> bytes:
     """The document, made once: making it holds the event loop for some milliseconds."""
+    from edgeserve.api import openapi
+
     return bytes(JSONResponse(openapi.document(ENTRIES, limits)).body)
 
 
