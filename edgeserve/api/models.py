@@ -11,8 +11,11 @@ from edgeserve.engine import Rung
 from edgeserve.errors import ModelNotFound
 from edgeserve.jobs import ALL_JOBS, CHAT, PICTURES, Job
 from edgeserve.messages import Message
+from edgeserve.model_settings import NAME
 from edgeserve.residency.pool import Pool
 
+MOST_NAMED = 20
+"""Models that an error names."""
 CREATED = 1_735_689_600
 """Time of creation in OpenAI's shape: 2025-01-01 for every model, as files of models have none that matters."""
 
@@ -28,8 +31,21 @@ def choose(pool: Pool, model: str, jobs: Sequence[Job]) -> str:
     served = pool.directory.of(jobs)
     if not served or not model:
         return jobs[0]
-    known = ", ".join(dict.fromkeys(spec.name for spec in served))
-    raise ModelNotFound(f"the model {model!r} is not served here for this; served: {known}", param="model")
+    names = (pool.directory.names(spec.id) for spec in served)
+    known = list(dict.fromkeys(f"{name} ({', '.join(further)})" if further else name for name, *further in names))
+    more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
+    text = f"the model {model!r} is not served here for this; served: {', '.join(known[:MOST_NAMED])}{more}"
+    raise ModelNotFound(f"{text}. {how_to_add(model, jobs[0])}", param="model")
+
+
+def how_to_add(model: str, job: Job) -> str:
+    """The commands that let the server serve a model; NAME stands for one that is no name."""
+    name = model if NAME.fullmatch(model) else "NAME"
+    of_job = "" if job == "llm" else f'job = "{job}" and '  # as [models.NAME] has it by default
+    return (
+        f"To add a model: `edgeserve pull {name}`, [models.NAME] in models.toml with {of_job}"
+        f'model = "{name}", and `edgeserve reload`'
+    )
 
 
 def name(pool: Pool, model: str, wanted: str = "") -> str:
@@ -48,12 +64,14 @@ def answering_chat(messages: Iterable[Message]) -> tuple[Job, ...]:
 async def list_models(request: Request) -> Response:
     """Both shapes in one body: OpenAI's ``data`` and the native ``models``."""
     pool: Pool = request.app.state.pool
+    defaults = pool.directory.defaults()
     native = [
         {
             "name": spec.name,
             "type": spec.job,
             "loaded": pool.rung(model) is Rung.HOT,
             "rung": pool.rung(model).name.lower(),
+            "default": model in defaults,
         }
         for model, spec in pool.configured.items()
     ]
@@ -71,7 +89,10 @@ async def get_model(request: Request) -> Response:
     wanted = request.path_params["model"]
     model = choose(pool, wanted, ALL_JOBS) if pool.gates else None
     if model is None:
-        raise ModelNotFound(f"the model {wanted!r} is not served here; no engine is configured", param="model")
+        raise ModelNotFound(
+            f"the model {wanted!r} is not served here; no engine is configured. {how_to_add(wanted, 'llm')}",
+            param="model",
+        )
     return JSONResponse(_openai(name(pool, model, wanted)))
 
 
