@@ -210,13 +210,31 @@ def _check_keys(reader: Reader, name: str, written: Mapping[str, Any], job: Job)
 
 
 def check_names(reader: Reader, models: Mapping[str, ModelSettings]) -> None:
-    """Raises ConfigError where two models of one job have one alias, or where both are the default."""
-    taken: dict[tuple[Job, str], str] = {}
-    for model, settings in models.items():
-        defaults = [(settings.job, "")] if settings.default else []
-        for name in [*defaults, *((settings.job, alias.lower()) for alias in dict.fromkeys(settings.aliases))]:
-            other = taken.setdefault(name, model)
-            if other != model:
-                key_name, what = ("aliases", f"the alias {name[1]!r}") if name[1] else ("default", "the default")
-                label = reader.source.label(table_of(model), key_name)
-                raise ConfigError(f"{label}: {what} of {settings.job} is [{table_of(other)}] already")
+    """Raises ConfigError for an alias that means another model already, and for a second default of a job."""
+    for place, (model, settings) in enumerate(models.items()):
+        others = [(other, one, number < place) for number, (other, one) in enumerate(models.items()) if other != model]
+        for other, one, earlier in others:
+            if settings.default and one.default and one.job == settings.job and earlier:
+                label = reader.source.label(table_of(model), "default")
+                raise ConfigError(f"{label}: the default of {one.job} is [{table_of(other)}] already")
+            for alias in settings.aliases:
+                if owned := _owned(alias.lower(), settings.job, other, one, earlier):
+                    label = reader.source.label(table_of(model), "aliases")
+                    raise ConfigError(f"{label}: {owned}; choose another alias", param="aliases")
+
+
+def _owned(alias: str, job: Job, other: str, settings: ModelSettings, earlier: bool) -> str:
+    """The reason why the table ``other`` has the alias of a model of ``job``; empty where it does not have it.
+
+    Names of tables are names for every request. Models of different jobs may share other names: the route chooses. Of
+    two equal aliases the later one is the mistake.
+    """
+    table = f"[{table_of(other)}]"
+    if alias == other.lower():
+        return f"{alias!r} is the name of {table}"
+    if job != settings.job:
+        return ""
+    if alias == settings.model.lower():
+        return f"{alias!r} is the model of {table}, and means that"
+    taken = earlier and alias in (one.lower() for one in settings.aliases)
+    return f"the alias {alias!r} of {job} is {table} already" if taken else ""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import cast
 
-from edgeserve.audio.decode import SEND
+from edgeserve.audio.bounds import SEND
 from edgeserve.errors import EdgeserveError, UnsupportedMedia
 from edgeserve.processes import codec, failures
 from edgeserve.processes.frames import FROM_CHILD, Broken, Channel, Frame, Kind
