@@ -164,7 +164,7 @@ def test_a_model_may_be_removed_while_it_is_loaded(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Manager, "load", removed)
     with managed() as (running, _):
         assert post(running, "load", model="llm").json() == {"model": "fake-llm", "id": "llm", "rung": "hot"}
-        assert post(running, "load", model="llm").status_code == 503
+        assert post(running, "load", model="llm").status_code == 404
 
 
 def test_models_that_wait_to_be_mapped_hold_up_no_other_change(monkeypatch: pytest.MonkeyPatch) -> None:
