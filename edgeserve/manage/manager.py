@@ -120,7 +120,7 @@ class Manager:
         ``given``: values by table and key; those of models by id, in the table "models".
         """
         async with self._one:
-            new = patched(self.config, given)
+            new = await self._aside.run(patched, self.config, given)  # a list may have 130,000 items
             found = changes(self.config, new)
             self._apply(new, found)
         _report(found, "a request")
