@@ -34,6 +34,7 @@ from edgeserve.connections import (
     most,
     raise_descriptors,
 )
+from edgeserve.ending import LastResort
 from edgeserve.errors import ConfigError, EdgeserveError, ShuttingDown
 from edgeserve.live.window import FRAME_BYTES, MAX_PUSH_BYTES
 from edgeserve.manage.manager import Means
@@ -53,9 +54,13 @@ LAST_WORDS_SECONDS = 5.0
 """Time after the drain time in which streams tell their clients that they were cut."""
 HURRY_SECONDS = 1.0
 """The same time after a second Ctrl-C. Then the server drops the connections."""
+END_SECONDS = 10.0
+"""Time after the last words in which engines close. Then a load on a thread of the server ends with the process."""
 NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 SWITCH_SECONDS = 0.0005
 """Python's switch interval instead of 5 ms: a step of a model hands the interpreter over several times."""
+LOOK_SECONDS_AT_START = 0.2
+"""Time between two looks for a signal while models are mapped."""
 BACKLOG = 1024
 """Connections that the system queues until the server accepts them."""
 
@@ -181,6 +186,7 @@ class Server(UvicornServer):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._looking: asyncio.Task[None] | None = None
         self._terminal = self._hurried = self._reload_later = False
+        self._last_resort = LastResort(lambda: pool.loading, lambda: os._exit(128 + self.ended_by))
         self.ended_by: int = signal.SIGTERM
         """The signal that ended the server."""
 
@@ -191,12 +197,15 @@ class Server(UvicornServer):
         """
         self._loop = asyncio.get_running_loop()
         try:
-            await self._pool.start(self._preload)
-        except EdgeserveError:
-            await self._pool.stop()
-            raise
+            await self._map()
+        except EdgeserveError as error:
+            await self._stop_pool()
+            if not self.should_exit:
+                raise
+            log.info("the models are not mapped: %s", error.message)
+            return
         if self.should_exit:  # a signal came before the server served anything
-            await self._pool.stop()
+            await self._stop_pool()
             return
         try:
             await super().startup(sockets)
@@ -211,6 +220,19 @@ class Server(UvicornServer):
             self.on_ready()
             if self._reload_later:
                 self._reload()
+
+    async def _map(self) -> None:
+        """Map the models. A signal meanwhile gives the load up. Raises the errors of mapping."""
+        mapping = asyncio.ensure_future(self._pool.start(self._preload))
+        while not (await asyncio.wait([mapping], timeout=LOOK_SECONDS_AT_START))[0]:
+            if self.should_exit:
+                self._last_resort.arm(END_SECONDS)
+                await self._pool.give_up()
+        await mapping
+
+    async def _stop_pool(self) -> None:
+        await self._pool.stop()
+        self._last_resort.disarm()
 
     async def _look(self) -> None:
         while True:
@@ -231,6 +253,7 @@ class Server(UvicornServer):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let streams under way end within the drain time, then tell the clients of longer ones that they were cut."""
+        self._last_resort.arm(self._drain_seconds + LAST_WORDS_SECONDS + END_SECONDS)
         self._application.state.begin_end()
         drain = asyncio.create_task(self._pool.drain(self._drain_seconds))
         # Uvicorn would cancel the remaining tasks with a traceback for each client that does not read or send.
@@ -238,6 +261,7 @@ class Server(UvicornServer):
         await super().shutdown(sockets)
         last.cancel()
         await drain
+        self._last_resort.disarm()
         if self._looking is not None:
             self._looking.cancel()
 
@@ -269,6 +293,7 @@ class Server(UvicornServer):
         """Cut all answers, and drop the connections of clients that do not read the last event."""
         for gate in (*self._pool.gates.values(), *self._pool.leaving):
             gate.abort(ShuttingDown("the server was told to end at once"))
+        self._last_resort.arm(2 * HURRY_SECONDS)
         asyncio.get_running_loop().call_later(HURRY_SECONDS, self._drop)
 
     def _drop(self) -> None:
