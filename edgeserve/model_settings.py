@@ -131,11 +131,27 @@ def checked(reader: Reader, model: str, settings: ModelSettings) -> ModelSetting
         label = f"{reader.source.label(table, 'keep_alive')} = {shorten(settings.keep_alive)}"
         words = 'expected a duration such as "90s", "5m" or "1h", or "-1" to stay'
         raise ConfigError(f"{label}: {words}", param="keep_alive")
+    _check_aliases(reader, table, settings.aliases)
     _check_adapters(reader, table, settings)
     if INFO[settings.job].kind in settings.when and model == settings.job:
         label = f"{reader.source.label(table, 'when')} = {INFO[settings.job].kind!r}"
         raise ConfigError(f"{label}: that request heats [{table}] anyway; name another kind", param="when")
     return settings
+
+
+MOST_ALIASES, LONGEST_ALIAS = 64, 120
+"""Aliases of one model, and characters of each: the event loop compares the name in each request with all of them."""
+
+
+def _check_aliases(reader: Reader, table: str, aliases: tuple[str, ...]) -> None:
+    """Raises ConfigError for too many aliases, and for one that is too long."""
+    label = reader.source.label(table, "aliases")
+    if len(aliases) > MOST_ALIASES:
+        raise ConfigError(f"{label}: {len(aliases)} names; a model may have {MOST_ALIASES}", param="aliases")
+    for one in aliases:
+        if len(one) > LONGEST_ALIAS:
+            text = f"{shorten(one)} has {len(one)} characters; a name may have {LONGEST_ALIAS}"
+            raise ConfigError(f"{label}: {text}", param="aliases")
 
 
 def _check_adapters(reader: Reader, table: str, settings: ModelSettings) -> None:

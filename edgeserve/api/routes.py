@@ -16,6 +16,7 @@ from edgeserve.api import adapters, admin, failures, health, models, slots, sse
 from edgeserve.api.auth import KeyRequired, SameSite, for_owner
 from edgeserve.api.cors import Cors, Preflight
 from edgeserve.api.entry import Entry, Link
+from edgeserve.api.inflate import Inflate
 from edgeserve.api.limits import BodyLimit, Limits, limits_of
 from edgeserve.api.line import answering
 from edgeserve.api.live import http as live
@@ -25,6 +26,7 @@ from edgeserve.api.native import chat as native
 from edgeserve.api.native import sound, vision
 from edgeserve.api.openai import audio, chat, completions, embeddings, speech
 from edgeserve.api.origin import Rules
+from edgeserve.api.paths import Paths, without_prefix
 from edgeserve.api.request_id import RequestId
 from edgeserve.api.rerank import request as ranking
 from edgeserve.api.rerank import score as scoring
@@ -62,6 +64,7 @@ FIRST_MODEL = Link("first", "GET", MODEL, "/data/0/id", "path", "model")
 ENTRIES = (
     Entry("GET", "/", "Where things are", health.root),
     Entry("GET", "/v1/health", "Configured engines and their rungs", health.health),
+    Entry("GET", "/version", "The server's version", health.version),
     Entry(
         "GET",
         "/v1/models",
@@ -98,6 +101,8 @@ ENTRIES = (
     Entry("POST", FLUSH, "End a live transcription with its last words", live.flush, **SESSION),
     Entry("POST", "/v1/tts/synthesize", "Say a text", answering(sound.synthesize, "tts"), sound.Speak, WAV),
     Entry("GET", "/v1/tts/voices", "Voices, the default first", voices.voices),
+    Entry("GET", "/v1/audio/voices", "Voices as Open WebUI lists them", voices.list_voices),
+    Entry("GET", "/v1/audio/models", "Models that speak", voices.list_models),
     Entry(
         "POST",
         "/v1/chat/completions",
@@ -202,8 +207,9 @@ def middleware(limits: Limits, rules: Rules) -> list[Middleware]:
     """Outermost first."""
     door = Middleware(KeyRequired, key=limits.api_key) if limits.api_key else Middleware(SameSite, rules=rules)
     pages = (Middleware(Cors, rules=rules), Middleware(Preflight, rules=rules)) if rules.pages else ()
+    paths = Middleware(Paths, short=without_prefix({LIVE, *(one.path for one in ENTRIES)}))
     body = Middleware(BodyLimit, limit=limits.max_body_bytes, patience=limits.body_seconds)
-    return [*pages[:1], Middleware(RequestId), *pages[1:], door, body]
+    return [*pages[:1], Middleware(RequestId), *pages[1:], paths, door, body, Middleware(Inflate)]
 
 
 def exception_handlers() -> dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]]:

@@ -17,7 +17,7 @@ from edgeserve.audio.mono import mono
 from edgeserve.audio.passed import Passed
 from edgeserve.audio.tags import MAX_TAGS, tags
 from edgeserve.errors import InvalidRequest, TooLarge, UnsupportedMedia
-from edgeserve.messages import INPUT_SAMPLE_RATE
+from edgeserve.sound import INPUT_SAMPLE_RATE
 
 if TYPE_CHECKING:
     from av import AudioFrame, AudioStream, Packet

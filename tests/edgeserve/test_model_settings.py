@@ -84,6 +84,8 @@ def test_a_label_finds_the_line_of_a_named_table(tmp_path: Path) -> None:
             '[models.b]\nmodel = "b"\ndefault = true\n[models.c]\nmodel = "c"\ndefault = true\n',
             r"line 8: \[models.c\] default: the default of llm is \[models.b\] already",
         ),
+        (f'[models.b]\nmodel = "b"\naliases = {["x"] * 65}\n', r"aliases: 65 names; a model may have 64"),
+        (f'[models.b]\nmodel = "b"\naliases = ["{"x" * 121}"]\n', r"aliases: 'x+\.\.\.x+' has 121 characters; a name"),
     ],
 )
 def test_a_mistake_names_its_place(tmp_path: Path, more: str, told: str) -> None:

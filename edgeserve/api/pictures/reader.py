@@ -40,7 +40,7 @@ class PictureFilesHere:
         from edgeserve.api.pictures.image import check_image
 
         leash.check()
-        return check_image(data, limits, param)
+        return ImagePart(data, param, check_image(data, limits, param))
 
     def close(self) -> None:
         """There are no children."""
