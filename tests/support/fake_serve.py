@@ -1,7 +1,7 @@
 """A server on fake engines as a program, for what only a process can be told: ``fake_serve.py DRAIN_SECONDS DELAY``.
 
 It prints its address. ``FAKE_TERMINAL`` as in ``fake_cli``; ``FAKE_IGNORE`` names a signal to ignore, as nohup does.
-``FAKE_HOLD`` is the option ``hold`` of the engine, ``FAKE_WORKER`` puts the engine into a process of its own, and
+``FAKE_HOLD`` is the option ``hold`` of the engine. ``FAKE_WORKER`` puts the engine into a process of its own.
 ``FAKE_END`` is the time for its end after the drain time.
 """
 
