@@ -26,7 +26,7 @@ SERVER = (
     "edgeserve.live edgeserve.exposure edgeserve.missing edgeserve.conversations edgeserve.fit",
     "edgeserve.specification edgeserve.manage",
     "edgeserve.api edgeserve.assembly",
-    "edgeserve.protocols edgeserve.app",
+    "edgeserve.protocols edgeserve.app edgeserve.listening",
     "edgeserve.server",
     "edgeserve.commands",
     "edgeserve.cli",

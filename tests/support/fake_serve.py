@@ -24,10 +24,11 @@ from support.server import build, considerate_governor, fake_pool
 import edgeserve.server
 from edgeserve import logs
 from edgeserve.hosts.process_host import ProcessHost
+from edgeserve.listening import address, listen
 from edgeserve.processes.roster import Roster
 from edgeserve.processes.spawner import Spawner
 from edgeserve.residency.pool import Pool
-from edgeserve.server import Server, address, listen
+from edgeserve.server import Server
 
 
 def in_a_worker(**options: Any) -> Pool:
