@@ -32,7 +32,7 @@ console.log((await ai.audio.transcriptions.create({ model: "whisper-1", file }))
 
 
 def run(package: str, script: str, tmp_path: Path, base_url: str) -> str:
-    """What a script that uses a package prints."""
+    """The text that a script prints which uses a package."""
     node = shutil.which("node")
     if not node or not (Path(NODE) / package).is_dir():
         pytest.skip(f"needs node and the package {package} of npm")
