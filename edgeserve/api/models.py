@@ -11,10 +11,13 @@ from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import ModelNotFound
 from edgeserve.jobs import ALL_JOBS, CHAT, PICTURES, Job
 from edgeserve.messages import Message
+from edgeserve.model_settings import NAME
 from edgeserve.models import catalog
 from edgeserve.residency.names import jobs_of, spellings
 from edgeserve.residency.pool import Pool
 
+MOST_NAMED = 20
+"""Models that an error names."""
 CREATED = 1_735_689_600
 """Time of creation in OpenAI's shape: 2025-01-01 for every model, as files of models have none that matters."""
 
@@ -41,7 +44,7 @@ def choose(pool: Pool, model: str, jobs: Sequence[Job], *, stand_in: bool = True
         default = pool.directory.stand_in(jobs)
         if default is not None:
             return default
-    raise _not_served(model, " for this; served", served)
+    raise _not_served(pool, model, " for this; served", served, jobs[0])
 
 
 def found_by_name(pool: Pool, name: str, jobs: Sequence[Job]) -> str | None:
@@ -61,6 +64,16 @@ def _may_mean(pool: Pool, model: str, jobs: Sequence[Job]) -> bool:
     return found_by_name(pool, model, ALL_JOBS) is None and (not known or any(job in jobs for job in known))
 
 
+def how_to_add(model: str, job: Job) -> str:
+    """The commands that let the server serve a model; NAME stands for one that is no name."""
+    name = model if NAME.fullmatch(model) else "NAME"
+    of_job = "" if job == "llm" else f'job = "{job}" and '  # as [models.NAME] has it by default
+    return (
+        f"To add a model: `edgeserve pull {name}`, [models.NAME] in models.toml with {of_job}"
+        f'model = "{name}", and `edgeserve reload`'
+    )
+
+
 def name(pool: Pool, model: str, wanted: str = "") -> str:
     """The public name of a model, or of its adapter that ``wanted`` means; empty for one that is not served."""
     if model not in pool.gates:
@@ -77,12 +90,14 @@ def answering_chat(messages: Iterable[Message]) -> tuple[Job, ...]:
 async def list_models(request: Request) -> Response:
     """Both shapes in one body: OpenAI's ``data`` and the native ``models``."""
     pool: Pool = request.app.state.pool
+    defaults = pool.directory.defaults()
     native = [
         {
             "name": spec.name,
             "type": spec.job,
             "loaded": pool.rung(model) is Rung.HOT,
             "rung": pool.rung(model).name.lower(),
+            "default": model in defaults,
         }
         for model, spec in pool.configured.items()
     ]
@@ -102,13 +117,17 @@ async def get_model(request: Request) -> Response:
     if model is None and pool.stand_ins:  # only for a well-known model: else every name would look like one
         model = pool.directory.stand_in(jobs_of(wanted))
     if model is None:
-        raise _not_served(wanted, "; served", pool.configured.values())
+        raise _not_served(pool, wanted, "; served", pool.configured.values(), "llm")
     return JSONResponse(_openai(name(pool, model, wanted)))
 
 
-def _not_served(model: str, served_for: str, served: Iterable[ModelSpec]) -> ModelNotFound:
-    known = ", ".join(dict.fromkeys(spec.name for spec in served)) or "no engine is configured"
-    return ModelNotFound(f"the model {model!r} is not served here{served_for}: {known}", param="model")
+def _not_served(pool: Pool, model: str, here: str, served: Iterable[ModelSpec], job: Job) -> ModelNotFound:
+    """``here``: where it is not served, and how the served ones are called. ``job``: the job of a model to add."""
+    names = (pool.directory.names(spec.id) for spec in served)
+    known = list(dict.fromkeys(f"{name} ({', '.join(further)})" if further else name for name, *further in names))
+    more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
+    listed = f"{here}: {', '.join(known[:MOST_NAMED])}{more}" if known else "; no engine is configured"
+    return ModelNotFound(f"the model {model!r} is not served here{listed}. {how_to_add(model, job)}", param="model")
 
 
 def _openai(name: str) -> dict[str, object]:

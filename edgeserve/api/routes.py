@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
-from edgeserve.api import adapters, admin, failures, health, models, openapi, slots, sse
+from edgeserve.api import adapters, admin, failures, health, models, slots, sse
 from edgeserve.api.auth import KeyRequired, SameSite, for_owner
 from edgeserve.api.cors import Cors, Preflight
 from edgeserve.api.entry import Entry, Link
@@ -43,6 +43,8 @@ async def describe(request: Request) -> Response:
 @functools.lru_cache(maxsize=1)
 def _description(limits: Limits) -> bytes:
     """The document, made once: making it holds the event loop for some milliseconds."""
+    from edgeserve.api import openapi
+
     return bytes(JSONResponse(openapi.document(ENTRIES, limits)).body)
 
 
@@ -160,14 +162,14 @@ ENTRIES = (
     ),
     Entry("GET", "/lora-adapters", "Adapters of a language model, as llama-server lists them", adapters.list_adapters),
     Entry("GET", "/memory/stats", "Memory, budget and pressure", admin.reading("stats")),
-    Entry("GET", "/memory/models", "Engines and what they hold", admin.reading("models")),
+    Entry("GET", "/memory/models", "Engines and what they hold", admin.list_models),
     Entry("GET", "/memory/evictions", "Steps down: expected and returned", admin.reading("evictions")),
     Entry("GET", "/memory/offloaded", "Engines that are warm", admin.reading("offloaded")),
     Entry("GET", "/memory/fragmentation", "Memory held and not used", admin.reading("fragmentation")),
     Entry("GET", "/memory/health", "Pressure in one word", admin.reading("health")),
-    Entry("POST", "/memory/evict/{engine}", "Close an engine", admin.evict),
-    Entry("POST", "/memory/preload", "Load engines", admin.preload, admin.Preload),
-    Entry("POST", "/memory/defragment", "Return free heap pages", admin.reading("defragment_by_hand")),
+    Entry("POST", "/memory/evict/{engine}", "Close an engine", admin.evict, owner=True),
+    Entry("POST", "/memory/preload", "Load engines", admin.preload, admin.Preload, owner=True),
+    Entry("POST", "/memory/defragment", "Return free heap pages", admin.reading("defragment_by_hand"), owner=True),
     Entry("GET", "/slots", "Slots of a chat model", slots.list_slots, query=slots.SlotsQuery, owner=True),
     Entry(
         "POST",
@@ -197,6 +199,7 @@ def routes() -> list[BaseRoute]:
         *described,
         WebSocketRoute(LIVE, live_socket.endpoint),
         Route(LIVE, live_socket.plain, include_in_schema=False),
+        Route("/lora-adapters", adapters.set_adapters, methods=["POST"], include_in_schema=False),
     ]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from edgeserve.engine import Adapter, ModelSpec
 from edgeserve.errors import NotConfigured
-from edgeserve.jobs import INFO, Job
+from edgeserve.jobs import ALL_JOBS, INFO, Job
 from edgeserve.model_settings import ModelSettings
 from edgeserve.residency.names import spellings
 
@@ -66,6 +66,10 @@ class Directory:
         """
         return [spec for job in jobs for spec, _ in sorted(self._with(job), key=_rank)]
 
+    def defaults(self) -> frozenset[str]:
+        """Ids of the models that serve the requests of their job that name no model."""
+        return frozenset(filter(None, (self._default(self.of([job])) for job in ALL_JOBS)))
+
     def find(self, name: str, jobs: Sequence[Job]) -> str | None:
         """Id of the model that ``name`` means among those of ``jobs``, in any case of letters.
 
@@ -103,6 +107,11 @@ class Directory:
 
     def _default(self, candidates: Iterable[ModelSpec]) -> str | None:
         return next((spec.id for spec in candidates if not self.terms(spec.id).by_name), None)
+
+    def names(self, model: str) -> tuple[str, ...]:
+        """The name of a model, then its further names: aliases, and named adapters."""
+        spec, terms = self._models[model]
+        return tuple(dict.fromkeys((spec.name, *terms.aliases, *(one.name for one in spec.adapters if one.name))))
 
     def adapter(self, model: str, name: str) -> Adapter | None:
         """The adapter of a model that a request means by ``name``; None where it means the model itself."""

@@ -260,7 +260,7 @@ class Pool:
         """Take no new requests. Answers under way may end within ``seconds``; then they are cut with ShuttingDown."""
         until = time.monotonic() + seconds
         self._successions.close()
-        for prefetch in self._prefetches.values():
+        for prefetch in tuple(self._prefetches.values()):
             await asyncio.to_thread(prefetch.stop)
         for gate in (*self.gates.values(), *self._leaving):
             if not await asyncio.to_thread(gate.drain, until):
@@ -270,16 +270,18 @@ class Pool:
     async def stop(self) -> None:
         """End the threads of all hosts and close all engines."""
         self._successions.close()
-        for prefetch in self._prefetches.values():
+        for prefetch in tuple(self._prefetches.values()):
             await asyncio.to_thread(prefetch.stop)
         for gate in (*self.gates.values(), *self._leaving):
             await asyncio.to_thread(gate.stop)
         await asyncio.to_thread(self.roster.stop)
 
     def _heat_ahead(self, request: Request) -> None:
+        """Called on threads of hosts; models come and go meanwhile."""
+        gates = self.gates
         for model in self.chains.get(kind_of(request), ()):
-            if model in self.gates:
-                self.gates[model].warm_up()
+            if model in gates:
+                gates[model].warm_up()
 
     def _room(self) -> int:
         """Bytes free for the page cache beside the weights in use."""

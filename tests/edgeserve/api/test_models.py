@@ -9,6 +9,8 @@ import pytest
 from support.gates import FAKES, fake_spec
 from support.server import Running, considerate_governor, serving
 
+from edgeserve.api.models import choose
+from edgeserve.errors import ModelNotFound
 from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.jobs import Job
 from edgeserve.residency.directory import Terms
@@ -64,7 +66,30 @@ def test_the_name_in_a_request_chooses(
 def test_an_unknown_name_is_answered_with_those_that_are_served(running: Running) -> None:
     answer = running.client.post("/v1/chat", json={"prompt": "hello", "model": "nobody"})
     assert answer.status_code == 404
-    assert answer.json()["error"]["message"] == "the model 'nobody' is not served here for this; served: llm, big, eyes"
+    assert answer.json()["error"]["message"] == (
+        "the model 'nobody' is not served here for this; served: llm, big (gpt-*), eyes. To add a model: "
+        '`edgeserve pull nobody`, [models.NAME] in models.toml with model = "nobody", and `edgeserve reload`'
+    )
+
+
+def test_the_way_to_add_a_model_names_its_job(running: Running) -> None:
+    answer = running.client.post("/v1/tts/synthesize", json={"text": "a", "model": "nobody"})
+    assert answer.status_code == 404
+    files = {"file": ("said.wav", b"RIFF")}
+    answer = running.client.post("/v1/audio/transcriptions", files=files, data={"model": "a\n`b`"})
+    assert answer.status_code == 404
+    assert answer.json()["error"]["message"].endswith(
+        "served: ears2, ears. To add a model: `edgeserve pull NAME`, [models.NAME] in models.toml with "
+        'job = "asr" and model = "NAME", and `edgeserve reload`'
+    )
+
+
+def test_many_models_are_not_all_named() -> None:
+    governor = considerate_governor()
+    specs = [dataclasses.replace(fake_spec("llm"), id=f"m{n}", name=f"m{n}") for n in range(30)]
+    pool = Pool([ThreadHost(FAKES["llm"](spec), governor) for spec in specs], governor)
+    with pytest.raises(ModelNotFound, match=r"served: m0, .* m19 and 10 more\. To add"):
+        choose(pool, "nobody", ("llm",))
 
 
 def test_reports_are_by_model(running: Running) -> None:
@@ -74,6 +99,9 @@ def test_reports_are_by_model(running: Running) -> None:
     listed = running.client.get("/v1/models").json()
     assert [one["id"] for one in listed["data"]] == list(MODELS)
     assert {one["name"]: one["type"] for one in listed["models"]} == {name: job for name, (job, _) in MODELS.items()}
+    rows = running.client.get("/memory/models").json()
+    assert {one["name"] for one in listed["models"] if one["default"]} == {"llm", "eyes", "ears2"}
+    assert {one["id"] for one in rows if one["default"]} == {"llm", "eyes", "ears2"}
     assert running.client.get("/v1/models/gpt-4").json()["id"] == "big"
 
 

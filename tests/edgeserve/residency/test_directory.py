@@ -72,6 +72,16 @@ def test_a_model_that_is_served_by_name_is_no_default() -> None:
     assert [one.id for one in three.of(CHAT)] == ["llm", "big", "shelved"]
 
 
+def test_every_job_has_one_default() -> None:
+    assert SERVED.defaults() == {"llm", "eyes", "ears2"}
+    assert directory((model("big"), Terms(by_name=True))).defaults() == set()
+
+
+def test_the_names_of_a_model() -> None:
+    assert SERVED.names("big") == ("big", "gpt-4*", "Clever")
+    assert SERVED.names("llm") == ("smollm2", "gpt-*")
+
+
 def test_a_model_that_left_is_not_found() -> None:
     changed = directory((model("a"), Terms()), (model("b"), Terms()))
     changed.remove("a")
