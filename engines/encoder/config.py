@@ -59,6 +59,12 @@ def read_shape(path: Path) -> Shape:
     )
 
 
+def read_type(path: Path) -> str:
+    """The type of the model in config.json, such as "bert"; empty without one. Raises EngineFailure naming the file."""
+    found = _read(path).get("model_type")
+    return found if isinstance(found, str) else ""
+
+
 def read_pooling(path: Path | None) -> Pooling:
     """The pooling in 1_Pooling/config.json; the mean without that file. Raises EngineFailure naming the file."""
     if path is None:
