@@ -34,6 +34,10 @@ async def health(request: Request) -> Response:
     )
 
 
+async def version(request: Request) -> Response:
+    return JSONResponse({"version": edgeserve.__version__})
+
+
 async def root(request: Request) -> Response:
     """The list of routes for a client that asks for JSON or HTML. Ollama's text for all others, such as its probes."""
     accepted = request.headers.get("accept", "").lower()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgeserve.api import models
 from edgeserve.api.line import Call
-from edgeserve.api.ollama import details
+from edgeserve.api.ollama import details, names
 from edgeserve.api.ollama.fields import JSON, FormatField, ThinkField
 from edgeserve.api.ollama.options import Options
 from edgeserve.api.ollama.renderer import AnswerLines
@@ -53,8 +52,7 @@ class Answered(Asked):
             raise NotSupported(f'"{self.named(pool, model)}" does not support thinking', param="think")
 
     def named(self, pool: Pool, model: str) -> str:
-        """The name that the answer gives the model: the one that was asked for, else its public name."""
-        return self.model.strip() or models.name(pool, model)
+        return names.answered(pool, self.model, model)
 
     def call(self, model: str, wanted: ChatRequest, renderer: AnswerLines, times: Times) -> Call:
         return Call(

@@ -7,7 +7,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from edgeserve.api import adapters, models
+from edgeserve.api import adapters
 from edgeserve.api.line import Call, answering
 from edgeserve.api.ollama import names, ndjson
 from edgeserve.api.ollama.options import Options
@@ -50,7 +50,7 @@ async def embed(request: Request) -> Response:
     async def parse(request: Request) -> Call:
         pool: Pool = request.app.state.pool
         model = names.choose(pool, asked.model, JOBS)
-        named = asked.model.strip() or models.name(pool, model)
+        named = names.answered(pool, asked.model, model)
         return _call(pool, model, asked, texts, VectorList(named, times, asked.dimensions), times, cut=asked.truncate)
 
     try:

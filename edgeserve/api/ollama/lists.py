@@ -93,7 +93,7 @@ async def show(request: Request) -> Response:
     """One model in full. Raises ModelNotFound."""
     asked = await read(request, Shown)
     pool: Pool = request.app.state.pool
-    spec = pool.gates[names.choose(pool, asked.wanted, JOBS)].spec
+    spec = pool.gates[names.choose(pool, asked.wanted, JOBS, stand_in=False)].spec
     copilot = COPILOT in request.headers.get("user-agent", "").lower()
     return JSONResponse(await details.LOOKS.run(_full, spec, asked.wanted if copilot else ""))
 

@@ -10,6 +10,7 @@ from edgeserve.api.ollama import names
 from edgeserve.api.ollama.answer import Answered
 from edgeserve.api.ollama.times import now
 from edgeserve.api.presence import unless_gone
+from edgeserve.engine import Rung
 from edgeserve.jobs import CHAT, Job
 from edgeserve.residency.pool import Pool
 
@@ -20,19 +21,20 @@ JOBS: tuple[Job, ...] = (*CHAT, "embedding")
 async def loaded_or_unloaded(request: Request, asked: Answered) -> dict[str, Any]:
     """Load the model, or unload it where ``keep_alive`` is 0; the answer without the dialect's own field.
 
-    A model that answers others is unloaded after them. Raises ModelNotFound, Busy and the errors of a load.
+    As after any request with ``keep_alive`` 0, the weights stay mapped, a pinned model stays, and a model that answers
+    others is unloaded after them. Raises ModelNotFound, Busy and the errors of a load.
     """
     pool: Pool = request.app.state.pool
-    model = names.choose(pool, asked.model, JOBS)
     unload = asked.keep_alive == 0
+    model = names.choose(pool, asked.model, JOBS, stand_in=not unload)
     lease = await pool.lease(model, asked.keep_alive)  # its end begins the time of keep_alive
     try:
         if not unload:
             await unless_gone(request, pool.preload([model]))
     finally:
         await lease.release()
-    if unload:
-        await pool.evict(model)
+    if unload and not pool.directory.terms(model).pinned:
+        await pool.evict(model, Rung.WARM)  # at once, where nobody holds it
     return {
         "model": asked.named(pool, model),
         "created_at": now(),

@@ -60,7 +60,7 @@ async def _started(request: Request, asked: str) -> Pull | None:
     """
     pool: Pool = request.app.state.pool
     name = next((one for one in names.readings(asked) if catalog.knows(one)), "")
-    if not name and any(pool.directory.find(one, ALL_JOBS) is not None for one in names.readings(asked)):
+    if not name and names.find(pool, asked, ALL_JOBS) is not None:
         return None
     try:
         return await DISK.run(pulls_of(request).start, name or asked)

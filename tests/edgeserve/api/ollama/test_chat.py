@@ -187,7 +187,7 @@ def test_no_messages_load_the_model_and_keep_alive_0_unloads_it() -> None:
             assert gate.rung is Rung.HOT
         assert gate.keep_alive == float("inf")
         found = running.client.post("/api/chat", json={"model": "llm", "keep_alive": 0}).json()
-        assert (found["done_reason"], gate.rung) == ("unload", Rung.COLD)
+        assert (found["done_reason"], gate.rung) == ("unload", Rung.WARM)
 
 
 def test_an_error_in_a_stream_is_a_line_of_its_own() -> None:

@@ -62,7 +62,7 @@ def test_a_format_holds(client: httpx.Client) -> None:
     assert generate(client, prompt='say {"a": 1} now', format="json")["response"] == '{"a": 1}'
 
 
-@pytest.mark.parametrize(("keep_alive", "reason", "rung"), [("10m", "load", Rung.HOT), (0, "unload", Rung.COLD)])
+@pytest.mark.parametrize(("keep_alive", "reason", "rung"), [("10m", "load", Rung.HOT), (0, "unload", Rung.WARM)])
 def test_an_empty_prompt_loads_or_unloads(keep_alive: Any, reason: str, rung: Rung) -> None:
     with serving(fake_pool(["llm"])) as running:
         body = {"model": "fake-llm:latest", "prompt": "", "keep_alive": keep_alive, "stream": False}
