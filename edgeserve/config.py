@@ -54,6 +54,7 @@ class ServerSettings:
     isolation: Isolation = key("auto", env="ISOLATION")
     serve: Literal["configured", "stored"] = key("configured", env="SERVE")
     """"stored": whatever is in the store is served on demand, too, under its own name."""
+    unknown_fields: Literal["ignore", "refuse"] = key("ignore", env="UNKNOWN_FIELDS")
 
 
 @dataclass(frozen=True, slots=True)
