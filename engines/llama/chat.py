@@ -155,9 +155,7 @@ class LlamaChat(LlamaLadder):
                 taken.callback(background.when_done, functools.partial(llama_model.release, model))
             if prepared.loosened:
                 yield LoosenedEvent(prepared.loosened)
-            make = functools.partial(
-                Sampler, request, self.options, model.vocabulary, prepared.rules, prepared.endings
-            )
+            make = functools.partial(Sampler, request, self.options, model.vocabulary, prepared.rules, prepared.endings)
             sampler = (yield from background.run(make, Sampler.free)) if prepared.rules else make()
             taken.callback(background.when_done, sampler.free)
             prompt = yield from self._take(batch, request, prepared, background)

@@ -10,7 +10,7 @@ from typing import Any
 
 from edgeserve.errors import ContextOverflow, InvalidRequest
 from edgeserve.messages import ChatRequest, EmbedRequest
-from engines.llama.grammar import Rules, grammar
+from engines.llama.grammar import Written, grammar
 from engines.llama.model import MappedModel
 from engines.llama.template import ChatTemplate
 from engines.llama.tokenizer import TooLong
@@ -42,7 +42,7 @@ class Prepared:
     tokens: Sequence[int] = ()
     text: str = ""
     thinks: bool = False
-    rules: Rules | None = None
+    rules: Written | None = None
     inputs: Sequence[Sequence[int]] = ()
     endings: Sequence[int] = ()
     loosened: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from edgeserve.errors import InvalidRequest
 from edgeserve.messages import ChatRequest
 from engines.llama.chain import samplers
 from engines.llama.endings import Endings
-from engines.llama.grammar import Rules
+from engines.llama.grammar import Written
 from engines.llama.options import LlamaOptions
 from engines.llama.own_constraint import constraint
 from engines.llama.penalties import WINDOW, Penalties
@@ -29,7 +29,7 @@ class Sampler:
         request: ChatRequest,
         options: LlamaOptions,
         vocabulary: Any,
-        grammar: Rules | None = None,
+        grammar: Written | None = None,
         endings: Sequence[int] = (),
     ) -> None:
         runtime = llama()
@@ -61,9 +61,13 @@ class Sampler:
         constraint = self._constraint
         if constraint is None:
             raise RuntimeError("the answer has no grammar")
-        if self._endings.forbidden and not constraint.goes_on(logits, self._endings):
+        try:
+            return self._penalised(lambda: logits, lambda: constraint.sample(self.chain, logits))
+        except InvalidRequest:
+            if not self._endings.forbidden:
+                raise
             self._endings = Endings((), 0)  # the grammar allows nothing but the end
-        return self._penalised(lambda: logits, lambda: constraint.sample(self.chain, logits))
+            return self._penalised(lambda: logits, lambda: constraint.sample(self.chain, logits))
 
     def _penalised(self, logits: Callable[[], Any], choose: Callable[[], int]) -> int:
         if self._penalties is None and not self._endings.forbidden:
@@ -86,7 +90,7 @@ class Sampler:
     def _make_penalties(self, request: ChatRequest, options: LlamaOptions) -> Penalties | None:
         wanted = request.sampling
         self._check_tokens((token for token, _ in wanted.logit_bias), "logit_bias")
-        repeat = _or(wanted.repeat_penalty, options.repeat_penalty)
+        repeat = options.repeat_penalty if wanted.repeat_penalty is None else wanted.repeat_penalty
         frequency, presence = wanted.frequency_penalty or 0.0, wanted.presence_penalty or 0.0
         if repeat == 1 and not frequency and not presence and not wanted.logit_bias:
             return None
@@ -98,7 +102,3 @@ class Sampler:
             if not 0 <= token < self._size:
                 text = f"token {token} is not in the vocabulary of {self._size} tokens"
                 raise InvalidRequest(text, param=param)
-
-
-def _or(given: float | None, default: float) -> float:
-    return default if given is None else given
