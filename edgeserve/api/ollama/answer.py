@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from edgeserve.api.line import Call
@@ -11,7 +12,7 @@ from edgeserve.api.ollama.options import Options
 from edgeserve.api.ollama.renderer import AnswerLines
 from edgeserve.api.ollama.request import Asked
 from edgeserve.api.ollama.times import Times
-from edgeserve.api.openai.logprobs import MAX_CHAT
+from edgeserve.api.openai.logprobs import MAX
 from edgeserve.api.schema import Object
 from edgeserve.api.values import Flag, Integer
 from edgeserve.errors import NotSupported
@@ -27,19 +28,23 @@ class Answered(Asked):
     think = ThinkField()
     options = Object("sampling and the length of the answer", Options)
     logprobs = Flag("tell how likely each token was")
-    top_logprobs = Integer("alternatives told with each token; needs logprobs", 0, MAX_CHAT)
+    top_logprobs = Integer("alternatives told with each token; needs logprobs", 0, MAX)
     truncate = Flag("accepted; a prompt that is too long is refused", default=True)
     shift = Flag("accepted; an answer ends where the context is full", default=True)
 
     def shared(self) -> dict[str, Any]:
         """The fields of a ``ChatRequest`` that follow from these."""
         options = self.options
+        level = {"reasoning_effort": self.think} if isinstance(self.think, str) else {}
         return {
             "max_tokens": options.max_tokens if options else None,
             "stop": options.stops() if options else (),
             "sampling": options.sampling() if options else Sampling(),
             "json_object": self.format == JSON,
             "json_schema": self.format if self.format.startswith("{") else None,
+            "context": options.context if options else None,
+            "thinking": None if self.think is None else bool(self.think),
+            "variables": json.dumps(level) if level else "",
             "logprobs": (self.top_logprobs or 0) if self.logprobs else None,
         }
 
