@@ -52,6 +52,9 @@ BASE: dict[str, dict[str, Any]] = {
     "SettingsPatch": {},
     "RouterModel": {"model": "asr"},
     "SlotFile": {"filename": "a.bin"},
+    "Tokenize": {},
+    "Detokenize": {"tokens": [104]},
+    "ApplyTemplate": {"messages": TALK},
 }
 """Bodies that the server answers, by the name of the record."""
 BESIDE: dict[str, dict[str, Any]] = {
