@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from edgeserve.messages import ChatRequest, EmbedRequest, RerankRequest
+from edgeserve.messages import ChatRequest, EmbedRequest, RerankRequest, TextRequest
 from edgeserve.slots import SlotRequest, SlotState
 
 
@@ -125,7 +125,7 @@ class Contextual(Protocol):
 class Preparing(Protocol):
     """An engine that checks and prepares a request before its turn, beside the answers under way. Optional."""
 
-    def prepare(self, request: ChatRequest | EmbedRequest | RerankRequest | SlotRequest) -> object:
+    def prepare(self, request: ChatRequest | EmbedRequest | RerankRequest | SlotRequest | TextRequest) -> object:
         """The prepared request for ``Batching.run``. Any thread.
 
         The engine was warm or hot when the call began, and may be closed meanwhile. Raises InvalidRequest for a mistake
