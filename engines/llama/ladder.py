@@ -88,13 +88,16 @@ class LlamaLadder:
             before = pages.private_bytes()
             self._check_adapters()  # a file may have been replaced since
             self._weights = self._acquire(repack=self.options.repack == "on")
+            resident = self._weights.heat()  # on other cores, while the context is made
             try:
                 context = self._make_adapted_context(self._weights)
-            except EngineFailure:
+            except BaseException:
+                resident()
+                self._weights.cool()
                 self._free_weights()
                 raise
             self._batch = Batch(context, self.options.parallel, self._saved)
-            self._weights.heat()
+            resident()
             self._private[Rung.HOT] = self._private[Rung.WARM] + max(0, pages.private_bytes() - before)
             if not self._configured.context:
                 trained = self._read_shape().trained_context
