@@ -19,6 +19,8 @@ from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.config import Config as UvicornConfig
+from uvicorn.server import Server as UvicornServer
 
 from edgeserve import app, conversations, exposure, logs
 from edgeserve.api.auth import is_loopback
@@ -43,6 +45,9 @@ from edgeserve.system import heap
 from edgeserve.system.hangup import has_terminal
 
 log = logging.getLogger("edgeserve.server")
+
+# Uvicorn's lifespan asks the package for it. The package would import its command line, and 1.6 MB with it.
+uvicorn.Config = UvicornConfig  # type: ignore[misc]
 
 LAST_WORDS_SECONDS = 5.0
 """Time after the drain time in which streams tell their clients that they were cut."""
@@ -135,7 +140,7 @@ def websocket(**connection: Any) -> asyncio.Protocol:
     return SocketConnection(**connection)
 
 
-class Server(uvicorn.Server):
+class Server(UvicornServer):
     """Uvicorn that drains the pool before it ends, and ends with exit code 0 when a signal asked for it."""
 
     def __init__(
@@ -152,7 +157,7 @@ class Server(uvicorn.Server):
         shared = {"connections": self.connections, "patience": patience, "reading": Reading()}
         self._look_seconds = min(LOOK_SECONDS, *(seconds / 4 for seconds in astuple(patience)))
         super().__init__(
-            uvicorn.Config(
+            UvicornConfig(
                 application,
                 loop="asyncio",
                 http=functools.partial(HttpConnection, **shared),  # type: ignore[arg-type]  # it makes the protocol

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import math
+import signal
 import threading
 import time
 from collections import deque
@@ -182,9 +183,11 @@ class Link:
         self._child.close()
 
     def kill(self, why: str) -> None:
-        self._killed = why
-        log.error("%s: %s; its process %d is killed", self._name, why, self._child.pid)
-        self._child.kill()
+        """Kill the worker, once. Never waits: the caller may hold the lock, for which the event loop waits too."""
+        if not self._killed:
+            self._killed = why
+            log.error("%s: %s; its process %d is killed", self._name, why, self._child.pid)
+            self._child.signal(signal.SIGKILL)
 
     # Sending
 
@@ -226,8 +229,15 @@ class Link:
             log.debug("%s was not told: %s", self._name, error.message)
 
     def _flush_dropped(self) -> None:
-        while self._dropped:
-            self._channel.send(Kind.FORGET, self._dropped.popleft(), None)
+        while (number := self._next_dropped()) is not None:
+            self._channel.send(Kind.FORGET, number, None)
+
+    def _next_dropped(self) -> int | None:
+        """A prepared request that nobody wants any more. Several threads send, and each may take the last one."""
+        try:
+            return self._dropped.popleft()
+        except IndexError:
+            return None
 
     # Waiting
 

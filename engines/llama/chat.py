@@ -23,7 +23,7 @@ from edgeserve.slots import SlotState
 from engines.llama import model as llama_model
 from engines.llama.adapters import Active, active
 from engines.llama.answer import Prompt, answer
-from engines.llama.background import Background
+from engines.llama.background import Background, writing
 from engines.llama.batch import Batch
 from engines.llama.calls import with_calls
 from engines.llama.embed import embed
@@ -104,7 +104,8 @@ class LlamaChat(LlamaLadder):
         """Events of one answer; None asks for a ``step``. It takes a slot when the first event is asked for."""
         batch = self._hot()[1]
         if isinstance(request, SlotRequest):
-            yield manage(batch, request, active(self.spec.adapters, None))
+            background = Background(lambda: batch.busy, writing)
+            yield from manage(batch, request, active(self.spec.adapters, None), background)
             return
         ready = prepared if isinstance(prepared, Prepared) else self.prepare(request)
         if ready is None:

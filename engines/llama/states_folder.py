@@ -67,7 +67,7 @@ class StatesFolder:
         clock      seconds since the epoch, as in the times of files
         allowance  bytes that may be written under a shared bound
 
-    Methods block for the disk. Any process; one thread at a time.
+    Methods block for the disk. Any process; one thread at a time, and another one that only stores what somebody names.
     """
 
     def __init__(
