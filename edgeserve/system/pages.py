@@ -6,6 +6,7 @@ Only Linux has these tools. Elsewhere the functions do nothing, and their result
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -87,6 +88,14 @@ def _pieces(one: Mapping) -> Iterator[tuple[int, int]]:
 def private_bytes() -> int:
     """Anonymous memory of this process, exact."""
     return process.read().anon
+
+
+def private_bytes_now() -> int:
+    """Anonymous memory of this process by the kernel's own counters, without a walk of its pages.
+
+    Some hundred KB off. Pages that it shares with its parent since a fork count in full, so only growth says much.
+    """
+    return process.read_unique().anon if sys.platform == "darwin" else process.read_counters().anon
 
 
 def _mappings(listing: Path, paths: tuple[Path, ...]) -> Iterator[Mapping]:

@@ -86,7 +86,7 @@ class LlamaLadder:
         if self._model is None:
             raise EngineFailure(f"{self.spec.name} is cold; open it first")
         if self._batch is None:
-            before = pages.private_bytes()
+            before = pages.private_bytes_now()
             self._check_adapters()  # a file may have been replaced since
             self._weights = self._acquire(repack=self.options.reordered)
             resident = self._weights.heat()  # on other cores, while the context is made
@@ -98,8 +98,8 @@ class LlamaLadder:
                 self._free_weights()
                 raise
             self._batch = Batch(context, self.options.parallel, self._saved)
+            self._private[Rung.HOT] = self._private[Rung.WARM] + max(0, pages.private_bytes_now() - before)
             resident()
-            self._private[Rung.HOT] = self._private[Rung.WARM] + max(0, pages.private_bytes() - before)
             if not self._configured.context:
                 trained = self._read_shape().trained_context
                 log.info("%s: context of %d tokens; it was trained on %d", self.spec.name, context.size, trained)
