@@ -14,7 +14,8 @@ from edgeserve.api.fields import Fields
 from edgeserve.api.json_body import read_json
 from edgeserve.api.limits import Limits
 from edgeserve.api.line import Call
-from edgeserve.api.openai.prompts import MAX_TOKEN, is_token
+from edgeserve.api.openai.ending import MAX_TOKEN
+from edgeserve.api.openai.prompts import is_token
 from edgeserve.api.pictures.request import Pictures
 from edgeserve.api.question import Question
 from edgeserve.api.schema import Field

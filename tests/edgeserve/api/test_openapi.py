@@ -53,6 +53,7 @@ BASE: dict[str, dict[str, Any]] = {
     "SettingsPatch": {},
     "RouterModel": {"model": "asr"},
     "SlotFile": {"filename": "a.bin"},
+    "Completing": {"prompt": "hello"},
     "Tokenize": {},
     "Detokenize": {"tokens": [104]},
     "ApplyTemplate": {"messages": TALK},
