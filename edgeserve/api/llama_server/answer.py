@@ -13,6 +13,7 @@ from edgeserve.errors import EdgeserveError
 from edgeserve.messages import Candidate, ChatRequest, Event, FinishEvent, ReasoningEvent, TokenEvent, TokenLogprob
 
 STOP_TYPES = {"length": "limit", "stop": "eos"}
+SETTINGS = ("temperature", "top_p", "top_k", "min_p", "seed", "repeat_penalty", "presence_penalty", "frequency_penalty")
 NO_SLOT = -1
 """``id_slot`` of an answer: slots are the engine's own affair, and a request cannot choose one."""
 
@@ -91,17 +92,7 @@ class Answer:
 def _settings(request: ChatRequest) -> dict[str, Any]:
     """The parameters that the request gives; for others the model's own hold."""
     given = request.sampling
-    names = (
-        "temperature",
-        "top_p",
-        "top_k",
-        "min_p",
-        "seed",
-        "repeat_penalty",
-        "presence_penalty",
-        "frequency_penalty",
-    )
-    told = {name: value for name in names if (value := getattr(given, name)) is not None}
+    told = {name: value for name in SETTINGS if (value := getattr(given, name)) is not None}
     limit = -1 if request.max_tokens is None else request.max_tokens
     return {**told, "n_predict": limit, "stop": list(request.stop), "n_probs": request.logprobs or 0}
 

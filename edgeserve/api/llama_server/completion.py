@@ -24,8 +24,8 @@ MAX_FIELDS = 64
 class Completing(Sampled):
     """The body of POST /completion."""
 
-    n = Only(1)  # llama-server makes several answers to several prompts only
-    best_of = Only(1)
+    n = Integer("accepted where it is 1", 1, 1, default=1)
+    best_of = Integer("accepted where it is 1", 1, 1)
     prompt = Prompts("a text, or its tokens", 1)
     n_probs = Integer("alternatives told with each token; 0: none", 0, MAX, default=0)
     return_tokens = Only(False)

@@ -377,6 +377,7 @@ def test_a_query_is_documented_with_its_headers(running: Running, document: Any,
 
 FORMATS: dict[str, list[dict[str, Any]]] = {
     "/v1/chat/completions": [{}, {"stream": True}],
+    "/completion": [{}, {"stream": True}],
     "/v1/completions": [{}, {"stream": True}],
     "/v1/audio/transcriptions": [{"response_format": one} for one in transcripts.FORMS] + [{"stream": True}],
     "/v1/audio/translations": [{"response_format": one} for one in transcripts.FORMS],
