@@ -25,6 +25,7 @@ from edgeserve.api.llama_server.entries import LLAMA_SERVER
 from edgeserve.api.manage.entries import MANAGE
 from edgeserve.api.native import chat as native
 from edgeserve.api.native import sound, vision
+from edgeserve.api.ollama.entries import OLLAMA
 from edgeserve.api.openai import audio, chat, completions, embeddings, speech
 from edgeserve.api.origin import Rules
 from edgeserve.api.paths import Paths, without_prefix
@@ -63,7 +64,7 @@ AFTER_START = (
 FIRST_MODEL = Link("first", "GET", MODEL, "/data/0/id", "path", "model")
 
 ENTRIES = (
-    Entry("GET", "/", "Where things are", health.root),
+    Entry("GET", "/", "Where things are; for probes the text that Ollama answers", health.root, also=("text/plain",)),
     Entry("GET", "/v1/health", "Configured engines and their rungs", health.health),
     Entry("GET", "/version", "The server's version", health.version),
     Entry(
@@ -183,6 +184,7 @@ ENTRIES = (
         owner=True,
     ),
     *LLAMA_SERVER,
+    *OLLAMA,
     *MANAGE,
     Entry("GET", "/openapi.json", "This document", describe),
 )
