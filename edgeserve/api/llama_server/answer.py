@@ -30,11 +30,11 @@ class Asked:
 class Answer:
     """Folds the events of one completion."""
 
-    def __init__(self, asked: Asked, *, stream: bool, timings: Timings | None = None) -> None:
+    def __init__(self, asked: Asked, timings: Timings, *, stream: bool) -> None:
         self.stream = stream
         self.media_type = sse.MEDIA_TYPE if stream else "application/json"
         self._asked = asked
-        self._timings = timings or Timings()
+        self._timings = timings
         self._texts: list[str] = []
         self._logged: list[TokenLogprob] = []
         self._finish = FinishEvent("stop", 0, 0)

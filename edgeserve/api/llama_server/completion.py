@@ -10,6 +10,7 @@ from edgeserve.api import models
 from edgeserve.api.json_body import read_json
 from edgeserve.api.line import Call
 from edgeserve.api.llama_server.answer import Answer, Asked
+from edgeserve.api.llama_server.timings import Timings
 from edgeserve.api.openai.accepted import Only
 from edgeserve.api.openai.logprobs import MAX
 from edgeserve.api.openai.prompts import Prompts
@@ -51,4 +52,6 @@ async def completion(request: Request) -> Call:
         context=asked.num_ctx,
     )
     told = Asked(models.name(pool, model, asked.model), wanted, frozenset(asked.response_fields))
-    return Call(model, [wanted], Answer(told, stream=asked.stream), asked.keep_alive, threaded=bool(asked.n_probs))
+    timings = Timings()
+    renderer = Answer(told, timings, stream=asked.stream)
+    return Call(model, [wanted], renderer, asked.keep_alive, threaded=bool(asked.n_probs), begun=timings.begin)

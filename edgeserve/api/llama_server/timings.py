@@ -10,15 +10,17 @@ from edgeserve.messages import FinishEvent
 
 
 class Timings:
-    """Times the parts of one answer, from now on. ``clock`` in seconds.
-
-    The prompt's time begins with the request, so it holds its wait for a slot and the loading of the model.
-    """
+    """Times the parts of one answer. ``clock`` in seconds. The prompt's time begins with its turn on a hot engine."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
-        self._begun = clock()
+        self._begun: float | None = None
         self._first: float | None = None
+
+    def begin(self) -> None:
+        """Called on the host's thread as the answer has its turn; the first call counts."""
+        if self._begun is None:
+            self._begun = self._clock()
 
     def token(self) -> None:
         """Called for each piece of the answer."""
@@ -29,10 +31,11 @@ class Timings:
         """The figures at the end of the answer; llama-server's names, milliseconds."""
         now = self._clock()
         first = now if self._first is None else self._first
+        begun = first if self._begun is None else self._begun
         read = finish.prompt_tokens - finish.cached_tokens
         return {
             "cache_n": finish.cached_tokens,
-            **_part("prompt", read, first - self._begun),
+            **_part("prompt", read, first - begun),
             **_part("predicted", finish.completion_tokens, now - first),
         }
 

@@ -8,11 +8,15 @@ from edgeserve.api.llama_server.timings import Timings
 from edgeserve.messages import FinishEvent
 
 
-def test_the_prompt_ends_with_the_first_token() -> None:
+def test_the_prompts_time_is_from_its_turn_to_the_first_token() -> None:
     clock = Clock()
     start = clock.now
+    clock.now = start - 5.0
     timings = Timings(clock)
+    clock.now = start
+    timings.begin()
     clock.now = start + 2.0
+    timings.begin()
     timings.token()
     clock.now = start + 2.5
     timings.token()
