@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgeserve.api import failures, sse
-from edgeserve.api.llama_server.timings import Timings
+from edgeserve.api.timings import Timings
 from edgeserve.errors import EdgeserveError
 from edgeserve.messages import Candidate, ChatRequest, Event, FinishEvent, ReasoningEvent, TokenEvent, TokenLogprob
 

@@ -10,11 +10,11 @@ from edgeserve.api import models
 from edgeserve.api.json_body import read_json
 from edgeserve.api.line import Call
 from edgeserve.api.llama_server.answer import Answer, Asked
-from edgeserve.api.llama_server.timings import Timings
 from edgeserve.api.openai.accepted import Only
 from edgeserve.api.openai.logprobs import MAX
 from edgeserve.api.openai.prompts import Prompts
 from edgeserve.api.openai.sampling import Sampled
+from edgeserve.api.timings import Timings
 from edgeserve.api.values import Integer, Texts
 from edgeserve.jobs import CHAT
 from edgeserve.messages import ChatRequest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from support.gates import Clock
 
-from edgeserve.api.llama_server.timings import Timings
+from edgeserve.api.timings import Timings
 from edgeserve.messages import FinishEvent
 
 
