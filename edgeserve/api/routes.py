@@ -185,6 +185,8 @@ ENTRIES = (
     ),
     *OLLAMA,
     *LLAMA_SERVER,
+    *LLAMA_SERVER,
+    *OLLAMA,
     *MANAGE,
     Entry("GET", "/openapi.json", "This document", describe),
 )
