@@ -185,8 +185,6 @@ ENTRIES = (
     ),
     *OLLAMA,
     *LLAMA_SERVER,
-    *LLAMA_SERVER,
-    *OLLAMA,
     *MANAGE,
     Entry("GET", "/openapi.json", "This document", describe),
 )

@@ -64,9 +64,6 @@ BASE: dict[str, dict[str, Any]] = {
     "OllamaPull": {"model": "llm"},
     "OllamaDelete": {"model": "llm"},
     "Shown": {"model": "llm"},
-    "Tokenize": {},
-    "Detokenize": {"tokens": [104]},
-    "ApplyTemplate": {"messages": TALK},
 }
 """Bodies that the server answers, by the name of the record."""
 BESIDE: dict[str, dict[str, Any]] = {
