@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import threading
 import time
@@ -27,6 +28,8 @@ from edgeserve.residency.names import spellings
 from edgeserve.residency.successions import Successions
 from edgeserve.residency.work import kind_of
 from edgeserve.system.prefetch import Prefetch
+
+log = logging.getLogger("edgeserve.pool")
 
 OnDemand = Callable[[str, Sequence[Job]], tuple[Host, Terms] | None]
 """Host and terms of the model that a name means, among those of some jobs; None: there is none."""
@@ -196,15 +199,22 @@ class Pool:
         """Models whose engine has lost a thread; a restart of the server is the only way back."""
         return [model for model, gate in self.gates.items() if not gate.host.healthy]
 
-    async def lease(self, model: str, keep_alive: float | None = None) -> Lease:
+    async def lease(
+        self, model: str, keep_alive: float | None = None, begun: Callable[[], None] = lambda: None
+    ) -> Lease:
         """A lease on a model for the current client; the gate reserves memory when the work begins.
 
-        ``keep_alive``: idle seconds after which the engine steps down; None: as configured. Raises NotConfigured, Busy
-        or ShuttingDown.
+        ``keep_alive``: idle seconds after which the engine steps down; None: as configured. ``begun`` is called on the
+        host's thread as each request begins. Raises NotConfigured, Busy or ShuttingDown.
         """
         gate, client = await self._current(model), clients.current.get()
         gate.acquire(keep_alive, client)
-        return Lease(gate, self.deliveries, self._heat_ahead, client)
+
+        def began(request: Request) -> None:
+            begun()
+            self._heat_ahead(request)
+
+        return Lease(gate, self.deliveries, began, client)
 
     def expect(self, jobs: Sequence[Job]) -> None:
         """Fetch the files of the one model of ``jobs``: a request for it is coming in.
@@ -266,10 +276,24 @@ class Pool:
             if not await asyncio.to_thread(gate.drain, until):
                 reason = f"the server is shutting down and the answer took longer than its drain time of {seconds:g} s"
                 gate.abort(ShuttingDown(reason))
+        await self.give_up()
+
+    async def give_up(self) -> None:
+        """End the loads under way where that can be done: the server ends."""
+        for gate in (*self.gates.values(), *self._leaving):
+            if gate.host.loading:
+                log.warning("%s is on its way up; its load is given up, since the server ends", gate.id)
+                await asyncio.to_thread(gate.host.give_up)
+
+    @property
+    def loading(self) -> list[str]:
+        """Models that are on their way up."""
+        return [gate.id for gate in (*self.gates.values(), *self._leaving) if gate.host.loading]
 
     async def stop(self) -> None:
         """End the threads of all hosts and close all engines."""
         self._successions.close()
+        await self.give_up()
         for prefetch in tuple(self._prefetches.values()):
             await asyncio.to_thread(prefetch.stop)
         for gate in (*self.gates.values(), *self._leaving):

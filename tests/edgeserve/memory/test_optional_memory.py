@@ -15,15 +15,23 @@ from edgeserve.memory.budget import Budget
 from edgeserve.memory.governor import OpenGovernor
 from edgeserve.memory.occupancy import Need, Occupancy
 from edgeserve.memory.optional_memory import excess
+from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.units import MB
 
 CALM = POLICY.moderate_percent / 100
 
 
-def asked(optional: int, amount: Amount, *others: Occupancy, usable: int = 1000, device: int | None = None) -> int:
+def asked(
+    optional: int,
+    amount: Amount,
+    *others: Occupancy,
+    usable: int = 1000,
+    device: int | None = None,
+    policy: MemoryPolicy = POLICY,
+) -> int:
     limit = Budget(usable, usable, "fraction_of_total", {"fraction_of_total": usable}, device, usable)
     residents = [Occupancy("llm", "llm", Rung.WARM, Amount()), *others]
-    return excess(optional, Need("llm", "llm", amount), residents, readings(total=0, available=0), limit, POLICY)
+    return excess(optional, Need("llm", "llm", amount), residents, readings(total=0, available=0), limit, policy)
 
 
 @pytest.mark.parametrize(
@@ -44,6 +52,21 @@ def test_bytes_that_have_no_room(title: str, amount: Amount, others: tuple[Occup
 def test_the_accelerators_own_memory_decides() -> None:
     assert asked(400, Amount(private=10_000, device=700), device=1000) == 101
     assert asked(400, Amount(private=100, device=700), device=None) == 201, "unified: the machine's memory"
+
+
+@pytest.mark.parametrize(
+    ("share", "amount", "device", "given_up"),
+    [
+        (0.4, Amount(private=500), None, 0),
+        (0.1, Amount(private=500), None, 300),
+        (0.0, Amount(private=500), None, 400),
+        (0.1, Amount(private=500, device=400), 2000, 200),  # of the accelerator's own budget
+        (0.3, Amount(private=700), None, 101),  # the level allows less
+    ],
+)
+def test_a_share_of_the_budget_bounds_it(share: float, amount: Amount, device: int | None, given_up: int) -> None:
+    policy = dataclasses.replace(POLICY, context_percent=share)
+    assert asked(400, amount, device=device, policy=policy) == given_up
 
 
 @given(
@@ -147,4 +170,18 @@ def test_a_copy_of_the_weights_goes_before_the_context() -> None:
     llm = ThriftyResident("llm", 0, 900, reordered=300, optional=300)
     world = World(1000, llm)
     assert heated(world) == 599
-    assert llm.shed_kinds == ["reordered", "optional_context"]
+    assert llm.shed_kinds == ["optional_context", "reordered"]
+
+
+def test_a_context_as_large_as_the_model_was_trained_on_leaves_room_for_the_copy() -> None:
+    llm = ThriftyResident("llm", 0, 60_300, reordered=300, optional=60_000)
+    world = World(1000, llm, policy=dataclasses.replace(POLICY, context_percent=0.1))
+    assert heated(world) == 400
+    assert llm.shed_kinds == ["optional_context"]
+
+
+def test_the_share_of_a_context_does_not_bound_a_copy() -> None:
+    amount, limit = Amount(private=300), Budget(1000, 1000, "total", {"total": 1000}, None, 1000)
+    policy = dataclasses.replace(POLICY, context_percent=0.1)
+    llm, need = Occupancy("llm", "llm", Rung.WARM, Amount()), Need("llm", "llm", amount)
+    assert excess(300, need, [llm], readings(total=0, available=0), limit, policy, kind="reordered") == 0
