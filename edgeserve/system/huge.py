@@ -1,6 +1,6 @@
 """Huge pages for memory that a library takes: asked for from beside, while the library fills the memory.
 
-A page fault costs some 2.5 µs, so filling 1 GB in pages of 4 KB takes 0.7 s, and in pages of 2 MB 0.15 s. Where the
+A page fault costs some 2.5 µs. So filling 1 GB takes 0.7 s in pages of 4 KB, and 0.15 s in pages of 2 MB. Where the
 kernel gives huge pages on advice only, a library that does not advise gets small ones. Linux only; elsewhere nothing
 happens.
 """
