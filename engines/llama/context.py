@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from edgeserve.errors import EngineFailure
-from edgeserve.system import cores
+from edgeserve.system import cores, huge
 from engines.llama.adapters import Active
 from engines.llama.model import MappedModel
 from engines.llama.options import LlamaOptions, context_size
@@ -98,7 +98,8 @@ class Context:
         runtime = llama()
         self.model = model
         parameters = context_parameters(model.handle, options, threads)
-        self.handle = runtime.llama_init_from_model(model.handle, parameters)
+        with huge.asked_for():  # llama.cpp fills the KV cache with zeros
+            self.handle = runtime.llama_init_from_model(model.handle, parameters)
         if not self.handle:
             raise EngineFailure(f"{model.path}: no context of {parameters.n_ctx} tokens can be made{error_details()}")
         self.size = int(runtime.llama_n_ctx(self.handle))
