@@ -12,7 +12,7 @@ def rgb(data: bytes, param: str) -> tuple[int, int, bytes]:
     try:
         decoder = av.CodecContext.create("webp", "r")
         decoder.thread_count = 1
-        frames = [*decoder.decode(av.Packet(data)), *decoder.decode(None)]  # type: ignore[attr-defined]
+        frames = [*decoder.decode(av.Packet(data)), *decoder.decode(None)]
         if len(frames) != 1:
             raise UnsupportedMedia(f"{param} is damaged: it holds {len(frames)} pictures", param=param)
         frame = frames[0].reformat(format="rgb24")
