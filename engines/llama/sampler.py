@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import ChatRequest
 from engines.llama.constraint import Constraint
+from engines.llama.forced import NOTHING, Ahead
 from engines.llama.options import LlamaOptions
 from engines.llama.penalties import Penalties
 from engines.llama.runtime import llama
@@ -56,6 +57,19 @@ class Sampler:
         if constraint is None:
             raise RuntimeError("the answer has no grammar")
         return self._penalised(lambda: logits, lambda: constraint.sample(self.chain, logits))
+
+    def ahead(self) -> Ahead:
+        """Text that alone can come next. Any thread, as ``sample_constrained``."""
+        return self._constraint.ahead() if self._constraint is not None else NOTHING
+
+    def accept(self, tokens: Sequence[int]) -> None:
+        """Go on behind tokens that the grammar forces, as if they were sampled."""
+        for token in tokens:
+            if self._constraint is not None:
+                self._constraint.accept(token)
+            llama().llama_sampler_accept(self.chain, token)
+            if self._penalties is not None:
+                self._penalties.accept(token)
 
     def _penalised(self, logits: Callable[[], Any], choose: Callable[[], int]) -> int:
         if self._penalties is None:
