@@ -38,6 +38,10 @@ def _drafts(host: Host) -> dict[str, int]:
     return {"drafted": sum(one.drafted for one in slots), "accepted": sum(one.accepted for one in slots)}
 
 
+async def version(request: Request) -> Response:
+    return JSONResponse({"version": edgeserve.__version__})
+
+
 async def root(request: Request) -> Response:
     pool: Pool = request.app.state.pool
     return JSONResponse(

@@ -28,8 +28,6 @@ from edgeserve.models.convert.checkpoint import AUDIO_STATES, CONFIG, TOKENIZER,
 from edgeserve.models.convert.ctranslate2 import Checkpoint
 from edgeserve.models.convert.graph import GraphWriter, load_onnx
 
-FORMAT = 3
-"""Version of the files. Format 1 looked tokens up inside the decoder; format 2 had no int8 graphs."""
 PARTS = ("encoder", "cross", "decoder")
 INT8 = "_int8"
 """Suffix of the role of a quantised graph: ``decoder_int8``, with the weights ``decoder_int8_data``."""
