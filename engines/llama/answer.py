@@ -52,6 +52,7 @@ class Wording:
     def __init__(self, model: MappedModel, request: ChatRequest, thoughts: Thoughts | None) -> None:
         self._model = model
         self._stream = TextStream(request.stop)
+        self._stop_tokens = request.stop_tokens
         self._teller = Teller(thoughts)
         self.said, self.ended = 0, False
 
@@ -62,7 +63,7 @@ class Wording:
     def feed(self, token: int, logprob: TokenLogprob | None) -> Sequence[ChatEvent]:
         """Events of the next token."""
         self.said += 1
-        self.ended = self._model.ends(token)
+        self.ended = self._model.ends(token) or token in self._stop_tokens
         if self.ended:
             return ()
         if logprob is not None:
@@ -104,6 +105,8 @@ def answer(
         if slot.output is None:
             yield None
             continue
+        if not limit:
+            break  # the prompt was read, and that is all
         picks = yield from picker.pick(slot)
         events: list[ChatEvent] = []
         room = context.size - slot.cells + len(slot.draft)
@@ -143,5 +146,5 @@ def _merged(events: Sequence[ChatEvent]) -> Iterator[ChatEvent]:
 
 def _thoughts(prompt: Prompt, request: ChatRequest) -> Thoughts | None:
     """None for an answer without thoughts: a raw prompt has no template, and a grammar allows no thoughts."""
-    constrained = request.json_object or request.json_schema is not None or request.tool_choice.required
+    constrained = request.shaped or request.tool_choice.required
     return None if constrained or request.prompt is not None else Thoughts(opened=prompt.thinks)

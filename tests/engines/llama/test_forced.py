@@ -86,8 +86,10 @@ def test_keys_and_punctuation_are_forced_but_for_the_space_between(model: Mapped
         "required": ["kind", "legs"],
         "additionalProperties": False,
     }
-    rules = grammar(ChatRequest(prompt="x", json_schema=json.dumps(schema)), CallForm())
-    assert rules is not None
+    made = grammar(ChatRequest(prompt="x", json_schema=json.dumps(schema)), CallForm())
+    assert made is not None
+    rules = made.rules
+    assert isinstance(rules, str)
     assert ahead(model, rules) == Ahead('{"kind":', '{"kind": "b')
     assert ahead(model, rules, '{"kind": "bi') == Ahead('rd",', 'rd", "legs":')
     assert ahead(model, rules, '{"kind":"bi') == Ahead('rd",', 'rd","legs":')
