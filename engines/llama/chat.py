@@ -70,7 +70,8 @@ class LlamaChat(LlamaLadder):
 
     def slot_states(self) -> tuple[SlotState, ...]:
         batch = self._batch  # another thread may set it to None
-        return tuple(SlotState(slot.busy, slot.cells) for slot in batch.slots) if batch is not None else ()
+        slots = batch.slots if batch is not None else ()
+        return tuple(SlotState(slot.busy, slot.cells, slot.drafted, slot.accepted) for slot in slots)
 
     def _drive(self, events: Generator[E | None, None, None]) -> Iterator[E]:
         with contextlib.closing(events):
