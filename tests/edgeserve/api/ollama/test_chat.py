@@ -224,3 +224,9 @@ def test_a_conversation_that_is_too_long_loses_its_oldest_turns_unless_it_may_no
         found = chat(running.client, model="llm", messages=said)
         assert (found["message"]["content"], found["prompt_eval_count"]) == ("six", 6)
         assert "tokens long" in refusal(running.client, 400, model="llm", messages=said, truncate=False)
+
+
+def test_a_field_without_a_name_is_ignored_too(client: httpx.Client) -> None:
+    """A header that ends in a space cannot be written."""
+    answer = client.post("/api/chat", json={"model": "llm", "messages": SAID, "colour": 1, "": 1})
+    assert (answer.status_code, answer.headers["x-edgeserve-ignored"]) == (200, 'colour, ""')
