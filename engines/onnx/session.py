@@ -150,6 +150,21 @@ def run(
         raise EngineFailure(f"ONNX Runtime failed while computing: {error}") from error
 
 
+def run_into(session: Any, inputs: dict[str, Any], outputs: dict[str, Any]) -> None:
+    """Compute outputs into arrays of their shapes, contiguous, by name. Raises EngineFailure when the runtime fails."""
+    import onnxruntime
+
+    try:
+        binding = session.io_binding()
+        for name, array in inputs.items():
+            binding.bind_cpu_input(name, array)
+        for name, array in outputs.items():
+            binding.bind_ortvalue_output(name, onnxruntime.OrtValue.ortvalue_from_numpy(array))
+        session.run_with_iobinding(binding)
+    except Exception as error:  # as in ``run``
+        raise EngineFailure(f"ONNX Runtime failed while computing: {error}") from error
+
+
 class _Arena:
     """The one arena of this process, shared by all sessions that reuse memory. It grows by exactly the requested sizes.
 
