@@ -150,19 +150,34 @@ def run(
         raise EngineFailure(f"ONNX Runtime failed while computing: {error}") from error
 
 
-def run_into(session: Any, inputs: dict[str, Any], outputs: dict[str, Any]) -> None:
-    """Compute outputs into arrays of their shapes, contiguous, by name. Raises EngineFailure when the runtime fails."""
-    import onnxruntime
+def run_bound(
+    session: Any, inputs: dict[str, Any], into: dict[str, Any], names: Sequence[str] = (), *, keep: int = 0
+) -> list[Any]:
+    """Compute outputs without copies: ``into`` has arrays that are written, by name; those of ``names`` are returned.
 
+    Inputs and written arrays are contiguous NumPy arrays. The returned outputs are values of the runtime, which later
+    runs take as inputs, too. ``keep``: as for ``run`` with ``reuse``; 0 for a session without it. Raises EngineFailure
+    when the runtime fails.
+    """
     try:
         binding = session.io_binding()
-        for name, array in inputs.items():
-            binding.bind_cpu_input(name, array)
-        for name, array in outputs.items():
-            binding.bind_ortvalue_output(name, onnxruntime.OrtValue.ortvalue_from_numpy(array))
-        session.run_with_iobinding(binding)
+        for name, value in inputs.items():
+            binding.bind_ortvalue_input(name, _value(value))
+        for name, array in into.items():
+            binding.bind_ortvalue_output(name, _value(array))
+        for name in names:
+            binding.bind_output(name)
+        session.run_with_iobinding(binding, _arena.settings(keep) if keep else None)
+        return list(binding.get_outputs())[len(into) :]
     except Exception as error:  # as in ``run``
         raise EngineFailure(f"ONNX Runtime failed while computing: {error}") from error
+
+
+def _value(array: Any) -> Any:
+    import numpy
+    import onnxruntime
+
+    return onnxruntime.OrtValue.ortvalue_from_numpy(array) if isinstance(array, numpy.ndarray) else array
 
 
 class _Arena:
@@ -234,6 +249,11 @@ def _returning() -> Any:
 def kept() -> int:
     """Bytes, about, that stay in the arena for later runs."""
     return _arena.kept
+
+
+def empty() -> None:
+    """Return the memory that runs have kept. Call when their outputs are gone."""
+    _arena.empty()
 
 
 def release() -> None:

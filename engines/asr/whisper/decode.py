@@ -115,10 +115,12 @@ class Batch:
             for array in self._audio.values():
                 array[place] = array[last]
             self._texts[place] = self._texts[last]
-            for array in self._past.values():
-                array[place] = array[last]
         del self._texts[last]
-        self._past = {name: array[:last] for name, array in self._past.items()}
+        past, self._past = _arrays(self._past), {}
+        if self._texts:
+            for name, array in past.items():
+                array[place] = array[last]
+                self._past[name] = array[:last]
         self._shorten()
 
     def _check(self) -> None:
@@ -152,7 +154,8 @@ class Batch:
         if not self._past:
             self._past = past
             return
-        before, count = self._past, max(place + 1, len(next(iter(self._past.values()))))
+        before, past = _arrays(self._past), _arrays(past)
+        count = max(place + 1, len(next(iter(before.values()))))
         total = max(_columns(before), _columns(past))
         self._past = {}
         for name, array in past.items():
@@ -174,9 +177,8 @@ class Batch:
         if not needed:
             self._past = {}
         elif needed < _columns(self._past):
-            self._past = {
-                name: numpy.ascontiguousarray(_last(array, _axis(name), needed)) for name, array in self._past.items()
-            }
+            past = _arrays(self._past)
+            self._past = {name: numpy.ascontiguousarray(_last(one, _axis(name), needed)) for name, one in past.items()}
 
 
 def _axis(name: str) -> int:
@@ -185,8 +187,14 @@ def _axis(name: str) -> int:
 
 
 def _columns(past: Past) -> int:
-    name, array = next(iter(past.items()))
-    return int(array.shape[_axis(name)])
+    name, one = next(iter(past.items()))
+    shape = one.shape() if callable(one.shape) else one.shape  # a value of the runtime, or an array
+    return int(shape[_axis(name)])
+
+
+def _arrays(past: Past) -> dict[str, Any]:
+    """The caches as arrays; values of the runtime are copied."""
+    return {name: one.numpy() if hasattr(one, "numpy") else one for name, one in past.items()}
 
 
 def _last(array: Any, axis: int, count: int) -> Any:

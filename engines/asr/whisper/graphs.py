@@ -16,7 +16,10 @@ MAX_POSITIONS = 448
 Audio = dict[str, Any]
 """Keys and values of windows, by input names of the decoder: float32 [b, heads, …]."""
 Past = dict[str, Any]
-"""Keys and values of the text so far, by input names of the decoder: float32 [b, heads, …]."""
+"""Keys and values of the text so far, by input names of the decoder: float32 [b, heads, …], arrays or values of the
+runtime."""
+KEPT_BYTES = 24 << 20
+"""Activations of a step, about, that stay for the next step."""
 
 
 class Embeddings:
@@ -40,7 +43,7 @@ class Embeddings:
 class Graphs:
     """The three sessions and the token embeddings. All calls come from one thread.
 
-    The session of the encoder is opened with ``reuse``. Shapes are those of edgeserve/models/convert/whisper.py; b is
+    The sessions of encoder and decoder are opened with ``reuse``. Shapes are those of edgeserve/models/convert/whisper.py; b is
     the number of windows that are decoded together. Raises EngineFailure when the runtime fails.
     """
 
@@ -48,7 +51,9 @@ class Graphs:
         self._encoder, self._cross, self._decoder, self._embeddings = encoder, cross, decoder, embeddings
         self._shapes = {one.name: one.shape[1:] for one in decoder.get_inputs()}
         self._past = [name for name in self._shapes if name.startswith("past_")]
-        self._present = ["logits"] + [name.replace("past", "present") for name in self._past]
+        self._present = [name.replace("past", "present") for name in self._past]
+        self._vocabulary = next(one.shape[1] for one in decoder.get_outputs() if one.name == "logits")
+        self._logits: Any = ()
 
     def places(self, count: int) -> Audio:
         """Room for the keys and values of so many windows. It takes memory as windows are listened to."""
@@ -66,7 +71,7 @@ class Graphs:
         ``mel``: features [1, bands, 3000].
         """
         (states,) = session.run(self._encoder, ["states"], {"mel": mel}, reuse=True)
-        session.run_into(self._cross, {"states": states}, place)
+        session.run_bound(self._cross, {"states": states}, place)
 
     def no_past(self) -> Past:
         """The empty KV cache that a sequence starts with."""
@@ -80,16 +85,23 @@ class Graphs:
     ) -> tuple[Any, Past]:
         """Decode n tokens of each of b windows; returns logits [b, len(rows), vocabulary] and the new KV cache.
 
+        The next call uses the array of logits again.
+
         Arguments:
             tokens  b sequences of n tokens each
             places  their positions in the text, int64 [b, n]
             mask    added to the scores, float32 [b, 1, n, past + n]
             rows    numbers of the tokens, of each window, whose logits are wanted
         """
+        import numpy
+
         inputs = self._inputs(tokens, places, mask, rows)
-        logits, *present = session.run(self._decoder, self._present, {**inputs, **past, **audio})
-        shaped = logits.reshape(len(tokens), len(rows), -1)
-        return shaped, dict(zip(self._past, present, strict=True))
+        if len(self._logits) < len(tokens) * len(rows):
+            self._logits = numpy.empty((len(tokens) * len(rows), self._vocabulary), numpy.float32)
+        logits = self._logits[: len(tokens) * len(rows)]
+        wanted = {**inputs, **past, **audio}
+        present = session.run_bound(self._decoder, wanted, {"logits": logits}, self._present, keep=KEPT_BYTES)
+        return logits.reshape(len(tokens), len(rows), -1), dict(zip(self._past, present, strict=True))
 
     def begin(self, tokens: Sequence[int], rows: Sequence[int], audio: Audio) -> tuple[Any, Past]:
         """Decode the first tokens of one window; returns logits [len(rows), vocabulary] and the KV cache."""
@@ -99,7 +111,13 @@ class Graphs:
     def align(self, tokens: Sequence[int], audio: Audio) -> Any:
         """Attention of the alignment heads over a whole sequence of one window: [heads, len(tokens), 1500]."""
         inputs = self._inputs([tokens], *_from_the_start(len(tokens)), [len(tokens) - 1])
-        return session.run(self._decoder, ["alignment"], {**inputs, **self.no_past(), **audio})[0][0]
+        (found,) = session.run(self._decoder, ["alignment"], {**inputs, **self.no_past(), **audio}, reuse=True)
+        return found[0]
+
+    def end(self) -> None:
+        """Return the memory that steps have kept."""
+        self._logits = ()
+        session.empty()
 
     def _inputs(self, tokens: Sequence[Sequence[int]], places: Any, mask: Any, rows: Sequence[int]) -> dict[str, Any]:
         import numpy

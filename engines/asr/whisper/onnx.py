@@ -29,6 +29,8 @@ ENCODER_FRAMES = WINDOW_FRAMES // 2
 """Positions of the encoder's output for one window."""
 PLACE_BYTES = 5 << 20
 """Memory of a window beside the keys and values of its audio, measured: samples, cache and logits."""
+CROSS = 1
+"""Number of the graph whose outputs are written in place."""
 MOST_PLACES, MOST_BYTES = 4, 80 << 20
 """Windows that are decoded together by default, and the memory of those beyond the first, at most."""
 
@@ -49,7 +51,7 @@ class WhisperOnnx(OnnxModel):
             raise EngineFailure(f"{self.spec.name} was converted by an older edgeserve; pull it again")
         vocabulary = Vocabulary.load(files["tokenizer"], files["config"])
         encoder, cross, decoder = (
-            graph.session(threads=self.spec.threads, device=self.spec.device, reuse=number == 0)
+            graph.session(threads=self.spec.threads, device=self.spec.device, reuse=number != CROSS)
             for number, graph in enumerate(graphs)
         )
         split = self.split(SPEECH, whole)

@@ -51,6 +51,8 @@ class Whisper:
             yield from self._transcribe(request, cancel)
         except Cancelled:
             return
+        finally:
+            self._model.graphs.end()
 
     def _transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]:
         vocabulary = self._model.vocabulary
