@@ -62,6 +62,7 @@ def assemble(config: Config, store: Store) -> tuple[Pool, Assembly]:
         terms={model: terms for model, (_, terms) in made.items()},
         chains=chains(config.models),
         on_demand=assembly.on_demand if on_demand else None,
+        stand_ins=config.server.stand_ins,
         deliveries=deliveries,
         roster=roster,
     )

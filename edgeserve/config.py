@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+from edgeserve.clients import LOOPBACK, client_of
 from edgeserve.errors import ConfigError
 from edgeserve.jobs import ALL_JOBS, INFO, MODELS, Job
 from edgeserve.memory.policy import MemoryPolicy, read_policy
@@ -54,6 +55,14 @@ class ServerSettings:
     isolation: Isolation = key("auto", env="ISOLATION")
     serve: Literal["configured", "stored"] = key("configured", env="SERVE")
     """"stored": whatever is in the store is served on demand, too, under its own name."""
+    unknown_models: Literal["auto", "default", "refuse"] = key("auto", env="UNKNOWN_MODELS")
+    """Answer to the name of a model that is not here."""
+
+    @property
+    def stand_ins(self) -> bool:
+        """Whether the default of a job answers for models that are not here: by itself, on this machine only."""
+        alone = self.host.lower() == "localhost" or client_of(self.host) == LOOPBACK
+        return self.unknown_models == "default" or (self.unknown_models == "auto" and alone)
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,11 +131,27 @@ def checked(reader: Reader, model: str, settings: ModelSettings) -> ModelSetting
         label = f"{reader.source.label(table, 'keep_alive')} = {shorten(settings.keep_alive)}"
         words = 'expected a duration such as "90s", "5m" or "1h", or "-1" to stay'
         raise ConfigError(f"{label}: {words}", param="keep_alive")
+    _check_aliases(reader, table, settings.aliases)
     _check_adapters(reader, table, settings)
     if INFO[settings.job].kind in settings.when and model == settings.job:
         label = f"{reader.source.label(table, 'when')} = {INFO[settings.job].kind!r}"
         raise ConfigError(f"{label}: that request heats [{table}] anyway; name another kind", param="when")
     return settings
+
+
+MOST_ALIASES, LONGEST_ALIAS = 64, 120
+"""Aliases of one model, and characters of each: the event loop compares the name in each request with all of them."""
+
+
+def _check_aliases(reader: Reader, table: str, aliases: tuple[str, ...]) -> None:
+    """Raises ConfigError for too many aliases, and for one that is too long."""
+    label = reader.source.label(table, "aliases")
+    if len(aliases) > MOST_ALIASES:
+        raise ConfigError(f"{label}: {len(aliases)} names; a model may have {MOST_ALIASES}", param="aliases")
+    for one in aliases:
+        if len(one) > LONGEST_ALIAS:
+            text = f"{shorten(one)} has {len(one)} characters; a name may have {LONGEST_ALIAS}"
+            raise ConfigError(f"{label}: {text}", param="aliases")
 
 
 def _check_adapters(reader: Reader, table: str, settings: ModelSettings) -> None:
@@ -194,13 +210,31 @@ def _check_keys(reader: Reader, name: str, written: Mapping[str, Any], job: Job)
 
 
 def check_names(reader: Reader, models: Mapping[str, ModelSettings]) -> None:
-    """Raises ConfigError where two models of one job have one alias, or where both are the default."""
-    taken: dict[tuple[Job, str], str] = {}
-    for model, settings in models.items():
-        defaults = [(settings.job, "")] if settings.default else []
-        for name in [*defaults, *((settings.job, alias.lower()) for alias in dict.fromkeys(settings.aliases))]:
-            other = taken.setdefault(name, model)
-            if other != model:
-                key_name, what = ("aliases", f"the alias {name[1]!r}") if name[1] else ("default", "the default")
-                label = reader.source.label(table_of(model), key_name)
-                raise ConfigError(f"{label}: {what} of {settings.job} is [{table_of(other)}] already")
+    """Raises ConfigError for an alias that means another model already, and for a second default of a job."""
+    for place, (model, settings) in enumerate(models.items()):
+        others = [(other, one, number < place) for number, (other, one) in enumerate(models.items()) if other != model]
+        for other, one, earlier in others:
+            if settings.default and one.default and one.job == settings.job and earlier:
+                label = reader.source.label(table_of(model), "default")
+                raise ConfigError(f"{label}: the default of {one.job} is [{table_of(other)}] already")
+            for alias in settings.aliases:
+                if owned := _owned(alias.lower(), settings.job, other, one, earlier):
+                    label = reader.source.label(table_of(model), "aliases")
+                    raise ConfigError(f"{label}: {owned}; choose another alias", param="aliases")
+
+
+def _owned(alias: str, job: Job, other: str, settings: ModelSettings, earlier: bool) -> str:
+    """The reason why the table ``other`` has the alias of a model of ``job``; empty where it does not have it.
+
+    Names of tables are names for every request. Models of different jobs may share other names: the route chooses. Of
+    two equal aliases the later one is the mistake.
+    """
+    table = f"[{table_of(other)}]"
+    if alias == other.lower():
+        return f"{alias!r} is the name of {table}"
+    if job != settings.job:
+        return ""
+    if alias == settings.model.lower():
+        return f"{alias!r} is the model of {table}, and means that"
+    taken = earlier and alias in (one.lower() for one in settings.aliases)
+    return f"the alias {alias!r} of {job} is {table} already" if taken else ""

@@ -7,7 +7,6 @@ for an unknown key the nearest known one.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -226,6 +225,8 @@ def suggestion(table: str, name: str, tables: Mapping[str, Sequence[str]]) -> st
 
 def _nearest(name: str, names: Sequence[str]) -> list[str]:
     """The most similar names; several where they are equally similar, none where all differ too much."""
+    import difflib  # for mistakes only
+
     near = difflib.get_close_matches(name, names, n=len(names) or 1)
     alike = [difflib.SequenceMatcher(None, one, name).ratio() for one in near]
     return [one for one, ratio in zip(near, alike, strict=True) if ratio >= max(alike) - 1e-9]

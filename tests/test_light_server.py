@@ -1,4 +1,4 @@
-"""The serving process imports no runtime, no array library and no decoder, whatever it is asked for."""
+"""The serving process imports no runtime, no array library and no decoder, and at rest only what rest needs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,34 @@ from support.sounds import FORMS, encoded, melody
 
 ROOT = Path(__file__).parent.parent
 HEAVY = {"numpy", "av", "onnxruntime", "onnx", "onnx_asr", "llama_cpp", "mlx", "hibari", "PIL"}
+UNUSED = {"click", "multiprocessing", "pickle", "html.entities", "logging.handlers", "socketserver", "difflib"}
+"""Modules of libraries that a server at rest has no use for."""
+LATER = {
+    "edgeserve.api.openapi",
+    "edgeserve.api.pictures.image",
+    "edgeserve.audio.decode",
+    "edgeserve.audio.child",
+    "edgeserve.commands.top",
+    "edgeserve.doctor",
+    "edgeserve.fit",
+    "edgeserve.hosts.guest",
+    "edgeserve.models.convert.whisper",
+    "edgeserve.models.convert.whisper_mlx",
+    "edgeserve.models.sources.hub",
+    "edgeserve.models.sources.url",
+    "edgeserve.protocols.websocket",
+}
+"""Modules of the server that a request, a pull or another command needs first."""
+AT_REST = """
+import json, os, signal, sys
+from edgeserve import cli
+from edgeserve.commands import serve
+def greeting(config, address):
+    os.kill(os.getpid(), signal.SIGTERM)
+    yield json.dumps(sorted(sys.modules))
+serve.greeting = greeting
+sys.exit(cli.main(["serve", "--config", sys.argv[1], "--port", "0"]))
+"""
 
 SERVED = """
 import base64, json, struct, sys
@@ -55,3 +83,15 @@ def test_every_job_is_served_without_a_heavy_module(tmp_path: Path) -> None:
     shown = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert shown.returncode == 0, shown.stderr
     assert HEAVY & set(json.loads(shown.stdout)) == set()
+
+
+@pytest.mark.slow
+def test_a_server_at_rest_has_imported_only_what_it_needs(tmp_path: Path) -> None:
+    settings = tmp_path / "models.toml"
+    settings.write_text("")
+    command = [sys.executable, "-c", AT_REST, str(settings)]
+    shown = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert shown.returncode == 0, shown.stderr
+    loaded = set(json.loads(shown.stdout))
+    assert "edgeserve.server" in loaded
+    assert (HEAVY | UNUSED | LATER) & loaded == set()

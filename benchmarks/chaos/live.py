@@ -97,7 +97,7 @@ async def _over_socket(url: str, sound: Sound, steps: int | None) -> dict[str, A
 
 def _refused(answer: httpx.Response) -> dict[str, Any]:
     code, told = told_in(answer.content) or ("", answer.text[:300])
-    verdict = REFUSED if code and answer.status_code >= 500 else WRONG
+    verdict = REFUSED if code and (answer.status_code >= 500 or code == "engine_not_configured") else WRONG
     return {"status": answer.status_code, "verdict": verdict, "code": code, "told": told}
 
 

@@ -9,6 +9,7 @@ from edgeserve.api import models
 from edgeserve.api.question import Prompt
 from edgeserve.api.schema import Objects, Record
 from edgeserve.api.values import Integer, Number
+from edgeserve.errors import NotSupported
 from edgeserve.jobs import CHAT
 from edgeserve.residency.pool import Pool
 
@@ -55,6 +56,15 @@ def named(pool: Pool, model: str, wanted: str) -> Chosen:
         return None
     every = pool.gates[model].spec.adapters
     return tuple((one.role, one.scale) for one in every if one is chosen or not one.name)
+
+
+async def set_adapters(request: Request) -> Response:
+    """llama-server's POST, which changes the scales of all answers. Raises NotSupported with the ways that work."""
+    raise NotSupported(
+        "POST /lora-adapters would change the answers of all clients, and is not supported: send "
+        '"lora": [{"id": 0, "scale": 0.5}] with each request, or name an adapter in its field model; '
+        "adapters of every answer stand in models.toml, which `edgeserve reload` reads again"
+    )
 
 
 async def list_adapters(request: Request) -> Response:

@@ -65,6 +65,14 @@ def reading(name: str) -> Endpoint:
     return endpoint
 
 
+async def list_models(request: Request) -> Response:
+    """The governor's report on the models, with the default of each job."""
+    pool: Pool = request.app.state.pool
+    defaults = pool.directory.defaults()
+    rows = await READS.run(pool.governor.models)
+    return JSONResponse([row | {"default": row["id"] in defaults} for row in rows])
+
+
 async def evict(request: Request) -> Response:
     """Close one engine. Raises Busy while a request holds the engine: no answer is ever cut."""
     pool: Pool = request.app.state.pool

@@ -22,12 +22,17 @@ from edgeserve.errors import EdgeserveError, Forbidden, Unauthorized
 
 OPEN = ("/v1/health",)
 ASKED = ("http", "websocket")
+BESIDE = (b"x-api-key", b"api-key")
+"""Headers that hold a key alone: Anthropic's, and Azure's."""
 KEY = "edgeserve.key"
 """Key in a request's scope: the hash of the API key that came with the request."""
 
 
 class KeyRequired:
-    """Demands ``Authorization: Bearer <key>`` on every route but the health check. No foreign page can send it."""
+    """Demands the key on every route but the health check. No foreign page can send it.
+
+    A client sends ``Authorization: Bearer <key>``, as OpenAI's do, or one of the headers of ``BESIDE``.
+    """
 
     def __init__(self, app: ASGIApp, key: str) -> None:
         self._app = app
@@ -36,9 +41,8 @@ class KeyRequired:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ASKED and scope["path"] not in OPEN:
-            scheme, _, given = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
-            if not hmac.compare_digest(given.strip(), self._key) or scheme.lower() != b"bearer":
-                text = "no key or a wrong one; send Authorization: Bearer <key>"
+            if not any(hmac.compare_digest(given, self._key) for given in keys(scope)):
+                text = "no key or a wrong one; send Authorization: Bearer <key>, or x-api-key: <key>"
                 await _refuse(Unauthorized(text), scope, receive, send)
                 return
             scope[KEY] = self._name
@@ -59,6 +63,18 @@ class SameSite:
             return
         with _serving(scope):
             await self._app(scope, receive, send)
+
+
+def keys(scope: Scope) -> list[bytes]:
+    """The keys that came with a request, whether right or wrong."""
+    found = []
+    for name, value in scope["headers"]:
+        scheme, _, given = value.strip().partition(b" ")
+        if name in BESIDE:
+            found.append(value.strip())
+        elif name == b"authorization" and scheme.lower() == b"bearer":
+            found.append(given.strip())
+    return found
 
 
 @contextlib.contextmanager

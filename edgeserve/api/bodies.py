@@ -35,7 +35,7 @@ class Body:
 
     def __init__(self, bodies: Bodies, client: str) -> None:
         self.client = client
-        self.size = 0
+        self.size = self.arrived = 0
         self.whole = self.cut = False
         self._bodies = bodies
         self._waited = 0.0
@@ -53,8 +53,8 @@ class Body:
         return self._waited + (0.0 if self._waits_since is None else now - self._waits_since)
 
     def rate(self) -> float:
-        """Bytes a second, over the time that the server waited."""
-        return self.size / max(self.waited(), 0.001)
+        """Bytes a second that arrived, over the time that the server waited."""
+        return self.arrived / max(self.waited(), 0.001)
 
     def hold(self, size: int) -> None:
         """Count bytes that are kept for the request. Raises TooLarge and Busy."""
@@ -68,14 +68,16 @@ class Body:
         if self.cut:  # just as this came; it counts towards no limit any more
             raise self._bodies.short()
         self.whole = message["type"] != "http.request" or not message.get("more_body", False)
-        self.hold(len(message.get("body", b"")))
+        size = len(message.get("body", b""))
+        self.arrived += size
+        self.hold(size)
         return message
 
     async def _in_time(self, receive: Receive) -> Message:
         if self.cut:
             raise self._bodies.short()
         patience = self._bodies.patience
-        left = min(patience, patience + self.size / SLOWEST - self._waited)
+        left = min(patience, patience + self.arrived / SLOWEST - self._waited)
         self._waits_since = self._bodies.clock()
         try:
             async with asyncio.timeout(left) as self._timer:
@@ -83,7 +85,7 @@ class Body:
         except TimeoutError:
             if self.cut:
                 raise self._bodies.short() from None
-            text = f"the request's body did not come in time: {self.size} bytes in {self.waited():.0f} s, and no end"
+            text = f"the request's body did not come in time: {self.arrived} bytes in {self.waited():.0f} s, and no end"
             raise RequestTimeout(
                 f"{text}; send at least {SLOWEST} bytes a second without a pause of {patience:g} s, or raise "
                 "body_timeout in models.toml"

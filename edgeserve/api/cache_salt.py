@@ -6,13 +6,15 @@ import hashlib
 
 from starlette.requests import Request
 
+from edgeserve.api.auth import keys
+
 LIMIT = 256
 """Characters of ``prompt_cache_key``."""
 
 
 def salt(request: Request, name: str) -> str:
     """A hash of the client's API key and its ``prompt_cache_key``; empty where it gives neither."""
-    key = request.headers.get("authorization", "").encode("latin-1", "replace")
+    key = b"\n".join(keys(request.scope)) or request.headers.get("authorization", "").encode("latin-1", "replace")
     if not key and not name:
         return ""
     # The length keeps a key that ends in the name apart from a shorter key with a longer name.

@@ -23,6 +23,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         errors.Forbidden.code: 403,
         errors.NotFound.code: 404,
         errors.ModelNotFound.code: 404,
+        errors.NotConfigured.code: 404,  # with 503, SDKs would ask again and again
         errors.SlowReader.code: 408,
         errors.RequestTimeout.code: 408,
         errors.InUse.code: 409,
@@ -33,7 +34,6 @@ STATUS: Mapping[str, int] = MappingProxyType(
         errors.EngineFailure.code: 500,
         errors.Restarting.code: 503,
         errors.ConfigError.code: 500,
-        errors.NotConfigured.code: 503,
         errors.Busy.code: 503,
         errors.ShuttingDown.code: 503,
         errors.MemoryPressure.code: 503,

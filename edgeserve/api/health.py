@@ -30,6 +30,10 @@ async def health(request: Request) -> Response:
     )
 
 
+async def version(request: Request) -> Response:
+    return JSONResponse({"version": edgeserve.__version__})
+
+
 async def root(request: Request) -> Response:
     pool: Pool = request.app.state.pool
     return JSONResponse(

@@ -86,7 +86,9 @@ def read_object(data: bytes, name: str = "the body") -> Fields:
     """The object in a JSON text. Raises InvalidRequest, which calls the data by ``name``."""
     check_size(data, name)
     try:
-        value = json.loads(data.decode("utf-8"), parse_constant=_no_constant, parse_int=_integer, parse_float=_float)
+        value = json.loads(
+            data.decode("utf-8-sig"), parse_constant=_no_constant, parse_int=_integer, parse_float=_float
+        )
     except UnicodeDecodeError:
         raise InvalidRequest(f"{name} is not UTF-8 text") from None
     except RecursionError:

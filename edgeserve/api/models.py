@@ -7,29 +7,71 @@ from collections.abc import Iterable, Sequence
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from edgeserve.engine import Rung
+from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import ModelNotFound
 from edgeserve.jobs import ALL_JOBS, CHAT, PICTURES, Job
 from edgeserve.messages import Message
+from edgeserve.model_settings import NAME
+from edgeserve.models import catalog
+from edgeserve.residency.names import jobs_of, spellings
 from edgeserve.residency.pool import Pool
 
+MOST_NAMED = 20
+"""Models that an error names."""
 CREATED = 1_735_689_600
 """Time of creation in OpenAI's shape: 2025-01-01 for every model, as files of models have none that matters."""
 
 
-def choose(pool: Pool, model: str, jobs: Sequence[Job]) -> str:
+def choose(pool: Pool, model: str, jobs: Sequence[Job], *, stand_in: bool = True) -> str:
     """Id of the model among those of ``jobs`` that ``model`` names; the default for an empty name.
 
-    Where the device serves no model of these jobs, or none without a name: the first job, whose lease says so. Raises
-    ModelNotFound, which names the known models.
+    1. The model of that name, or of that entry of the catalogue.
+    2. Where the device serves no model of these jobs, or none without a name: the first job, whose lease says so.
+    3. With ``[server] unknown_models = "default"``, the model that stands in for one that is not here, where a
+       ``stand_in`` will do.
+
+    Raises ModelNotFound, which names the known models.
     """
-    if (found := pool.find(model, jobs)) is not None:
+    # 1.
+    if (found := found_by_name(pool, model, jobs)) is not None:
         return found
+    # 2.
     served = pool.directory.of(jobs)
     if not served or not model:
         return jobs[0]
-    known = ", ".join(dict.fromkeys(spec.name for spec in served))
-    raise ModelNotFound(f"the model {model!r} is not served here for this; served: {known}", param="model")
+    # 3.
+    if stand_in and pool.stand_ins and _may_mean(pool, model, jobs):
+        default = pool.directory.stand_in(jobs)
+        if default is not None:
+            return default
+    raise _not_served(pool, model, " for this; served", served, jobs[0])
+
+
+def found_by_name(pool: Pool, name: str, jobs: Sequence[Job]) -> str | None:
+    """As ``Pool.find``; a name of the catalogue also finds the model of its entry."""
+    if (found := pool.find(name, jobs)) is not None or not name:
+        return found
+    known = next((one for one in spellings(name) if catalog.knows(one)), None)
+    return pool.find(catalog.find(known).name, jobs) if known else None
+
+
+def _may_mean(pool: Pool, model: str, jobs: Sequence[Job]) -> bool:
+    """Whether a request may mean a model of ``jobs`` by a name that none of them has.
+
+    Models of other jobs have their own names, and the jobs of well-known models are known.
+    """
+    known = jobs_of(model)
+    return found_by_name(pool, model, ALL_JOBS) is None and (not known or any(job in jobs for job in known))
+
+
+def how_to_add(model: str, job: Job) -> str:
+    """The commands that let the server serve a model; NAME stands for one that is no name."""
+    name = model if NAME.fullmatch(model) else "NAME"
+    of_job = "" if job == "llm" else f'job = "{job}" and '  # as [models.NAME] has it by default
+    return (
+        f"To add a model: `edgeserve pull {name}`, [models.NAME] in models.toml with {of_job}"
+        f'model = "{name}", and `edgeserve reload`'
+    )
 
 
 def name(pool: Pool, model: str, wanted: str = "") -> str:
@@ -48,12 +90,14 @@ def answering_chat(messages: Iterable[Message]) -> tuple[Job, ...]:
 async def list_models(request: Request) -> Response:
     """Both shapes in one body: OpenAI's ``data`` and the native ``models``."""
     pool: Pool = request.app.state.pool
+    defaults = pool.directory.defaults()
     native = [
         {
             "name": spec.name,
             "type": spec.job,
             "loaded": pool.rung(model) is Rung.HOT,
             "rung": pool.rung(model).name.lower(),
+            "default": model in defaults,
         }
         for model, spec in pool.configured.items()
     ]
@@ -69,10 +113,21 @@ async def list_models(request: Request) -> Response:
 async def get_model(request: Request) -> Response:
     pool: Pool = request.app.state.pool
     wanted = request.path_params["model"]
-    model = choose(pool, wanted, ALL_JOBS) if pool.gates else None
+    model = found_by_name(pool, wanted, ALL_JOBS)
+    if model is None and pool.stand_ins:  # only for a well-known model: else every name would look like one
+        model = pool.directory.stand_in(jobs_of(wanted))
     if model is None:
-        raise ModelNotFound(f"the model {wanted!r} is not served here; no engine is configured", param="model")
+        raise _not_served(pool, wanted, "; served", pool.configured.values(), "llm")
     return JSONResponse(_openai(name(pool, model, wanted)))
+
+
+def _not_served(pool: Pool, model: str, here: str, served: Iterable[ModelSpec], job: Job) -> ModelNotFound:
+    """``here``: where it is not served, and how the served ones are called. ``job``: the job of a model to add."""
+    names = (pool.directory.names(spec.id) for spec in served)
+    known = list(dict.fromkeys(f"{name} ({', '.join(further)})" if further else name for name, *further in names))
+    more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
+    listed = f"{here}: {', '.join(known[:MOST_NAMED])}{more}" if known else "; no engine is configured"
+    return ModelNotFound(f"the model {model!r} is not served here{listed}. {how_to_add(model, job)}", param="model")
 
 
 def _openai(name: str) -> dict[str, object]:

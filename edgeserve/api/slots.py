@@ -77,7 +77,7 @@ async def list_slots(request: Request) -> Response:
     """All slots of a model. Never loads it."""
     pool: Pool = request.app.state.pool
     asked = SlotsQuery(Fields(dict(request.query_params)), limits_of(request))
-    model = models.choose(pool, asked.model, CHAT)
+    model = models.choose(pool, asked.model, CHAT, stand_in=False)
     pool.rung(model)  # raises NotConfigured
     host = pool.gates[model].host
     states = host.slot_states() or (SlotState(),) * host.slots
@@ -108,7 +108,7 @@ async def parse(request: Request) -> Call:
     if data:
         check_media(request)
     body = await read_record(data, SlotFile, limits) if data else SlotFile(Fields({}), limits)
-    action, model = ACTIONS[query.action], models.choose(pool, query.model, CHAT)
+    action, model = ACTIONS[query.action], models.choose(pool, query.model, CHAT, stand_in=False)
     slot = _number(request.path_params["slot"])
     if action != "restore" and pool.rung(model) is not Rung.HOT:
         raise InvalidRequest(f"slot {slot} is empty: {models.name(pool, model)} is not loaded", param="slot")

@@ -17,6 +17,7 @@ from edgeserve.api.fields import Fields
 from edgeserve.api.json_body import JSON_HINT, read_json, read_record
 from edgeserve.api.limits import limits_of
 from edgeserve.api.schema import Form, Record
+from edgeserve.api.values import Texts
 from edgeserve.errors import InvalidRequest, TooLarge
 from edgeserve.units import MB
 
@@ -110,7 +111,10 @@ async def read_body(request: Request, record: type[R]) -> tuple[R, Mapping[str, 
 
 
 async def read_upload(request: Request, record: type[F]) -> F:
-    """The form. A name that ends in [] collects a list under the name without it. Raises InvalidRequest."""
+    """The form. A field of texts collects its values into a list, and so does a name that ends in [].
+
+    Raises InvalidRequest.
+    """
     async with _parsed(request) as form:
         name = record.file_name()
         upload = _the_file(form, name)
@@ -119,7 +123,7 @@ async def read_upload(request: Request, record: type[F]) -> F:
         for key, value in form.multi_items():
             if isinstance(value, UploadFile):
                 continue
-            if key.endswith("[]"):
+            if key.endswith("[]") or isinstance(record.FIELDS.get(key), Texts):
                 lists.setdefault(key.removesuffix("[]"), []).append(value)
             else:
                 values[key] = value

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 from edgeserve import clients
 from edgeserve.audio import piped
-from edgeserve.audio.decode import SEND
+from edgeserve.audio.bounds import SEND
 from edgeserve.audio.encode import FORMS, PCM_RATE, Encoder
 from edgeserve.clients import Groups
 from edgeserve.errors import Busy, UnsupportedMedia

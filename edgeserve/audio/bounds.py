@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterator
 from io import BytesIO
 
+SEND = "send WAV, MP3, M4A, FLAC, Ogg, Opus or WebM"
+"""Advice in errors about a file that is refused."""
 MAX_BYTES = 12 << 20
 """Largest allocation of FFmpeg. The table of two hours of AAC in MP4 takes 8 MB, a packet's samples far less."""
 MAX_STREAMS = 16

@@ -10,20 +10,19 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
-from edgeserve.audio.bounds import MAX_EDITS, MAX_STREAMS, READ_SECONDS, Opening, Packets, edits, limit_memory
+from edgeserve.audio.bounds import MAX_EDITS, MAX_STREAMS, READ_SECONDS, SEND, Opening, Packets, edits, limit_memory
 from edgeserve.audio.gaps import Gaps, in_seconds, silence
 from edgeserve.audio.matroska import surplus
 from edgeserve.audio.mono import mono
 from edgeserve.audio.passed import Passed
 from edgeserve.audio.tags import MAX_TAGS, tags
 from edgeserve.errors import InvalidRequest, TooLarge, UnsupportedMedia
-from edgeserve.messages import INPUT_SAMPLE_RATE
+from edgeserve.sound import INPUT_SAMPLE_RATE
 
 if TYPE_CHECKING:
     from av import AudioFrame, AudioStream, Packet
     from av.container import InputContainer
 
-SEND = "send WAV, MP3, M4A, FLAC, Ogg, Opus or WebM"
 RAISE = "send it in parts, or raise max_audio_seconds in models.toml"
 CONTAINERS = ("wav", "w64", "aiff", "au", "caf", "mp3", "aac", "amr", "flac", "ogg", "mov", "matroska")
 """Containers by FFmpeg's names; mov includes MP4 and M4A, matroska includes WebM."""

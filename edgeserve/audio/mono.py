@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from edgeserve.messages import INPUT_SAMPLE_RATE, PIECE_SECONDS
+from edgeserve.sound import INPUT_SAMPLE_RATE, PIECE_SECONDS
 
 if TYPE_CHECKING:
     from av.audio.frame import AudioFrame

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import cast
 
-from edgeserve.audio.decode import SEND
+from edgeserve.audio.bounds import SEND
 from edgeserve.errors import EdgeserveError, UnsupportedMedia
-from edgeserve.processes import codec
+from edgeserve.processes import codec, failures
 from edgeserve.processes.frames import FROM_CHILD, Broken, Channel, Frame, Kind
 from edgeserve.sound import INPUT_SAMPLE_RATE, PIECE_SECONDS
 
@@ -49,7 +49,7 @@ class Piped:
                 return cast(Frame, frame)
             case Kind.DONE, {"error": value}:
                 with contextlib.suppress(ValueError):  # no error at all
-                    raise codec.read_error(value)
+                    raise failures.read_error(value)
         raise self._refused()
 
     def _refused(self) -> EdgeserveError:

@@ -8,7 +8,7 @@ from pathlib import Path
 from edgeserve.commands import Call
 from edgeserve.commands.session import Session, open_session
 from edgeserve.errors import EdgeserveError, InvalidRequest
-from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, Message, TextPart, TokenEvent
+from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, ImagePart, Message, TextPart, TokenEvent
 from edgeserve.system import streams
 from edgeserve.terminal import is_terminal
 
@@ -39,7 +39,8 @@ def vision(call: Call) -> int:
     from edgeserve.api.limits import Limits
     from edgeserve.api.pictures.image import check_image
 
-    image = check_image(Path(call.args.image).read_bytes(), Limits(), call.args.image)
+    data, name = Path(call.args.image).read_bytes(), call.args.image
+    image = ImagePart(data, name, check_image(data, Limits(), name))
     parts = (image, TextPart(streams.check_text(call.args.prompt, "prompt")))
     with open_session(call, "vision") as session:
         answer(session, ChatRequest((Message("user", parts),), max_tokens=call.args.max_tokens))

@@ -10,7 +10,7 @@ from edgeserve.commands.remote import LOAD_SECONDS, at, server
 from edgeserve.terminal import human_size, human_time, table
 from edgeserve.units import MB
 
-HEADS = ("name", "job", "rung", "memory", "requests", "idle", "pinned")
+HEADS = ("name", "job", "rung", "memory", "requests", "idle", "default", "pinned")
 
 Row = Mapping[str, Any]
 
@@ -29,8 +29,8 @@ def models_table(models: Sequence[Row]) -> str:
 def _row(one: Row) -> tuple[str, ...]:
     held = human_size(one["memory_mb"] * MB) if one["memory_mb"] else "-"
     idle = "-" if one["leases"] or not one["use_count"] else human_time(one["idle_seconds"])
-    pinned = "yes" if one["pinned"] else "-"
-    return one["model_name"], one["model_type"], one["rung"], held, str(one["leases"] or "-"), idle, pinned
+    default, pinned = ("yes" if one[name] else "-" for name in ("default", "pinned"))
+    return one["model_name"], one["model_type"], one["rung"], held, str(one["leases"] or "-"), idle, default, pinned
 
 
 def load(call: Call) -> int:

@@ -11,13 +11,17 @@ import edgeserve
 from edgeserve.commands import Call
 from edgeserve.config import Config
 from edgeserve.exposure import shown
-from edgeserve.system import streams
+from edgeserve.system import deferred, heap, streams
 
 RECORDING = "hello.wav"
+RARELY = ("calendar", "html", "logging.config", "uvicorn")
+"""Modules that libraries of the server import for what it seldom does, or never, such as Uvicorn's own command line."""
 
 
 def serve(call: Call) -> int:
-    from edgeserve import server
+    deferred.defer(*RARELY)
+    with heap.uncollected():
+        from edgeserve import server
 
     config = call.config()
 

@@ -10,7 +10,7 @@ from edgeserve.hosts.inbox import Inbox
 from edgeserve.hosts.watch import Watch
 from edgeserve.hosts.worker_log import relay
 from edgeserve.messages import TokenEvent
-from edgeserve.processes import codec
+from edgeserve.processes import codec, failures
 from edgeserve.processes.frames import Broken, Frame, Kind
 from edgeserve.processes.state import EngineState
 from edgeserve.units import KB
@@ -75,7 +75,7 @@ class Board:
     def _take_end(self, frame: Frame) -> None:
         """Head: the error or None, the result, and whether the engine has failed."""
         error, result, failed = frame.head
-        told = None if error is None else codec.read_error(error)
+        told = None if error is None else failures.read_error(error)
         with self._changed:
             self.failed |= bool(failed)
             self._watch.settle(frame.number)

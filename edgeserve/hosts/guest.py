@@ -30,7 +30,7 @@ from edgeserve.hosts.loop import Loop, loop_of
 from edgeserve.hosts.outgoing import Answer, GuestRuns, Outgoing
 from edgeserve.hosts.steps import Steps
 from edgeserve.messages import Request
-from edgeserve.processes import codec
+from edgeserve.processes import codec, failures
 from edgeserve.processes.frames import Channel, Frame, Kind
 from edgeserve.processes.state import EngineState
 from edgeserve.residency.work import Admitted
@@ -256,7 +256,7 @@ class Guest:
     def _end(self, number: int, error: Exception | None = None, *, result: object = None, failed: bool = False) -> None:
         told = None
         if error is not None:
-            told = codec.write_error(error, self._engine.spec.name, "".join(traceback.format_exception(error)))
+            told = failures.write_error(error, self._engine.spec.name, "".join(traceback.format_exception(error)))
         self._channel.send(Kind.DONE, number, [told, result, failed])
 
     def _tell_state(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import math
+import signal
 import threading
 import time
 from collections import deque
@@ -59,6 +60,7 @@ class Link:
         self._dropped: deque[int] = deque()
         self._stirred = self._stopping = False
         self._killed = ""
+        self._reason: EdgeserveError | None = None
         self._ended: EdgeserveError | None = None
         self._reader = threading.Thread(target=self._read, name=f"edgeserve-{name}", daemon=True)
         try:
@@ -182,8 +184,15 @@ class Link:
         self._child.close()
 
     def kill(self, why: str) -> None:
-        self._killed = why
-        log.error("%s: %s; its process %d is killed", self._name, why, self._child.pid)
+        """Kill the worker, once. Never waits: the caller may hold the lock, for which the event loop waits too."""
+        if not self._killed:
+            self._killed = why
+            log.error("%s: %s; its process %d is killed", self._name, why, self._child.pid)
+            self._child.signal(signal.SIGKILL)
+
+    def abandon(self, reason: EdgeserveError) -> None:
+        """Kill the worker, whatever it does; its questions end with ``reason``. Returns once it is gone. Any thread."""
+        self._reason, self._stopping = reason, True
         self._child.kill()
 
     # Sending
@@ -226,8 +235,15 @@ class Link:
             log.debug("%s was not told: %s", self._name, error.message)
 
     def _flush_dropped(self) -> None:
-        while self._dropped:
-            self._channel.send(Kind.FORGET, self._dropped.popleft(), None)
+        while (number := self._next_dropped()) is not None:
+            self._channel.send(Kind.FORGET, number, None)
+
+    def _next_dropped(self) -> int | None:
+        """A prepared request that nobody wants any more. Several threads send, and each may take the last one."""
+        try:
+            return self._dropped.popleft()
+        except IndexError:
+            return None
 
     # Waiting
 
@@ -295,5 +311,5 @@ class Link:
             self._died(None if self._killed else code)
         with self._changed:
             self._board.wipe()
-            self._ended = EngineFailure(f"{text}; the next request starts it again")
+            self._ended = self._reason or EngineFailure(f"{text}; the next request starts it again")
             self._stir()

@@ -70,6 +70,7 @@ class Manager:
         self._make = means.make
         self._read = means.read
         self._aside = Aside("changes of the server", threads=2)
+        self._maps = Aside("models that are mapped", threads=4)  # each may wait for a request that loads the model
         self._one = asyncio.Lock()
         self._moves: dict[str, asyncio.Task[None]] = {}
         self._renewals: dict[str, asyncio.Task[None]] = {}
@@ -119,7 +120,7 @@ class Manager:
         ``given``: values by table and key; those of models by id, in the table "models".
         """
         async with self._one:
-            new = patched(self.config, given)
+            new = await self._aside.run(patched, self.config, given)  # a list may have 130,000 items
             found = changes(self.config, new)
             self._apply(new, found)
         _report(found, "a request")
@@ -181,7 +182,7 @@ class Manager:
         if settings is not None and settings.preload:
             await self._pool.preload([model])
         elif INFO[host.spec.job].mapped:
-            await asyncio.to_thread(self._pool.gates[model].map)
+            await self._maps.run(self._pool.gates[model].map)
 
     def _then(self, model: str, move: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Do a move of a model after its moves under way: two engines of one model would share one account."""
@@ -219,7 +220,7 @@ class Manager:
         elif self._pool.rung(model) < to:
             gate = self._pool.gates[model]
             if INFO[gate.spec.job].mapped:
-                await self._aside.run(gate.map)
+                await self._maps.run(gate.map)
             else:  # its runtime opens it only as a whole
                 await self._pool.preload([model])
                 await self._pool.evict(model, to)

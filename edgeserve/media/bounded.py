@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from edgeserve.errors import EdgeserveError
-from edgeserve.processes import codec
-from edgeserve.processes.allowed import decoder_confinement
+from edgeserve.processes import failures
 from edgeserve.processes.frames import Channel, Frame, Kind
+from edgeserve.processes.rights import decoder_confinement
 from edgeserve.system import rlimits
 from edgeserve.system.confinement import confine
 
@@ -25,7 +25,7 @@ def answer(sock: socket.socket, arguments: dict[str, Any], work: Work) -> None:
     """Do ``work`` on the first frame. The head of the last frame holds one of three keys:
 
     - ``result``
-    - ``error``, as ``codec.write_error`` writes it
+    - ``error``, as ``failures.write_error`` writes it
     - ``lacking``: the work took more memory than this process may take
 
     ``arguments``: the bounds in force from here on. Other errors than the product's end the child with a traceback.
@@ -42,7 +42,7 @@ def answer(sock: socket.socket, arguments: dict[str, Any], work: Work) -> None:
         except MemoryError:
             del frame  # the error's own frames are gone with it; the rest is enough for the last one
         except EdgeserveError as error:
-            head = {"error": codec.write_error(error, "")}
+            head = {"error": failures.write_error(error, "")}
         channel.send(Kind.DONE, 0, head)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from edgeserve.errors import EdgeserveError
 from edgeserve.media.leash import Leash
 from edgeserve.media.task import Task
-from edgeserve.processes import codec
+from edgeserve.processes import failures
 from edgeserve.processes.child import Child, described
 from edgeserve.processes.closing import Closing
 from edgeserve.processes.frames import FROM_CHILD, Broken, Channel, Frame, Kind
@@ -101,7 +101,7 @@ class Helper(Closing):
 
     def _error(self, value: Any) -> EdgeserveError:
         try:
-            return codec.read_error(value)
+            return failures.read_error(value)
         except ValueError:
             return self.nonsense()
 

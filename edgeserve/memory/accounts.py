@@ -116,7 +116,10 @@ class Accounts:
                 self._base = max(0, overhead(self.occupancies(), readings) - self.undelivered())
 
     def occupancies(self, busy: Set[str] = frozenset(), spent: Set[tuple[str, str]] = frozenset()) -> list[Occupancy]:
-        """All engines as ``plan`` needs them. ``busy`` engines could not be moved; ``spent`` savings are used up."""
+        """All engines as ``plan`` needs them. ``busy`` engines could not be moved; ``spent`` savings are used up.
+
+        The caller holds the lock.
+        """
         waiting = self.tickets.ids()
         return [entry.occupancy(name in busy, spent, name in waiting) for name, entry in self._entries.items()]
 

@@ -154,24 +154,29 @@ class Entry:
 
     def expect(self, peaks: Peaks) -> None:
         """Before the first load: take the learned peak, else the engine's estimate, else a guess by file size."""
-        if self.hot is not None:
-            return
+        if self.hot is None:
+            self._take(*self._look(peaks))
+
+    def _look(self, peaks: Peaks) -> tuple[Footprint, str]:
         spec = self.resident.spec
         sources: tuple[tuple[str, Callable[[], Footprint | None]], ...] = (
             ("learned", lambda: peaks.find(spec)),
-            ("estimate", self._estimate),
+            ("estimate", self.estimate_now),
             ("heuristic", lambda: heuristic(spec)),
         )
         for source, look in sources:
             found = look()
             if found is not None and found.total + found.device:
-                self.hot, self.source, self.estimated = found, source, without_requests(found).total
-                return
-        self.hot, self.source = Footprint(), "unknown"
+                return found, source
+        return Footprint(), "unknown"
+
+    def _take(self, found: Footprint, source: str) -> None:
+        if self.hot is None:  # else another thread has measured it, since looking takes a while
+            self.hot, self.source, self.estimated = found, source, without_requests(found).total
 
     def reduce(self) -> None:
         """The engine does with less now: earlier figures do not hold until ``restore``."""
-        found = self._estimate()
+        found = self.estimate_now()
         if found is not None:
             self.full = self.full or self.hot
             self.hot, self.source = found, "estimate"
@@ -190,7 +195,7 @@ class Entry:
         """Bytes of context that the engine takes only where there is room for them."""
         return self.resident.savings().get("optional_context", 0)
 
-    def _estimate(self) -> Footprint | None:
+    def estimate_now(self) -> Footprint | None:
         """None when the engine cannot estimate; open(), which comes next, reports what is wrong with its files."""
         try:
             return self.resident.estimate()
@@ -226,9 +231,9 @@ class Entry:
         self.hot = Footprint(mapped, private, max(taken.per_request, old.per_request), taken.device)
         self.source = "measured"
 
-    def raise_peak(self) -> Footprint:
+    def raise_peak(self, estimate: Footprint) -> Footprint:
         """Expect a quarter more private memory, at most twice the engine's own estimate; returns the new figure."""
-        old, estimate = self.hot or Footprint(), self._estimate() or Footprint()
+        old = self.hot or Footprint()
         most = max(old.private, 2 * estimate.private)
         self.hot = dataclasses.replace(old, private=min(most, old.private + max(old.private // 4, LEAST_RAISE)))
         self.source = "learned"

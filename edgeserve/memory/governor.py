@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from edgeserve.device import Allocator
-from edgeserve.engine import Cancel, ModelSpec, Rung
+from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.memory import metal, report
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.admission import Admission
@@ -161,8 +161,9 @@ class Governor:
         if (entry := self.accounts.find(spec.id)) is None:
             return  # it is served no more
         entry.expect(self.accounts.peaks)
+        estimate = entry.estimate_now() or Footprint()  # reads the disk, for which nobody else must wait
         with self.accounts.changed:
-            peak = entry.raise_peak()
+            peak = entry.raise_peak(estimate)
         self.accounts.peaks.learn(spec, peak)
         log.warning("%s was killed by the system; %d MB are expected from now on", spec.name, peak.total // MB)
 

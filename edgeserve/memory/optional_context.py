@@ -27,17 +27,23 @@ def excess(
 ) -> int:
     """Bytes of the ``optional`` bytes in ``need`` that have no room. ``base`` as for ``plan``.
 
-    1. On an accelerator with memory of its own: the bytes beyond the next pressure level there.
-    2. Otherwise the bytes beyond that level in the budget, or beyond the budget itself with mapped weights counted.
+    1. Bytes beyond the share of the budget that ``context_percent`` allows: llama.cpp fills a context with zeros each
+       time it makes one, so each of its bytes costs time and memory, used or not.
+    2. On an accelerator with memory of its own: the bytes beyond the next pressure level there.
+    3. Otherwise the bytes beyond that level in the budget, or beyond the budget itself with mapped weights counted.
     """
     total = booked(residents, {}, need)
+    device = budget.device if need.amount.device else None
+    room = budget.usable if device is None else device
     # 1.
-    if need.amount.device and budget.device is not None:
-        return _within(optional, total.device - _below_next(total.device - optional, budget.device, policy))
+    most = optional - int(policy.context_percent * room)
     # 2.
+    if device is not None:
+        return _within(optional, max(most, total.device - _below_next(total.device - optional, room, policy)))
+    # 3.
     private = unreclaimable(total, budget) + max(base, overhead(residents, readings))
     over = private - _below_next(private - optional, budget.usable, policy)
-    return _within(optional, max(over, total.mapped + private - budget.usable))
+    return _within(optional, max(most, over, total.mapped + private - budget.usable))
 
 
 def unreclaimable(total: Amount, budget: Budget) -> int:

@@ -24,6 +24,8 @@ class MemoryPolicy:
     """Share of the memory that all engines may take: of the accelerator's own, or of the machine's."""
     warm_max_percent: float = key(0.50, env="CPU_MEMORY_MAX_PERCENT", low=0, high=1)
     """Share of the machine's memory that warm engines may hold. Beyond it, engines are closed instead of parked."""
+    context_percent: float = key(0.10, env="CONTEXT_PERCENT", low=0, high=1)
+    """Share of the budget that the optional part of a context of automatic size may take."""
     cpu_offload: bool = key(True, env="ENABLE_CPU_OFFLOAD")
     """Evict one rung (to warm) before two (to cold)."""
     os_reserve_gb: float = key(-1.0, env="OS_RESERVE", low=0, special=BY_SIZE)

@@ -90,10 +90,11 @@ class Relief:
             )
 
     def _drop_prefix_caches(self) -> None:
-        now = self._accounts.clock()
-        for one in self._accounts.occupancies():
-            if one.may_step_down(now, self._accounts.policy):
-                self._drop(one)
+        accounts = self._accounts
+        with accounts.changed:  # models come and go meanwhile
+            idle = [one for one in accounts.occupancies() if one.may_step_down(accounts.clock(), accounts.policy)]
+        for one in idle:
+            self._drop(one)
 
     def _drop(self, one: Occupancy) -> None:
         for saving in one.savings:

@@ -101,6 +101,7 @@ def model(entry: Entry, now: float, accelerator: Accelerator) -> Json:
     one = entry.resident
     on_gpu = one.rung is Rung.HOT and entry.held.device > 0
     return {
+        "id": one.spec.id,
         "model_name": one.spec.name,
         "model_type": one.spec.job,
         "quantization": quantization(one.spec),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -75,6 +74,8 @@ def find(name: str) -> Entry:
     """The entry of a name or alias, in any case. Raises NotFound with the closest names."""
     found = _STARTER.get(name.lower()) or _all_names().get(name.lower())
     if found is None:
+        import difflib  # for mistakes only
+
         near = difflib.get_close_matches(name.lower(), _all_names(), n=3)
         hint = f"did you mean {', '.join(near)}?" if near else "see `edgeserve list --all`"
         raise NotFound(f"no model is called {name!r}; {hint}", param="model")

@@ -66,7 +66,7 @@ class Manifest:
         """Whether another version converted the model to files that this engine does not read."""
         converted = self.format is not None or {"encoder", "cross", "decoder"} <= set(self.files)
         conversion = CONVERSIONS.get(self.convert or "whisper")  # version 0.1 had one conversion and stored no name
-        return converted and (conversion is None or self.format != conversion.FORMAT)
+        return converted and (conversion is None or self.format != conversion.format)
 
 
 def read(folder: Path) -> Manifest:
@@ -186,7 +186,7 @@ def write(folder: Path, wanted: Wanted, files: Mapping[str, Path], source: str, 
         "licence": wanted.licence,
         "source": source,
         "options": dict(wanted.options),
-        **({"convert": wanted.convert, "format": CONVERSIONS[wanted.convert].FORMAT} if wanted.convert else {}),
+        **({"convert": wanted.convert, "format": CONVERSIONS[wanted.convert].format} if wanted.convert else {}),
         "files": {
             role: {"name": path.name, "size": path.stat().st_size, "sha256": sha256_of(path)}
             for role, path in files.items()

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from edgeserve.errors import Cancelled, EdgeserveError
+from edgeserve.errors import Cancelled, EdgeserveError, SourceUnavailable
+from edgeserve.models.pace import WINDOW_SECONDS, Pace
 from edgeserve.models.sources.source import Progress
 from edgeserve.models.stored import StoredModel
 
@@ -65,6 +66,7 @@ class Pull:
         self._followers: dict[object, Callable[[], None]] = {}
         self._holders = 0
         self._cancelled = threading.Event()
+        self._pace = Pace(clock)
 
     @property
     def state(self) -> PullState:
@@ -125,6 +127,19 @@ class Pull:
         with self._lock:
             return self._lock.wait_for(lambda: self._state.over, seconds)
 
+    def give_up(self) -> bool:
+        """End a pull whose source sends next to nothing; its thread ends at its next report. False where it is well.
+
+        True also for a pull that was cancelled long ago and whose thread still waits for the source.
+        """
+        with self._lock:
+            if self._state.stage not in ("download", "cancelled") or not self._pace.stalled:
+                return False
+            text = f"{self.source or self.what} sent {self._pace.moved} bytes in {WINDOW_SECONDS:g} s, which is no pace"
+            self._cancelled.set()
+        self.end(None, SourceUnavailable(f"{text}; pull again to go on where it stopped, or from another source"))
+        return True
+
     # The thread of the pull
 
     def progressed(self, progress: Progress) -> None:
@@ -133,6 +148,7 @@ class Pull:
             if self.cancelled:
                 raise Cancelled(f"the pull of {self.name} was cancelled")
             before, now = self._state, self._clock()
+            self._pace.note((progress.stage, progress.model), progress.done)
             same = (before.stage, before.part) == (progress.stage, progress.model)
             self._state = replace(
                 before, stage=progress.stage, part=progress.model, done=progress.done, total=progress.total

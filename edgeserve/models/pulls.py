@@ -28,6 +28,8 @@ from edgeserve.models.wanted import Wanted, understand
 log = logging.getLogger("edgeserve.pulls")
 
 REMOTE = re.compile(r"hub:|https?://")
+LOOK_SECONDS = 5.0
+"""Time between two looks for pulls that do not move."""
 PATHS = ("/", "./", "../", "~")
 """Beginnings of a source elsewhere."""
 
@@ -60,6 +62,10 @@ class Pulls:
         self._running: dict[Pull, threading.Thread] = {}
         self._ended: deque[Pull] = deque(maxlen=kept)
         self._closed = False
+        self._over = threading.Event()
+        self._watcher: threading.Thread | None = None
+        self._stuck: dict[str, threading.Thread] = {}
+        """Threads of pulls that were given up, by the model whose folder they still hold."""
 
     def start(self, what: str) -> Pull:
         """The pull of a model: the one under way, else a new one. The caller has a ``hold`` on it.
@@ -77,7 +83,11 @@ class Pulls:
             if (shared := self._held(wanted, what)) is not None:
                 return shared
             self._drop_cancelled()
-            if len(self._running) + len(self._waiting) >= self._most:
+            self._stuck = {name: thread for name, thread in self._stuck.items() if thread.is_alive()}
+            if wanted.name in self._stuck:
+                text = f"an earlier pull of {wanted.name} was given up, and its connection is not closed yet"
+                raise InUse(f"{text}; try again later, or restart the server")
+            if len(self._running) + len(self._waiting) + len(self._stuck) >= self._most:
                 raise Busy(f"{self._most} pulls run or wait, which is the limit; wait for one, or cancel one")
             pull = Pull(wanted.name, what, str(next(iter(wanted.sources), "")), self._clock)
             pull.hold()
@@ -106,6 +116,7 @@ class Pulls:
 
     def stop(self, seconds: float = 2.0) -> None:
         """Cancel all pulls. Waits for their threads until the time is over; their parts stay for a later pull."""
+        self._over.set()
         with self._lock:
             self._closed = True
             pulls = [*self._running, *self._waiting]
@@ -115,6 +126,26 @@ class Pulls:
         until = time.monotonic() + seconds
         for thread in threads:
             thread.join(max(0.0, until - time.monotonic()))
+
+    def look(self) -> None:
+        """Give up pulls whose source sends next to nothing, so that others have their places."""
+        for pull in [one for one in self.running if one.give_up()]:
+            with self._lock:
+                thread = self._running.pop(pull, None)
+                if thread is not None:  # else it ended meanwhile
+                    log.warning("%s: the pull is given up: its source sends next to nothing", pull.name)
+                    self._stuck[pull.name] = thread
+                    self._ended.append(pull)
+                self._fill()
+
+    def _watch(self) -> None:
+        """Look while pulls run."""
+        while not self._over.wait(LOOK_SECONDS):
+            self.look()
+            with self._lock:
+                if not self._running:
+                    self._watcher = None
+                    return
 
     def _shared(self, wanted: Wanted, what: str) -> Pull | None:
         with self._lock:
@@ -148,6 +179,14 @@ class Pulls:
                 self._ended.append(pull)
                 continue
             self._running[pull] = thread
+        if self._running and self._watcher is None and not self._closed:
+            watcher = threading.Thread(target=self._watch, name="edgeserve pulls", daemon=True)
+            try:
+                watcher.start()
+            except RuntimeError as error:  # the next pull tries again
+                log.warning("no thread can be started to watch the pulls: %s", error)
+            else:
+                self._watcher = watcher
 
     def _drop_cancelled(self) -> None:
         """Take pulls that were cancelled before they began out of the queue. The caller holds the lock."""
@@ -171,8 +210,8 @@ class Pulls:
             pull.end(None, StoreError(f"{pull.name} could not be pulled: {type(error).__name__}; see the server's log"))
         finally:
             with self._lock:
-                self._running.pop(pull, None)
-                self._ended.append(pull)
+                if self._running.pop(pull, None) is not None:  # else it was given up
+                    self._ended.append(pull)
                 self._fill()
 
 

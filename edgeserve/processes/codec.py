@@ -1,4 +1,4 @@
-"""Requests, events, errors and figures as JSON and raw bytes, for the border between processes.
+"""Requests, events and figures as JSON and raw bytes, for the border between processes.
 
     None, bool, int, float, str   themselves
     tuple, list                   a list, which comes back as a tuple
@@ -19,22 +19,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgeserve import errors, messages
+from edgeserve import messages
 from edgeserve.engine import Adapter, Footprint, ModelSpec
-from edgeserve.errors import EdgeserveError, EngineFailure
 from edgeserve.processes.shapes import unfit
 from edgeserve.processes.state import EngineState
 from edgeserve.slots import SlotState
 
 Json = Any
-LONGEST_RETRY = 1e6
-"""Longest ``retry_after`` in seconds, which goes into a header of HTTP."""
-
 _CLASSES: dict[str, type] = {
     name: one for name, one in vars(messages).items() if isinstance(one, type) and dataclasses.is_dataclass(one)
 } | {one.__name__: one for one in (Adapter, Footprint, ModelSpec, EngineState, SlotState)}
 _FIELDS = {name: tuple(field.name for field in dataclasses.fields(one)) for name, one in _CLASSES.items()}
-_ERRORS = {name: one for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, EdgeserveError)}
 
 
 def allow(one: type) -> None:
@@ -141,35 +136,3 @@ class Reader:
 def read(value: Json, body: memoryview, descriptors: Sequence[int] = ()) -> Any:
     """The only value of a frame, as ``Reader.read``."""
     return Reader(body, descriptors).read(value)
-
-
-def write_error(error: Exception, model: str, trace: str = "") -> Json:
-    """An error that ended a step or an answer. ``trace`` goes to the server's log, not to the client."""
-    if not isinstance(error, EdgeserveError):
-        error = EngineFailure(f"{model} failed on this request: {error}")
-    known = error if error.__class__.__name__ in _ERRORS else EngineFailure(error.message)
-    return [type(known).__name__, known.message, known.param, known.retry_after, trace]
-
-
-def read_error(value: Json) -> EdgeserveError:
-    """Raises ValueError for anything but an error."""
-    try:
-        name, message, param, retry_after, trace = value
-        error = _ERRORS[name](str(message), param=_param(param), retry_after=_seconds(retry_after))
-    except (KeyError, TypeError, ValueError) as problem:
-        raise ValueError(f"no error of an edgeserve process: {problem}") from problem
-    if trace:
-        error.add_note(str(trace))
-    return error
-
-
-def _param(value: Json) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    raise ValueError("a param that is no text")
-
-
-def _seconds(value: Json) -> float | None:
-    if value is None or (isinstance(value, int | float) and 0 <= value <= LONGEST_RETRY):
-        return value
-    raise ValueError(f"a time of at most {LONGEST_RETRY:g} s is no such time")

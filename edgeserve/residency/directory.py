@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from edgeserve.engine import Adapter, ModelSpec
 from edgeserve.errors import NotConfigured
-from edgeserve.jobs import INFO, Job
+from edgeserve.jobs import ALL_JOBS, INFO, Job
 from edgeserve.model_settings import ModelSettings
+from edgeserve.residency.names import spellings
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +66,23 @@ class Directory:
         """
         return [spec for job in jobs for spec, _ in sorted(self._with(job), key=_rank)]
 
+    def defaults(self) -> frozenset[str]:
+        """Ids of the models that serve the requests of their job that name no model."""
+        return frozenset(filter(None, (self._default(self.of([job])) for job in ALL_JOBS)))
+
     def find(self, name: str, jobs: Sequence[Job]) -> str | None:
         """Id of the model that ``name`` means among those of ``jobs``, in any case of letters.
 
         Ids come first, then names, names in the store, aliases, names of adapters, jobs, and patterns, each in the
-        order of ``of``. An empty name means the first model, and a job its default. None: no model has this name.
+        order of ``of``. An empty name means the first model, and a job its default. A name that no model has is read
+        without its provider and its tag, too (``spellings``). None: no model has this name.
         """
         candidates = self.of(jobs)
         if not name:
             return self._default(candidates)
-        wanted = name.lower()
+        return next(filter(None, (self._named(one.lower(), candidates) for one in spellings(name))), None)
+
+    def _named(self, wanted: str, candidates: Sequence[ModelSpec]) -> str | None:
         for names in (self._ids, self._names, self._stored_names, self._aliases, self._adapters):
             for spec in candidates:
                 if wanted in (one.lower() for one in names(spec)):
@@ -86,17 +94,34 @@ class Directory:
                 return spec.id
         return None
 
+    def stand_in(self, jobs: Iterable[Job]) -> str | None:
+        """The model that may answer for one that is not here: the default of the first of ``jobs`` with a model.
+
+        None where several models do that job, and neither ``default`` nor the job's own table says which one it is.
+        """
+        for job in jobs:
+            if found := [spec for spec in self.of([job]) if not self.terms(spec.id).by_name]:
+                clear = len(found) == 1 or self.terms(found[0].id).default or found[0].id == job
+                return found[0].id if clear else None
+        return None
+
     def _default(self, candidates: Iterable[ModelSpec]) -> str | None:
         return next((spec.id for spec in candidates if not self.terms(spec.id).by_name), None)
 
+    def names(self, model: str) -> tuple[str, ...]:
+        """The name of a model, then its further names: aliases, and named adapters."""
+        spec, terms = self._models[model]
+        return tuple(dict.fromkeys((spec.name, *terms.aliases, *(one.name for one in spec.adapters if one.name))))
+
     def adapter(self, model: str, name: str) -> Adapter | None:
         """The adapter of a model that a request means by ``name``; None where it means the model itself."""
-        spec, wanted = self._models[model][0], name.lower()
-        if any(wanted == one.lower() for one in self._own_names(spec)):
-            return None
-        for adapter in spec.adapters:
-            if wanted in (one.lower() for one in self._adapter_names(spec, adapter)):
-                return adapter
+        spec = self._models[model][0]
+        for wanted in map(str.lower, spellings(name)):
+            if any(wanted == one.lower() for one in self._own_names(spec)):
+                return None
+            for adapter in spec.adapters:
+                if wanted in (one.lower() for one in self._adapter_names(spec, adapter)):
+                    return adapter
         return None
 
     def _own_names(self, spec: ModelSpec) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import threading
 import time
@@ -23,9 +24,12 @@ from edgeserve.residency.host import Host
 from edgeserve.residency.lease import Lease
 from edgeserve.residency.mailbox import Deliveries
 from edgeserve.residency.monitor import MAPPED_AT_STARTUP
+from edgeserve.residency.names import spellings
 from edgeserve.residency.successions import Successions
 from edgeserve.residency.work import kind_of
 from edgeserve.system.prefetch import Prefetch
+
+log = logging.getLogger("edgeserve.pool")
 
 OnDemand = Callable[[str, Sequence[Job]], tuple[Host, Terms] | None]
 """Host and terms of the model that a name means, among those of some jobs; None: there is none."""
@@ -35,7 +39,8 @@ class Pool:
     """Every model that the device serves, behind its gate. Models come and go on the event loop's thread.
 
     ``queue_limit`` as in ``Gate``. ``terms`` of the models by id. ``chains``: models to heat ahead, where they fit,
-    when a request of a kind begins. ``on_demand``: makes the host of a model that is not served yet. ``deliveries``:
+    when a request of a kind begins. ``on_demand``: makes the host of a model that is not served yet. ``stand_ins``: a
+    request for a model that is not here gets the default of its job, where that is clear. ``deliveries``:
     the answers on their way to their readers, which the governor counts. ``roster``: the launchers of the hosts'
     workers, which end with the pool. ``clock`` in seconds.
     """
@@ -49,6 +54,7 @@ class Pool:
         terms: Mapping[str, Terms] = MappingProxyType({}),
         chains: Mapping[str, Sequence[str]] = MappingProxyType({}),
         on_demand: OnDemand | None = None,
+        stand_ins: bool = False,
         deliveries: Deliveries | None = None,
         roster: Roster | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -61,6 +67,7 @@ class Pool:
         self.directory = Directory()
         self.governor = governor
         self.chains = chains
+        self.stand_ins = stand_ins
         self.renew: Callable[[str], Awaitable[None]] | None = None
         """Replaces a model whose files have changed on the disk, before its next load."""
         self._successions = Successions()
@@ -105,7 +112,7 @@ class Pool:
         Raises Busy while an engine of that name leaves.
         """
         found = self.directory.find(name, jobs)
-        if found is None and name and self._on_demand and (made := self._on_demand(name, jobs)) is not None:
+        if found is None and name and (made := self._made_on_demand(name, jobs)) is not None:
             model = made[0].spec.id
             if model in self.gates:
                 return None  # a model of another job has this name
@@ -113,6 +120,12 @@ class Pool:
                 raise Busy(f"{model} ends its last answers, and is served again then; try again", retry_after=5)
             found = self.add(*made).id
         return found
+
+    def _made_on_demand(self, name: str, jobs: Sequence[Job]) -> tuple[Host, Terms] | None:
+        if self._on_demand is None:
+            return None
+        make = self._on_demand
+        return next(filter(None, (make(one, jobs) for one in spellings(name))), None)
 
     async def remove(self, model: str) -> None:
         """Serve a model no more: answers under way end whole, then its engine is closed. Raises NotConfigured."""
@@ -250,26 +263,42 @@ class Pool:
         """Take no new requests. Answers under way may end within ``seconds``; then they are cut with ShuttingDown."""
         until = time.monotonic() + seconds
         self._successions.close()
-        for prefetch in self._prefetches.values():
+        for prefetch in tuple(self._prefetches.values()):
             await asyncio.to_thread(prefetch.stop)
         for gate in (*self.gates.values(), *self._leaving):
             if not await asyncio.to_thread(gate.drain, until):
                 reason = f"the server is shutting down and the answer took longer than its drain time of {seconds:g} s"
                 gate.abort(ShuttingDown(reason))
+        await self.give_up()
+
+    async def give_up(self) -> None:
+        """End the loads under way where that can be done: the server ends."""
+        for gate in (*self.gates.values(), *self._leaving):
+            if gate.host.loading:
+                log.warning("%s is on its way up; its load is given up, since the server ends", gate.id)
+                await asyncio.to_thread(gate.host.give_up)
+
+    @property
+    def loading(self) -> list[str]:
+        """Models that are on their way up."""
+        return [gate.id for gate in (*self.gates.values(), *self._leaving) if gate.host.loading]
 
     async def stop(self) -> None:
         """End the threads of all hosts and close all engines."""
         self._successions.close()
-        for prefetch in self._prefetches.values():
+        await self.give_up()
+        for prefetch in tuple(self._prefetches.values()):
             await asyncio.to_thread(prefetch.stop)
         for gate in (*self.gates.values(), *self._leaving):
             await asyncio.to_thread(gate.stop)
         await asyncio.to_thread(self.roster.stop)
 
     def _heat_ahead(self, request: Request) -> None:
+        """Called on threads of hosts; models come and go meanwhile."""
+        gates = self.gates
         for model in self.chains.get(kind_of(request), ()):
-            if model in self.gates:
-                self.gates[model].warm_up()
+            if model in gates:
+                gates[model].warm_up()
 
     def _room(self) -> int:
         """Bytes free for the page cache beside the weights in use."""

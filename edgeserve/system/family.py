@@ -45,8 +45,8 @@ class Family:
         return _sum([own, *self._each(exact=False)])
 
     def _each(self, exact: bool) -> list[ProcessMemory]:
-        pids = tuple(self._workers())
-        self._shared = {pid: self._shared[pid] for pid in pids if pid in self._shared}
+        pids, known = tuple(self._workers()), self._shared  # other threads replace it meanwhile
+        self._shared = {pid: known[pid] for pid in pids if pid in known}
         found = (self._read(pid, exact or pid not in self._shared) for pid in pids)
         return [one for one in found if one is not None]
 

@@ -48,8 +48,7 @@ def read_shape(path: Path) -> Shape:
     width = number(768, "hidden_size", "dim", "d_model")
     positions = number(512, "max_position_embeddings", "n_positions")
     if found.get("model_type") in OFFSET:
-        padding = found.get("pad_token_id")
-        positions = max(1, positions - (padding if isinstance(padding, int) else 1) - 1)
+        positions -= _padding(found.get("pad_token_id"), positions, path) + 1
     return Shape(
         positions,
         width,
@@ -57,6 +56,16 @@ def read_shape(path: Path) -> Shape:
         number(4 * width, "intermediate_size", "hidden_dim"),
         number(30_522, "vocab_size"),
     )
+
+
+def _padding(value: Any, positions: int, path: Path) -> int:
+    """The padding token, behind which positions are counted; 1 without one. Raises EngineFailure naming the file."""
+    if value is None:
+        value = 1
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < positions - 1:
+        text = f"expected a whole number from 0 to {positions - 2}, as the model has {positions} positions"
+        raise EngineFailure(f"{path}: pad_token_id is {value!r}, {text}")
+    return value
 
 
 def read_pooling(path: Path | None) -> Pooling:

@@ -19,6 +19,7 @@ FIRST_WAIT = 0.01
 """Seconds that the loop waits for new work, if the work before was done in time."""
 POLL_SHARED, POLL_ALONE = 0.001, 0.05
 """Seconds that the loop waits for late work before each step: with other answers under way, and without."""
+Threads = Callable[[], concurrent.futures.ThreadPoolExecutor]
 THREADS = 8
 """Threads of all engines together. Begun work goes on after its answer is cancelled, so their number bounds it."""
 
@@ -26,11 +27,12 @@ THREADS = 8
 class Background:
     """Background work of one answer.
 
-    ``busy`` counts the busy slots of the batch; ``slots`` of them are the answer's own.
+    ``busy`` counts the busy slots of the batch; ``slots`` of them are the answer's own. ``threads`` do the work.
     """
 
-    def __init__(self, busy: Callable[[], int]) -> None:
+    def __init__(self, busy: Callable[[], int], threads: Threads | None = None) -> None:
         self._busy = busy
+        self._threads = threads or computing
         self.slots = 0
         self._late = False
         self._last: concurrent.futures.Future[object] | None = None
@@ -40,7 +42,7 @@ class Background:
 
         When the answer is closed early, ``undo`` receives the result. Raises Busy when no thread can be started.
         """
-        future = _submit(work)
+        future = _submit(work, self._threads)
         self._last = future  # type: ignore[assignment]
         wait = self._poll_interval() if self._late else FIRST_WAIT
         self._late = False
@@ -66,11 +68,11 @@ class Background:
         return POLL_ALONE if self._busy() <= self.slots else POLL_SHARED
 
 
-def _submit(work: Callable[[], T]) -> concurrent.futures.Future[T]:
+def _submit(work: Callable[[], T], threads: Threads) -> concurrent.futures.Future[T]:
     """Queue the work. Raises Busy when the system gives no thread."""
     future: concurrent.futures.Future[T] = concurrent.futures.Future()
     try:
-        _threads().submit(_execute, future, work)
+        threads().submit(_execute, future, work)
     except RuntimeError as error:
         # The work is still in the queue. Another thread would do it after its answer has freed what it works on.
         if future.cancel():
@@ -93,5 +95,12 @@ def _undo_result(undo: Callable[[T], None], future: concurrent.futures.Future[T]
 
 
 @functools.cache
-def _threads() -> concurrent.futures.ThreadPoolExecutor:
+def computing() -> concurrent.futures.ThreadPoolExecutor:
+    """Threads for work that computes."""
     return concurrent.futures.ThreadPoolExecutor(THREADS, thread_name_prefix="edgeserve-grammar")
+
+
+@functools.cache
+def writing() -> concurrent.futures.ThreadPoolExecutor:
+    """One thread for work on the disk: what it reads is of the size of a conversation, and is there once."""
+    return concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="edgeserve-disk")

@@ -23,14 +23,14 @@ from edgeserve.slots import SlotState
 from engines.llama import model as llama_model
 from engines.llama.adapters import Active, active
 from engines.llama.answer import Prompt, answer
-from engines.llama.background import Background
+from engines.llama.background import Background, writing
 from engines.llama.batch import Batch
 from engines.llama.calls import with_calls
 from engines.llama.embed import embed
 from engines.llama.ladder import LlamaLadder
 from engines.llama.managing import manage
 from engines.llama.model import MappedModel
-from engines.llama.options import CONTEXT_STEP, context_size
+from engines.llama.options import CONTEXT_STEP, DEFAULT_CONTEXT, context_size
 from engines.llama.prepare import Prepared, check_inputs, prepare_chat, prepare_inputs
 from engines.llama.sampler import Sampler
 from engines.llama.template import ChatTemplate
@@ -104,7 +104,8 @@ class LlamaChat(LlamaLadder):
         """Events of one answer; None asks for a ``step``. It takes a slot when the first event is asked for."""
         batch = self._hot()[1]
         if isinstance(request, SlotRequest):
-            yield manage(batch, request, active(self.spec.adapters, None))
+            background = Background(lambda: batch.busy, writing)
+            yield from manage(batch, request, active(self.spec.adapters, None), background)
             return
         ready = prepared if isinstance(prepared, Prepared) else self.prepare(request)
         if ready is None:
@@ -161,7 +162,10 @@ class LlamaChat(LlamaLadder):
 
     @contextlib.contextmanager
     def _explain_overflow(self, limit: int) -> Iterator[None]:
-        """Raise DoesNotFit when a prompt overflows ``limit`` tokens only because memory is short."""
+        """Say so when a prompt overflows ``limit`` tokens only because memory is short: DoesNotFit.
+
+        A context of automatic size promises its first tokens alone: beyond them the error stays the client's.
+        """
         try:
             yield
         except ContextOverflow as error:
@@ -169,6 +173,9 @@ class LlamaChat(LlamaLadder):
             full, now = context_size(self._configured, trained), context_size(self.options, trained)
             if full == now or limit >= full:
                 raise
+            if not self._configured.context and now >= DEFAULT_CONTEXT:
+                text = f"{error}. Memory has room for {now} of {full} tokens: for more, set context in models.toml"
+                raise ContextOverflow(text, param=error.param) from error
             raise DoesNotFit(
                 f"{error}. Memory is short: the context was reduced from {full} to {now} tokens until the engine is "
                 'next idle; free memory on the device, or set kv_type = "q8_0" in models.toml',

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from edgeserve.engine import Footprint, Listed
 from engines.llama.estimate import by_shape
 from engines.llama.gguf import Shape
-from engines.llama.options import read_options
+from engines.llama.options import DEFAULT_CONTEXT, read_options
 
 NUMBERS = ("layers", "width", "feed_forward", "key_value_width", "vocabulary", "trained_context")
 
@@ -13,12 +15,14 @@ NUMBERS = ("layers", "width", "feed_forward", "key_value_width", "vocabulary", "
 def footprint(model: Listed) -> Footprint | None:
     """The estimate that a pulled model has without llama.cpp. None for a model without a shape.
 
-    The projector of a vision model is read, not mapped. A picture comes on top.
+    The projector of a vision model is read, not mapped. A picture comes on top. A context of automatic size counts with
+    the tokens that it must have: the rest only takes room that is there.
     """
     projector = model.sizes.get("mmproj", 0)
     weights = model.sizes.get("model", model.size_bytes - projector)
     if not model.shape:
         return None
     shape = Shape(**{name: model.shape[name] for name in NUMBERS}, window=0)
-    layout = by_shape(shape, read_options(model.job, model.options))
+    options = read_options(model.job, model.options)
+    layout = by_shape(shape, dataclasses.replace(options, context=options.context or DEFAULT_CONTEXT))
     return Footprint(mapped=weights, private=layout.model + layout.context + projector)

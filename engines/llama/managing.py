@@ -2,40 +2,53 @@
 
 from __future__ import annotations
 
+import functools
 import time
+from collections.abc import Generator
 
 from edgeserve.errors import Busy, EngineFailure, Forbidden, InvalidRequest, NotSupported
 from edgeserve.messages import SlotEvent, SlotRequest
 from engines.llama.adapters import Active
+from engines.llama.background import Background
 from engines.llama.batch import Batch
 from engines.llama.cache import Disk, SavedState
 from engines.llama.slot import Slot
 
 
-def manage(batch: Batch, request: SlotRequest, adapters: Active) -> SlotEvent:
+def manage(
+    batch: Batch, request: SlotRequest, adapters: Active, background: Background
+) -> Generator[SlotEvent | None, None, None]:
     """Do what is asked of a slot, between two steps. Raises the errors of ``SlotKeeper.manage_slot``.
 
-    ``adapters``: those that belong to the model. Conversations with others are neither saved nor restored.
+    Yields None for each step to take while ``background`` reads or writes the file. ``adapters``: those that belong to
+    the model. Conversations with others are neither saved nor restored.
     """
     started = time.perf_counter()
-    if not 0 <= request.slot < len(batch.slots):
-        raise InvalidRequest(f"there are slots 0 to {len(batch.slots) - 1}, and no slot {request.slot}", param="slot")
-    slot = batch.slots[request.slot]
-    if slot.busy:
-        raise Busy(f"slot {request.slot} is making an answer; try again", retry_after=2)
+    slot = _free(batch, request.slot)
     if request.action == "erase":
         tokens, size = _erase(batch, slot), 0
     else:
         salt = batch.context.model.adapters.salted(request.salt, adapters)
         if request.action == "save":
-            tokens, size = _save(batch, slot, request, salt)
+            tokens, size = yield from _save(batch, slot, request, salt, background)
         else:
-            tokens, size = _restore(batch, slot, request, salt)
+            tokens, size = yield from _restore(batch, request, salt, background)
             batch.occupy(slot, salt, adapters)
-    return SlotEvent(tokens, size, time.perf_counter() - started)
+    yield SlotEvent(tokens, size, time.perf_counter() - started)
 
 
-def _save(batch: Batch, slot: Slot, request: SlotRequest, salt: str) -> tuple[int, int]:
+def _free(batch: Batch, number: int) -> Slot:
+    """The slot of this number. Raises InvalidRequest, and Busy while it makes an answer."""
+    if not 0 <= number < len(batch.slots):
+        raise InvalidRequest(f"there are slots 0 to {len(batch.slots) - 1}, and no slot {number}", param="slot")
+    if batch.slots[number].busy:
+        raise Busy(f"slot {number} is making an answer; try again", retry_after=2)
+    return batch.slots[number]
+
+
+def _save(
+    batch: Batch, slot: Slot, request: SlotRequest, salt: str, background: Background
+) -> Generator[None, None, tuple[int, int]]:
     """Tokens and bytes written."""
     disk = _disk(batch)
     if not slot.cells:
@@ -48,12 +61,17 @@ def _save(batch: Batch, slot: Slot, request: SlotRequest, salt: str) -> tuple[in
     data = batch.context.save(slot.sequence)
     if data is None:
         raise EngineFailure(f"slot {request.slot} could not be read: llama.cpp refused, or memory is short")
-    return len(slot.tokens), disk.keep(request.filename, SavedState(tuple(slot.tokens), data, slot.salt))
+    state = SavedState(tuple(slot.tokens), data, slot.salt)
+    size = yield from background.run(functools.partial(disk.keep, request.filename, state))
+    return len(state.tokens), size
 
 
-def _restore(batch: Batch, slot: Slot, request: SlotRequest, salt: str) -> tuple[int, int]:
+def _restore(
+    batch: Batch, request: SlotRequest, salt: str, background: Background
+) -> Generator[None, None, tuple[int, int]]:
     """Tokens and bytes read."""
-    state, size = _disk(batch).kept(request.filename, salt)
+    state, size = yield from background.run(functools.partial(_disk(batch).kept, request.filename, salt))
+    slot = _free(batch, request.slot)  # an answer may have taken it meanwhile
     if len(state.tokens) >= batch.context.size:
         text = f"{request.filename} holds {len(state.tokens)} tokens; the context holds {batch.context.size}"
         raise InvalidRequest(f"{text}: raise context in models.toml", param="filename")

@@ -12,7 +12,9 @@ from edgeserve.jobs import CHAT, PICTURES
 from edgeserve.settings import Reader, key
 
 DEFAULT_CONTEXT = 2048
-"""Tokens."""
+"""Tokens of a context of automatic size that the model must have, and of one that reads whole texts."""
+MOST_CONTEXT = 32_768
+"""Tokens of a context of automatic size, at most. The prompts of agents have 2,000 to 16,000."""
 CONTEXT_STEP = 256
 """Tokens. llama.cpp rounds the size of a context up to a multiple of this."""
 BY_DISK = MappingProxyType({"auto": "a bound by the free disk"})
@@ -25,8 +27,9 @@ SHARES = "a list of shares, none below 0 and not all 0, such as [3, 1]"
 class LlamaOptions:
     """Keys of [llm], [vision], [embedding] and [rerank] in models.toml that belong to llama.cpp.
 
-    context          tokens of the context, at most the trained context of the model. 0: the trained context, less the
-                     memory that the governor takes (``shed``) before the context is made
+    context          tokens of the context, at most the trained context of the model. 0: ``MOST_CONTEXT``, or the
+                     trained context if that is smaller, less the memory that the governor takes (``shed``) before the
+                     context is made. Jobs that read whole texts: ``DEFAULT_CONTEXT`` where it is left out
     parallel         answers under way at once; they share the context, and more requests wait
     max_new_tokens   most tokens of one answer
     temperature, top_p, top_k, min_p, repeat_penalty   defaults for requests that give none
@@ -57,7 +60,7 @@ class LlamaOptions:
     ranked           that row is the relevance of a document, by the model's ranking head
     """
 
-    context: int = key(DEFAULT_CONTEXT, low=64, special={0: "as many as memory allows"})
+    context: int = key(0, low=64, special={0: "as many as memory allows"})
     parallel: int = key(4, low=1, high=256, only=CHAT)  # LLAMA_MAX_SEQ
     max_new_tokens: int = key(4096, low=1, high=1_000_000, only=CHAT)
     temperature: float = key(0.7, low=0, high=2, only=CHAT)
@@ -87,13 +90,16 @@ class LlamaOptions:
 
 def context_size(options: LlamaOptions, trained: int) -> int:
     """Tokens of the context of a model with the trained context ``trained`` (0: unknown)."""
-    wanted = options.context or trained or DEFAULT_CONTEXT
+    wanted = options.context or min(trained or DEFAULT_CONTEXT, MOST_CONTEXT)
     return min(wanted, trained) if trained else wanted
 
 
 def read_options(job: str, given: Mapping[str, object]) -> LlamaOptions:
     """The options of a job's table in models.toml. Raises ConfigError naming the key."""
-    options = LlamaOptions(**Reader().read(LlamaOptions, job, given), pooled=job in POOLED, ranked=job == "rerank")
+    read = Reader().read(LlamaOptions, job, given)
+    if job in POOLED:  # each call takes buffers for the whole context
+        read.setdefault("context", DEFAULT_CONTEXT)
+    options = LlamaOptions(**read, pooled=job in POOLED, ranked=job == "rerank")
     if options.tensor_split and not any(options.tensor_split):
         raise ConfigError(f"[{job}] tensor_split = {given['tensor_split']}: expected {SHARES}", param="tensor_split")
     if options.kv_type != "f16" and options.flash_attention == "off":

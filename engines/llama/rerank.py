@@ -6,10 +6,11 @@ import contextlib
 import math
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from edgeserve.engine import Cancel
-from edgeserve.errors import EngineFailure
+from edgeserve.engine import Cancel, ModelSpec
+from edgeserve.errors import ConfigError, EngineFailure
 from edgeserve.messages import RerankEvent, RerankRequest
 from engines.llama import model as llama_model
 from engines.llama.context import Context, metadata
@@ -29,6 +30,7 @@ YES_OR_NO = frozenset({"qwen3", "qwen3vl"})
 TOGETHER = 256
 """Tokens in one call at most, except for a single longer pair. A cancel waits for one call. Short documents take half
 the time together; in a call of more tokens, long ones take longer (docs/decisions/0024-encoders.md)."""
+HEADLESS = "this model has no ranking head; take one that was made for ranking, such as bge-reranker"
 SMALLEST = 1e-37
 """Least probability, so that each has a logarithm."""
 
@@ -49,16 +51,24 @@ class LlamaRerank(LlamaLadder):
 
     starved = False
 
+    def __init__(self, spec: ModelSpec) -> None:
+        """Raises ConfigError for a file that cannot rank. ``open`` tells of one that is missing or damaged."""
+        super().__init__(spec)
+        path = spec.files["model"]
+        try:
+            ranks = has_head(path)
+        except EngineFailure:  # pulled again or mended, it opens
+            return
+        if not ranks:
+            raise ConfigError(f"{path}: {HEADLESS}", param="model")
+
     @property
     def slots(self) -> int:
         return self.options.parallel
 
     def open(self) -> None:
-        if self._model is None:
-            file = read_contents(self.spec.files["model"])
-            if (JINA_HEAD if file.header.get("general.architecture") == JINA else HEAD) not in file.tensors:
-                text = "this model has no ranking head; take one that was made for ranking, such as bge-reranker"
-                raise EngineFailure(f"{self.spec.files['model']}: {text}")
+        if self._model is None and not has_head(self.spec.files["model"]):  # another file than at the start
+            raise EngineFailure(f"{self.spec.files['model']}: {HEADLESS}")
         super().open()
 
     def _make_context(self, model: MappedModel) -> Context:
@@ -110,6 +120,12 @@ class LlamaRerank(LlamaLadder):
 
     def idle_work(self) -> Iterator[None]:
         yield from ()
+
+
+def has_head(path: Path) -> bool:
+    """Whether a model file has the last tensor of a ranking head. Raises EngineFailure naming the file."""
+    file = read_contents(path)
+    return (JINA_HEAD if file.header.get("general.architecture") == JINA else HEAD) in file.tensors
 
 
 def together(pairs: Sequence[Pair], most: int, most_tokens: int) -> Iterator[list[Pair]]:

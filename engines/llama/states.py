@@ -27,8 +27,9 @@ from engines.llama.bindings import version
 from engines.llama.cache import SavedState
 from engines.llama.fingerprint import fingerprint
 from engines.llama.options import LlamaOptions
+from engines.llama.state_files import KEPT, SUFFIX
 from engines.llama.state_index import StateIndex
-from engines.llama.states_folder import KEPT, SUFFIX, StatesFolder, owner_of, remove
+from engines.llama.states_folder import StatesFolder, owner_of, remove
 
 log = logging.getLogger("edgeserve.llama")
 
@@ -58,7 +59,8 @@ class StoredState:
 class StateFiles(StateIndex[StoredState]):
     """States of at least ``worth`` tokens in ``folder``. The first write makes the folder.
 
-    ``key``: see ``states_key``. Methods block for the disk; an error of the disk costs the state, and never raises.
+    ``key``: see ``states_key``. Methods block for the disk; an error of the disk costs the state, and never raises. One
+    thread calls them; another one may call ``keep`` and ``kept`` meanwhile.
     """
 
     def __init__(self, folder: StatesFolder, key: bytes, *, whole: bool = False, worth: int = WORTH_STORING) -> None:
@@ -168,7 +170,7 @@ class StateFiles(StateIndex[StoredState]):
 
     def _store(self, name: str, salt: bytes, tokens: array.array[int], state: SavedState) -> bool:
         packed = tokens.tobytes()
-        covered = {one.path for one in self._states if self._covers(state.tokens, salt.hex(), one)}
+        covered = {one.path for one in tuple(self._states) if self._covers(state.tokens, salt.hex(), one)}
         sums = _checksum(salt, packed), len(tokens), zlib.crc32(state.data), state.size
         try:
             head = HEAD.pack(MAGIC, self._key, salt, *sums)

@@ -30,6 +30,8 @@ log = logging.getLogger("edgeserve.tts")
 SPEEDS = (0.25, 4.0)
 PACES = (0.5, 2.0)
 """Speeds that the networks were trained for. Other speeds use the nearest of them."""
+SILENCE_SECONDS = 0.2
+"""Length of the speech of a text that is made of signs alone."""
 GRAPH_SHARE = 1.04
 """Most bytes of mapped weights for each byte of a graph, measured."""
 
@@ -197,7 +199,8 @@ class OnnxTextToSpeech:
         """Events of growing length; None stands for a part of the text without sound.
 
         Slow speech is cut into shorter pieces, so that a piece takes no longer and no more memory than at speed 1.
-        Raises InvalidRequest for an unknown voice, a speed out of range, or a text without any sound.
+        A text of signs alone, such as emoji, is a short silence: a reader of chats sends them like words. Raises
+        InvalidRequest for an unknown voice, a speed out of range, and a text that this voice cannot say.
         """
         voice, family = self._checked(request)
         pace = min(max(request.speed, PACES[0]), PACES[1])
@@ -219,7 +222,9 @@ class OnnxTextToSpeech:
                 spoken = spoken or bool(pcm)
                 yield AudioEvent(pcm, family.sample_rate) if pcm else None
         if not spoken and not cancel.is_set():
-            raise InvalidRequest("the text holds nothing that can be spoken", param="text")
+            if not request.text.strip() or any(char.isalnum() for char in request.text):
+                raise InvalidRequest("the text holds nothing that can be spoken", param="text")
+            yield AudioEvent(bytes(2 * int(SILENCE_SECONDS * family.sample_rate)), family.sample_rate)
 
     def _checked(self, request: SpeakRequest) -> tuple[str, Family]:
         if self._voice is None or not self._hot:

@@ -7,7 +7,7 @@ import random
 
 import pytest
 from benchmarks.load import Load, chat, read_chunks, read_speech, speak
-from support.server import fake_pool, serving
+from support.server import fake_pool, serving, small_pool
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,11 @@ def test_answers_are_compared_and_counted() -> None:
 
 def test_a_refusal_is_no_wrong_answer_and_a_lost_server_is() -> None:
     ask = chat("one", 10)
-    with serving(fake_pool(["tts"])) as running:
+    with serving(small_pool(1000, {"llm": {"private_mb": 5000}})) as running:
         load = Load(running.url, [ask], random.Random(1))
         turns = iter(range(1))
         asyncio.run(load.run(1, lambda: next(turns, None) is not None))
-        assert (load.wrong, load.outcomes[0].status) == ([], 503)
+        assert (load.wrong, load.outcomes[0].status) == ([], 507)
     turns = iter(range(1))
     asyncio.run(load.run(1, lambda: next(turns, None) is not None))
     assert load.outcomes[1].status == 0

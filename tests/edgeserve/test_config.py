@@ -191,3 +191,21 @@ def test_engines_that_come_and_go_have_processes_of_their_own_on_linux() -> None
         "llm": False, "vision": False, "asr": True, "tts": True,
     }  # fmt: skip
     assert not any(model_settings.pays(job, "darwin") for job in JOBS)
+
+
+@pytest.mark.parametrize(
+    ("host", "unknown_models", "stand_ins"),
+    [
+        ("127.0.0.1", "auto", True),
+        ("127.8.0.1", "auto", True),
+        ("::1", "auto", True),
+        ("localhost", "auto", True),
+        ("0.0.0.0", "auto", False),
+        ("::", "auto", False),
+        ("box.lan", "auto", False),
+        ("127.0.0.1", "refuse", False),
+        ("192.0.2.7", "default", True),
+    ],
+)
+def test_the_default_answers_for_unknown_models_on_loopback(host: str, unknown_models: Any, stand_ins: bool) -> None:
+    assert ServerSettings(host=host, unknown_models=unknown_models).stand_ins is stand_ins

@@ -65,14 +65,38 @@ def test_a_label_finds_the_line_of_a_named_table(tmp_path: Path) -> None:
             r"line 8: \[models.c\] aliases: the alias 'x' of llm is \[models.b\] already",
         ),
         (
+            '[models.b]\nmodel = "b"\naliases = ["gpt-*", "C"]\n[models.c]\nmodel = "c"\n',
+            r"line 5: \[models.b\] aliases: 'c' is the name of \[models.c\]; choose another alias",
+        ),
+        (
+            '[models.b]\nmodel = "b"\naliases = ["ASR"]\n[asr]\nmodel = "c"\n',
+            r"line 5: \[models.b\] aliases: 'asr' is the name of \[asr\]; choose another alias",
+        ),
+        (
+            '[models.b]\nmodel = "b"\naliases = ["A"]\n',
+            r"line 5: \[models.b\] aliases: 'a' is the model of \[llm\], and means that; choose another alias",
+        ),
+        (
+            '[models.b]\nmodel = "b"\naliases = ["gpt-*"]\n[models.c]\nmodel = "c"\naliases = ["GPT-*"]\n',
+            r"line 8: \[models.c\] aliases: the alias 'gpt-\*' of llm is \[models.b\] already",
+        ),
+        (
             '[models.b]\nmodel = "b"\ndefault = true\n[models.c]\nmodel = "c"\ndefault = true\n',
             r"line 8: \[models.c\] default: the default of llm is \[models.b\] already",
         ),
+        (f'[models.b]\nmodel = "b"\naliases = {["x"] * 65}\n', r"aliases: 65 names; a model may have 64"),
+        (f'[models.b]\nmodel = "b"\naliases = ["{"x" * 121}"]\n', r"aliases: 'x+\.\.\.x+' has 121 characters; a name"),
     ],
 )
 def test_a_mistake_names_its_place(tmp_path: Path, more: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         read(tmp_path, '[llm]\nmodel = "a"\n' + more)
+
+
+def test_models_of_different_jobs_may_share_an_alias(tmp_path: Path) -> None:
+    tables = (f'[{job}]\nmodel = "of-{job}"\naliases = ["gpt-4o"]\n' for job in ("llm", "vision"))
+    models = read(tmp_path, "".join(tables)).models
+    assert [one.aliases for one in models.values()] == [("gpt-4o",), ("gpt-4o",)]
 
 
 def test_a_job_is_only_named_by_tables_of_models(tmp_path: Path) -> None:

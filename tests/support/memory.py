@@ -18,7 +18,7 @@ from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.system.readings import Accelerator, NullAccelerator, ProcessMemory, Readings
 from edgeserve.units import GB, MB
 
-POLICY = MemoryPolicy(os_reserve_gb=0.0, available_margin_gb=0.0, max_percent=1.0)
+POLICY = MemoryPolicy(os_reserve_gb=0.0, available_margin_gb=0.0, max_percent=1.0, context_percent=1.0)
 """A policy whose budget is the whole machine."""
 
 

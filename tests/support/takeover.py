@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from edgeserve.engine import ModelSpec
-from edgeserve.processes.allowed import decoder_confinement, engine_confinement
+from edgeserve.processes.allowed import engine_confinement
+from edgeserve.processes.rights import decoder_confinement
 from edgeserve.system import landlock, libc, seccomp, syscalls
 from edgeserve.system.confinement import confine
 from engines.llama.chat import LlamaChat

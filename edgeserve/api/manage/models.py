@@ -11,7 +11,7 @@ from edgeserve.api.json_body import read_json
 from edgeserve.api.presence import unless_gone
 from edgeserve.api.schema import Record
 from edgeserve.api.values import Enum, Text
-from edgeserve.engine import Rung
+from edgeserve.engine import ModelSpec, Rung
 from edgeserve.manage.manager import Manager
 from edgeserve.residency.pool import Pool
 
@@ -42,8 +42,9 @@ async def load(request: Request) -> Response:
     asked = await read_json(request, Load)
     pool: Pool = request.app.state.pool
     model = meant(pool, asked.model.strip(), "model")
+    specs = pool.configured  # as they are now: the model may be removed meanwhile
     rung = await unless_gone(request, manager_of(request).load(model, RUNGS[asked.to]))
-    return _moved(pool, model, rung)
+    return _moved(specs[model], rung)
 
 
 async def unload(request: Request) -> Response:
@@ -51,7 +52,9 @@ async def unload(request: Request) -> Response:
     asked = await read_json(request, Unload)
     pool: Pool = request.app.state.pool
     model = meant(pool, asked.model.strip(), "model")
-    return _moved(pool, model, await manager_of(request).unload(model, RUNGS[asked.to]))
+    specs = pool.configured
+    rung = await manager_of(request).unload(model, RUNGS[asked.to])
+    return _moved(specs[model], rung)
 
 
 async def remove(request: Request) -> Response:
@@ -60,5 +63,5 @@ async def remove(request: Request) -> Response:
     return JSONResponse({"model": name, "status": "removed"})
 
 
-def _moved(pool: Pool, model: str, rung: Rung) -> Response:
-    return JSONResponse({"model": pool.gates[model].spec.name, "id": model, "rung": rung.name.lower()})
+def _moved(spec: ModelSpec, rung: Rung) -> Response:
+    return JSONResponse({"model": spec.name, "id": spec.id, "rung": rung.name.lower()})

@@ -43,9 +43,12 @@ class Transcription(Translation):
         values=GRANULARITIES,
     )
     stream = Flag("events, a delta for each segment; with json and text")
+    task = Enum("translate: into English", ("transcribe", "translate"), default="transcribe")
     chunking_strategy = Ignored()
     include = Ignored()
     user = Ignored()
+    vad_filter = Ignored("accepted; silence is always skipped")
+    backend = Ignored()
 
     @property
     def words(self) -> bool:
@@ -59,14 +62,15 @@ class Transcription(Translation):
                 raise self.error("response_format", text)
             return transcripts.Streamed()
         if self.response_format == "verbose_json":
-            return transcripts.Verbose(self.timestamp_granularities or ("segment",))
+            translated = self.task == "translate"
+            return transcripts.Verbose(self.timestamp_granularities or ("segment",), translated=translated)
         return transcripts.FORMS[self.response_format]()
 
 
 async def transcriptions(request: Request) -> Call:
     expect_sound(request)
     asked = await uploads.read_upload(request, Transcription)
-    return await _transcribe(request, asked, asked.language, words=asked.words)
+    return await _transcribe(request, asked, asked.language, words=asked.words, translate=asked.task == "translate")
 
 
 async def translations(request: Request) -> Call:

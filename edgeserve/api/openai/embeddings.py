@@ -34,6 +34,9 @@ class Embedding(Question):
     encoding_format = Enum("how vectors are written", ("float", "base64"), default="float")
     dimensions = Integer("keep the first so many numbers of a vector, at length 1 again", 1, MAX_DIMENSIONS)
     user = Ignored()
+    input_type = Ignored("accepted; queries and documents are read alike")
+    truncate = Ignored("accepted; a text that is too long is refused")
+    options = Ignored()
 
 
 async def embeddings(request: Request) -> Call:

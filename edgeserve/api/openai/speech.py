@@ -29,6 +29,8 @@ class Speech(SpeechOptions):
     response_format = Enum("the format of the file", tuple(FORMS), default="mp3")
     stream_format = Enum("audio: the file as it is made; sse: events with pieces of the file", ("audio", "sse"))
     instructions = Ignored()
+    lang_code = Ignored("accepted; the voice decides the language")
+    backend = Ignored()
 
     @property
     def whole(self) -> bool:

@@ -11,7 +11,6 @@ from typing import Protocol
 from edgeserve.api.pictures import bmp, gif, jpeg, png
 from edgeserve.api.pictures.file import Damaged
 from edgeserve.errors import TooLarge, UnsupportedMedia
-from edgeserve.messages import ImagePart
 
 FORMS: dict[bytes, ModuleType] = {png.SIGNATURE: png, jpeg.SOI: jpeg, b"GIF": gif, b"BM": bmp}
 """Formats by the first bytes of a file."""
@@ -28,8 +27,8 @@ class PixelLimit(Protocol):
     def max_image_pixels(self) -> int: ...
 
 
-def check_image(data: bytes, limits: PixelLimit, param: str = "image") -> ImagePart:
-    """The picture in a PNG, JPEG, GIF or BMP file. Raises UnsupportedMedia, and TooLarge for too many pixels."""
+def check_image(data: bytes, limits: PixelLimit, param: str = "image") -> int:
+    """Pixels of the picture in a PNG, JPEG, GIF or BMP file. Raises UnsupportedMedia, and TooLarge for too many."""
     if not data:
         raise UnsupportedMedia(f"{param} is empty", param=param)
     form = next((form for begin, form in FORMS.items() if data.startswith(begin)), None)
@@ -41,7 +40,8 @@ def check_image(data: bytes, limits: PixelLimit, param: str = "image") -> ImageP
         form.check(data, head)
     except Damaged as error:
         raise UnsupportedMedia(f"{param} is damaged or of a kind that is not read: {error}", param=param) from None
-    return ImagePart(data, param, head.width * head.height)
+    pixels: int = head.width * head.height
+    return pixels
 
 
 def _check_size(width: int, height: int, memory: float, limits: PixelLimit, param: str) -> None:

@@ -8,7 +8,6 @@ from typing import Protocol
 from starlette.requests import Request
 
 from edgeserve.api.limits import Limits, limits_of
-from edgeserve.api.pictures.image import check_image
 from edgeserve.api.presence import leashed
 from edgeserve.errors import InvalidRequest
 from edgeserve.media.leash import Leash
@@ -38,8 +37,10 @@ class PictureFilesHere:
     """Checks on the threads of this process. The engine decodes the file."""
 
     def read(self, data: bytes, limits: Limits, param: str, leash: Leash) -> ImagePart:
+        from edgeserve.api.pictures.image import check_image
+
         leash.check()
-        return check_image(data, limits, param)
+        return ImagePart(data, param, check_image(data, limits, param))
 
     def close(self) -> None:
         """There are no children."""

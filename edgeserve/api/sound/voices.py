@@ -73,7 +73,24 @@ def choose(known: Sequence[str], name: str) -> str | None:
     raise InvalidRequest(f"unknown voice {name!r}; {listed}", param="voice")
 
 
-async def voices(request: Request) -> Response:
+def _known(request: Request) -> tuple[str, ...]:
+    """Voices of the model that the query names."""
     pool: Pool = request.app.state.pool
-    known = pool.voices(models.choose(pool, request.query_params.get("model", ""), ("tts",)))
+    return pool.voices(models.choose(pool, request.query_params.get("model", ""), ("tts",)))
+
+
+async def list_voices(request: Request) -> Response:
+    """As Open WebUI and Kokoro-FastAPI list them."""
+    return JSONResponse({"voices": [{"id": one, "name": one} for one in _known(request)]})
+
+
+async def list_models(request: Request) -> Response:
+    """The models that speak, the default first, as Open WebUI and Speaches list them."""
+    pool: Pool = request.app.state.pool
+    names = dict.fromkeys(spec.name for spec in pool.directory.of(["tts"]))
+    return JSONResponse({"object": "list", "models": [{"id": one, "name": one} for one in names]})
+
+
+async def voices(request: Request) -> Response:
+    known = _known(request)
     return JSONResponse({"voices": list(known), "openai": openai_names(known) if known else {}})

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol
 
-from edgeserve.models.convert import whisper, whisper_mlx
-from edgeserve.models.convert.checkpoint import Progress
+from edgeserve.named import find
 
 
-class Conversion(Protocol):
-    """A conversion. ``FORMAT`` rises when the engine needs other files than before."""
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """A conversion, imported when it converts.
 
-    FORMAT: int
+    Fields:
+        function  import string of its function
+        format    version of the files; it rises when the engine needs other files than before
+    """
 
-    def convert(self, checkpoint: Path, out: Path, progress: Progress | None = None) -> Mapping[str, Path]: ...
+    function: str
+    format: int
+
+    def convert(
+        self, checkpoint: Path, out: Path, progress: Callable[[str, float], None] | None = None
+    ) -> Mapping[str, Path]:
+        """Convert the checkpoint in a folder into the folder ``out``; returns the files by role. Raises StoreError."""
+        files: Mapping[str, Path] = find(self.function)(checkpoint, out, progress)
+        return files
 
 
-CONVERSIONS: Mapping[str, Conversion] = MappingProxyType({"whisper": whisper, "whisper_mlx": whisper_mlx})
+CONVERSIONS: Mapping[str, Conversion] = MappingProxyType(
+    {
+        # Format 1 looked tokens up inside the decoder; format 2 had no int8 graphs; format 3 decoded window by window.
+        "whisper": Conversion("edgeserve.models.convert.whisper:convert", 4),
+        "whisper_mlx": Conversion("edgeserve.models.convert.whisper_mlx:convert", 1),
+    }
+)

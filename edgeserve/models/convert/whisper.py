@@ -26,12 +26,10 @@ from pathlib import Path
 from typing import Any
 
 from edgeserve.models.convert.checkpoint import AUDIO_STATES, CONFIG, TOKENIZER, Progress, layers, new_folder, read
+from edgeserve.models.convert.conversions import CONVERSIONS
 from edgeserve.models.convert.ctranslate2 import Checkpoint
 from edgeserve.models.convert.graph import GraphWriter, load_onnx
 
-FORMAT = 4
-"""Version of the files. Format 1 looked tokens up inside the decoder, format 2 had no int8 graphs, and format 3 decoded
-one window at a time."""
 PARTS = ("encoder", "cross", "decoder")
 INT8 = "_int8"
 """Suffix of the role of a quantised graph: ``decoder_int8``, with the weights ``decoder_int8_data``."""
@@ -67,7 +65,7 @@ def _write(whisper: _Whisper, settings: dict[str, Any], out: Path, tell: Progres
         "decoder_layers": whisper.decoder_layers,
         "decoder_heads": whisper.decoder_heads,
         "embeddings_offset": whisper.embeddings_offset,
-        "format": FORMAT,
+        "format": CONVERSIONS["whisper"].format,
     }
     (out / CONFIG).write_text(json.dumps(settings, indent=1), encoding="utf-8")
 

@@ -19,8 +19,6 @@ from typing import Any
 from edgeserve.models.convert.checkpoint import AUDIO_STATES, CONFIG, Progress, layers, new_folder, read
 from edgeserve.models.convert.ctranslate2 import Checkpoint
 
-FORMAT = 1
-"""Version of the files; it rises when the engine needs others."""
 WEIGHTS = "weights.safetensors"
 HEADER_BYTES = 160
 """Bytes of one tensor in the header; the longest takes 140."""

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from edgeserve.errors import SourceUnavailable
-from edgeserve.models.sources.source import HubSource, Report, file_name
+from edgeserve.models.sources.source import CHUNK, HubSource, Report, file_name
 
 
 def fetch(source: HubSource, into: Path, report: Report, size: int) -> Mapping[str, Path]:
     """Fetch the source's files; returns them by role. Raises SourceUnavailable."""
-    from huggingface_hub import hf_hub_download
+    from huggingface_hub import constants, hf_hub_download
 
+    constants.DOWNLOAD_CHUNK_SIZE = CHUNK  # reports come with each chunk: of 10 MB, they would be rare on a slow line
     files: dict[str, Path] = {}
     cache = into / "hub"
     for role, member in source.members.items():

@@ -77,7 +77,7 @@ def _download(source: UrlSource, part: Path, mark: Path, report: Report) -> None
                 out.write(chunk)
                 done += len(chunk)
                 report(done, total)
-                chunk = answer.read(CHUNK)
+                chunk = answer.read1(CHUNK)  # what is there: a slow source must not delay the report
     if total and done != total:
         raise SourceUnavailable(
             f"{source} broke off after {done} of {total} bytes; pull again to go on where it stopped"

@@ -98,7 +98,7 @@ def test_a_live_transcription(running: Running, monkeypatch: pytest.MonkeyPatch,
 def test_a_refused_live_transcription(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     with serving(fake_pool(["tts"])) as running:
         reply = ask(crowd(running, kind), monkeypatch, kind)
-    assert (reply.status, reply.verdict, reply.code) == (503, REFUSED, "engine_not_configured")
+    assert (reply.status, reply.verdict, reply.code) == (404, REFUSED, "engine_not_configured")
 
 
 def test_bad_requests_are_refused(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:

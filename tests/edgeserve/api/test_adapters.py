@@ -98,6 +98,15 @@ def test_the_model_of_a_request_names_an_adapter(
     assert requests[-1].adapters == used
 
 
+def test_nobody_changes_the_adapters_of_all_answers(adapted: Running) -> None:
+    before = adapted.client.get("/lora-adapters").json()
+    answer = adapted.client.post("/lora-adapters", json=[{"id": 0, "scale": 0.0}])
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "not_supported"
+    assert 'send "lora": [{"id": 0, "scale": 0.5}] with each request' in answer.json()["error"]["message"]
+    assert adapted.client.get("/lora-adapters").json() == before
+
+
 def test_an_adapter_that_nobody_has_is_no_model(adapted: Running) -> None:
     for model in ("summ", "plain:Sum", ":Sum", "llm:"):
         assert chat(adapted, model=model).status_code == 404

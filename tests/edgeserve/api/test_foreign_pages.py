@@ -115,7 +115,7 @@ def test_a_preflight_is_answered_for_listed_pages_without_a_key(api_key: str) ->
     asking = {
         "Origin": "https://app.example.org",
         "Access-Control-Request-Method": "POST",
-        "Access-Control-Request-Headers": "authorization,content-type,x-stainless-os",
+        "Access-Control-Request-Headers": "authorization,content-type,x-api-key,anthropic-version,x-stainless-os",
         "Access-Control-Request-Private-Network": "true",
     }
     with serving(fake_pool(["llm"]), cors_origins=("https://app.example.org",), api_key=api_key) as running:
@@ -123,7 +123,7 @@ def test_a_preflight_is_answered_for_listed_pages_without_a_key(api_key: str) ->
         assert answer.status_code == 204
         assert answer.headers["access-control-allow-origin"] == "https://app.example.org"
         assert "POST" in answer.headers["access-control-allow-methods"]
-        assert answer.headers["access-control-allow-headers"] == "authorization,content-type,x-stainless-os"
+        assert answer.headers["access-control-allow-headers"] == asking["Access-Control-Request-Headers"]
         assert answer.headers["access-control-allow-private-network"] == "true"
         assert answer.headers["x-request-id"]
         other = running.client.options("/v1/chat", headers=asking | {"Origin": "https://far.example"})

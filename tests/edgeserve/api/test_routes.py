@@ -81,7 +81,7 @@ def test_a_body_beyond_the_limit_is_refused_declared_or_not() -> None:
 def test_engines_that_are_not_configured_say_how_to_add_them() -> None:
     with serving(fake_pool(["llm"])) as running:
         answer = running.client.post("/v1/tts/synthesize", json={"text": "hi"})
-        failure = error(answer, 503)
+        failure = error(answer, 404)
         assert failure["code"] == "engine_not_configured"
         assert '[tts]\nmodel = "hibari"' in failure["message"]
 
@@ -112,6 +112,13 @@ def test_a_key_is_asked_for_everywhere_but_the_health_check() -> None:
         for right in ("Bearer sesame", "bearer sesame"):
             answer = client.post("/v1/chat", json={"prompt": "hi"}, headers={"Authorization": right})
             assert answer.json() == {"text": "hi"}
+        for header in ("x-api-key", "api-key", "X-Api-Key"):
+            assert client.post("/v1/chat", json={"prompt": "hi"}, headers={header: "sesame"}).status_code == 200
+            assert client.post("/v1/chat", json={"prompt": "hi"}, headers={header: "open"}).status_code == 401
+        both = {"Authorization": "Bearer placeholder", "x-api-key": "sesame"}
+        assert client.post("/v1/chat", json={"prompt": "hi"}, headers=both).status_code == 200
+        assert client.get("/health").json()["status"] == "ok"
+        assert client.get("/version").status_code == 401
 
 
 @pytest.mark.unforeseen

@@ -124,4 +124,4 @@ def test_other_machines_need_the_key(running: Running, monkeypatch: pytest.Monke
 
 def test_a_device_without_a_chat_model_has_no_slots() -> None:
     with serving(fake_pool(["tts"])) as running:
-        assert error(running.client.get("/slots"), 503)["code"] == "engine_not_configured"
+        assert error(running.client.get("/slots"), 404)["code"] == "engine_not_configured"

@@ -35,10 +35,17 @@ def test_ps_lists_the_models(served: Served, capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out == "mine: hot\n"
     assert run("ps", environ=at(served)) == 0
     heads, llm, mine = rows(capsys)
-    assert heads == ["NAME", "JOB", "RUNG", "MEMORY", "REQUESTS", "IDLE", "PINNED"]
-    assert llm == ["fake-llm", "llm", "warm", "-", "-", "-", "-"]
+    assert heads == ["NAME", "JOB", "RUNG", "MEMORY", "REQUESTS", "IDLE", "DEFAULT", "PINNED"]
+    assert llm == ["fake-llm", "llm", "warm", "-", "-", "-", "yes", "-"]
     assert mine[:5] == ["mine", "asr", "hot", "120", "MB"]
-    assert mine[-1] == "yes"
+    assert mine[-2:] == ["yes", "yes"]
+
+
+def test_ps_shows_the_default_of_each_job(capsys: pytest.CaptureFixture[str]) -> None:
+    with managed({"mine": model("asr"), "ears": model("asr", default=True)}) as served:
+        assert run("ps", environ=at(served)) == 0
+    _, mine, ears = rows(capsys)
+    assert [mine[-2:], ears[-2:]] == [["-", "-"], ["yes", "-"]]
 
 
 def test_ps_without_models(capsys: pytest.CaptureFixture[str]) -> None:

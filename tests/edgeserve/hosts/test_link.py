@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -306,3 +307,34 @@ def test_no_thread_closes_the_child(monkeypatch: pytest.MonkeyPatch) -> None:
         Link(Child(process, ours, "worker"), "model", lambda code: None)
     assert process.closed
     assert ours.fileno() < 0
+
+
+class Raced(deque[int]):
+    """Another thread takes the last number between a look and the taking."""
+
+    def __bool__(self) -> bool:
+        return True
+
+
+def test_threads_that_send_at_once_may_meet_at_the_last_dropped_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that goes drops its request, and the threads that begin and prepare other answers tell the worker."""
+    monkeypatch.setattr(module, "deque", Raced)
+    worker = Worker()
+    worker.link.forget(7)
+    first = worker.link.begin(REQUEST, None, "-")
+    assert worker.hears(Kind.FORGET).number == 7
+    assert worker.hears(Kind.RUN).number == first.number
+    worker.close()
+
+
+def test_a_kill_waits_for_nobody_and_is_told_once(worker: Worker, caplog: pytest.LogCaptureFixture) -> None:
+    """Who kills holds the lock, for which the event loop waits as it wakes or cancels an answer."""
+    signals: list[int] = []
+    waits: list[float | None] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(worker.process, "send", signals.append)
+        patch.setattr(worker.process, "wait", waits.append)
+        worker.link.kill("it is late")
+        worker.link.kill("it is still late")
+    assert (signals, waits) == ([signal.SIGKILL], [])
+    assert caplog.text.count("is killed") == 1

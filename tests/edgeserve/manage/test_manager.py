@@ -140,3 +140,18 @@ def test_a_model_that_a_request_brings_back_during_its_removal_is_served_no_more
         loop.run_until_complete(remove())
     assert asked.result() == "used"
     assert dict(pool.gates) == {}
+
+
+def test_a_change_is_checked_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+    check = manager.patched
+
+    def patched(config: Config, given: Mapping[str, object]) -> Config:
+        threads.append(threading.current_thread())
+        return check(config, given)
+
+    monkeypatch.setattr(manager, "patched", patched)
+    one = Renewing()
+    assert one.meets(lambda one: one.change({"models": {"llm": {"pinned": True}}})) is None
+    assert threads
+    assert threading.main_thread() not in threads

@@ -11,6 +11,7 @@ from support.memory import FakeResident, World
 from edgeserve.engine import Footprint, ModelSpec, Rung
 from edgeserve.errors import EngineFailure
 from edgeserve.memory.entry import LONGEST_HOT, Entry
+from edgeserve.memory.peaks import Peaks
 from edgeserve.units import MB
 
 
@@ -108,3 +109,17 @@ def test_a_costly_switch_keeps_an_engine_hot_for_longer(climbing: float, leaving
     entry.begin_hot(1000.0, climbing, least=2.0)
     assert entry.hot_at == 1000.0
     assert entry.hot_until == pytest.approx(1000.0 + stays)
+
+
+def test_an_estimate_that_comes_late_replaces_no_measured_figure() -> None:
+    """The governor estimates all engines at its start, beside the first requests."""
+    one = FakeResident("llm", 0, 100)
+    entry = Entry(one)
+
+    def estimate() -> Footprint:
+        entry.measure(Footprint(private=70 * MB))  # on the engine's own thread
+        return one.says
+
+    one.estimate = estimate  # type: ignore[method-assign]
+    entry.expect(Peaks())
+    assert (entry.hot, entry.source) == (Footprint(private=70 * MB), "measured")

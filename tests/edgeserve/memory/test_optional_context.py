@@ -15,15 +15,23 @@ from edgeserve.memory.budget import Budget
 from edgeserve.memory.governor import OpenGovernor
 from edgeserve.memory.occupancy import Need, Occupancy
 from edgeserve.memory.optional_context import excess
+from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.units import MB
 
 CALM = POLICY.moderate_percent / 100
 
 
-def asked(optional: int, amount: Amount, *others: Occupancy, usable: int = 1000, device: int | None = None) -> int:
+def asked(
+    optional: int,
+    amount: Amount,
+    *others: Occupancy,
+    usable: int = 1000,
+    device: int | None = None,
+    policy: MemoryPolicy = POLICY,
+) -> int:
     limit = Budget(usable, usable, "fraction_of_total", {"fraction_of_total": usable}, device, usable)
     residents = [Occupancy("llm", "llm", Rung.WARM, Amount()), *others]
-    return excess(optional, Need("llm", "llm", amount), residents, readings(total=0, available=0), limit, POLICY)
+    return excess(optional, Need("llm", "llm", amount), residents, readings(total=0, available=0), limit, policy)
 
 
 @pytest.mark.parametrize(
@@ -44,6 +52,21 @@ def test_bytes_that_have_no_room(title: str, amount: Amount, others: tuple[Occup
 def test_the_accelerators_own_memory_decides() -> None:
     assert asked(400, Amount(private=10_000, device=700), device=1000) == 101
     assert asked(400, Amount(private=100, device=700), device=None) == 201, "unified: the machine's memory"
+
+
+@pytest.mark.parametrize(
+    ("share", "amount", "device", "given_up"),
+    [
+        (0.4, Amount(private=500), None, 0),
+        (0.1, Amount(private=500), None, 300),
+        (0.0, Amount(private=500), None, 400),
+        (0.1, Amount(private=500, device=400), 2000, 200),  # of the accelerator's own budget
+        (0.3, Amount(private=700), None, 101),  # the level allows less
+    ],
+)
+def test_a_share_of_the_budget_bounds_it(share: float, amount: Amount, device: int | None, given_up: int) -> None:
+    policy = dataclasses.replace(POLICY, context_percent=share)
+    assert asked(400, amount, device=device, policy=policy) == given_up
 
 
 @given(

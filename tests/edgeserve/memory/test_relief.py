@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from support.memory import POLICY, FakeResident, ThriftyResident, World, world_at
 
-from edgeserve.engine import Rung
+from edgeserve.engine import Footprint, Rung
 from edgeserve.errors import DoesNotFit, MemoryPressure
+from edgeserve.memory.accounts import Accounts
+from edgeserve.memory.governor import Governor
 from edgeserve.units import MB
 
 
@@ -108,3 +112,49 @@ def test_the_prefix_cache_of_a_long_idle_engine_is_dropped() -> None:
     world.governor.drop_prefix_cache(llm)
     assert llm.cached == 0
     assert llm.rung is Rung.HOT
+
+
+LOOKS: dict[str, Callable[[Governor], object]] = {
+    "check": Governor.check,
+    "relieve": Governor.relieve,
+    "stats": Governor.stats,
+    "models": Governor.models,
+    "offloaded": Governor.offloaded,
+    "reserve": lambda governor: governor.reserve(governor.accounts["tts"].resident),
+    "reserve_at_once": lambda governor: governor.reserve_at_once(governor.accounts["tts"].resident),
+    "reserve_if_free": lambda governor: governor.reserve_if_free(governor.accounts["tts"].resident),
+}
+
+
+@pytest.mark.parametrize("percent", [10, 95])
+@pytest.mark.parametrize("name", LOOKS)
+def test_every_look_at_all_engines_holds_the_lock(name: str, percent: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models come and go on the event loop: a look without the lock may meet that, and end somebody's answer."""
+    world = world_at(percent, ThriftyResident("llm", 0, 20, cached=50), FakeResident("tts", 0, 1))
+    world.later(60)
+    accounts, look, owned = world.governor.accounts, Accounts.occupancies, list[bool]()
+
+    def occupancies(*given: Any) -> Any:
+        owned.append(accounts.changed._is_owned())  # type: ignore[attr-defined]
+        return look(*given)
+
+    monkeypatch.setattr(Accounts, "occupancies", occupancies)
+    with contextlib.suppress(DoesNotFit, MemoryPressure):
+        LOOKS[name](world.governor)
+    assert all(owned)
+    assert owned or name in ("models", "offloaded") or (name, percent) == ("check", 10)
+
+
+def test_nobody_waits_for_the_disk_as_a_killed_engine_is_estimated() -> None:
+    chat = FakeResident("llm", 0, 100)
+    world = world_at(10, chat)
+    held: list[bool] = []
+
+    def estimate() -> Footprint:
+        held.append(world.governor.accounts.changed._is_owned())  # type: ignore[attr-defined]
+        return chat.says
+
+    chat.estimate = estimate  # type: ignore[method-assign]
+    world.governor.outgrew(chat.spec)
+    assert held
+    assert not any(held)

@@ -19,7 +19,7 @@ from edgeserve.errors import (
     StoreError,
 )
 from edgeserve.models import catalog
-from edgeserve.models.convert import whisper
+from edgeserve.models.convert.conversions import CONVERSIONS
 from edgeserve.models.sources import package
 from edgeserve.models.store import Store, StoredModel
 
@@ -167,7 +167,7 @@ def as_older_version(stored: StoredModel) -> None:
     """As it was before conversions were numbered."""
     path = stored.files["config"].with_name("manifest.json")
     manifest = json.loads(path.read_text(encoding="utf-8"))
-    assert manifest.pop("format") == whisper.FORMAT
+    assert manifest.pop("format") == CONVERSIONS["whisper"].format
     path.write_text(json.dumps(manifest), encoding="utf-8")
 
 

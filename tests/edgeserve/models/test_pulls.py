@@ -11,7 +11,8 @@ from support.http_files import Files
 from support.server import until
 from support.store import GGUF
 
-from edgeserve.errors import Busy, DiskFull, InUse, InvalidRequest, NotFound, ShuttingDown
+from edgeserve.errors import Busy, DiskFull, InUse, InvalidRequest, NotFound, ShuttingDown, SourceUnavailable
+from edgeserve.models.pace import WINDOW_SECONDS
 from edgeserve.models.pull import Pull, PullState
 from edgeserve.models.pulls import Pulls
 from edgeserve.models.sources.source import Progress
@@ -215,6 +216,67 @@ def test_a_fast_disk_does_not_flood_its_followers() -> None:
     assert 40 < len(told) < 60
     assert told[-1].stage == "verify"
     assert pull.state.done == 0
+
+
+def test_a_source_that_trickles_loses_its_place(models: Store, slow: Files, caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    pulls = Pulls(models, at_once=1, clock=clock)
+    first, next_one = pulls.start(f"{slow.url}/one.gguf"), pulls.start(f"{slow.url}/two.gguf")
+    assert slow.begun.wait(20)
+    until(lambda: first.state.done == 1024)
+    clock.now = WINDOW_SECONDS - 1
+    pulls.look()
+    assert (first.state.stage, next_one.state.stage) == ("download", "queued")
+    clock.now = WINDOW_SECONDS
+    pulls.look()
+    error = ended(first).error
+    assert first.state.stage == "failed"
+    assert isinstance(error, SourceUnavailable)
+    assert f"{slow.url}/one.gguf sent 1024 bytes in 300 s" in error.message
+    assert "its source sends next to nothing" in caplog.text
+    until(lambda: next_one.state.stage == "download")
+    with pytest.raises(InUse, match="an earlier pull of one was given up"):
+        pulls.start(f"{slow.url}/one.gguf")
+    assert slow.gate
+    slow.gate.set()
+    assert ended(next_one).stage == "success"
+    until(lambda: isinstance(begun(pulls, f"{slow.url}/one.gguf"), Pull))
+    assert ended(pulls.find("one")).stage == "success"
+    assert str(slow.requests[-1][2]).startswith("bytes=")
+    pulls.stop()
+
+
+def begun(pulls: Pulls, what: str) -> Pull | InUse:
+    try:
+        return pulls.start(what)
+    except InUse as error:
+        return error
+
+
+def test_a_cancelled_pull_keeps_its_place_no_longer_than_a_slow_one(models: Store, slow: Files) -> None:
+    clock = Clock()
+    pulls = Pulls(models, at_once=1, clock=clock)
+    first, next_one = pulls.start(f"{slow.url}/one.gguf"), pulls.start(f"{slow.url}/two.gguf")
+    until(lambda: first.state.done == 1024)
+    first.cancel()
+    pulls.look()
+    assert next_one.state.stage == "queued"
+    clock.now = WINDOW_SECONDS
+    pulls.look()
+    assert first.state.stage == "cancelled"
+    assert pulls.running == (next_one,)
+    pulls.stop(0)
+
+
+def test_only_downloads_have_a_pace() -> None:
+    clock = Clock()
+    pull, _ = followed(clock)
+    for stage in ("wait", "verify", "convert", "prepare"):
+        pull.progressed(Progress("m", stage, 1, 2))
+        clock.now += 2 * WINDOW_SECONDS
+        assert not pull.give_up()
+    pull.progressed(Progress("m", "download", 1, 2))
+    assert not pull.give_up()
 
 
 def test_the_last_stage_is_not_cancelled() -> None:

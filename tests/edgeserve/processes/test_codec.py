@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from edgeserve import messages
 from edgeserve.engine import Footprint, ModelSpec
-from edgeserve.errors import Busy, EngineFailure, InvalidRequest
 from edgeserve.processes import codec
 from edgeserve.processes.state import EngineState
 from edgeserve.slots import SlotState
@@ -111,27 +110,3 @@ def test_bytes_come_once_and_in_order() -> None:
 def test_fields_of_another_type_are_refused(name: str, values: list[object]) -> None:
     with pytest.raises(ValueError, match="of another type"):
         codec.read({"c": name, "v": values}, memoryview(b""))
-
-
-@pytest.mark.parametrize("error", [InvalidRequest("text", param="field"), Busy("text", retry_after=2.5)])
-def test_an_error_crosses(error: Any) -> None:
-    found = codec.read_error(json.loads(json.dumps(codec.write_error(error, "model", "trace"))))
-    assert (type(found), found.message, found.param, found.retry_after) == (
-        type(error),
-        error.message,
-        error.param,
-        error.retry_after,
-    )
-    assert found.__notes__ == ["trace"]
-
-
-def test_a_foreign_error_is_a_failure_of_the_engine() -> None:
-    found = codec.read_error(codec.write_error(KeyError("x"), "model"))
-    assert isinstance(found, EngineFailure)
-    assert found.message == "model failed on this request: 'x'"
-
-
-@pytest.mark.parametrize("retry_after", ["2", math.inf, math.nan, -1, 1e9])
-def test_an_error_with_a_time_that_is_none_is_refused(retry_after: object) -> None:
-    with pytest.raises(ValueError, match="no error of an edgeserve process"):
-        codec.read_error(["Busy", "text", None, retry_after, ""])

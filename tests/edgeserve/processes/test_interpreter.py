@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import edgeserve
 from edgeserve.errors import Busy, EngineFailure
 from edgeserve.processes import interpreter
 
@@ -44,8 +45,15 @@ def test_flags_of_this_process_go_on(
     monkeypatch.setattr(sys, "flags", Flags)
     interpreter.begin("some.module", [5, 6])
     (command, _) = commands[0]
-    assert command[:-2] == [sys.executable, "-s", "-B", "-Xutf8", "-Xdev", "-O", "-O"]
+    assert command[:-2] == [sys.executable, "-S", "-s", "-B", "-Xutf8", "-Xdev", "-O", "-O"]
     assert command[-1].endswith("from some.module import main; main(5, 6)")
+
+
+def test_our_packages_are_found_where_only_a_finder_knows_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An editable install; the new interpreter has no module "site", which would bring the finder."""
+    root = str(Path(edgeserve.__file__).parents[1])
+    monkeypatch.setattr(sys, "path", [one for one in sys.path if one not in ("", root)])
+    assert interpreter.search_path()[-1] == root
 
 
 def test_ctrl_c_waits_until_the_new_process_ignores_it(commands: list[tuple[list[str], set[int]]]) -> None:

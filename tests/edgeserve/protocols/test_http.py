@@ -132,7 +132,7 @@ def test_heads_of_two_meanings_are_refused(usual: Running, head: bytes) -> None:
     assert b"connection: close" in answer.lower()
 
 
-@pytest.mark.parametrize("target", [b"http://evil.example/v1/health", b"*", b"evil.example:80", b"//v1/health"])
+@pytest.mark.parametrize("target", [b"http://evil.example/v1/health", b"*", b"evil.example:80"])
 def test_targets_that_are_no_paths_reach_nothing(usual: Running, target: bytes) -> None:
     answer = ask(usual, b"GET " + target + b" HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
     assert refusal(answer)[0] == 404

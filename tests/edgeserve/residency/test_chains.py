@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -27,6 +28,7 @@ from edgeserve.messages import (
     TranscribeRequest,
 )
 from edgeserve.residency.gate import Gate
+from edgeserve.residency.lease import Lease
 from edgeserve.residency.work import kind_of
 
 ENGINES: Mapping[Job, dict[str, float]] = {
@@ -129,3 +131,27 @@ def test_what_cannot_be_heated_disturbs_nobody() -> None:
         assert running.client.post("/v1/tts/synthesize", json={"text": "hello"}).status_code == 200
         until(lambda: gates["asr"].rung is Rung.HOT)
         until(lambda: gates["llm"].rung is Rung.COLD and not gates["llm"].warming)
+
+
+def test_a_model_may_leave_while_it_is_to_be_heated_ahead() -> None:
+    """A request begins on a thread of its host, and models come and go on the event loop."""
+
+    async def test() -> None:
+        pool = small_pool(2000, ENGINES, CHAINS)
+
+        class Gates(dict[str, Gate]):
+            """Another mapping takes its place as soon as somebody has looked into it."""
+
+            def __contains__(self, model: object) -> bool:
+                pool.gates = {}
+                return super().__contains__(model)
+
+        gates = dict(pool.gates)
+        pool.gates = Gates(gates)
+        lease = Lease(gates["tts"], pool.deliveries, pool._heat_ahead)
+        gates["tts"].acquire()
+        assert [event async for event in lease.run(SpeakRequest("hello"))]
+        pool.gates = gates
+        await pool.stop()
+
+    asyncio.run(test())

@@ -72,9 +72,56 @@ def test_a_model_that_is_served_by_name_is_no_default() -> None:
     assert [one.id for one in three.of(CHAT)] == ["llm", "big", "shelved"]
 
 
+def test_every_job_has_one_default() -> None:
+    assert SERVED.defaults() == {"llm", "eyes", "ears2"}
+    assert directory((model("big"), Terms(by_name=True))).defaults() == set()
+
+
+def test_the_names_of_a_model() -> None:
+    assert SERVED.names("big") == ("big", "gpt-4*", "Clever")
+    assert SERVED.names("llm") == ("smollm2", "gpt-*")
+
+
 def test_a_model_that_left_is_not_found() -> None:
     changed = directory((model("a"), Terms()), (model("b"), Terms()))
     changed.remove("a")
     changed.remove("a")
     assert changed.find("a", CHAT) is None
     assert changed.find("", CHAT) == "b"
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("big:latest", "big"),
+        ("hosted_vllm/qwen-7b", "big"),
+        ("openrouter/org/Clever:latest", "big"),
+        ("openai/gpt-4o", "llm"),
+        ("openai/nobody", None),
+    ],
+)
+def test_a_provider_and_a_tag_are_no_part_of_a_name(name: str, found: str | None) -> None:
+    assert SERVED.find(name, CHAT) == found
+
+
+def test_the_whole_name_wins_over_a_shorter_one() -> None:
+    both = directory((model("llama"), Terms()), (model("org/llama"), Terms()), (model("llama:latest"), Terms()))
+    assert both.find("org/llama", CHAT) == "org/llama"
+    assert both.find("llama:latest", CHAT) == "llama:latest"
+
+
+@pytest.mark.parametrize(
+    ("served", "jobs", "found"),
+    [
+        (SERVED, CHAT, "llm"),  # the job's own table
+        (SERVED, ("asr",), "ears2"),  # default = true
+        (SERVED, ("vision",), "eyes"),  # the only one
+        (SERVED, ("embedding", *CHAT), "llm"),  # no model of the first job
+        (SERVED, ("tts",), None),
+        (directory((model("a"), Terms()), (model("b"), Terms())), CHAT, None),  # nobody says which
+        (directory((model("a"), Terms()), (model("b"), Terms(by_name=True))), CHAT, "a"),
+        (directory((model("a"), Terms(by_name=True))), CHAT, None),
+    ],
+)
+def test_the_clear_default_stands_in(served: Directory, jobs: tuple[Job, ...], found: str | None) -> None:
+    assert served.stand_in(jobs) == found

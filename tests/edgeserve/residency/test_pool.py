@@ -447,3 +447,16 @@ def test_an_outdated_model_is_renewed_once_before_its_load() -> None:
         assert renewed == ["llm", "llm"], "a hot engine computes with what it has"
 
     with_pool(test, "llm")
+
+
+@pytest.mark.parametrize("end", [lambda pool: pool.drain(0), lambda pool: pool.stop()], ids=["drain", "stop"])
+def test_a_model_may_come_while_the_pool_ends(end: Callable[[Pool], Awaitable[None]]) -> None:
+    """Requests for stored models, and reloads, add models until the last moment."""
+
+    async def test(pool: Pool) -> None:
+        ending = asyncio.ensure_future(end(pool))
+        await asyncio.sleep(0)  # the first thing that has to end ends on a thread
+        pool.add(ThreadHost(FAKES["asr"](fake_spec("asr")), pool.governor), Terms())
+        await ending
+
+    with_pool(test, "llm", "tts")

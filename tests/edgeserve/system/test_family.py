@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,29 @@ def test_a_mac_reads_unique_sets(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(process, "read_unique", read)
     assert Family(lambda: [7, 8], platform="darwin").read() == kb(5, 3)
+
+
+class Pid(int):
+    """A pid of a worker. Looking it up lets another thread read, after all workers have ended."""
+
+    meanwhile: Callable[[], object] = staticmethod(lambda: None)
+
+    def __hash__(self) -> int:
+        Pid.meanwhile()
+        return int(self)
+
+
+def test_workers_may_end_while_another_thread_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, "self", 100, 40)
+    write(tmp_path, "7", 50, 20, shared=10)
+    workers: list[int] = [Pid(7)]
+    family = Family(lambda: workers, tmp_path, "linux")
+    family.read_quick()
+
+    def another() -> None:
+        monkeypatch.setattr(Pid, "meanwhile", staticmethod(lambda: None))
+        workers.clear()
+        family.read_quick()
+
+    monkeypatch.setattr(Pid, "meanwhile", staticmethod(another))
+    assert family.read_quick() == kb(100 + 45, 40 + 10)

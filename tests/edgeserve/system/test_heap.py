@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import gc
 import platform
 import subprocess
 import sys
@@ -91,3 +93,18 @@ def test_the_settings_are_taken() -> None:
     code = "from edgeserve.system import heap; print(heap.tune())"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == str(hasattr(ctypes.CDLL(None), "mallopt"))
+
+
+def test_collections_wait_during_imports() -> None:
+    assert gc.isenabled()
+    with contextlib.suppress(ImportError), heap.uncollected():
+        assert not gc.isenabled()
+        raise ImportError
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with heap.uncollected():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

@@ -176,7 +176,7 @@ def test_the_fetch_begins_before_the_body_has_arrived(
 def test_a_job_that_is_not_configured_has_no_files() -> None:
     with serving(fake_pool(["tts"])) as running:
         jobs = noted(running)
-        assert running.client.post("/v1/chat", json={"prompt": "hello"}).status_code == 503
+        assert running.client.post("/v1/chat", json={"prompt": "hello"}).status_code == 404
         assert jobs == []
 
 

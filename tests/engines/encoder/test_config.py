@@ -49,6 +49,19 @@ def test_a_number_that_is_no_size_is_refused(tmp_path: Path, value: Any) -> None
         read_shape(written(tmp_path, BERT | {"max_position_embeddings": value}))
 
 
+@pytest.mark.parametrize("value", [-1, -514, 513, 1e3, "1", True, [1]])
+def test_a_padding_token_that_leaves_no_position_is_refused(tmp_path: Path, value: Any) -> None:
+    config = BERT | {"model_type": "xlm-roberta", "max_position_embeddings": 514, "pad_token_id": value}
+    with pytest.raises(EngineFailure, match=r"config\.json: pad_token_id is .* number from 0 to 512, as .* 514 pos"):
+        read_shape(written(tmp_path, config))
+
+
+def test_the_padding_token_shortens_the_longest_text(tmp_path: Path) -> None:
+    config = BERT | {"model_type": "roberta", "max_position_embeddings": 514}
+    assert read_shape(written(tmp_path, config | {"pad_token_id": None})).positions == 512
+    assert read_shape(written(tmp_path, config | {"pad_token_id": 512})).positions == 1
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{", "\x00", "[" * 100_000, '"x"'])
 def test_a_file_that_is_no_object(tmp_path: Path, text: str) -> None:
     with pytest.raises(EngineFailure, match="no JSON"):

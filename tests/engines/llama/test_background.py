@@ -84,7 +84,7 @@ def test_work_without_a_thread_is_refused_and_never_done(monkeypatch: pytest.Mon
 
     began = threading.Thread.start
     pool = ThreadPoolExecutor(2)
-    monkeypatch.setattr(llama_background, "_threads", lambda: pool)
+    monkeypatch.setattr(llama_background, "computing", lambda: pool)
     monkeypatch.setattr(threading.Thread, "start", start)
     done: list[str] = []
     with pytest.raises(Busy):
@@ -97,7 +97,7 @@ def test_work_without_a_thread_is_refused_and_never_done(monkeypatch: pytest.Mon
 
 def test_queued_work_of_a_closed_answer_is_never_done(monkeypatch: pytest.MonkeyPatch) -> None:
     pool, go = ThreadPoolExecutor(1), threading.Event()
-    monkeypatch.setattr(llama_background, "_threads", lambda: pool)
+    monkeypatch.setattr(llama_background, "computing", lambda: pool)
     done: list[str] = []
     under_way = Background(lambda: 2).run(lambda: go.wait(LONG))
     next(under_way)

@@ -12,6 +12,7 @@ from edgeserve.jobs import INFO
 from edgeserve.models import catalog
 from edgeserve.named import make_engine
 from engines.llama.expected import footprint
+from engines.llama.options import DEFAULT_CONTEXT
 
 SHAPE = {
     "layers": 2,
@@ -53,11 +54,18 @@ def test_options_count() -> None:
     assert long.private > short.private
 
 
+def test_a_context_without_a_size_counts_with_the_tokens_that_it_must_have() -> None:
+    shape = SHAPE | {"trained_context": 131_072}
+    assert footprint(listed(shape=shape)) == footprint(listed(shape=shape, options={"context": DEFAULT_CONTEXT}))
+    assert footprint(listed(shape=shape | {"trained_context": 512})) == footprint(listed(options={"context": 512}))
+
+
 @pytest.mark.models
 def test_the_starter_model_is_expected_as_llama_lays_it_out(pulled: Callable[[str], Mapping[str, Path]]) -> None:
     entry = catalog.find("smollm2")
     found = footprint(Listed("llm", entry.sizes, entry.size_bytes, entry.parameters, entry.shape))
-    exact = make_engine(ModelSpec("llm", entry.name, INFO["llm"].engine, pulled("smollm2"))).estimate()
+    least = {"context": DEFAULT_CONTEXT}
+    exact = make_engine(ModelSpec("llm", entry.name, INFO["llm"].engine, pulled("smollm2"), options=least)).estimate()
     assert found
     assert found.mapped == exact.mapped
     assert found.total == pytest.approx(exact.total, rel=0.15)

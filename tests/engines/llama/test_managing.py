@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from edgeserve.engine import ModelSpec
-from edgeserve.errors import DiskFull, Forbidden, InvalidRequest, NotFound, NotSupported
+from edgeserve.errors import Busy, DiskFull, Forbidden, InvalidRequest, NotFound, NotSupported
 from edgeserve.messages import ChatRequest, FinishEvent, Sampling, SlotEvent, SlotRequest
 from engines.llama.chat import LlamaChat
+from engines.llama.states import StateFiles
 from engines.llama.states_folder import owner_of
 
 pytestmark = pytest.mark.models
@@ -148,3 +149,53 @@ def test_a_conversation_larger_than_the_context_is_refused(
     small = engines(context=256, prefix_cache_dir=engine.spec.options["prefix_cache_dir"])
     with pytest.raises(InvalidRequest, match=r"holds 3.. tokens; the context holds 256"):
         do(small, "restore", 0)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Set, it lets a disk go on that reads and writes nothing more."""
+    go = threading.Event()
+    for name in ("keep", "kept"):
+        whole = getattr(StateFiles, name)
+
+        def slow(files: StateFiles, *given: object, whole: Callable[..., object] = whole) -> object:
+            assert go.wait(20)
+            return whole(files, *given)
+
+        monkeypatch.setattr(StateFiles, name, slow)
+    yield go
+    go.set()
+
+
+def test_answers_go_on_while_a_slow_disk_saves_and_restores(engine: LlamaChat, disk: threading.Event) -> None:
+    say(engine, "me")
+    slot = next(number for number, tokens in enumerate(held(engine)) if tokens)
+    saving = engine.run(SlotRequest("save", slot, "slow", "me"), threading.Event())
+    assert next(saving) is None
+    assert say(engine, "you", "Once upon a time there was a disk.") == 0
+    restoring = engine.run(SlotRequest("restore", 3, "slow", "me"), threading.Event())
+    assert next(restoring) is None
+    assert say(engine, "you", "Once upon a time there was another disk.") < 10
+    disk.set()
+    (saved,) = filter(None, saving)
+    (restored,) = filter(None, restoring)
+    assert isinstance(saved, SlotEvent)
+    assert isinstance(restored, SlotEvent)
+    assert saved.tokens == restored.tokens == held(engine)[3] > 60
+
+
+def test_a_slot_that_was_taken_meanwhile_is_not_restored(engine: LlamaChat, disk: threading.Event) -> None:
+    disk.set()
+    say(engine, "me")
+    slot = next(number for number, tokens in enumerate(held(engine)) if tokens)
+    do(engine, "save", slot, "taken", salt="me")
+    disk.clear()
+    restoring = engine.run(SlotRequest("restore", 3, "taken", "me"), threading.Event())
+    assert next(restoring) is None
+    answers = [engine.run(ChatRequest(prompt=f"{number} ships"), threading.Event()) for number in range(4)]
+    assert [next(answer) for answer in answers] == [None] * 4
+    disk.set()
+    with pytest.raises(Busy, match="slot 3 is making an answer"):
+        list(restoring)
+    for answer in answers:
+        answer.close()

@@ -179,7 +179,7 @@ def test_a_context_as_large_as_memory_allows_is_cut_to_the_room_there_is(
     assert engine.footprint().private < 180 * MB
     assert engine.estimate().private == pytest.approx(engine.footprint().private, rel=0.15)
     assert 92 + 150 < world.booked() / MB < 92 + 180
-    with pytest.raises(DoesNotFit, match=f"reduced from 8192 to {tokens} tokens"):
+    with pytest.raises(ContextOverflow, match=f"Memory has room for {tokens} of 8192 tokens: for more, set context"):
         say(engine, STORY * 100)
     assert world.governor.step_down(gate, Rung.WARM, "requested")
     world.probe.total = 4000 * MB

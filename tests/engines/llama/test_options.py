@@ -15,7 +15,7 @@ from engines.llama import context as llama_context
 from engines.llama import devices
 from engines.llama import model as llama_model
 from engines.llama.chat import LlamaChat
-from engines.llama.options import read_options
+from engines.llama.options import context_size, read_options
 from engines.llama.runtime import llama
 
 
@@ -44,6 +44,27 @@ from engines.llama.runtime import llama
 def test_options_are_checked(options: dict[str, object], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         read_options("llm", options)
+
+
+@pytest.mark.parametrize(
+    ("given", "trained", "size"),
+    [
+        ({}, 8192, 8192),
+        ({}, 131_072, 32_768),
+        ({}, 0, 2048),
+        ({"context": 65_536}, 131_072, 65_536),
+        ({"context": 4096}, 2048, 2048),
+        ({"context": 0}, 512, 512),
+    ],
+)
+def test_a_context_without_a_size_is_as_long_as_agents_need(given: dict[str, object], trained: int, size: int) -> None:
+    assert context_size(read_options("llm", given), trained) == size
+
+
+def test_a_context_for_whole_texts_stays_small_unless_it_is_asked_for() -> None:
+    for job in ("embedding", "rerank"):
+        assert read_options(job, {}).context == 2048
+        assert read_options(job, {"context": 0}).context == 0
 
 
 def test_options_reach_llama(monkeypatch: pytest.MonkeyPatch) -> None:

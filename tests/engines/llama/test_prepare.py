@@ -199,6 +199,16 @@ def test_an_answer_closed_after_its_engine_touches_nothing_freed(make: MAKE) -> 
     assert answered(engine, PLAIN)
 
 
+@pytest.mark.parametrize(("context", "warned"), [(0, False), (2048, False), (2049, True), (100_000, True)])
+def test_more_context_than_the_model_was_trained_on_is_warned_of(
+    make: MAKE, caplog: pytest.LogCaptureFixture, context: int, warned: bool
+) -> None:
+    assert batch_of(make(context=context)).context.size == 2048
+    told = [one.getMessage() for one in caplog.records if "trained on; it has" in one.msg]
+    text = f"tiny: context = {context} is more than the 2048 tokens that the model was trained on; it has 2048"
+    assert told == ([text] if warned else [])
+
+
 def test_a_context_that_shrank_meanwhile_is_looked_at_again(make: MAKE) -> None:
     engine = make(context=0)
     size = batch_of(engine).context.size

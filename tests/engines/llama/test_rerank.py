@@ -19,7 +19,7 @@ from support.tiny_bert import CONTEXT, HEAD, write_bert
 from support.tiny_qwen import write_qwen
 
 from edgeserve.engine import ModelSpec, Rung
-from edgeserve.errors import ContextOverflow, EngineFailure, InvalidRequest
+from edgeserve.errors import ConfigError, ContextOverflow, EngineFailure, InvalidRequest
 from edgeserve.messages import RerankEvent, RerankRequest
 from edgeserve.system import pages
 from engines import whole_texts
@@ -155,8 +155,6 @@ class TestQwen(RerankContract):
 @pytest.mark.parametrize(
     ("write", "told"),
     [
-        (lambda path: write_bert(path, gguf.PoolingType.RANK), "has no ranking head"),
-        (lambda path: write_bert(path, gguf.PoolingType.RANK, head=("cls.weight", "cls.bias")), "has no ranking head"),
         (lambda path: write_bert(path, None, head=tuple(HEAD), labels=("a", "b"), more=TWO), "its head has 2 classes"),
         (lambda path: write_qwen(path, labels=()), "its head has 1 classes"),
         (lambda path: write_qwen(path, labels=("a", "b", "c")), "its head has 3 classes"),
@@ -168,6 +166,28 @@ def test_models_that_do_not_rank_are_refused(tmp_path: Path, write: object, told
         hot_of(engine)
     assert engine.rung <= Rung.WARM
     engine.close()
+
+
+@pytest.mark.parametrize("head", [(), ("cls.weight", "cls.bias")], ids=len)
+def test_a_model_without_a_head_is_a_mistake_of_the_settings(tmp_path: Path, head: tuple[str, ...]) -> None:
+    path = write_bert(tmp_path / "m.gguf", gguf.PoolingType.RANK, head=head)
+    with pytest.raises(ConfigError, match=r"m\.gguf: this model has no ranking head; take one") as caught:
+        LlamaRerank(spec(path))
+    assert caught.value.param == "model"
+
+
+def test_a_file_that_loses_its_head_is_not_opened(tmp_path: Path) -> None:
+    engine = LlamaRerank(spec(write_bert(tmp_path / "m.gguf", gguf.PoolingType.RANK, head=tuple(HEAD))))
+    write_bert(tmp_path / "m.gguf", gguf.PoolingType.RANK)
+    with pytest.raises(EngineFailure, match="has no ranking head"):
+        engine.open()
+    assert engine.rung is Rung.COLD
+
+
+def test_a_missing_file_is_told_when_it_is_opened(tmp_path: Path) -> None:
+    engine = LlamaRerank(spec(tmp_path / "none.gguf"))
+    with pytest.raises(EngineFailure, match="no such file"):
+        engine.open()
 
 
 SHAPES = {"cls.output.weight": (2, tiny_bert.WIDTH), "cls.output.bias": (2,)}

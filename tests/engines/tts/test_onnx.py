@@ -61,12 +61,17 @@ class TestHibari(TextToSpeechContract):
         assert len(got) == len(wanted)
         assert abs(got - wanted).max() <= 2
 
-    @pytest.mark.parametrize("text", ["", "  \n", "...", "🙂🙂"])
+    @pytest.mark.parametrize("text", ["", "  \n", "你好"])
     def test_unspeakable_text_is_refused(self, hot: Any, text: str) -> None:
         with pytest.raises(InvalidRequest, match="nothing that can be spoken") as caught:
             list(hot.speak(SpeakRequest(text), threading.Event()))
         assert caught.value.param == "text"
         assert hot.rung is Rung.HOT
+
+    @pytest.mark.parametrize("text", ["...", "🙂🙂", "👍🏽\n"])
+    def test_signs_alone_are_a_short_silence(self, hot: Any, text: str) -> None:
+        events = [event for event in hot.speak(SpeakRequest(text), threading.Event()) if event is not None]
+        assert [(not any(one.pcm), len(one.pcm) / 2 / one.sample_rate) for one in events] == [(True, 0.2)]
 
     @pytest.mark.parametrize("speed", [0.1, 5.0])
     def test_speed_out_of_range(self, hot: Any, speed: float) -> None:
@@ -333,4 +338,4 @@ def test_a_cancel_is_heard_within_a_text_that_says_nothing(tmp_path: Path) -> No
     assert list(events) == []
     assert voice.read <= 4
     with pytest.raises(InvalidRequest, match="nothing that can be spoken"):
-        list(engine.speak(SpeakRequest("." * 50), threading.Event()))
+        list(engine.speak(SpeakRequest("x" * 50), threading.Event()))

@@ -186,7 +186,7 @@ def test_a_language_that_the_model_lacks_is_refused_before_anything_is_loaded() 
 
 def test_without_an_engine_no_session_begins() -> None:
     with serving(fake_pool(["llm"])) as running:
-        told = error(running.client.post("/v1/transcribe/stream"), 503)
+        told = error(running.client.post("/v1/transcribe/stream"), 404)
         assert told["code"] == "engine_not_configured"
 
 
@@ -315,6 +315,6 @@ def test_a_session_of_a_model_that_serves_by_name_alone_hears() -> None:
         push(client, speech(2), session)
         assert flush(client, session)["transcript"]
         answer = client.post("/v1/transcribe/push", content=speech(1))
-        assert "no asr engine is configured" in error(answer, 503)["message"]
+        assert "no asr engine is configured" in error(answer, 404)["message"]
         with connect(f"{running.url.replace('http', 'ws')}/v1/transcribe/live?model=shelved") as socket:
             assert json.loads(socket.recv(30))["type"] == "started"

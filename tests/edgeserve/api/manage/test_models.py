@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,9 @@ from support.managed import managed, model
 from support.server import Running
 
 from edgeserve.engine import Rung
+from edgeserve.manage.manager import Manager
 from edgeserve.models.store import Store
+from edgeserve.residency.gate import Gate
 
 
 def post(running: Running, path: str, **body: Any) -> httpx.Response:
@@ -147,3 +151,38 @@ def test_a_model_that_is_served_on_demand_leaves_before_its_files(tmp_path: Path
         assert running.client.delete("/admin/models/used").status_code == 200
         assert dict(world.pool.gates) == {}
         assert not file.exists()
+
+
+def test_a_model_may_be_removed_while_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    load = Manager.load
+
+    async def removed(manager: Manager, name: str, to: Rung) -> Rung:
+        rung = await load(manager, name, to)
+        await manager._pool.remove(name)
+        return rung
+
+    monkeypatch.setattr(Manager, "load", removed)
+    with managed() as (running, _):
+        assert post(running, "load", model="llm").json() == {"model": "fake-llm", "id": "llm", "rung": "hot"}
+        assert post(running, "load", model="llm").status_code == 404
+
+
+def test_models_that_wait_to_be_mapped_hold_up_no_other_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that a request loads is held until its memory is free, which may take minutes."""
+    go, waiting = threading.Event(), threading.Semaphore(0)
+
+    def slow(gate: Gate) -> None:
+        waiting.release()
+        assert go.wait(20)
+
+    with managed() as (running, _), concurrent.futures.ThreadPoolExecutor() as threads:
+        assert post(running, "unload", model="llm").json()["rung"] == "cold"
+        monkeypatch.setattr(Gate, "map", slow)
+        loads = [threads.submit(post, running, "load", model="llm", to="warm") for _ in range(3)]
+        try:
+            for _ in loads:
+                assert waiting.acquire(timeout=10)
+            assert post(running, "reload").status_code == 200
+        finally:
+            go.set()
+        assert [one.result().status_code for one in loads] == [200] * 3

@@ -18,7 +18,7 @@ from edgeserve.manage import manager
 pytestmark = pytest.mark.slow
 
 NAMES = ("one", "two", "three", "four")
-REFUSALS = {404: {"model_not_found"}, 503: {"engine_not_configured", "queue_full"}}
+REFUSALS = {404: {"model_not_found", "engine_not_configured"}, 503: {"queue_full"}}
 """Words for a model that is not there, that leaves while the request is read, or that many wait for."""
 RELOADS, CLIENTS = 40, 8
 

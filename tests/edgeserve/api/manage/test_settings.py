@@ -73,7 +73,7 @@ def test_models_come_and_go() -> None:
         assert world.pool.gates["llm"] is llm
         assert {entry.resident.id for entry in world.pool.governor.accounts} == {"llm", "mine"}
         assert running.client.post("/v1/tts/synthesize", json={"text": "hello"}).status_code == 200
-        assert running.client.post("/memory/evict/asr").status_code == 503  # no engine is configured
+        assert running.client.post("/memory/evict/asr").status_code == 404  # no engine is configured
 
 
 @contextlib.contextmanager

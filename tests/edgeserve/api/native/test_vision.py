@@ -37,7 +37,7 @@ def test_a_conversation_with_an_image_goes_to_the_vision_engine(client: httpx.Cl
     body = {"messages": [{"role": "user", "content": parts}]}
     assert client.post("/v1/chat", json=body).json() == {"text": f"1 images of {len(png)} bytes: what?"}
     with serving(fake_pool(["llm"])) as running:
-        assert error(running.client.post("/v1/chat", json=body), 503)["code"] == "engine_not_configured"
+        assert error(running.client.post("/v1/chat", json=body), 404)["code"] == "engine_not_configured"
 
 
 def test_a_vision_engine_alone_serves_text_too() -> None:

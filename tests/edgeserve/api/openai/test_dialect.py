@@ -144,6 +144,14 @@ def test_transcriptions_in_all_forms(ai: OpenAI) -> None:
     assert [one.text for one in verbose.segments] == [" 1", " 2"]  # type: ignore[attr-defined]
     both = {"timestamp_granularities": "word", "timestamp_granularities[]": "segment"}
     assert get(response_format="verbose_json", extra_body=both).segments  # type: ignore[attr-defined]
+    plain = {"timestamp_granularities": ["word", "segment"]}
+    timed = httpx.post(
+        f"{str(ai.base_url).rstrip('/')}/audio/transcriptions",
+        data={"response_format": "verbose_json", "vad_filter": "true", "backend": "x", **plain},
+        files={"file": TONE},
+    ).json()
+    assert timed.keys() >= {"words", "segments"}
+    assert get(response_format="verbose_json", extra_body={"task": "translate"}).language == "en"  # type: ignore[attr-defined]
     with pytest.raises(openai.BadRequestError, match="must be one of"):
         get(response_format="docx")
 

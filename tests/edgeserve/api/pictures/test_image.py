@@ -25,8 +25,7 @@ def encoded(form: str, width: int = 7, height: int = 5) -> bytes:
 @pytest.mark.parametrize(("form", "module"), FORMS)
 def test_dimensions(form: str, module: ModuleType) -> None:
     assert module.read_head(encoded(form))[:2] == (7, 5)
-    part = image.check_image(encoded(form), Limits(), "messages[0]")
-    assert (part.data, part.param) == (encoded(form), "messages[0]")
+    assert image.check_image(encoded(form), Limits(), "messages[0]") == 35
 
 
 @pytest.mark.parametrize("form", ["PNG", "JPEG", "GIF", "BMP"])
@@ -47,7 +46,7 @@ def test_forms_that_take_more_memory_may_have_fewer_pixels() -> None:
     Image.new("RGB", (40, 40)).save(out, "JPEG", progressive=True, subsampling=0)
     deep = png_of(40, 40, depth=16, colour=6)
     for data in (out.getvalue(), deep):
-        assert image.check_image(data, Limits(max_image_pixels=4000)).data == data
+        assert image.check_image(data, Limits(max_image_pixels=4000)) == 1600
         with pytest.raises(TooLarge, match="the limit of its kind"):
             image.check_image(data, Limits(max_image_pixels=1600))
 

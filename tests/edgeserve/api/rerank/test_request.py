@@ -136,7 +136,7 @@ def test_other_models_do_not_rerank(client: httpx.Client) -> None:
 def test_a_device_without_a_model_says_what_to_add() -> None:
     with serving(fake_pool(["llm"])) as running:
         answer = running.client.post("/rerank", json={"query": "a", "documents": ["b"]})
-        assert answer.status_code == 503
+        assert answer.status_code == 404
         assert '[rerank]\nmodel = "ms-marco-minilm-l6-v2"' in answer.json()["error"]["message"]
         assert "rerank" not in running.client.get("/v1/health").json()["engines"]
 
@@ -144,8 +144,7 @@ def test_a_device_without_a_model_says_what_to_add() -> None:
 def test_the_job_is_reported_and_moved_like_any_other(client: httpx.Client) -> None:
     ask(client)
     assert client.get("/v1/health").json()["engines"]["rerank"] is True
-    assert {"name": "fake-rerank", "type": "rerank", "loaded": True, "rung": "hot"} in client.get("/v1/models").json()[
-        "models"
-    ]
+    shown = {"name": "fake-rerank", "type": "rerank", "loaded": True, "rung": "hot", "default": True}
+    assert shown in client.get("/v1/models").json()["models"]
     assert client.post("/memory/evict/rerank").status_code == 200
     assert client.get("/v1/health").json()["rungs"]["rerank"] == "cold"

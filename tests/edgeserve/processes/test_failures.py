@@ -1,0 +1,36 @@
+"""Errors across the border between processes."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+from edgeserve.errors import Busy, EngineFailure, InvalidRequest
+from edgeserve.processes import failures
+
+
+@pytest.mark.parametrize("error", [InvalidRequest("text", param="field"), Busy("text", retry_after=2.5)])
+def test_an_error_crosses(error: Any) -> None:
+    found = failures.read_error(json.loads(json.dumps(failures.write_error(error, "model", "trace"))))
+    assert (type(found), found.message, found.param, found.retry_after) == (
+        type(error),
+        error.message,
+        error.param,
+        error.retry_after,
+    )
+    assert found.__notes__ == ["trace"]
+
+
+def test_a_foreign_error_is_a_failure_of_the_engine() -> None:
+    found = failures.read_error(failures.write_error(KeyError("x"), "model"))
+    assert isinstance(found, EngineFailure)
+    assert found.message == "model failed on this request: 'x'"
+
+
+@pytest.mark.parametrize("retry_after", ["2", math.inf, math.nan, -1, 1e9])
+def test_an_error_with_a_time_that_is_none_is_refused(retry_after: object) -> None:
+    with pytest.raises(ValueError, match="no error of an edgeserve process"):
+        failures.read_error(["Busy", "text", None, retry_after, ""])
