@@ -10,6 +10,7 @@ from typing import Any
 from edgeserve.errors import EngineFailure
 from engines.asr.whisper.vocabulary import Vocabulary
 from engines.onnx import session
+from engines.onnx.crowd import Sessions
 
 MAX_POSITIONS = 448
 
@@ -43,16 +44,18 @@ class Embeddings:
 class Graphs:
     """The three sessions and the token embeddings. All calls come from one thread.
 
-    The sessions of encoder and decoder are opened with ``reuse``. Shapes are those of edgeserve/models/convert/whisper.py; b is
-    the number of windows that are decoded together. Raises EngineFailure when the runtime fails.
+    The sessions of encoder and decoder are opened with ``reuse``. Shapes are those of
+    edgeserve/models/convert/whisper.py; b is the number of windows that are decoded together. Raises EngineFailure when
+    the runtime fails.
     """
 
-    def __init__(self, encoder: Any, cross: Any, decoder: Any, embeddings: Embeddings) -> None:
+    def __init__(self, encoder: Sessions, cross: Sessions, decoder: Sessions, embeddings: Embeddings) -> None:
         self._encoder, self._cross, self._decoder, self._embeddings = encoder, cross, decoder, embeddings
-        self._shapes = {one.name: one.shape[1:] for one in decoder.get_inputs()}
+        self._shapes = {one.name: one.shape[1:] for one in decoder.now().get_inputs()}
         self._past = [name for name in self._shapes if name.startswith("past_")]
         self._present = [name.replace("past", "present") for name in self._past]
-        self._vocabulary = next(one.shape[1] for one in decoder.get_outputs() if one.name == "logits")
+        outputs = {one.name: one.shape for one in decoder.now().get_outputs()}
+        self._vocabulary = int(outputs["logits"][1])
         self._logits: Any = ()
 
     def places(self, count: int) -> Audio:
@@ -70,8 +73,8 @@ class Graphs:
 
         ``mel``: features [1, bands, 3000].
         """
-        (states,) = session.run(self._encoder, ["states"], {"mel": mel}, reuse=True)
-        session.run_bound(self._cross, {"states": states}, place)
+        (states,) = session.run(self._encoder.now(), ["states"], {"mel": mel}, reuse=True)
+        session.run_bound(self._cross.now(), {"states": states}, place)
 
     def no_past(self) -> Past:
         """The empty KV cache that a sequence starts with."""
@@ -99,8 +102,14 @@ class Graphs:
         if len(self._logits) < len(tokens) * len(rows):
             self._logits = numpy.empty((len(tokens) * len(rows), self._vocabulary), numpy.float32)
         logits = self._logits[: len(tokens) * len(rows)]
-        wanted = {**inputs, **past, **audio}
-        present = session.run_bound(self._decoder, wanted, {"logits": logits}, self._present, keep=KEPT_BYTES)
+        present = session.run_bound(
+            self._decoder.now(),
+            {**inputs, **past, **audio},
+            {"logits": logits},
+            self._present,
+            reuse=True,
+            keep=KEPT_BYTES if len(tokens[0]) == 1 else 0,
+        )
         return logits.reshape(len(tokens), len(rows), -1), dict(zip(self._past, present, strict=True))
 
     def begin(self, tokens: Sequence[int], rows: Sequence[int], audio: Audio) -> tuple[Any, Past]:
@@ -111,7 +120,7 @@ class Graphs:
     def align(self, tokens: Sequence[int], audio: Audio) -> Any:
         """Attention of the alignment heads over a whole sequence of one window: [heads, len(tokens), 1500]."""
         inputs = self._inputs([tokens], *_from_the_start(len(tokens)), [len(tokens) - 1])
-        (found,) = session.run(self._decoder, ["alignment"], {**inputs, **self.no_past(), **audio}, reuse=True)
+        (found,) = session.run(self._decoder.now(), ["alignment"], {**inputs, **self.no_past(), **audio}, reuse=True)
         return found[0]
 
     def end(self) -> None:

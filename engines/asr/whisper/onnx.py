@@ -13,10 +13,11 @@ from engines.asr.model import OnnxModel
 from engines.asr.stretches import whole
 from engines.asr.whisper import files as whisper_files
 from engines.asr.whisper import languages
-from engines.asr.whisper.graphs import MAX_POSITIONS, Embeddings, Graphs
 from engines.asr.whisper.features import WINDOW_FRAMES
+from engines.asr.whisper.graphs import MAX_POSITIONS, Embeddings, Graphs
 from engines.asr.whisper.transcribe import SPEECH, Whisper
 from engines.asr.whisper.vocabulary import Vocabulary
+from engines.onnx.crowd import Crowd
 from engines.onnx.prepare import files_at_hand, prepared
 
 SESSIONS_BYTES = 4 << 20
@@ -50,16 +51,16 @@ class WhisperOnnx(OnnxModel):
         if config.get("format") != whisper_files.FORMAT:
             raise EngineFailure(f"{self.spec.name} was converted by an older edgeserve; pull it again")
         vocabulary = Vocabulary.load(files["tokenizer"], files["config"])
+        crowd = Crowd(self.spec.threads)
         encoder, cross, decoder = (
-            graph.session(threads=self.spec.threads, device=self.spec.device, reuse=number != CROSS)
-            for number, graph in enumerate(graphs)
+            graph.sessions(crowd, device=self.spec.device, reuse=number != CROSS) for number, graph in enumerate(graphs)
         )
         split = self.split(SPEECH, whole)
         self.mapped = tuple(path for graph in graphs for path in graph.data)
         self._weights = files["decoder_data"].open("rb", buffering=0)
         embeddings = Embeddings(self._weights, config["embeddings_offset"], config["width"])
-        graphs = Graphs(encoder, cross, decoder, embeddings)
-        return Whisper(graphs, vocabulary, config["mel_bins"], split, places(config, self.spec.options))
+        model = Graphs(encoder, cross, decoder, embeddings)
+        return Whisper(model, vocabulary, config["mel_bins"], split, places(config, self.spec.options))
 
     def close(self) -> None:
         super().close()

@@ -87,13 +87,12 @@ class Reading:
     """
 
     at: int
+    work: Generator[Attempt, Decoded, None] = field(init=False)
     found: deque[list[SegmentEvent]] = field(default_factory=deque)
-    work: Generator[Attempt, Decoded, None] | None = None
     done: bool = False
 
     def go_on(self, decoded: Decoded | None) -> Attempt | None:
         """The next attempt; None at the end of the passage. ``decoded``: result of the attempt before, if any."""
-        assert self.work
         try:
             return next(self.work) if decoded is None else self.work.send(decoded)
         except StopIteration:

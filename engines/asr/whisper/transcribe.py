@@ -110,9 +110,6 @@ class _Desk:
     def read(self, cancel: Cancel) -> Iterator[SegmentEvent | None]:
         """Segments with times of the joined stretches, None for a window without any. Raises Cancelled."""
         while self._fill() or self._order:
-            # A cancelled source ends early, and so do the passages.
-            if cancel.is_set():
-                raise Cancelled(CANCELLED)
             yield from self._ready()
             if self._seated:
                 for place, decoded in self._batch.step():
@@ -121,6 +118,8 @@ class _Desk:
                         self._free(place)
                     else:
                         self._batch.begin(seat.number, *attempt)
+        if cancel.is_set():  # a cancelled source ends early, and so do the passages
+            raise Cancelled(CANCELLED)
 
     def _fill(self) -> bool:
         """Give places to passages while there are both. Returns whether a passage has a place."""
