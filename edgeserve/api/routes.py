@@ -183,8 +183,8 @@ ENTRIES = (
         query=slots.ActionQuery,
         owner=True,
     ),
-    *LLAMA_SERVER,
     *OLLAMA,
+    *LLAMA_SERVER,
     *MANAGE,
     Entry("GET", "/openapi.json", "This document", describe),
 )
