@@ -113,14 +113,14 @@ class AudioContent(Record):
 
 
 class FileData(Record):
-    file_data = Text("the file as a data: URL or in base64, or attachment:NAME; UTF-8 text, PDF or a picture")
+    file_data = Text(
+        "the file as a data: URL or in base64, or attachment:NAME; UTF-8 text, PDF or a picture", required=True
+    )
     filename = Text("stands before the text of the file", limit=256)
     file_id = Unavailable("this server keeps no files; send file_data")
     file_url = Unavailable("this server fetches no files; send file_data")
 
     def pending(self, fields: Fields, place: int) -> Pending:
-        if not self.file_data:
-            raise self.error("file_data", "is required and must not be empty")
         return Pending("file", self.file_data, self._given.full("file_data"), place, name=self.filename)
 
 

@@ -90,6 +90,7 @@ async def chat(request: Request) -> Call:
         renderer,
         asked.keep_alive,
         apart=asked.seed is not None,
+        names=asked.names(),
         threaded=told is not None and not asked.stream,  # 8,000 tokens with 20 alternatives each take a second to write
         begun=timings.begin,
     )
