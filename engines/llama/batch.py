@@ -105,6 +105,8 @@ class Batch:
             one.preempted = False
         if slot.opaque:
             self.swapper.empty(slot)
+        if not self.busy:
+            self.context.rest()
 
     def push(self, slot: Slot, *tokens: int, guess: Guess | None = None) -> None:
         """Add tokens to decode. ``guess``: those that may follow."""

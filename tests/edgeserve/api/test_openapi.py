@@ -53,6 +53,10 @@ BASE: dict[str, dict[str, Any]] = {
     "SettingsPatch": {},
     "RouterModel": {"model": "asr"},
     "SlotFile": {"filename": "a.bin"},
+    "Completing": {"prompt": "hello"},
+    "Tokenize": {},
+    "Detokenize": {"tokens": [104]},
+    "ApplyTemplate": {"messages": TALK},
     "OllamaChat": {"messages": TALK},
     "OllamaGenerate": {"prompt": "hello"},
     "OllamaEmbed": {"input": "hello"},
@@ -394,6 +398,7 @@ def test_a_query_is_documented_with_its_headers(running: Running, document: Any,
 
 FORMATS: dict[str, list[dict[str, Any]]] = {
     "/v1/chat/completions": [{}, {"stream": True}],
+    "/completion": [{}, {"stream": True}],
     "/v1/completions": [{}, {"stream": True}],
     "/v1/audio/transcriptions": [{"response_format": one} for one in transcripts.FORMS] + [{"stream": True}],
     "/v1/audio/translations": [{"response_format": one} for one in transcripts.FORMS],
