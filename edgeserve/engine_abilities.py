@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from edgeserve.messages import ChatRequest, EmbedRequest, RerankRequest
+from edgeserve.messages import ChatRequest, EmbedRequest, RerankRequest, TextRequest
 from edgeserve.slots import SlotRequest, SlotState
 
 
@@ -20,6 +20,8 @@ class Thrifty(Protocol):
 
         - "prefix_cache": states of past prompts, held on top of the footprint.
         - "context", "image": bytes that the next way up saves with a smaller context or picture; 0 while hot.
+        - "reordered": a private copy of the weights that the next way up makes for speed alone; 0 while hot. No other
+          engine gives memory up for it. It goes as a whole.
         - "optional_context": the part of a context of automatic size above the smallest useful one. No other engine
           gives memory up for it.
         """
@@ -35,6 +37,33 @@ class Thrifty(Protocol):
     def restore(self) -> None:
         """Take the next way up with the context and pictures that are configured. Never called while a request runs."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """Facts that a model's files tell. The module of an engine may have ``facts``, which makes them of a spec.
+
+    Fields:
+        form          format of the files, such as "gguf"
+        family        architecture of the model
+        parameters    numbers in the weights; 0 where unknown
+        quantization  type of most weights, such as "Q4_K_M"
+        context       tokens of the trained context; 0 where unknown
+        width         numbers of a vector; 0 where unknown
+        template      source of the chat template
+        abilities     "thinking": it can think before its answer, and can be told not to; "insert": it fills text in
+        entries       numbers and texts of the file's metadata
+    """
+
+    form: str = ""
+    family: str = ""
+    parameters: int = 0
+    quantization: str = ""
+    context: int = 0
+    width: int = 0
+    template: str = ""
+    abilities: tuple[str, ...] = ()
+    entries: Mapping[str, str | int | float] = field(default_factory=dict)
 
 
 @runtime_checkable
@@ -98,7 +127,7 @@ class Contextual(Protocol):
 class Preparing(Protocol):
     """An engine that checks and prepares a request before its turn, beside the answers under way. Optional."""
 
-    def prepare(self, request: ChatRequest | EmbedRequest | RerankRequest | SlotRequest) -> object:
+    def prepare(self, request: ChatRequest | EmbedRequest | RerankRequest | SlotRequest | TextRequest) -> object:
         """The prepared request for ``Batching.run``. Any thread.
 
         The engine was warm or hot when the call began, and may be closed meanwhile. Raises InvalidRequest for a mistake

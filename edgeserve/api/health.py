@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 import edgeserve
+from edgeserve.api.ollama.status import RUNNING
 from edgeserve.jobs import ALL_JOBS, JOBS
+from edgeserve.residency.host import Host
 from edgeserve.residency.pool import Pool
+
+READ_BY_PEOPLE = ("application/json", "text/html")
+"""Media types that a client names which wants the list of routes."""
 
 
 async def health(request: Request) -> Response:
@@ -23,6 +28,7 @@ async def health(request: Request) -> Response:
                 job: bool(pool.directory.of([job])) for job in ALL_JOBS if job in JOBS or pool.directory.of([job])
             },
             "hosts": {model: gate.host.report for model, gate in pool.gates.items()},
+            "drafts": {model: _drafts(gate.host) for model, gate in pool.gates.items() if gate.host.slot_states()},
             "rungs": {model: gate.rung.name.lower() for model, gate in pool.gates.items()},
             "system": {"memory_total_bytes": request.app.state.memory_total()},
         },
@@ -30,11 +36,21 @@ async def health(request: Request) -> Response:
     )
 
 
+def _drafts(host: Host) -> dict[str, int]:
+    """Tokens that the answers of a model guessed ahead since it was loaded, and those of them that they kept."""
+    slots = host.slot_states()
+    return {"drafted": sum(one.drafted for one in slots), "accepted": sum(one.accepted for one in slots)}
+
+
 async def version(request: Request) -> Response:
     return JSONResponse({"version": edgeserve.__version__})
 
 
 async def root(request: Request) -> Response:
+    """The list of routes for a client that asks for JSON or HTML. Ollama's text for all others, such as its probes."""
+    accepted = request.headers.get("accept", "").lower()
+    if not any(one in accepted for one in READ_BY_PEOPLE):
+        return PlainTextResponse(RUNNING, headers={"Vary": "Accept"})
     pool: Pool = request.app.state.pool
     return JSONResponse(
         {
@@ -46,6 +62,8 @@ async def root(request: Request) -> Response:
             "rerank": "/v1/rerank",
             "health": "/v1/health",
             "memory": "/memory/stats",
+            "ollama": "/api/chat, /api/generate, /api/embed, /api/tags",
             "openapi": "/openapi.json",
-        }
+        },
+        headers={"Vary": "Accept"},
     )

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from edgeserve import messages
+from edgeserve.api import notes
 from edgeserve.api.presence import watching
 from edgeserve.clients import client_of
 from edgeserve.errors import Cancelled, EdgeserveError, InvalidRequest
@@ -64,6 +65,7 @@ class Call:
     - ``apart``: run the requests one after the other, since llama.cpp may round otherwise in a batch
     - ``threaded``: run the renderer on a thread, because it computes
     - ``close``: called once after the renderer's last bytes, also after a failure
+    - ``begun``: called on the host's thread as the first request has its turn on a hot engine
     - ``names``: the dialect's names of fields of the requests, for errors that an engine raises about them
     """
 
@@ -74,6 +76,7 @@ class Call:
     apart: bool = False
     threaded: bool = False
     close: Callable[[], None] = lambda: None
+    begun: Callable[[], None] = lambda: None
     names: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -90,12 +93,15 @@ def answering(parse: Parse, *jobs: Job) -> Callable[[Request], Awaitable[Respons
         pool.expect(jobs)
         call = await parse(request)
         pool.expect_model(call.model)
-        lease = await pool.lease(call.model, call.keep_alive)
+        lease = await pool.lease(call.model, call.keep_alive, call.begun)
         kept = Kept(pool.deliveries, client_of(request.client.host if request.client else ""))
         try:
             async with watching(request.receive, lease.release):  # which cancels its work
                 events = lease.run_all(call.requests, apart=call.apart)
                 first = await anext(events, None)
+                while first is not None and isinstance(first[1], messages.LoosenedEvent):
+                    notes.loosened(request, first[1].keywords)
+                    first = await anext(events, None)
                 if first is None:
                     raise InvalidRequest(f"the request holds nothing that {call.model} could answer")
                 folded = _folded(call, first, events, None if call.renderer.stream else kept)
@@ -130,6 +136,8 @@ async def _folded(
             for pair in _cut(threaded, first):
                 yield await run(renderer.feed, *pair)
             async for whole in events:
+                if isinstance(whole[1], messages.LoosenedEvent):
+                    continue  # of a further request, as the first has told
                 if kept is not None:
                     kept.add(weigh(whole[1]))
                 for pair in _cut(threaded, whole):

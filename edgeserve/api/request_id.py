@@ -14,7 +14,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from edgeserve import logs
-from edgeserve.api import failures
+from edgeserve.api import failures, notes
 
 log = logging.getLogger("edgeserve.access")
 
@@ -46,7 +46,10 @@ class RequestId:
             nonlocal status
             if message["type"] in BEGINNINGS:
                 status = message.get("status", ACCEPTED)
-                MutableHeaders(scope=message)[HEADER] = name
+                headers = MutableHeaders(scope=message)
+                headers[HEADER] = name
+                for note, value in notes.headers(scope):
+                    headers[note] = value
             await send(message)
 
         try:
@@ -57,7 +60,7 @@ class RequestId:
             if status == ACCEPTED:
                 await send({"type": "websocket.close", "code": 1011})
             elif not status:
-                await failures.respond(failures.INTERNAL)(scope, receive, named)
+                await failures.respond(failures.INTERNAL, scope["path"])(scope, receive, named)
         finally:
             milliseconds = 1000 * (time.perf_counter() - started)
             # The path only: a query may carry what does not belong into a log.

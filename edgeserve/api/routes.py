@@ -21,10 +21,12 @@ from edgeserve.api.limits import BodyLimit, Limits, limits_of
 from edgeserve.api.line import answering
 from edgeserve.api.live import http as live
 from edgeserve.api.live import socket as live_socket
+from edgeserve.api.llama_server.entries import LLAMA_SERVER
 from edgeserve.api.manage.entries import MANAGE
 from edgeserve.api.native import chat as native
 from edgeserve.api.native import sound, vision
-from edgeserve.api.openai import audio, chat, completions, embeddings, speech
+from edgeserve.api.ollama.entries import OLLAMA
+from edgeserve.api.openai import audio, chat, completions, embeddings, moderations, speech
 from edgeserve.api.origin import Rules
 from edgeserve.api.paths import Paths, without_prefix
 from edgeserve.api.request_id import RequestId
@@ -62,7 +64,7 @@ AFTER_START = (
 FIRST_MODEL = Link("first", "GET", MODEL, "/data/0/id", "path", "model")
 
 ENTRIES = (
-    Entry("GET", "/", "Where things are", health.root),
+    Entry("GET", "/", "Where things are; for probes the text that Ollama answers", health.root, also=("text/plain",)),
     Entry("GET", "/v1/health", "Configured engines and their rungs", health.health),
     Entry("GET", "/version", "The server's version", health.version),
     Entry(
@@ -181,6 +183,8 @@ ENTRIES = (
         query=slots.ActionQuery,
         owner=True,
     ),
+    *OLLAMA,
+    *LLAMA_SERVER,
     *MANAGE,
     Entry("GET", "/openapi.json", "This document", describe),
 )
@@ -199,6 +203,7 @@ def routes() -> list[BaseRoute]:
         *described,
         WebSocketRoute(LIVE, live_socket.endpoint),
         Route(LIVE, live_socket.plain, include_in_schema=False),
+        Route(moderations.PATH, moderations.refuse, methods=["POST"], include_in_schema=False),
         Route("/lora-adapters", adapters.set_adapters, methods=["POST"], include_in_schema=False),
     ]
 

@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import TypeVar
 
 from edgeserve.engine import Cancel, ModelSpec, Rung
+from edgeserve.engine_abilities import ModelFacts
 from edgeserve.errors import Busy, ContextOverflow, EngineFailure, InvalidRequest, NotFound
 from edgeserve.messages import (
     Candidate,
@@ -22,6 +23,8 @@ from edgeserve.messages import (
     FinishEvent,
     SlotEvent,
     SlotRequest,
+    TextEvent,
+    TextRequest,
     TokenLogprob,
     ToolCall,
     ToolCallEvent,
@@ -29,10 +32,20 @@ from edgeserve.messages import (
 from edgeserve.slots import SlotState
 from edgeserve.units import MB
 from engines.fake.engine import FakeEngine
+from engines.fake.texts import read_text
+from engines.shortening import shortened
 from engines.thinking import Teller, Thoughts
 
 BINS = 8
 Made = TypeVar("Made", ChatEvent, EmbeddingEvent)
+
+
+def facts(spec: ModelSpec) -> ModelFacts:
+    """Facts as the options name them: ``abilities``, in words."""
+    abilities = tuple(str(spec.options.get("abilities", "")).split())
+    return ModelFacts(
+        "fake", "fake", 4_300_000_000, "Q4_K_M", 1024, BINS, "{{ messages }}", abilities, {"fake.words": 7}
+    )
 
 
 class FakeChat(FakeEngine):
@@ -63,6 +76,10 @@ class FakeChat(FakeEngine):
     def embed(self, request: EmbedRequest, cancel: Cancel) -> Iterator[EmbeddingEvent]:
         return self._alone(self._embeddings(request, cancel))
 
+    def read_text(self, request: TextRequest, cancel: Cancel) -> Iterator[TextEvent]:
+        prompt = self._prompt(request.chat) if request.chat else ""
+        yield read_text(request, prompt, int(self._number("context", 1024)))
+
     def _alone(self, events: Iterator[Made | None]) -> Iterator[Made]:
         """The events of one answer, with the work that each None asks for."""
         for event in events:
@@ -74,10 +91,7 @@ class FakeChat(FakeEngine):
     def _answers(self, request: ChatRequest, cancel: Cancel) -> Generator[ChatEvent | None, None, None]:
         """Events of an answer; None before each word, which takes work."""
         self._begin()
-        prompt = self._prompt(request)
-        context = int(self._number("context", 1024))
-        if len(prompt.split()) > context:
-            raise ContextOverflow(f"the prompt is {len(prompt.split())} tokens long; the context holds {context}")
+        prompt = shortened(request, self._fitting, int(self._number("context", 1024)))
         if calls := self._calls(request):
             yield from map(ToolCallEvent, calls)
             yield FinishEvent("tool_calls", len(prompt.split()), len(calls))
@@ -124,6 +138,8 @@ class FakeChat(FakeEngine):
             if cancel.is_set():
                 return
             words = _words(one).split()
+            if request.cut:
+                words = words[:context]
             if len(words) > context:
                 text = f"an input is {len(words)} tokens long; the context holds {context}"
                 raise ContextOverflow(text, param="input")
@@ -134,6 +150,13 @@ class FakeChat(FakeEngine):
             yield EmbeddingEvent(
                 struct.pack(f"<{BINS}f", *(one / (math.hypot(*bins) or 1.0) for one in bins)), len(words)
             )
+
+    def _fitting(self, request: ChatRequest, limit: int) -> str:
+        """The prompt. Raises ContextOverflow for more than ``limit`` words."""
+        prompt = self._prompt(request)
+        if len(prompt.split()) > limit:
+            raise ContextOverflow(f"the prompt is {len(prompt.split())} tokens long; the context holds {limit}")
+        return prompt
 
     @staticmethod
     def _prompt(request: ChatRequest) -> str:
@@ -201,10 +224,16 @@ class FakeBatchChat(FakeChat):
         return int(self._number("slots", 4))
 
     def run(
-        self, request: ChatRequest | EmbedRequest | SlotRequest, cancel: Cancel, prepared: object | None = None
-    ) -> Generator[ChatEvent | EmbeddingEvent | SlotEvent | None, None, None]:
+        self,
+        request: ChatRequest | EmbedRequest | SlotRequest | TextRequest,
+        cancel: Cancel,
+        prepared: object | None = None,
+    ) -> Generator[ChatEvent | EmbeddingEvent | SlotEvent | TextEvent | None, None, None]:
         if isinstance(request, SlotRequest):
             yield self._manage(request)
+            return
+        if isinstance(request, TextRequest):
+            yield from self.read_text(request, cancel)
             return
         self._running += 1
         self.peak = max(self.peak, self._running)
@@ -269,15 +298,18 @@ class FakePreparingChat(FakeBatchChat):
 
     prepared_early = 0
 
-    def prepare(self, request: ChatRequest | EmbedRequest | SlotRequest) -> str:
+    def prepare(self, request: ChatRequest | EmbedRequest | SlotRequest | TextRequest) -> str:
         self._hold("prepare")
         if isinstance(request, ChatRequest) and "refused" in self._prompt(request).split():
             raise InvalidRequest("the prompt says that it is refused", param="messages")
         return "ready"
 
     def run(
-        self, request: ChatRequest | EmbedRequest | SlotRequest, cancel: Cancel, prepared: object | None = None
-    ) -> Generator[ChatEvent | EmbeddingEvent | SlotEvent | None, None, None]:
+        self,
+        request: ChatRequest | EmbedRequest | SlotRequest | TextRequest,
+        cancel: Cancel,
+        prepared: object | None = None,
+    ) -> Generator[ChatEvent | EmbeddingEvent | SlotEvent | TextEvent | None, None, None]:
         self.prepared_early += prepared is not None
         if (prepared or self.prepare(request)) != "ready":
             raise EngineFailure(f"{self.spec.name} got a request that another engine prepared")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 from collections.abc import Generator, Iterator
 from typing import TypeVar
@@ -14,10 +15,13 @@ from edgeserve.messages import (
     ChatRequest,
     EmbeddingEvent,
     EmbedRequest,
+    LoosenedEvent,
     Message,
     SlotEvent,
     SlotRequest,
+    TextEvent,
     TextPart,
+    TextRequest,
 )
 from edgeserve.slots import SlotState
 from engines.llama import model as llama_model
@@ -27,13 +31,17 @@ from engines.llama.background import Background, writing
 from engines.llama.batch import Batch
 from engines.llama.calls import with_calls
 from engines.llama.embed import embed
+from engines.llama.facts import facts as facts
 from engines.llama.ladder import LlamaLadder
 from engines.llama.managing import manage
 from engines.llama.model import MappedModel
 from engines.llama.options import CONTEXT_STEP, DEFAULT_CONTEXT, context_size
 from engines.llama.prepare import Prepared, check_inputs, prepare_chat, prepare_inputs
+from engines.llama.prompt import prompt_text
 from engines.llama.sampler import Sampler
 from engines.llama.template import ChatTemplate
+from engines.llama.texts import read_text
+from engines.shortening import shortened
 
 E = TypeVar("E")
 
@@ -57,9 +65,13 @@ class LlamaChat(LlamaLadder):
     def manage_slot(self, request: SlotRequest, cancel: Cancel) -> Iterator[SlotEvent]:
         return self._drive(self.run(request, cancel))  # type: ignore[arg-type]
 
+    def read_text(self, request: TextRequest, cancel: Cancel) -> Iterator[TextEvent]:
+        return self._drive(self.run(request, cancel))  # type: ignore[arg-type]
+
     def slot_states(self) -> tuple[SlotState, ...]:
         batch = self._batch  # another thread may set it to None
-        return tuple(SlotState(slot.busy, slot.cells) for slot in batch.slots) if batch is not None else ()
+        slots = batch.slots if batch is not None else ()
+        return tuple(SlotState(slot.busy, slot.cells, slot.drafted, slot.accepted) for slot in slots)
 
     def _drive(self, events: Generator[E | None, None, None]) -> Iterator[E]:
         with contextlib.closing(events):
@@ -78,7 +90,7 @@ class LlamaChat(LlamaLadder):
         """Whether a preempted answer waits for room while no other has anything to decode."""
         return self._batch is not None and self._batch.starved
 
-    def prepare(self, request: ChatRequest | EmbedRequest | SlotRequest) -> Prepared | None:
+    def prepare(self, request: ChatRequest | EmbedRequest | SlotRequest | TextRequest) -> Prepared | TextEvent | None:
         """Tokens and grammar of a request. Any thread.
 
         None for a request that has none, and when the engine is closed: then ``run`` prepares.
@@ -87,30 +99,46 @@ class LlamaChat(LlamaLadder):
         if isinstance(request, SlotRequest) or model is None or not llama_model.hold(model):
             return None
         try:
+            if isinstance(request, TextRequest):
+                asked = request.chat or ChatRequest()
+                render = functools.partial(self.prompt, model, asked, self._marker)
+                return read_text(model, request, render, self._longest_prompt())
             if isinstance(request, EmbedRequest):
                 return prepare_inputs(model, request, self._longest_input())
             if request.images and not self._marker:
                 raise InvalidRequest("this model takes no images; use a vision model", param="messages")
-            render = functools.partial(self.prompt, model, request, self._marker)
             template, limit = functools.partial(self._chat_template, model), self._longest_prompt()
-            with self._explain_overflow(limit):
+            limit = limit if request.context is None else min(limit, request.context)
+
+            def attempt(request: ChatRequest, limit: int) -> Prepared:
+                render = functools.partial(self.prompt, model, request, self._marker)
                 return prepare_chat(model, template, request, render, limit)
+
+            with self._explain_overflow(limit):
+                return shortened(request, attempt, limit)
         finally:
             llama_model.release(model)
 
     def run(
-        self, request: ChatRequest | EmbedRequest | SlotRequest, cancel: Cancel, prepared: object | None = None
-    ) -> Generator[ChatEvent | EmbeddingEvent | SlotEvent | None, None, None]:
+        self,
+        request: ChatRequest | EmbedRequest | SlotRequest | TextRequest,
+        cancel: Cancel,
+        prepared: object | None = None,
+    ) -> Generator[ChatEvent | EmbeddingEvent | SlotEvent | TextEvent | None, None, None]:
         """Events of one answer; None asks for a ``step``. It takes a slot when the first event is asked for."""
         batch = self._hot()[1]
         if isinstance(request, SlotRequest):
             background = Background(lambda: batch.busy, writing)
             yield from manage(batch, request, active(self.spec.adapters, None), background)
             return
-        ready = prepared if isinstance(prepared, Prepared) else self.prepare(request)
+        ready = prepared if isinstance(prepared, Prepared | TextEvent) else self.prepare(request)
         if ready is None:
             raise EngineFailure(f"{self.spec.name} was closed before it could answer")
-        if isinstance(request, EmbedRequest):
+        if isinstance(ready, TextEvent):
+            yield ready
+        elif isinstance(request, TextRequest):
+            raise EngineFailure(f"{self.spec.name} prepared another kind of request")
+        elif isinstance(request, EmbedRequest):
             check_inputs(ready.inputs, self._longest_input())
             yield from self._embed(ready, cancel, self._adapters(request))
         else:
@@ -144,18 +172,23 @@ class LlamaChat(LlamaLadder):
     ) -> Generator[ChatEvent | None, None, None]:
         """Events of a chat. The model, sampler and slot are released however the answer ends."""
         model, batch = self._hot()
-        limit = min(request.max_tokens or self.options.max_new_tokens, self.options.max_new_tokens)
+        most = self.options.max_new_tokens
+        limit = most if request.max_tokens is None else min(request.max_tokens, most)
         background = Background(lambda: batch.busy)
         with contextlib.ExitStack() as taken, self._explain_overflow(batch.context.size):
             if llama_model.hold(model):  # background work may outlive a cancelled answer
                 taken.callback(background.when_done, functools.partial(llama_model.release, model))
-            make = functools.partial(Sampler, request, self.options, model.vocabulary, prepared.rules)
+            if prepared.loosened:
+                yield LoosenedEvent(prepared.loosened)
+            make = functools.partial(Sampler, request, self.options, model.vocabulary, prepared.rules, prepared.endings)
             sampler = (yield from background.run(make, Sampler.free)) if prepared.rules else make()
             taken.callback(background.when_done, sampler.free)
             prompt = yield from self._take(batch, request, prepared, background)
             background.slots = 1
             taken.callback(self._done, batch, prompt)
             yield from self._feed(batch, prompt, cancel)
+            if request.context is not None:
+                limit = min(limit, request.context - prompt.tokens)
             events = answer(batch, prompt, request, sampler, limit, cancel, background)
             several = request.tool_choice.parallel
             yield from with_calls(events, request.tools, several=several) if request.tools else events
@@ -212,7 +245,7 @@ class LlamaChat(LlamaLadder):
         messages = request.messages
         if self.options.system and not any(message.role == "system" for message in messages):
             messages = (Message("system", (TextPart(self.options.system),)), *messages)
-        return self._chat_template(model).render(messages, marker, request.tools, several=request.tool_choice.parallel)
+        return prompt_text(self._chat_template(model), dataclasses.replace(request, messages=messages), marker)
 
     def _chat_template(self, model: MappedModel) -> ChatTemplate:
         template = self._template  # another thread may close the engine meanwhile

@@ -15,6 +15,7 @@ from engines.llama.background import Background
 from engines.llama.batch import Batch
 from engines.llama.chat import LlamaChat
 from engines.llama.context import Context
+from engines.llama.facts import facts as facts
 from engines.llama.model import MappedModel
 from engines.llama.prepare import Prepared
 from engines.llama.projector import Chunk, Projector
@@ -92,9 +93,9 @@ class LlamaVision(LlamaChat):
     def _take(
         self, batch: Batch, request: ChatRequest, prepared: Prepared, background: Background
     ) -> Generator[None, None, Prompt]:
-        if not request.images or self._projector is None:
+        if not prepared.images or self._projector is None:
             return (yield from super()._take(batch, request, prepared, background))
-        cut = functools.partial(self._projector.cut, prepared.text, request.images)
+        cut = functools.partial(self._projector.cut, prepared.text, prepared.images)
         chunks = yield from background.run(cut, lambda chunks: chunks.free())
         tokens = sum(chunk.size for chunk in chunks)
         if tokens >= batch.context.size:

@@ -146,7 +146,7 @@ class EngineContract:
         """An engine that offers no savings has nothing to prove."""
         first = list(self.run(hot, threading.Event()))
         offered = hot.savings() if isinstance(hot, Thrifty) else {}
-        assert set(offered) <= {"prefix_cache", "optional_context", "context", "image"}
+        assert set(offered) <= {"prefix_cache", "reordered", "optional_context", "context", "image"}
         for kind, saved in offered.items():
             rung = hot.rung
             hot.shed(kind, saved)
@@ -269,6 +269,15 @@ class EmbeddingContract(EngineContract):
         next(events)
         cancel.set()
         assert list(events) == []
+
+    def test_a_long_text_is_cut_where_it_may_be(self, hot: Any) -> None:
+        long, tokens = "sofa " * 5000, (4,) * 5000
+        with pytest.raises(ContextOverflow):
+            list(hot.embed(EmbedRequest((long,)), threading.Event()))
+        short, text, given = hot.embed(EmbedRequest(("cat", long, tokens), cut=True), threading.Event())
+        (longer,) = hot.embed(EmbedRequest((f"{long} cat",), cut=True), threading.Event())
+        assert text == longer
+        assert short.tokens < text.tokens == given.tokens
 
 
 class RerankContract(EngineContract):

@@ -13,7 +13,7 @@ from edgeserve.api import failures, sse
 from edgeserve.api.json_body import read_json
 from edgeserve.api.manage.stream import EventStream, Woken
 from edgeserve.api.presence import unless_gone
-from edgeserve.api.schema import Record
+from edgeserve.api.schema import Strict
 from edgeserve.api.values import Flag, Text
 from edgeserve.errors import Cancelled, InUse
 from edgeserve.models.pull import Pull, PullState
@@ -26,7 +26,7 @@ DISK = Aside("looks at the store", threads=1)
 """The checks of a new pull and removals read and write the disk."""
 
 
-class PullOrder(Record):
+class PullOrder(Strict):
     """The body of POST /admin/pull."""
 
     model = Text("a catalogue name, hub:org/repo[/file][@revision], or a URL", required=True, limit=SOURCE_CHARS)
@@ -66,15 +66,20 @@ async def pull(request: Request) -> Response:
         return JSONResponse(as_json(found), 202)  # the hold stays
     if asked.stream:
         return EventStream(_events(found), found.let_go)
+    return JSONResponse(_json(found, await end_of(request, found)))
+
+
+async def end_of(request: Request, pull: Pull) -> PullState:
+    """The last state of a pull on which the caller has a hold, which this gives back. Raises the pull's error."""
     try:
-        end = await unless_gone(request, _end(found))
+        end = await unless_gone(request, _end(pull))
     finally:
-        found.let_go()
+        pull.let_go()
     if end.error is not None:
         raise end.error
     if end.stage == "cancelled":
-        raise Cancelled(f"the pull of {found.name} was cancelled")
-    return JSONResponse(_json(found, end))
+        raise Cancelled(f"the pull of {pull.name} was cancelled")
+    return end
 
 
 async def follow(request: Request) -> Response:

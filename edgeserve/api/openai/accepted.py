@@ -7,7 +7,7 @@ from typing import Any
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.schema import Field, Record
-from edgeserve.api.values import Ignored
+from edgeserve.api.values import Flag, Ignored
 
 
 class Only(Field[None]):
@@ -47,19 +47,28 @@ class Accepted(Record):
     user = Ignored()
     metadata = Ignored()
     safety_identifier = Ignored()
-    reasoning_effort = Ignored()
     verbosity = Ignored()
     prediction = Ignored()
     prompt_cache_retention = Ignored()
     prompt_cache_options = Ignored()
-    store = Only(False)
+    store = Ignored("accepted; no answer is kept")
     service_tier = Only("auto", "default")
     modalities = Only(["text"])
     audio = Unavailable("chat answers in text; /v1/audio/speech speaks it")
-    function_call = Unavailable("it was replaced by tool_choice")
-    functions = Unavailable("they were replaced by tools")
     moderation = Unavailable("this server moderates nothing")
     web_search_options = Unavailable("this server searches nothing")
+    id_slot = Ignored("accepted; the server chooses the slot")
+    timings_per_token = Flag("the answer's end tells llama-server's timings")
+    return_progress = Ignored()
+    allowed_token_ids = Unavailable("bias other tokens with logit_bias")
+    bad_words = Unavailable("bias their tokens with logit_bias")
+    logits_processors = Unavailable("a request brings no code")
+    prompt_logprobs = Only(0)
+    include_stop_str_in_output = Only(False)
+    skip_special_tokens = Only(True)
+    truncate_prompt_tokens = Unavailable("the server never cuts a prompt")
+    length_penalty = Only(1, 1.0)
+    reasoning_format = Only("auto", "deepseek")
 
 
 def _written(value: Any) -> str:

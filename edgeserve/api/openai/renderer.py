@@ -6,11 +6,13 @@ import json
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import edgeserve
 from edgeserve.api import failures, sse
+from edgeserve.api.timings import Timings
 from edgeserve.errors import EdgeserveError
 from edgeserve.messages import Event, FinishEvent, ReasoningEvent, TokenEvent, TokenLogprob, ToolCall, ToolCallEvent
 
@@ -44,6 +46,11 @@ class Choice(ABC):
         elif isinstance(event, FinishEvent):
             self.finish = event
 
+    def likelihood(self) -> float:
+        """The mean log probability of its tokens."""
+        logged = [one.token.logprob for one in self.logprobs]
+        return sum(logged) / len(logged) if logged else 0.0
+
     @property
     def reason(self) -> str | None:
         return self.finish.reason if self.finish else None
@@ -62,14 +69,30 @@ class Choice(ABC):
 
 
 class Completion:
-    """Folds events into completions. ``choices`` are the answers to all prompts, ``count`` to each prompt."""
+    """Folds events into completions. ``choices`` are the answers to all prompts, ``count`` to each prompt.
 
-    def __init__(self, model: str, choices: Sequence[Choice], count: int, *, stream: bool, usage_wanted: bool) -> None:
+    A whole completion tells the ``kept`` likeliest of them, by the mean log probability of their tokens. ``timings``:
+    llama-server's figures of the first answer, told with its end.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        choices: Sequence[Choice],
+        count: int,
+        *,
+        stream: bool,
+        usage_wanted: bool,
+        kept: int,
+        timings: Timings | None = None,
+    ) -> None:
         self.stream = stream
         self.media_type = sse.MEDIA_TYPE if stream else "application/json"
         self._choices = choices
-        self._count = count
+        self._count, self._kept = count, kept
         self._usage_wanted = usage_wanted
+        self._timings = timings
+        self._timed: dict[str, Any] = {}
         self._opened: set[int] = set()
         self._base = {
             "id": f"{choices[0].PREFIX}-{secrets.token_hex(12)}",
@@ -83,29 +106,47 @@ class Completion:
     def feed(self, index: int, event: Event) -> bytes:
         choice = self._choices[index]
         choice.add(event)
+        if self._timings is not None and index == 0:
+            self._time(self._timings, event)
         if not self.stream:
             return b""
         opening = b""
         if index not in self._opened:
             self._opened.add(index)
             opening = self._chunk(choice.opening())
-        return opening + self._chunk(choice.delta(event))
+        ended = index == 0 and isinstance(event, FinishEvent)
+        return opening + self._chunk(choice.delta(event), self._timed if ended else {})
+
+    def _time(self, timings: Timings, event: Event) -> None:
+        if isinstance(event, FinishEvent):
+            self._timed = {"timings": timings.told(event)}
+        else:
+            timings.token()
 
     def end(self) -> bytes:
         if self.stream:
             usage = self._base | {"object": self._choices[0].CHUNK, "choices": [], "usage": self._usage()}
             return (sse.event(usage) if self._usage_wanted else b"") + sse.DONE
-        choices = [choice.whole() for choice in self._choices]
-        body = self._base | {"object": self._choices[0].WHOLE, "choices": choices, "usage": self._usage()}
+        choices = [choice.whole() for choice in self._best()]
+        body = self._base | {"object": self._choices[0].WHOLE, "choices": choices, "usage": self._usage()} | self._timed
         return _written(body).encode()
+
+    def _best(self) -> Iterator[Choice]:
+        """The choices to tell, with new indices where some are left out."""
+        prompts = (self._choices[at : at + self._count] for at in range(0, len(self._choices), self._count))
+        for number, choices in enumerate(prompts):
+            best = choices if self._kept == self._count else sorted(choices, key=Choice.likelihood, reverse=True)
+            for place, choice in enumerate(best[: self._kept]):
+                choice.index = number * self._kept + place
+                yield choice
 
     def fail(self, error: EdgeserveError) -> bytes:
         return sse.event(failures.body(error)) + sse.DONE
 
-    def _chunk(self, choice: dict[str, Any] | None) -> bytes:
+    def _chunk(self, choice: dict[str, Any] | None, more: Mapping[str, Any] = MappingProxyType({})) -> bytes:
         if choice is None:
             return b""
-        return sse.event(self._base | {"object": self._choices[0].CHUNK, "choices": [choice]})
+        return sse.event(self._base | {"object": self._choices[0].CHUNK, "choices": [choice]} | dict(more))
 
     def _usage(self) -> dict[str, Any]:
         # As OpenAI counts: a prompt once, however many answers it gets.

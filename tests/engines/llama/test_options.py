@@ -15,7 +15,7 @@ from engines.llama import context as llama_context
 from engines.llama import devices
 from engines.llama import model as llama_model
 from engines.llama.chat import LlamaChat
-from engines.llama.options import context_size, read_options
+from engines.llama.options import context_size, longest_draft, read_options
 from engines.llama.runtime import llama
 
 
@@ -72,6 +72,7 @@ def test_options_reach_llama(monkeypatch: pytest.MonkeyPatch) -> None:
     options = read_options("llm", {**given, "tensor_split": [3, 1], "split_mode": "row", "main_gpu": 1})
     runtime = llama()
     monkeypatch.setattr(runtime, "llama_model_n_ctx_train", lambda model: 4096)
+    monkeypatch.setattr(llama_context, "vocabulary_size", lambda model: 49_152)
     context = llama_context.context_parameters(None, options, 2)
     assert (context.n_ctx, context.n_threads, context.n_threads_batch, context.swa_full) == (4096, 2, 3, True)
     assert context.type_k == context.type_v == runtime.GGML_TYPE_Q4_0
@@ -85,6 +86,13 @@ def test_options_reach_llama(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "accelerators", lambda: 1)
     with pytest.raises(EngineFailure, match=r"tensor_split = \[3, 1\]: llama\.cpp sees only 1 accelerators"):
         llama_model.model_parameters("auto", options)
+
+
+@pytest.mark.parametrize(("vocabulary", "longest"), [(320, 16), (49_152, 16), (151_936, 13), (262_144, 8)])
+def test_the_logits_of_a_draft_take_little_memory(vocabulary: int, longest: int) -> None:
+    assert longest_draft(read_options("llm", {}), vocabulary) == longest
+    assert longest_draft(read_options("llm", {"speculation": "off"}), vocabulary) == 0
+    assert longest_draft(read_options("embedding", {}), vocabulary) == 0
 
 
 @pytest.mark.models
@@ -115,3 +123,47 @@ def test_only_embeddings_have_a_pooling() -> None:
     assert read_options("embedding", {"pooling": "cls"}).pooling == "cls"
     with pytest.raises(ConfigError, match=r"\[rerank\] pooling is not a known setting"):
         read_options("rerank", {"pooling": "cls"})
+
+
+TUNED_ON = {"repack": "on", "flash_attention": "off", "threads_batch": 6, "threads": 3}
+
+
+def test_measured_settings_fill_in_for_keys_that_are_left_to_the_machine() -> None:
+    options = read_options("llm", {"tuned": TUNED_ON})
+    assert (options.reordered, options.flash_attention, options.threads_batch) == (True, "off", 6)
+    assert options.repack == "auto"
+
+
+@pytest.mark.parametrize(
+    ("written", "reordered"), [({"repack": "off"}, False), ({"repack": "on"}, True), ({"repack": "auto"}, True)]
+)
+def test_written_keys_win_over_measured_ones(written: dict[str, object], reordered: bool) -> None:
+    mine = {**written, "flash_attention": "on", "threads_batch": 1}
+    options = read_options("llm", {**mine, "tuned": TUNED_ON})
+    assert (options.reordered, options.flash_attention, options.threads_batch) == (reordered, "on", 1)
+
+
+def test_without_a_measurement_only_a_written_key_reorders() -> None:
+    assert not read_options("llm", {}).reordered
+    assert read_options("llm", {"repack": "on"}).reordered
+
+
+def test_a_quantised_cache_keeps_the_flash_attention_that_it_needs() -> None:
+    assert read_options("llm", {"kv_type": "q8_0", "tuned": TUNED_ON}).flash_attention == "auto"
+
+
+def test_a_copy_that_the_machine_chose_can_be_saved_until_the_engine_is_restored(tmp_path: Path) -> None:
+    model = tmp_path / "m.gguf"
+    model.write_bytes(bytes(1000))
+    engine = LlamaChat(ModelSpec("llm", "m", "x:Y", {"model": model}, options={"tuned": TUNED_ON}))
+    assert engine.savings()["reordered"] == 1000
+    engine.shed("reordered", 1000)
+    assert not engine.options.reordered
+    assert engine.savings()["reordered"] == 0
+    engine.restore()
+    assert engine.options.reordered
+
+
+def test_a_copy_that_the_settings_ask_for_is_no_saving(tmp_path: Path) -> None:
+    engine = LlamaChat(ModelSpec("llm", "m", "x:Y", {"model": tmp_path / "m.gguf"}, options={"repack": "on"}))
+    assert engine.savings()["reordered"] == 0
