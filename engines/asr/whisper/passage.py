@@ -53,7 +53,7 @@ class Seat(Protocol):
         ...
 
     def audio(self) -> Audio:
-        """What the decoder attends to, until another passage is given a place."""
+        """Keys and values of the window, until another passage is given a place."""
         ...
 
 

@@ -3,7 +3,7 @@
 Long silences are taken out before windows are read, so that the model spends no window on silence and hears no words in
 it. Times are those of the file. Features are computed window by window, so that memory does not grow with the length.
 
-A model with one place reads the whole audio as one passage: each window begins where the text of the one before ends,
+A model with one place reads the whole audio as one passage. Each window begins where the text of the one before ends,
 and that text is its prompt. A model with several places cuts long audio at silences, since a step of the decoder takes
 little longer for several windows than for one. Each of these passages begins without a prompt of its own.
 """
