@@ -54,7 +54,8 @@ def load() -> None:
 def _one_thread() -> Iterator[None]:
     """NumPy's products get one thread, unless the user chose another number.
 
-    They are small, and the threads of its library wait for each other by computing (docs/decisions/0016-constants-of-the-speech-engines.md).
+    They are small, and the threads of its library wait for each other by computing
+    (docs/decisions/0016-constants-of-the-speech-engines.md).
     """
     missing = [name for name in ONE_THREAD if name not in os.environ]
     os.environ.update(dict.fromkeys(missing, "1"))
