@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -35,6 +35,33 @@ class Thrifty(Protocol):
     def restore(self) -> None:
         """Take the next way up with the context and pictures that are configured. Never called while a request runs."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """Facts that a model's files tell. The module of an engine may have ``facts``, which makes them of a spec.
+
+    Fields:
+        form          format of the files, such as "gguf"
+        family        architecture of the model
+        parameters    numbers in the weights; 0 where unknown
+        quantization  type of most weights, such as "Q4_K_M"
+        context       tokens of the trained context; 0 where unknown
+        width         numbers of a vector; 0 where unknown
+        template      source of the chat template
+        abilities     "thinking": it can think before its answer, and can be told not to; "insert": it fills text in
+        entries       numbers and texts of the file's metadata
+    """
+
+    form: str = ""
+    family: str = ""
+    parameters: int = 0
+    quantization: str = ""
+    context: int = 0
+    width: int = 0
+    template: str = ""
+    abilities: tuple[str, ...] = ()
+    entries: Mapping[str, str | int | float] = field(default_factory=dict)
 
 
 @runtime_checkable

@@ -213,10 +213,11 @@ ChatEvent = TokenEvent | ReasoningEvent | ToolCallEvent | FinishEvent
 
 @dataclass(frozen=True, slots=True)
 class EmbedRequest:
-    """Texts, or their tokens, to turn into vectors. ``adapters`` as in ``ChatRequest``."""
+    """Texts, or their tokens, to turn into vectors. ``adapters`` as in ``ChatRequest``. ``cut``: cut longer ones."""
 
     inputs: tuple[str | tuple[int, ...], ...]
     adapters: tuple[tuple[str, float], ...] | None = None
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)

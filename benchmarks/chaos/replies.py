@@ -17,6 +17,8 @@ hung     no end within the limit
 """
 CUT = "cut"
 """The code of an answer whose connection ended without a word."""
+SENTENCE = "sentence"
+"""Stands for the code of an error in Ollama's shape, which has none."""
 BROKEN = 0
 """Stands for a status where none came."""
 
@@ -54,6 +56,8 @@ def told_in(body: bytes) -> tuple[str, str] | None:
 def _error(text: str) -> tuple[str, str] | None:
     try:
         error = json.loads(text)["error"]
+        if isinstance(error, str):
+            return SENTENCE, error
         return str(error["code"]), str(error["message"])
     except (ValueError, KeyError, TypeError):
         return None

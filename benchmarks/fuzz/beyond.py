@@ -1,8 +1,8 @@
 """Answers that are right although a check of schemathesis fails: rules that no OpenAPI document can express.
 
 Each rule names a check, the operations, and the answers that it excuses. Any other answer of the operation is a fault.
-An answer is one line: the media type of the request, the status, and the error's code, param and message. The line of a
-success ends with the words of schemathesis.
+An answer is one line: the media type of the request, the status, and the error's code, param and message. An error in
+Ollama's shape has the code "sentence" and no param. The line of a success ends with the words of schemathesis.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+
+from benchmarks.chaos.replies import SENTENCE
 
 EXCUSED = "EDGESERVE_FUZZ_EXCUSED"
 """Variable of the environment: the file for the number of answers that each rule excused."""
@@ -33,6 +35,43 @@ SPEECH = r"POST /v1/(audio/speech|tts/synthesize)"
 SOUND = r"POST /v1/(audio/transcriptions|transcribe/(file|stream))"
 LIVE = r"POST /v1/transcribe/(push|flush)"
 RULES = (
+    Rule(
+        REFUSED,
+        r"POST /api/(chat|generate|embed|embeddings|show)",
+        r"(?s)\S+ 40[04] sentence None: (model '.*' not found|\".*\" does not support )",
+        "a model that there is, and that can do what is asked",
+    ),
+    Rule(
+        REFUSED,
+        r"POST /api/(chat|generate)",
+        r"(?s)\S+ (400|413|415) sentence None: (messages\[\d+\]\.)?images",
+        "pictures are real ones, and few",
+    ),
+    Rule(
+        REFUSED,
+        r"POST /api/generate",
+        r"\S+ 400 sentence None: (context is not the context|\w+ cannot stand beside raw)",
+        "a context of this server, and nothing beside a raw prompt",
+    ),
+    Rule(
+        REFUSED,
+        r"POST /api/chat",
+        r"\S+ 400 sentence None: messages\[\d+\]\.tool_calls\[\d+\]\.function\.arguments must be the text",
+        "the arguments of a call are an object, or JSON in a text",
+    ),
+    Rule(
+        REFUSED,
+        r"POST /api/embed",
+        r"\S+ 400 sentence None: (dimensions is \d+; vectors|the input length exceeds)",
+        "vectors and contexts have the lengths of their model",
+    ),
+    Rule(
+        REFUSED,
+        r"POST /api/(copy|create|push|blobs/\{digest\})|GET /api/blobs/\{digest\}",
+        r"\S+ 40[04] sentence None: .* not supported by this server",
+        "no model is made here",
+    ),
+    Rule(REFUSED, r"POST /api/pull|DELETE /api/delete", r"(?s)\S+ 40[049] sentence None: ", "a model that is known"),
     Rule(
         REFUSED,
         r"POST /(v[12]/)?rerank(ing)?",
@@ -127,6 +166,8 @@ def answer(media: str, status: int, body: bytes, words: str) -> str:
         error = json.loads(body)["error"]
     except (ValueError, KeyError, TypeError):
         return f"{line} {body[:200]!r}"
+    if isinstance(error, str):
+        return f"{line} {SENTENCE} None: {error}"
     return f"{line} {error['code']} {error['param']}: {error['message']}"
 
 

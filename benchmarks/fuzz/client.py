@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.chaos.judge import ERRORS
-from benchmarks.chaos.replies import told_in
+from benchmarks.chaos.replies import SENTENCE, told_in
 from benchmarks.fuzz import talk
 from benchmarks.fuzz.case import SESSION, Ask, End, Raw, Talk
 
@@ -24,6 +24,9 @@ QUIET = 0.1
 """Seconds without an answer after which a WebSocket's client stops sending."""
 OVERLOAD = {"queue_full", "memory_pressure", "insufficient_memory"}
 """Codes of 5xx that a server in health may give to a right request."""
+FULL = (503, 507)
+"""Statuses of ``OVERLOAD``, for errors without a code."""
+STREAMS = (b"text/event-stream", b"application/x-ndjson")
 CLOSES = {1000, 1001, 1002, 1003, 1005, 1007, 1008, 1009, *range(3000, 5000)}
 """Codes of RFC 6455 with which a server may close what a client broke, or repeats the client's own. 1011 is a failure
 of the server."""
@@ -103,7 +106,7 @@ class Client:
 
     def _look(self, end: End, status: int, headers: bytes, body: bytes) -> None:
         is_json = b"content-type: application/json" in headers
-        if status >= 400 or (b"text/event-stream" in headers and b'"error"' in body):
+        if status >= 400 or (any(one in headers for one in STREAMS) and b'"error"' in body):
             told = told_in(body)
             if told is None:
                 end.faults.append(f"{status} without the shape of an error: {body[:200]!r}")
@@ -121,6 +124,10 @@ class Client:
 
     def _judge_code(self, end: End, status: int, told: tuple[str, str]) -> None:
         code, words = told
+        if code == SENTENCE:
+            if not 400 <= status < 500 and status not in FULL:
+                end.faults.append(f"{status} without a code: {words}")
+            return
         where = self._known.get(code, set())
         if status >= 400 and status not in where:
             end.faults.append(f"{status} {code} is not in docs/api/errors.md: {words}")

@@ -69,7 +69,7 @@ HEAD_WORDS = (
     ),
 )
 
-CHANGING = ("/admin/pull", "/admin/models", "/admin/config", "/models")
+CHANGING = ("/admin/pull", "/admin/models", "/admin/config", "/models", "/api/pull", "/api/delete")
 """Routes that would fetch and delete models of this machine, change the limits under test, or never end."""
 
 

@@ -128,4 +128,4 @@ def is_loopback(host: str) -> bool:
 async def _refuse(error: EdgeserveError, scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "websocket":
         await receive()  # its "websocket.connect"
-    await failures.respond(error)(scope, receive, send)
+    await failures.respond(error, scope["path"])(scope, receive, send)

@@ -1,9 +1,10 @@
-"""The renderer of errors: ``{"error": {"message", "type", "code", "param"}}`` in every dialect."""
+"""The renderer of errors: ``{"error": {"message", "type", "code", "param"}}``, or a dialect's own shape by the path."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -12,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from edgeserve import errors
+from edgeserve.api.ollama import failure as ollama
 from edgeserve.errors import EdgeserveError
 
 STATUS: Mapping[str, int] = MappingProxyType(
@@ -48,6 +50,19 @@ STATUS: Mapping[str, int] = MappingProxyType(
 )
 """HTTP status by code. Only the log shows 499, nginx's "client closed request"."""
 
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A dialect's own shape of errors: ``body`` makes it of a message. ``name`` and ``schema`` are for OpenAPI."""
+
+    name: str
+    body: Callable[[str], dict[str, Any]]
+    schema: Mapping[str, Any]
+
+
+SHAPES: Mapping[str, Shape] = MappingProxyType({ollama.PATHS: Shape("Ollama", ollama.body, ollama.SCHEMA)})
+"""Shapes by the beginning of the paths of their dialect."""
+
 INTERNAL = EdgeserveError("an internal error; the server's log tells more under this answer's X-Request-Id")
 
 
@@ -55,11 +70,15 @@ MAX_MESSAGE, MAX_PARAM = 4000, 400
 """Characters of a message and a param. Both may quote the request."""
 
 
-def body(error: EdgeserveError) -> dict[str, Any]:
-    """The error's body. Characters that UTF-8 cannot hold are escaped."""
+def body(error: EdgeserveError, path: str = "") -> dict[str, Any]:
+    """The error's body, as the dialect of ``path`` writes it. Characters that UTF-8 cannot hold are escaped."""
+    message = _writable(error.message, MAX_MESSAGE)
+    for beginning, shape in SHAPES.items():
+        if path.startswith(beginning):
+            return shape.body(message)
     return {
         "error": {
-            "message": _writable(error.message, MAX_MESSAGE),
+            "message": message,
             "type": _type(STATUS[error.code]),
             "code": error.code,
             "param": error.param and _writable(error.param, MAX_PARAM),
@@ -72,13 +91,14 @@ def _writable(text: str, limit: int) -> str:
     return cut.encode(errors="backslashreplace").decode()
 
 
-def respond(error: EdgeserveError) -> JSONResponse:
+def respond(error: EdgeserveError, path: str = "") -> JSONResponse:
+    """The answer to a request for ``path``."""
     headers = {}
     if error.retry_after is not None:
         headers["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
     if isinstance(error, errors.Unauthorized):
         headers["WWW-Authenticate"] = "Bearer"
-    return JSONResponse(body(error), STATUS[error.code], headers)
+    return JSONResponse(body(error, path), STATUS[error.code], headers)
 
 
 def _type(status: int) -> str:
@@ -92,22 +112,24 @@ def _type(status: int) -> str:
 
 async def on_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, EdgeserveError)  # noqa: S101 - registered for nothing else
-    return respond(error)
+    return respond(error, request.scope["path"])
 
 
 async def on_gone(request: Request, error: Exception) -> JSONResponse:
     """The answer to a client that left while it sent its body. Only the access log shows the answer."""
-    return respond(errors.Cancelled("the client went away"))
+    return respond(errors.Cancelled("the client went away"), request.scope["path"])
 
 
 async def on_http(request: Request, error: Exception) -> JSONResponse:
     """The answer to a request that the router or the form parser refuses."""
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for nothing else
+    path = request.scope["path"]
     if error.status_code == 404:
-        answer = respond(errors.NotFound(f"there is no route {request.method} {request.url.path}; see GET /"))
+        text = f"there is no route {request.method} {request.url.path}; see GET /openapi.json"
+        answer = respond(errors.NotFound(text), path)
     elif error.status_code == 405:
         text = f"{request.url.path} does not take {request.method}"
-        answer = JSONResponse(body(errors.InvalidRequest(text)), 405, error.headers)
+        answer = JSONResponse(body(errors.InvalidRequest(text), path), 405, error.headers)
     else:
-        answer = respond(errors.InvalidRequest(f"the body cannot be read: {error.detail}"))
+        answer = respond(errors.InvalidRequest(f"the body cannot be read: {error.detail}"), path)
     return answer

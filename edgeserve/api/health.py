@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 import edgeserve
+from edgeserve.api.ollama.status import RUNNING
 from edgeserve.jobs import ALL_JOBS, JOBS
 from edgeserve.residency.pool import Pool
+
+READ_BY_PEOPLE = ("application/json", "text/html")
+"""Media types that a client names which wants the list of routes."""
 
 
 async def health(request: Request) -> Response:
@@ -35,6 +39,10 @@ async def version(request: Request) -> Response:
 
 
 async def root(request: Request) -> Response:
+    """The list of routes for a client that asks for JSON or HTML. Ollama's text for all others, such as its probes."""
+    accepted = request.headers.get("accept", "").lower()
+    if not any(one in accepted for one in READ_BY_PEOPLE):
+        return PlainTextResponse(RUNNING, headers={"Vary": "Accept"})
     pool: Pool = request.app.state.pool
     return JSONResponse(
         {
@@ -46,6 +54,8 @@ async def root(request: Request) -> Response:
             "rerank": "/v1/rerank",
             "health": "/v1/health",
             "memory": "/memory/stats",
+            "ollama": "/api/chat, /api/generate, /api/embed, /api/tags",
             "openapi": "/openapi.json",
-        }
+        },
+        headers={"Vary": "Accept"},
     )

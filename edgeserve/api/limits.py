@@ -62,7 +62,8 @@ class BodyLimit:
             return
         declared = dict(scope["headers"]).get(b"content-length", b"0")
         if declared.isdigit() and int(declared) > self._bodies.limit:
-            await failures.respond(self._bodies.too_large(int(declared)))(scope, receive, send)
+            refused = failures.respond(self._bodies.too_large(int(declared)), scope["path"])
+            await refused(scope, receive, send)
             return
         body = self._bodies.open((scope.get("client") or ("",))[0])
 

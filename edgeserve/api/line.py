@@ -64,6 +64,7 @@ class Call:
     - ``apart``: run the requests one after the other, since llama.cpp may round otherwise in a batch
     - ``threaded``: run the renderer on a thread, because it computes
     - ``close``: called once after the renderer's last bytes, also after a failure
+    - ``begun``: called on the host's thread as the first request has its turn on a hot engine
     - ``names``: the dialect's names of fields of the requests, for errors that an engine raises about them
     """
 
@@ -74,6 +75,7 @@ class Call:
     apart: bool = False
     threaded: bool = False
     close: Callable[[], None] = lambda: None
+    begun: Callable[[], None] = lambda: None
     names: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -90,7 +92,7 @@ def answering(parse: Parse, *jobs: Job) -> Callable[[Request], Awaitable[Respons
         pool.expect(jobs)
         call = await parse(request)
         pool.expect_model(call.model)
-        lease = await pool.lease(call.model, call.keep_alive)
+        lease = await pool.lease(call.model, call.keep_alive, call.begun)
         kept = Kept(pool.deliveries, client_of(request.client.host if request.client else ""))
         try:
             async with watching(request.receive, lease.release):  # which cancels its work

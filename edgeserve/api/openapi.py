@@ -8,6 +8,7 @@ from typing import Any
 
 import edgeserve
 from edgeserve.api.entry import Entry, Link
+from edgeserve.api.failures import SHAPES
 from edgeserve.api.limits import Limits
 from edgeserve.api.schema import File, Form, Record
 
@@ -28,22 +29,26 @@ ERROR = {
     },
 }
 
-FAILURE = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
-RESPONSES = {
-    "Busy": {
-        "description": "The server is full, short of memory or not ready; code and message say which. "
+ERRORS = {"": ERROR, **{shape.name: shape.schema for shape in SHAPES.values()}}
+"""Shapes of errors by the name of their dialect; the usual one has none."""
+
+
+def _failures(name: str) -> dict[str, Any]:
+    """The answers of errors in the shape of a dialect."""
+    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}Error"}}}
+    busy = {
+        "description": "The server is full, short of memory or not ready; the error says which. "
         "With Retry-After, the same request may succeed after that time.",
         "headers": {"Retry-After": {"schema": {"type": "integer", "minimum": 1}, "description": "seconds"}},
-        "content": FAILURE,
-    },
-    "Failure": {"description": "an error", "content": FAILURE},
-}
+        "content": content,
+    }
+    return {f"{name}Busy": busy, f"{name}Failure": {"description": "an error", "content": content}}
 
 
 def document(entries: Iterable[Entry], limits: Limits) -> dict[str, Any]:
     """OpenAPI 3.1 of the routes, with the bounds that these limits set."""
     paths: dict[str, dict[str, Any]] = {}
-    schemas: dict[str, Any] = {"Error": ERROR}
+    schemas: dict[str, Any] = {f"{name}Error": shape for name, shape in ERRORS.items()}
     for one in entries:
         paths.setdefault(_plain(one.path), {})[one.method.lower()] = _operation(one, limits)
         if one.body is not None:
@@ -59,7 +64,7 @@ def document(entries: Iterable[Entry], limits: Limits) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": schemas,
-            "responses": RESPONSES,
+            "responses": {name: one for dialect in ERRORS for name, one in _failures(dialect).items()},
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
     }
@@ -74,13 +79,14 @@ def _operation(one: Entry, limits: Limits) -> dict[str, Any]:
     success: dict[str, Any] = {"description": "done", "content": {media: {} for media in (one.answer, *one.also)}}
     if one.links:
         success["links"] = {link.name: _link(link) for link in one.links}
+    dialect = next((shape.name for beginning, shape in SHAPES.items() if one.path.startswith(beginning)), "")
     described: dict[str, Any] = {
         "operationId": _id(one.method, one.path),
         "summary": one.summary,
         "responses": {
             "200": success,
-            "503": {"$ref": "#/components/responses/Busy"},
-            "default": {"$ref": "#/components/responses/Failure"},
+            "503": {"$ref": f"#/components/responses/{dialect}Busy"},
+            "default": {"$ref": f"#/components/responses/{dialect}Failure"},
         },
     }
     if parameters := _parameters(one, limits):

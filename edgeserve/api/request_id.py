@@ -57,7 +57,7 @@ class RequestId:
             if status == ACCEPTED:
                 await send({"type": "websocket.close", "code": 1011})
             elif not status:
-                await failures.respond(failures.INTERNAL)(scope, receive, named)
+                await failures.respond(failures.INTERNAL, scope["path"])(scope, receive, named)
         finally:
             milliseconds = 1000 * (time.perf_counter() - started)
             # The path only: a query may carry what does not belong into a log.

@@ -24,6 +24,7 @@ from edgeserve.api.live import socket as live_socket
 from edgeserve.api.manage.entries import MANAGE
 from edgeserve.api.native import chat as native
 from edgeserve.api.native import sound, vision
+from edgeserve.api.ollama.entries import OLLAMA
 from edgeserve.api.openai import audio, chat, completions, embeddings, speech
 from edgeserve.api.origin import Rules
 from edgeserve.api.paths import Paths, without_prefix
@@ -62,7 +63,7 @@ AFTER_START = (
 FIRST_MODEL = Link("first", "GET", MODEL, "/data/0/id", "path", "model")
 
 ENTRIES = (
-    Entry("GET", "/", "Where things are", health.root),
+    Entry("GET", "/", "Where things are; for probes the text that Ollama answers", health.root, also=("text/plain",)),
     Entry("GET", "/v1/health", "Configured engines and their rungs", health.health),
     Entry("GET", "/version", "The server's version", health.version),
     Entry(
@@ -181,6 +182,7 @@ ENTRIES = (
         query=slots.ActionQuery,
         owner=True,
     ),
+    *OLLAMA,
     *MANAGE,
     Entry("GET", "/openapi.json", "This document", describe),
 )

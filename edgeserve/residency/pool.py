@@ -196,15 +196,22 @@ class Pool:
         """Models whose engine has lost a thread; a restart of the server is the only way back."""
         return [model for model, gate in self.gates.items() if not gate.host.healthy]
 
-    async def lease(self, model: str, keep_alive: float | None = None) -> Lease:
+    async def lease(
+        self, model: str, keep_alive: float | None = None, begun: Callable[[], None] = lambda: None
+    ) -> Lease:
         """A lease on a model for the current client; the gate reserves memory when the work begins.
 
-        ``keep_alive``: idle seconds after which the engine steps down; None: as configured. Raises NotConfigured, Busy
-        or ShuttingDown.
+        ``keep_alive``: idle seconds after which the engine steps down; None: as configured. ``begun`` is called on the
+        host's thread as each request begins. Raises NotConfigured, Busy or ShuttingDown.
         """
         gate, client = await self._current(model), clients.current.get()
         gate.acquire(keep_alive, client)
-        return Lease(gate, self.deliveries, self._heat_ahead, client)
+
+        def began(request: Request) -> None:
+            begun()
+            self._heat_ahead(request)
+
+        return Lease(gate, self.deliveries, began, client)
 
     def expect(self, jobs: Sequence[Job]) -> None:
         """Fetch the files of the one model of ``jobs``: a request for it is coming in.

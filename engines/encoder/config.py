@@ -58,6 +58,12 @@ def read_shape(path: Path) -> Shape:
     )
 
 
+def read_type(path: Path) -> str:
+    """The type of the model in config.json, such as "bert"; empty without one. Raises EngineFailure naming the file."""
+    found = _read(path).get("model_type")
+    return found if isinstance(found, str) else ""
+
+
 def _padding(value: Any, positions: int, path: Path) -> int:
     """The padding token, behind which positions are counted; 1 without one. Raises EngineFailure naming the file."""
     if value is None:

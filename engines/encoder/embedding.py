@@ -9,6 +9,7 @@ from edgeserve.engine import Cancel, ModelSpec
 from edgeserve.messages import EmbeddingEvent, EmbedRequest
 from edgeserve.system import heap
 from engines.encoder.config import Pooling, read_pooling
+from engines.encoder.facts import facts as facts
 from engines.encoder.model import Encoder, EncoderFiles
 from engines.encoder.model import prepare as prepare
 from engines.encoder.tokens import Text
@@ -33,10 +34,13 @@ class OnnxEmbedding(OnnxLadder[Encoder]):
     def embed(self, request: EmbedRequest, cancel: Cancel) -> Iterator[EmbeddingEvent]:
         model, texts = self._opened(), list[Text]()
 
+        def given(tokens: tuple[int, ...]) -> Text:
+            return model.tokens.given(tokens[: model.longest] if request.cut else tokens)
+
         def read(number: int) -> Sequence[int]:
             one = request.inputs[number]
-            text = model.tokens.text(one, model.longest) if isinstance(one, str) else model.tokens.given(one)
-            if text.cut or len(text.tokens) > model.longest:
+            text = model.tokens.text(one, model.longest) if isinstance(one, str) else given(one)
+            if not request.cut and (text.cut or len(text.tokens) > model.longest):
                 count = f"more than {model.longest}" if text.cut else str(len(text.tokens))
                 raise long_input(number, count, model.longest)
             texts.append(text)

@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import TypeVar
 
 from edgeserve.engine import Cancel, ModelSpec, Rung
+from edgeserve.engine_abilities import ModelFacts
 from edgeserve.errors import Busy, ContextOverflow, EngineFailure, InvalidRequest, NotFound
 from edgeserve.messages import (
     Candidate,
@@ -33,6 +34,14 @@ from engines.thinking import Teller, Thoughts
 
 BINS = 8
 Made = TypeVar("Made", ChatEvent, EmbeddingEvent)
+
+
+def facts(spec: ModelSpec) -> ModelFacts:
+    """Facts as the options name them: ``abilities``, in words."""
+    abilities = tuple(str(spec.options.get("abilities", "")).split())
+    return ModelFacts(
+        "fake", "fake", 4_300_000_000, "Q4_K_M", 1024, BINS, "{{ messages }}", abilities, {"fake.words": 7}
+    )
 
 
 class FakeChat(FakeEngine):
@@ -124,6 +133,8 @@ class FakeChat(FakeEngine):
             if cancel.is_set():
                 return
             words = _words(one).split()
+            if request.cut:
+                words = words[:context]
             if len(words) > context:
                 text = f"an input is {len(words)} tokens long; the context holds {context}"
                 raise ContextOverflow(text, param="input")

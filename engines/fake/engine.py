@@ -12,6 +12,7 @@ Their answers are deterministic:
 
 ``options`` shape them:
 
+    abilities  words of a chat model's facts, such as "thinking" (none)
     delay      seconds each event takes (0)
     fail_on    step that raises EngineFailure: "open", "heat", "park", "close", "run" or, of a batch, "step" or "idle"
     fail_word  word at which a chat engine's answer raises EngineFailure (none)

@@ -27,6 +27,7 @@ from engines.llama.background import Background, writing
 from engines.llama.batch import Batch
 from engines.llama.calls import with_calls
 from engines.llama.embed import embed
+from engines.llama.facts import facts as facts
 from engines.llama.ladder import LlamaLadder
 from engines.llama.managing import manage
 from engines.llama.model import MappedModel

@@ -10,6 +10,7 @@ from edgeserve.messages import ChatRequest, EmbeddingEvent, EmbedRequest, SlotRe
 from engines.llama.adapters import Active
 from engines.llama.chat import LlamaChat
 from engines.llama.context import Context
+from engines.llama.facts import facts as facts
 from engines.llama.model import MappedModel
 from engines.llama.prepare import Prepared
 from engines.llama.runtime import llama

@@ -75,12 +75,18 @@ def prepare_chat(
 
 
 def prepare_inputs(model: MappedModel, request: EmbedRequest, limit: int) -> Prepared:
-    """Tokens of all inputs. Raises InvalidRequest for an empty one, ContextOverflow beyond ``limit`` tokens each."""
+    """Tokens of all inputs, at most ``limit`` each: a longer one is cut, or raises ContextOverflow.
+
+    Raises InvalidRequest for an empty one.
+    """
 
     def read(number: int) -> Sequence[int]:
+        one = request.inputs[number]
         try:
-            tokens = model.read(request.inputs[number], param="input", most=limit)
+            tokens = model.read(one, param="input", most=limit)
         except TooLong as error:
+            if request.cut:
+                return array.array("i", model.tokenizer.cut(one, limit) if isinstance(one, str) else one[:limit])
             raise long_input(number, str(error), limit) from None
         return array.array("i", tokens)  # 4 bytes each: there may be 2,048 inputs
 

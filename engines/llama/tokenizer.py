@@ -23,6 +23,8 @@ RUNS = (re.compile(r"[^\s.,!?…。，、]+"), re.compile(r"[\W_]+"))
 """Match what a splitter may take at once: words, and white space with punctuation."""
 LONGEST_RUN = 8191
 """Longest such run in characters that any splitter may get in one call."""
+PROBE = "the"
+"""A text that shows the tokens which a model adds before and after any text."""
 SLACK = 8
 """Tokens that a piece may have more than the same part of the whole text."""
 LEAST_LONGEST = 16
@@ -100,6 +102,18 @@ class Tokenizer:
         tokens = self.tokenize(text[:end], add_special=False, parse_special=False)
         return tokens[:most], len(tokens) > most or end < len(text)
 
+    def cut(self, text: str, most: int) -> list[int]:
+        """The first ``most`` tokens of a text, the model's own first and last tokens among them.
+
+        Raises InvalidRequest for a text that is no Unicode.
+        """
+        # Not ``bos_eos``: the last token of an encoder, such as [SEP], is no EOS.
+        bare, framed = (self._whole(PROBE, add_special) for add_special in (False, True))
+        at = next(at for at in range(len(framed)) if framed[at : at + len(bare)] == bare)
+        before, after = framed[:at], framed[at + len(bare) :]
+        tokens, _ = self.beginning(text, max(0, most - len(before) - len(after)))
+        return [*before, *tokens, *after]
+
     def check_size(self, characters: int, most: int, *, times: int = 1) -> None:
         """Raise TooLong for a text that must have more than ``most`` tokens by its number of characters alone.
 
@@ -122,7 +136,7 @@ class Tokenizer:
             self._longest = max(LEAST_LONGEST, self._vocabulary.longest())
         return self._longest
 
-    def _whole(self, text: str, add_special: bool, most: int | None, parse_special: bool = True) -> list[int]:
+    def _whole(self, text: str, add_special: bool, most: int | None = None, parse_special: bool = True) -> list[int]:
         data = _bytes(text)
         room = len(data) + SLACK if most is None else min(len(data) + SLACK, most)
         tokens = self._vocabulary.split(data, room, add_special=add_special, parse_special=parse_special)

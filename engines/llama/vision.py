@@ -15,6 +15,7 @@ from engines.llama.background import Background
 from engines.llama.batch import Batch
 from engines.llama.chat import LlamaChat
 from engines.llama.context import Context
+from engines.llama.facts import facts as facts
 from engines.llama.model import MappedModel
 from engines.llama.prepare import Prepared
 from engines.llama.projector import Chunk, Projector

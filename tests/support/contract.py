@@ -270,6 +270,15 @@ class EmbeddingContract(EngineContract):
         cancel.set()
         assert list(events) == []
 
+    def test_a_long_text_is_cut_where_it_may_be(self, hot: Any) -> None:
+        long, tokens = "sofa " * 5000, (4,) * 5000
+        with pytest.raises(ContextOverflow):
+            list(hot.embed(EmbedRequest((long,)), threading.Event()))
+        short, text, given = hot.embed(EmbedRequest(("cat", long, tokens), cut=True), threading.Event())
+        (longer,) = hot.embed(EmbedRequest((f"{long} cat",), cut=True), threading.Event())
+        assert text == longer
+        assert short.tokens < text.tokens == given.tokens
+
 
 class RerankContract(EngineContract):
     documents: ClassVar[tuple[str, ...]] = ("the dog runs fast", "the cat sleeps on the sofa", "rain", "")

@@ -66,15 +66,20 @@ async def pull(request: Request) -> Response:
         return JSONResponse(as_json(found), 202)  # the hold stays
     if asked.stream:
         return EventStream(_events(found), found.let_go)
+    return JSONResponse(_json(found, await end_of(request, found)))
+
+
+async def end_of(request: Request, pull: Pull) -> PullState:
+    """The last state of a pull on which the caller has a hold, which this gives back. Raises the pull's error."""
     try:
-        end = await unless_gone(request, _end(found))
+        end = await unless_gone(request, _end(pull))
     finally:
-        found.let_go()
+        pull.let_go()
     if end.error is not None:
         raise end.error
     if end.stage == "cancelled":
-        raise Cancelled(f"the pull of {found.name} was cancelled")
-    return JSONResponse(_json(found, end))
+        raise Cancelled(f"the pull of {pull.name} was cancelled")
+    return end
 
 
 async def follow(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""A stream of server-sent events that ends when its client has gone."""
+"""A stream of events that ends when its client has gone."""
 
 from __future__ import annotations
 
@@ -44,9 +44,14 @@ class Woken:
 class EventStream(Response):
     """Sends each part as it comes. ``ended`` is called once: after the last part, and when the client has gone."""
 
-    def __init__(self, parts: AsyncGenerator[bytes, None], ended: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        parts: AsyncGenerator[bytes, None],
+        ended: Callable[[], None] = lambda: None,
+        media_type: str = sse.MEDIA_TYPE,
+    ) -> None:
         self.status_code = 200
-        self.media_type = sse.MEDIA_TYPE
+        self.media_type = media_type
         self.background = None
         self.init_headers(STREAM_HEADERS)
         del self.headers["content-length"]

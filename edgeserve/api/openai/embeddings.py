@@ -86,16 +86,23 @@ class EmbeddingList:
         return b""
 
     def _written(self, vector: bytes) -> str | list[float]:
-        numbers: Sequence[float] = struct.unpack(f"<{len(vector) // 4}f", vector)
-        if self._dimensions is not None:
-            if self._dimensions > len(numbers):
-                text = (
-                    f"dimensions is {self._dimensions}; vectors of this model have {len(numbers)}: ask for at most that"
-                )
-                raise InvalidRequest(text, param="dimensions")
-            numbers = numbers[: self._dimensions]
-            length = math.hypot(*numbers) or 1.0
-            numbers = [one / length for one in numbers]
+        found = numbers(vector, self._dimensions)
         if self._format == "base64":
-            return base64.b64encode(struct.pack(f"<{len(numbers)}f", *numbers)).decode()
-        return [float(f"{one:.9g}") for one in numbers]  # all digits that a float32 has
+            return base64.b64encode(struct.pack(f"<{len(found)}f", *found)).decode()
+        return found
+
+
+def numbers(vector: bytes, dimensions: int | None) -> list[float]:
+    """A vector's numbers with all digits of a float32; with ``dimensions`` the first ones, at length 1 again.
+
+    Raises InvalidRequest for more dimensions than the vector has.
+    """
+    found: Sequence[float] = struct.unpack(f"<{len(vector) // 4}f", vector)
+    if dimensions is not None:
+        if dimensions > len(found):
+            text = f"dimensions is {dimensions}; vectors of this model have {len(found)}: ask for at most that"
+            raise InvalidRequest(text, param="dimensions")
+        found = found[:dimensions]
+        length = math.hypot(*found) or 1.0
+        found = [one / length for one in found]
+    return [float(f"{one:.9g}") for one in found]

@@ -17,6 +17,7 @@ def refusal(param: str | None, message: str, code: str = "invalid_request") -> b
     [
         ("application/json; charset=utf-8", 200, b"{}", "application/json 200 Invalid data: in body"),
         ("", 503, refusal(None, "full", "queue_full"), "none 503 queue_full None: full"),
+        ("", 404, b'{"error": "gone"}', "none 404 sentence None: gone"),
         ("a/b", 500, b"oh", "a/b 500 b'oh'"),
         ("a/b", 500, b'["error"]', "a/b 500 b'[\"error\"]'"),
     ],

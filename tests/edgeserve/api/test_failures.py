@@ -99,6 +99,14 @@ def test_an_unavailable_feature_is_the_clients_mistake_and_not_tried_again(
     assert 501 not in STATUS.values()
 
 
+def test_an_error_has_the_shape_of_its_paths_dialect() -> None:
+    error = errors.Busy("full", retry_after=3)
+    assert failures.body(error, "/api/chat") == {"error": "full"}
+    assert failures.body(error, "/v1/chat") == failures.body(error) != failures.body(error, "/api/chat")
+    assert failures.respond(error, "/api/chat").headers["retry-after"] == "3"
+    assert len(failures.respond(errors.InvalidRequest("x" * 10**6), "/api/chat").body) < 50_000
+
+
 @pytest.mark.parametrize("text", ["x" * 10**6, "\ud800", "a\udfff" * 9999, "\x00\x1b"])
 def test_an_error_of_any_text_can_be_written(text: str) -> None:
     answer = failures.respond(errors.InvalidRequest(text, param=text))

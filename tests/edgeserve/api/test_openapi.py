@@ -52,6 +52,13 @@ BASE: dict[str, dict[str, Any]] = {
     "SettingsPatch": {},
     "RouterModel": {"model": "asr"},
     "SlotFile": {"filename": "a.bin"},
+    "OllamaChat": {"messages": TALK},
+    "OllamaGenerate": {"prompt": "hello"},
+    "OllamaEmbed": {"input": "hello"},
+    "OllamaEmbeddings": {"prompt": "hello"},
+    "OllamaPull": {"model": "llm"},
+    "OllamaDelete": {"model": "llm"},
+    "Shown": {"model": "llm"},
 }
 """Bodies that the server answers, by the name of the record."""
 BESIDE: dict[str, dict[str, Any]] = {
@@ -70,9 +77,17 @@ NAMES = {
     "models": [{"model_type": "asr"}],
     "messages": TALK,
     "lora": [],
+    "name": None,
+    "think": False,
+    "suffix": "",
+    "images": [],
+    "context": [],
 }
 """Values of fields that name a thing of the server; None for a field that is left out here."""
-SPOKEN = {"messages": "answers no call of the messages before it"}
+SPOKEN = {
+    "messages": "answers no call of the messages before it",
+    "context": "is not the context of an answer of this server",
+}
 """The errors of fields whose rules the schema does not express in full."""
 GENERIC: list[Any] = [None, "", " ", "x", "5m", "x" * 300, 0, 1, -1, 0.5, 1e30, -1e30, True, False]
 GENERIC += [[], ["x"], ["text"], ["x"] * 9, [1], [1.0], [True], [[1]], [{}], {}, {"type": "text"}, {"x": 1}, {"a": {}}]
@@ -268,7 +283,7 @@ PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001"
     "48afa4710000000049454e44ae426082"
 )
-PULLING = ("/admin/pull", "/models")
+PULLING = ("/admin/pull", "/models", "/api/pull")
 """Routes that fetch models, which this server has no store for; tests/edgeserve/api/manage has one."""
 ROUTES = [
     (one.path, one.body)
@@ -306,7 +321,13 @@ def test_a_route_refuses_every_other_value(running: Running, document: Any, path
         answer = ask(running.client, path, record, BASE[record.__name__] | {name: wrong[0]})
         missing = answer.status_code == 404 and path == "/memory/preload"
         assert answer.status_code == 400 or missing, (name, wrong[0], answer.text)
-        assert answer.json()["error"]["param"].startswith(name), (name, wrong[0], answer.text)
+        assert named(answer).startswith(name), (name, wrong[0], answer.text)
+
+
+def named(answer: httpx.Response) -> str:
+    """The field that an error names. Ollama's errors are a sentence, which begins with it but for ``think``."""
+    error = answer.json()["error"]
+    return error.removeprefix("invalid ") if isinstance(error, str) else str(error["param"])
 
 
 @pytest.mark.parametrize(("path", "record"), [one for one in ROUTES if not one[1].OPEN], ids=label)
@@ -338,6 +359,8 @@ FORMATS: dict[str, list[dict[str, Any]]] = {
     "/v1/completions": [{}, {"stream": True}],
     "/v1/audio/transcriptions": [{"response_format": one} for one in transcripts.FORMS] + [{"stream": True}],
     "/v1/audio/translations": [{"response_format": one} for one in transcripts.FORMS],
+    "/api/chat": [{}, {"stream": False}],
+    "/api/generate": [{}, {"stream": False}],
     "/v1/audio/speech": [{"response_format": one} for one in encode.FORMS] + [{"stream_format": "sse"}],
 }
 """Fields that choose the media type of a success."""
@@ -401,9 +424,11 @@ def test_a_form_names_the_media_types_of_its_file(document: Any) -> None:
 
 
 def test_a_full_server_is_documented(document: Any) -> None:
-    operations = [operation for item in document["paths"].values() for operation in item.values()]
-    assert all(one["responses"]["503"] == {"$ref": "#/components/responses/Busy"} for one in operations)
-    assert "Retry-After" in document["components"]["responses"]["Busy"]["headers"]
+    for path, item in document["paths"].items():
+        busy = "OllamaBusy" if path.startswith("/api/") else "Busy"
+        references = [one["responses"]["503"]["$ref"] for one in item.values()]
+        assert set(references) == {f"#/components/responses/{busy}"}
+        assert "Retry-After" in document["components"]["responses"][busy]["headers"]
 
 
 def test_bounds_follow_the_settings_of_the_server() -> None:

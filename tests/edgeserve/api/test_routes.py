@@ -17,7 +17,7 @@ def test_health_models_and_root(client: httpx.Client) -> None:
     assert models["object"] == "list"
     assert {one["type"] for one in models["models"]} == {"llm", "vision", "asr", "tts", "rerank"}
     assert {one["id"] for one in models["data"]} >= {"fake-llm", "fake-tts"}
-    assert client.get("/").json()["openapi"] == "/openapi.json"
+    assert client.get("/", headers={"Accept": "application/json"}).json()["openapi"] == "/openapi.json"
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,14 @@ def test_the_last_word_counts_in_the_first(engine: LlamaEmbedding) -> None:
     assert np.dot(whole, changed) < 0.999999
 
 
+def test_a_longer_text_is_cut_between_its_first_and_last_token(engine: LlamaEmbedding) -> None:
+    long, tokens = "cat " * 5000, (4,) * 5000
+    text, given = engine.embed(EmbedRequest((long, tokens), cut=True), threading.Event())
+    assert text.tokens == given.tokens == CONTEXT
+    (whole,) = embed(engine, " ".join(["cat"] * (CONTEXT - 2)))
+    assert np.frombuffer(text.vector, "<f4") == pytest.approx(np.array(whole), abs=1e-5)
+
+
 def test_longer_texts_than_the_model_knows(engine: LlamaEmbedding) -> None:
     with pytest.raises(ContextOverflow, match=rf"input 1 is {CONTEXT + 1} tokens long; the context holds {CONTEXT}"):
         embed(engine, "cat", "cat " * (CONTEXT - 1))

@@ -47,6 +47,14 @@ class Words:
         return self._longest
 
 
+def test_a_cut_text_keeps_the_first_and_the_last_token() -> None:
+    for joins in (True, False):
+        tokenizer = Tokenizer(Words(joins=joins))
+        assert tokenizer.cut("abcd efgh ijkl", 4) == [1, 4, 5, 2]
+        assert tokenizer.cut("abcd", 4) == tokenizer.tokenize("abcd", add_special=True)
+        assert tokenizer.cut("abcd", 1) == [1, 2]
+
+
 TEXTS = some.lists(some.text("abcde.é", max_size=9), max_size=3000).map(" ".join)
 
 

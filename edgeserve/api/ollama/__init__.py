@@ -1,0 +1,1 @@
+"""Ollama's dialect (docs/api/ollama.md)."""

@@ -1,0 +1,118 @@
+"""POST /api/embed and its older form /api/embeddings: texts as vectors of length 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from edgeserve.api import adapters
+from edgeserve.api.line import Call, answering
+from edgeserve.api.ollama import names, ndjson
+from edgeserve.api.ollama.options import Options
+from edgeserve.api.ollama.request import Asked, read
+from edgeserve.api.ollama.times import Times
+from edgeserve.api.openai.embeddings import JOBS, MAX_DIMENSIONS, MAX_INPUTS, numbers
+from edgeserve.api.schema import Object
+from edgeserve.api.values import Flag, Integer, Text, Texts
+from edgeserve.errors import ContextOverflow, EdgeserveError
+from edgeserve.messages import EmbeddingEvent, EmbedRequest, Event
+from edgeserve.residency.pool import Pool
+
+TOO_LONG = "the input length exceeds the context length"
+"""Ollama's words about an input that may not be cut."""
+
+
+class OllamaEmbed(Asked):
+    """The body of POST /api/embed."""
+
+    input = Texts("a text, or several", MAX_INPUTS)
+    truncate = Flag("cut an input that is too long; false: refuse it", default=True)
+    dimensions = Integer("keep the first so many numbers of a vector, at length 1 again", 1, MAX_DIMENSIONS)
+    options = Object("accepted; the server's settings hold", Options)
+
+
+class OllamaEmbeddings(Asked):
+    """The body of POST /api/embeddings."""
+
+    prompt = Text("the text")
+    options = Object("accepted; the server's settings hold", Options)
+
+
+async def embed(request: Request) -> Response:
+    times = Times()
+    asked = await read(request, OllamaEmbed)
+    texts = asked.input
+    if not any(texts):
+        return JSONResponse({"model": asked.model.strip(), "embeddings": []})
+
+    async def parse(request: Request) -> Call:
+        pool: Pool = request.app.state.pool
+        model = names.choose(pool, asked.model, JOBS)
+        named = names.answered(pool, asked.model, model)
+        return _call(pool, model, asked, texts, VectorList(named, times, asked.dimensions), times, cut=asked.truncate)
+
+    try:
+        return await answering(parse, *JOBS)(request)
+    except ContextOverflow as error:
+        raise ContextOverflow(f"{TOO_LONG}: {error.message}", param="input") from None
+
+
+async def embeddings(request: Request) -> Response:
+    times = Times()
+    asked = await read(request, OllamaEmbeddings)
+    if not asked.prompt:
+        return JSONResponse({"embedding": []})
+
+    async def parse(request: Request) -> Call:
+        pool: Pool = request.app.state.pool
+        model = names.choose(pool, asked.model, JOBS)
+        return _call(pool, model, asked, (asked.prompt,), OneVector("", times), times, cut=True)
+
+    return await answering(parse, *JOBS)(request)
+
+
+def _call(
+    pool: Pool, model: str, asked: Asked, texts: tuple[str, ...], renderer: VectorList, times: Times, *, cut: bool
+) -> Call:
+    wanted = EmbedRequest(texts, adapters.named(pool, model, asked.model), cut=cut)
+    return Call(model, [wanted], renderer, asked.keep_alive, threaded=True, begun=times.begin)
+
+
+class VectorList:
+    """The renderer of /api/embed. It writes each vector as it comes."""
+
+    stream = False
+    media_type = "application/json"
+
+    def __init__(self, model: str, times: Times, dimensions: int | None = None) -> None:
+        self._model = model
+        self._times = times
+        self._dimensions = dimensions
+        self._vectors: list[bytes] = []
+        self._tokens = 0
+
+    def feed(self, index: int, event: Event) -> bytes:
+        if isinstance(event, EmbeddingEvent):
+            self._times.event()
+            written: list[Any] = list(numbers(event.vector, self._dimensions))
+            self._vectors.append(ndjson.ENCODER.encode(written).encode())
+            self._tokens += event.tokens
+        return b""
+
+    def end(self) -> bytes:
+        told = dict(self._times.durations())
+        times = {name: told[name] for name in ("total_duration", "load_duration") if name in told}
+        rest = ndjson.ENCODER.encode({"model": self._model, **times, "prompt_eval_count": self._tokens})
+        return b'{"embeddings":[%b],%b' % (b",".join(self._vectors), rest.encode()[1:])
+
+    def fail(self, error: EdgeserveError) -> bytes:
+        return b""
+
+
+class OneVector(VectorList):
+    """The renderer of /api/embeddings."""
+
+    def end(self) -> bytes:
+        return b'{"embedding":%b}' % self._vectors[0]
