@@ -46,6 +46,7 @@ def _limits(server: ServerSettings) -> Limits:
         max_audio_seconds=server.max_audio_seconds,
         remote_images=server.remote_images,
         remote_image_hosts=server.remote_image_hosts,
+        unknown_fields=server.unknown_fields,
         api_key=server.api_key,
     )
 

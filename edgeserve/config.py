@@ -55,6 +55,7 @@ class ServerSettings:
     isolation: Isolation = key("auto", env="ISOLATION")
     serve: Literal["configured", "stored"] = key("configured", env="SERVE")
     """"stored": whatever is in the store is served on demand, too, under its own name."""
+    unknown_fields: Literal["ignore", "refuse"] = key("ignore", env="UNKNOWN_FIELDS")
     unknown_models: Literal["auto", "default", "refuse"] = key("auto", env="UNKNOWN_MODELS")
     """Answer to the name of a model that is not here."""
 

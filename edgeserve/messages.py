@@ -55,12 +55,16 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn. An assistant's message may hold calls; a tool's message answers the call ``tool_call_id``."""
+    """One turn. An assistant's message may hold calls; a tool's message answers the call ``tool_call_id``.
+
+    ``reasoning``: the thoughts before an assistant's message. The chat template keeps them or leaves them out.
+    """
 
     role: Role
     parts: tuple[TextPart | ImagePart, ...]
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
+    reasoning: str = ""
 
     @property
     def text(self) -> str:
@@ -76,8 +80,13 @@ class Message:
 class Sampling:
     """Parameters of sampling. None stands for the model's own default (``ModelSpec.options``).
 
-    ``temperature`` 0 is greedy. Without a ``seed`` the engine draws one. ``logit_bias`` pairs token ids with numbers to
-    add to their logits, -100 to 100.
+    - ``temperature``: 0 is greedy
+    - ``seed``: without one the engine draws one
+    - ``logit_bias``: token ids with numbers to add to their logits, -100 to 100
+    - ``top_k``: 0 considers all tokens
+    - ``repeat_last_n``: latest tokens of the answer that penalties apply to; 0 none, -1 all
+    - ``mirostat``: 1 or 2 take the place of the filters (top_k, top_p, min_p, typical_p, xtc, top_n_sigma); 0 is off
+    - ``dynatemp_range``: the temperature varies by so much in both directions, by the entropy of the next token
     """
 
     temperature: float | None = None
@@ -89,15 +98,29 @@ class Sampling:
     repeat_penalty: float | None = None
     seed: int | None = None
     logit_bias: tuple[tuple[int, float], ...] = ()
+    typical_p: float | None = None
+    top_n_sigma: float | None = None
+    xtc_probability: float | None = None
+    xtc_threshold: float | None = None
+    dynatemp_range: float | None = None
+    dynatemp_exponent: float | None = None
+    mirostat: int | None = None
+    mirostat_tau: float | None = None
+    mirostat_eta: float | None = None
+    repeat_last_n: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A function that the model may call. ``parameters`` is the JSON schema of the arguments, as text."""
+    """A function that the model may call. ``parameters`` is the JSON schema of the arguments, as text.
+
+    ``strict``: a keyword that a grammar cannot express is an error, and is loosened otherwise.
+    """
 
     name: str
     description: str = ""
     parameters: str = '{"type":"object","properties":{}}'
+    strict: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +141,28 @@ class ToolChoice:
 class ChatRequest:
     """A conversation to continue; with ``prompt``, raw text or tokens to continue without the chat template.
 
-    - ``max_tokens``: tokens of the answer at most; None: until the model ends, or the context or the cap is full
+    - ``max_tokens``: tokens of the answer at most; None: until the model ends, or the context or the cap is full; 0:
+      the prompt is read, and the answer is empty
     - ``stop``: strings that end the answer and are no part of it
     - ``json_object``: constrain the answer to one JSON object
     - ``logprobs``: alternatives to tell for each token beside its own log probability; None: tell neither
     - ``json_schema``: constrain the answer to an instance of this schema, given as text
+    - ``strict``: a keyword of the schema that a grammar cannot express is an error; else it is loosened, and the answer
+      begins with a LoosenedEvent
+    - ``grammar``: constrain the answer to this grammar in llama.cpp's notation (GBNF)
+    - ``pattern``: constrain the answer to this regular expression
+    - ``choices``: constrain the answer to one of these texts
     - ``tools``: the answer may call these
     - ``salt``: caches of past prompts serve prompts of the same salt only
     - ``adapters``: roles and scales of the model's adapters to apply; None: those that every answer uses
+    - ``thinking``: whether the model thinks before its answer; None: as its chat template does
+    - ``variables``: further variables of the chat template, as the text of a JSON object
+    - ``continues``: the last message is the beginning of the answer, which goes on there
+    - ``generation_prompt``: the chat template ends in the beginning of the assistant's turn
+    - ``min_tokens``: the model cannot end its answer before so many tokens
+    - ``ignore_eos``: the model cannot end its answer
+    - ``stop_tokens``: tokens that end the answer and are no part of it
+    - ``context``: tokens of prompt and answer together at most; None: as many as the context holds
     """
 
     messages: tuple[Message, ...] = ()
@@ -140,6 +177,24 @@ class ChatRequest:
     tool_choice: ToolChoice = ToolChoice()
     salt: str = ""
     adapters: tuple[tuple[str, float], ...] | None = None
+    strict: bool = False
+    grammar: str | None = None
+    pattern: str | None = None
+    choices: tuple[str, ...] = ()
+    thinking: bool | None = None
+    variables: str = ""
+    continues: bool = False
+    generation_prompt: bool = True
+    min_tokens: int = 0
+    ignore_eos: bool = False
+    stop_tokens: tuple[int, ...] = ()
+    context: int | None = None
+
+    @property
+    def shaped(self) -> bool:
+        """Whether a grammar holds the whole answer, tools aside."""
+        forms = self.json_schema, self.grammar, self.pattern
+        return self.json_object or bool(self.choices) or any(one is not None for one in forms)
 
     @property
     def images(self) -> tuple[ImagePart, ...]:
@@ -208,7 +263,15 @@ class FinishEvent:
     reasoning_tokens: int = 0
 
 
-ChatEvent = TokenEvent | ReasoningEvent | ToolCallEvent | FinishEvent
+@dataclass(frozen=True, slots=True)
+class LoosenedEvent:
+    """The first event of an answer that may break its schema: the keywords that the grammar leaves out, each with its
+    place, such as "response_format: uniqueItems at properties/tags"."""
+
+    keywords: tuple[str, ...]
+
+
+ChatEvent = TokenEvent | ReasoningEvent | ToolCallEvent | FinishEvent | LoosenedEvent
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from edgeserve.api import models
 from edgeserve.api.fields import NAME_CHARS, clipped
 from edgeserve.api.json_body import read_json
 from edgeserve.api.presence import unless_gone
-from edgeserve.api.schema import Objects, Record
+from edgeserve.api.schema import Objects, Strict
 from edgeserve.api.values import Text, Texts
 from edgeserve.errors import Busy, NotFound
 from edgeserve.jobs import ALL_JOBS, Job
@@ -26,7 +26,7 @@ MOST_NAMED = 64
 """Models that one request may load, by each of its fields: each name is looked up on the event loop."""
 
 
-class Named(Record):
+class Named(Strict):
     """A model to load. Other fields, such as those of ``/memory/models``, are accepted and change nothing."""
 
     OPEN = True
@@ -42,7 +42,7 @@ class Named(Record):
         return meant(pool, self.name, "models")
 
 
-class Preload(Record):
+class Preload(Strict):
     """The body of POST /memory/preload."""
 
     ANY_OF = ("engines", "models")

@@ -1,33 +1,32 @@
-"""The field ``messages``, as both dialects take it, with OpenAI's content parts."""
+"""The field ``messages``, as both dialects take it."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
+from edgeserve.api import content
+from edgeserve.api.calls import Called, CalledFunction, check_arguments
+from edgeserve.api.content import Content, PendingPicture
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.pictures.request import Pictures
-from edgeserve.api.schema import GIVEN, Field, Object, Objects, Record, read_variant
-from edgeserve.api.tools import Called, check_arguments, check_results
+from edgeserve.api.schema import Field, Object, Objects, Record
 from edgeserve.api.values import Enum, Ignored, Text
-from edgeserve.messages import Message, Role, TextPart
+from edgeserve.messages import Message, Role, TextPart, ToolCall
 
 ROLES: Mapping[str, Role] = MappingProxyType(
-    {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
+    {
+        "system": "system",
+        "developer": "system",
+        "user": "user",
+        "assistant": "assistant",
+        "tool": "tool",
+        "function": "tool",
+    }
 )
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class PendingPicture:
-    """A picture that is still to be read: the address, the field that holds the address, and the picture's place."""
-
-    url: str
-    param: str
-    part: int
-    message: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,60 +48,6 @@ class Conversation:
         return tuple(messages)
 
 
-class ImageUrl(Record):
-    url = Text("a data: URL, attachment:NAME or an address", required=True)
-    detail = Enum("accepted; every picture is read alike", ("auto", "low", "high"))
-
-
-class TextContent(Record):
-    type = Enum("", ("text",), required=True)
-    text = Text("")
-
-
-class ImageContent(Record):
-    type = Enum("", ("image_url",), required=True)
-    image_url = Object("the picture", ImageUrl, required=True)
-
-
-PARTS: Mapping[str, type[TextContent | ImageContent]] = MappingProxyType(
-    {"text": TextContent, "image_url": ImageContent}
-)
-
-
-class Parts(NamedTuple):
-    """The texts of a message, and its pictures."""
-
-    texts: tuple[TextPart, ...] = ()
-    pending: tuple[PendingPicture, ...] = ()
-
-
-class Content(Field[Parts | None]):
-    """The field ``content`` of a message: a text, or a list of parts."""
-
-    def __init__(self) -> None:
-        super().__init__("a text, or a list of parts", None)
-
-    def read(self, fields: Fields, limits: Limits) -> Parts:
-        content = fields.raw(self.name)
-        if isinstance(content, str):
-            return Parts((TextPart(content),))
-        if not isinstance(content, list):
-            raise fields.error(self.name, "must be a string or a list of parts")
-        texts: list[TextPart] = []
-        pending: list[PendingPicture] = []
-        for index, given in enumerate(fields.objects(self.name)):
-            part = read_variant(given, PARTS, limits)
-            if isinstance(part, TextContent):
-                texts.append(TextPart(part.text))
-            else:
-                pending.append(PendingPicture(part.image_url.url, given.full("image_url"), index))
-        return Parts(tuple(texts), tuple(pending))
-
-    def schema(self, limits: Limits) -> dict[str, Any]:
-        parts = [one.describe(limits) for one in PARTS.values()]
-        return {"oneOf": [{"type": "string"}, {"type": "array", "items": {"oneOf": parts}, "minItems": 1}]}
-
-
 class Empty(Field[None]):
     """A field of answers that no model here fills. A client may send it back, empty as it came."""
 
@@ -117,64 +62,92 @@ class Empty(Field[None]):
         return {"enum": [None, "", False, 0, [], {}]}
 
 
-SAID = {"type": ["string", "array"]}
+NO_CALLS = {"tool_calls": {"maxItems": 0}, "function_call": {"type": "null"}}
 WAYS: tuple[dict[str, Any], ...] = (
     {
         "required": ["content"],
         "properties": {
             "role": {"enum": ["system", "developer", "user"]},
-            "content": SAID,
-            "tool_calls": {"maxItems": 0},
+            "content": {"type": ["string", "array"]},
+            **NO_CALLS,
         },
     },
-    {"required": ["content"], "properties": {"role": {"enum": ["assistant"]}, "content": SAID}},
-    {
-        "required": ["tool_calls"],
-        "properties": {"role": {"enum": ["assistant"]}, "tool_calls": {"type": "array", "minItems": 1}},
-    },
-    {
-        "required": ["content", "tool_call_id"],
-        "properties": {
-            "role": {"enum": ["tool"]},
-            "content": SAID,
-            "tool_call_id": GIVEN,
-            "tool_calls": {"maxItems": 0},
-        },
-    },
+    {"properties": {"role": {"enum": ["assistant"]}}},
+    {"properties": {"role": {"enum": ["tool", "function"]}, **NO_CALLS}},
 )
 """The fields that go with each role, as JSON schema. ``ChatMessage.message`` holds to them."""
+
+
+class OpenCalls:
+    """Calls of past messages that no result has answered yet, in their order."""
+
+    def __init__(self) -> None:
+        self._calls: list[ToolCall] = []
+        self._made = 0
+
+    def add(self, calls: tuple[ToolCall, ...]) -> None:
+        self._calls += calls
+
+    def answered(self, call_id: str, name: str) -> str:
+        """The id of the call that a result answers: the given one, else the oldest open call, of ``name`` if one is.
+
+        Empty where no call is open.
+        """
+        named = (one for one in self._calls if one.name == name)
+        given = (one for one in self._calls if one.id == call_id)
+        call = next(given, None) if call_id else next(named, next(iter(self._calls), None))
+        if call is None:
+            return call_id
+        self._calls.remove(call)
+        return call.id
+
+    def new_id(self) -> str:
+        """An id for a call that has none."""
+        self._made += 1
+        return f"call_{self._made}"
 
 
 class ChatMessage(Record):
     """One message."""
 
-    role = Enum("who speaks; developer is system", tuple(ROLES), required=True)
+    role = Enum("who speaks; developer is system, and function is the older name of tool", tuple(ROLES), required=True)
     content = Content()
-    name = Text("accepted; it changes nothing here")
+    name = Text("of a function's message: the function; else accepted, and changes nothing")
     tool_calls = Objects("calls that the assistant made", Called, empty=True)
-    tool_call_id = Text("of a tool's message: the call that it answers")
-    reasoning_content = Text("accepted; thoughts of past answers are left out")
+    function_call = Object("the older form of one call that the assistant made", CalledFunction)
+    tool_call_id = Text("of a tool's message: the call that it answers; left out: the oldest open one")
+    reasoning_content = Text("thoughts of a past answer, which the model's chat template keeps or leaves out")
+    reasoning = Text("another name of reasoning_content")
+    thinking = Text("another name of reasoning_content")
+    refusal = Text("what the assistant said instead of an answer")
+    reasoning_details = Ignored()
     annotations = Ignored()
-    refusal = Empty()
     audio = Empty()
-    function_call = Empty()
+    images = Empty()
 
     @classmethod
     def describe(cls, limits: Limits) -> dict[str, Any]:
         return super().describe(limits) | {"anyOf": list(WAYS)}
 
-    def message(self) -> Message:
+    def message(self, open_calls: OpenCalls) -> Message:
         """The message without its pictures. Raises InvalidRequest."""
-        role, content = self.role, self.content
+        role, said = ROLES[self.role], self.content
         calls = tuple(one.call() for one in self.tool_calls)
-        answered = self.tool_call_id if role == "tool" else ""
-        if role == "tool" and not answered.strip():
-            raise self.error("tool_call_id", "is required and must not be empty")
+        if self.function_call is not None:
+            calls += (ToolCall(self.function_call.name, self.function_call.arguments, open_calls.new_id()),)
         if calls and role != "assistant":
-            raise self.error("tool_calls", "belong to messages of the assistant")
-        if content is None and not calls:
+            field = "tool_calls" if self.tool_calls else "function_call"
+            raise self.error(field, "belongs to messages of the assistant")
+        if said is None and role in ("system", "user"):
             raise self.error("content", "must be a string or a list of parts")
-        return Message(ROLES[role], content.texts if content else (), calls, answered)
+        open_calls.add(calls)
+        return Message(
+            role,
+            said.texts if said is not None else (TextPart(self.refusal),) if self.refusal else (),
+            calls,
+            open_calls.answered(self.tool_call_id.strip(), self.name) if role == "tool" else "",
+            self.reasoning_content or self.reasoning or self.thinking if role == "assistant" else "",
+        )
 
 
 class Messages(Field[Conversation]):
@@ -185,26 +158,20 @@ class Messages(Field[Conversation]):
 
     def read(self, fields: Fields, limits: Limits) -> Conversation:
         given = fields.objects(self.name)
-        count = sum(map(_images, given))  # before any is read
+        count = sum(map(content.pictures, given))  # before any is read
         if count > limits.max_images:
             raise fields.error(self.name, f"hold {count} images; the limit is {limits.max_images}")
         check_arguments(given)
         messages: list[Message] = []
         pending: list[PendingPicture] = []
+        open_calls = OpenCalls()
         for at, one in enumerate(given):
             given_message = ChatMessage(one, limits)
-            messages.append(given_message.message())
-            if content := given_message.content:
-                pending += [dataclasses.replace(picture, message=at) for picture in content.pending]
-        check_results(fields, messages)
+            messages.append(given_message.message(open_calls))
+            if said := given_message.content:
+                pending += [dataclasses.replace(picture, message=at) for picture in said.pending]
         return Conversation(tuple(messages), tuple(pending))
 
     def schema(self, limits: Limits) -> dict[str, Any]:
         example = [{"role": "user", "content": "Name a bird."}]
         return {"type": "array", "minItems": 1, "items": ChatMessage.describe(limits), "examples": [example]}
-
-
-def _images(fields: Fields) -> int:
-    content = fields.raw("content")
-    parts = content if isinstance(content, list) else []
-    return sum(isinstance(part, dict) and part.get("type") == "image_url" for part in parts)

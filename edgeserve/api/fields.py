@@ -13,6 +13,8 @@ INTEGER = re.compile(r"[-+]?[0-9]+")
 FLAGS = {"true": True, "1": True, "false": False, "0": False}
 NAME_CHARS = 1024
 """Characters of a text that names a model, a voice or a format. Searching megabytes holds the event loop."""
+MOST_IGNORED = 64
+"""Unknown fields of one request whose names are kept."""
 LONGEST_NUMBER = 64
 """Characters of a number that is written as text."""
 SMALLEST = 2.0**-126
@@ -22,13 +24,26 @@ SMALLEST = 2.0**-126
 class Fields:
     """The values of one object. Values of a form or a query are ``written``: numbers and flags are text.
 
-    Errors prefix names with ``path``, for example "messages[0].".
+    Errors prefix names with ``path``, for example "messages[0].". ``ignored``: the list of an outer object.
     """
 
-    def __init__(self, values: dict[str, Any], path: str = "", *, written: bool = False) -> None:
+    def __init__(
+        self, values: dict[str, Any], path: str = "", *, written: bool = False, ignored: list[str] | None = None
+    ) -> None:
         self._values = values
         self._path = path
         self._written = written
+        self.ignored = [] if ignored is None else ignored
+        """Full names of unknown fields that were left out, here and in the objects inside."""
+
+    def inner(self, values: dict[str, Any], path: str) -> Fields:
+        """The values of an object inside."""
+        return Fields(values, path, ignored=self.ignored)
+
+    def ignore(self, name: str) -> None:
+        """Note that the unknown field was left out."""
+        if len(self.ignored) < MOST_IGNORED:
+            self.ignored.append(self.full(clipped(name, NAME_CHARS)))
 
     def items(self) -> ItemsView[str, Any]:
         return self._values.items()
@@ -104,7 +119,7 @@ class Fields:
             return None
         if not isinstance(value, dict):
             raise self.error(name, f"must be an object, not {kind(value)}")
-        return Fields(value, f"{self._path}{name}.")
+        return self.inner(value, f"{self._path}{name}.")
 
     def objects(self, name: str) -> list[Fields]:
         """A list of objects; at least one."""
@@ -114,7 +129,7 @@ class Fields:
         for index, item in enumerate(value):
             if not isinstance(item, dict):
                 raise self.error(f"{name}[{index}]", f"must be an object, not {kind(item)}")
-        return [Fields(item, f"{self._path}{name}[{index}].") for index, item in enumerate(value)]
+        return [self.inner(item, f"{self._path}{name}[{index}].") for index, item in enumerate(value)]
 
     def texts(self, name: str, limit: int) -> tuple[str, ...]:
         """A string, or a list of at most ``limit`` strings."""

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from starlette.requests import Request
 
+from edgeserve.api import notes
 from edgeserve.api.fields import Fields, kind
 from edgeserve.api.limits import Limits, limits_of
 from edgeserve.api.schema import Record
@@ -38,7 +39,9 @@ async def read_json(request: Request, record: type[R]) -> R:
     """The body as this record. Raises InvalidRequest, UnsupportedMedia, and TooLarge beyond ``max_json_bytes``."""
     check_media(request)
     limits = limits_of(request)
-    return await read_record(await read_bytes(request, limits.max_json_bytes, JSON_HINT), record, limits)
+    read = await read_record(await read_bytes(request, limits.max_json_bytes, JSON_HINT), record, limits)
+    notes.ignored(request, read.ignored)
+    return read
 
 
 async def read_bytes(request: Request, limit: int, hint: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Fields that hold a JSON schema, which the engine gets as text."""
+"""Fields that hold a JSON object, most often a JSON schema, which the engine gets as text."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",",
 """Writes in pieces. ``json.dumps`` writes 130,000 numbers before another thread runs, which takes 0.2 s."""
 
 
-class JsonSchema(Field[str]):
-    """The text of a JSON schema; empty where the schema is left out or has no keyword."""
+class JsonObject(Field[str]):
+    """The text of a JSON object; empty where the object is left out or has no member."""
+
+    NOUN = "an object"
 
     def __init__(self, words: str, *, required: bool = False) -> None:
         super().__init__(f"{words}, of at most {MAX_CHARS:,} characters", "", required=required)
@@ -31,8 +33,14 @@ class JsonSchema(Field[str]):
         except ValueError:  # 1e999 was read as infinite
             raise fields.error(self.name, "holds a number beyond the range of a float") from None
         if len(text) > MAX_CHARS:
-            raise fields.error(self.name, f"has {len(text)} characters; the limit of a schema is {MAX_CHARS}")
+            raise fields.error(self.name, f"has {len(text)} characters; the limit of {self.NOUN} is {MAX_CHARS}")
         return text
 
     def schema(self, limits: Limits) -> dict[str, Any]:
         return {"type": "object"}
+
+
+class JsonSchema(JsonObject):
+    """The text of a JSON schema; empty where the schema is left out or has no keyword."""
+
+    NOUN = "a schema"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -35,6 +36,7 @@ class Limits:
     remote_images: bool = False
     remote_image_hosts: tuple[str, ...] = ()
     remote_seconds: float = 15.0
+    unknown_fields: Literal["ignore", "refuse"] = "ignore"
     api_key: str = field(default="", repr=False)
 
 

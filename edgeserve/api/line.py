@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from edgeserve import messages
+from edgeserve.api import notes
 from edgeserve.api.presence import watching
 from edgeserve.clients import client_of
 from edgeserve.errors import Cancelled, EdgeserveError, InvalidRequest
@@ -98,6 +99,9 @@ def answering(parse: Parse, *jobs: Job) -> Callable[[Request], Awaitable[Respons
             async with watching(request.receive, lease.release):  # which cancels its work
                 events = lease.run_all(call.requests, apart=call.apart)
                 first = await anext(events, None)
+                while first is not None and isinstance(first[1], messages.LoosenedEvent):
+                    notes.loosened(request, first[1].keywords)
+                    first = await anext(events, None)
                 if first is None:
                     raise InvalidRequest(f"the request holds nothing that {call.model} could answer")
                 folded = _folded(call, first, events, None if call.renderer.stream else kept)
@@ -132,6 +136,8 @@ async def _folded(
             for pair in _cut(threaded, first):
                 yield await run(renderer.feed, *pair)
             async for whole in events:
+                if isinstance(whole[1], messages.LoosenedEvent):
+                    continue  # of a further request, as the first has told
                 if kept is not None:
                     kept.add(weigh(whole[1]))
                 for pair in _cut(threaded, whole):

@@ -14,7 +14,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from edgeserve import logs
-from edgeserve.api import failures
+from edgeserve.api import failures, notes
 
 log = logging.getLogger("edgeserve.access")
 
@@ -46,7 +46,10 @@ class RequestId:
             nonlocal status
             if message["type"] in BEGINNINGS:
                 status = message.get("status", ACCEPTED)
-                MutableHeaders(scope=message)[HEADER] = name
+                headers = MutableHeaders(scope=message)
+                headers[HEADER] = name
+                for note, value in notes.headers(scope):
+                    headers[note] = value
             await send(message)
 
         try:

@@ -72,10 +72,16 @@ class Field(ABC, Generic[T]):
 
 
 class Record:
-    """An object of declared fields. Raises InvalidRequest for any other field, unless the record is ``OPEN``."""
+    """An object of declared fields. It ignores any other field, and notes its name.
+
+    It raises InvalidRequest for another field instead where the server's settings say so, or the record is ``STRICT``.
+    An ``OPEN`` record takes any field without a note.
+    """
 
     FIELDS: ClassVar[Mapping[str, Field[Any]]] = {}
     OPEN: ClassVar[bool] = False
+    STRICT: ClassVar[bool] = False
+    """Whether an unknown field is an error whatever the settings say."""
     ANY_OF: ClassVar[tuple[str, ...]] = ()
     """Fields of which the client must give at least one, which is more than white space or an empty list."""
     NULLS: ClassVar[bool] = True
@@ -94,8 +100,11 @@ class Record:
         declared, read = self.FIELDS, self.__dict__
         for name, value in fields.items():
             if (field := declared.get(name)) is None:
-                if not self.OPEN:
+                if self.OPEN:
+                    continue
+                if self._refuses(limits):
                     raise fields.unknown(name, declared)
+                fields.ignore(name)
             elif value is not None:
                 read[name] = field.read(fields, limits)
         for field in self._required:
@@ -104,6 +113,15 @@ class Record:
         if self.ANY_OF and not any(_given(fields.raw(name)) for name in self.ANY_OF):
             first, *others = self.ANY_OF
             raise fields.error(first, f"is required and must not be empty; or give {' or '.join(others)} instead")
+
+    @classmethod
+    def _refuses(cls, limits: Limits) -> bool:
+        return not cls.OPEN and (cls.STRICT or limits.unknown_fields == "refuse")
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Full names of the unknown fields that were left out, those of records inside included."""
+        return tuple(self._given.ignored)
 
     def has(self, field: str) -> bool:
         """Whether the client gave the field a value."""
@@ -126,7 +144,13 @@ class Record:
             described["anyOf"] = [{"required": [name], "properties": {name: GIVEN}} for name in cls.ANY_OF]
         if required := [name for name, one in cls.FIELDS.items() if one.required]:
             described["required"] = required
-        return described if cls.OPEN else described | {"additionalProperties": False}
+        return described | ({"additionalProperties": False} if cls._refuses(limits) else {})
+
+
+class Strict(Record):
+    """A record that takes no unknown field: an order to the server, where a misspelled field would do harm."""
+
+    STRICT = True
 
 
 class Form(Record):

@@ -14,7 +14,7 @@ from edgeserve.api.fields import NAME_CHARS, Fields
 from edgeserve.api.json_body import check_media, read_bytes, read_record
 from edgeserve.api.limits import Limits, limits_of
 from edgeserve.api.line import Call
-from edgeserve.api.schema import Field, Record
+from edgeserve.api.schema import Field, Strict
 from edgeserve.api.values import Enum, Text
 from edgeserve.engine import Rung
 from edgeserve.errors import Busy, EdgeserveError, InvalidRequest, NotFound
@@ -46,21 +46,21 @@ class Filename(Field[str]):
         return {"type": "string", "pattern": f"^{FILENAME.pattern}$"}
 
 
-class SlotsQuery(Record):
+class SlotsQuery(Strict):
     """The query of GET /slots."""
 
     model = Text("a chat model; left out: the default", limit=NAME_CHARS)
     fail_on_no_slot = Text("not empty: 503 while all slots are busy", limit=NAME_CHARS)
 
 
-class ActionQuery(Record):
+class ActionQuery(Strict):
     """The query of POST /slots/{slot}."""
 
     action = Enum("what to do", tuple(ACTIONS), required=True)
     model = Text("a chat model; left out: the default", limit=NAME_CHARS)
 
 
-class SlotFile(Record):
+class SlotFile(Strict):
     """The body of POST /slots/{slot}."""
 
     filename = Filename()

@@ -1,25 +1,22 @@
-"""OpenAI's tools: their declarations, the choice among them, and calls in both directions."""
+"""OpenAI's tools: their declarations, and the choice among them."""
 
 from __future__ import annotations
 
 import re
-import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
-from edgeserve import strict_json
 from edgeserve.api.fields import NAME_CHARS, Fields
-from edgeserve.api.json_body import check_size
 from edgeserve.api.json_schema import JsonSchema
 from edgeserve.api.limits import Limits
 from edgeserve.api.schema import Field, Object, Objects, Record
-from edgeserve.api.values import Enum, Flag, Ignored, Text
+from edgeserve.api.values import Enum, Flag, Text
 from edgeserve.errors import NotSupported
-from edgeserve.messages import Message, Tool, ToolCall, ToolChoice
+from edgeserve.messages import Tool, ToolChoice
 
 MAX_TOOLS = 128
-ALL_ARGUMENTS = "messages: the text of all arguments"
 NAME = r"[a-zA-Z0-9_.-]{1,64}"
 
 
@@ -70,18 +67,17 @@ class DeclaredFunction(Record):
     name = ToolName()
     description = Text("what the function does")
     parameters = Parameters("JSON schema of the arguments")
-    strict = Flag("accepted; arguments always follow the schema")
+    strict = Flag("a keyword of parameters that a grammar cannot express is an error; without it, it is loosened")
+
+    def tool(self) -> Tool:
+        if self.parameters:
+            return Tool(self.name, self.description, self.parameters, self.strict)
+        return Tool(self.name, self.description)
 
 
 class DeclaredTool(Record):
     type = ToolType()
     function = Object("the function", DeclaredFunction, required=True)
-
-    def tool(self) -> Tool:
-        function = self.function
-        if function.parameters:
-            return Tool(function.name, function.description, function.parameters)
-        return Tool(function.name, function.description)
 
 
 class NamedFunction(Record):
@@ -115,7 +111,9 @@ class Choice:
 class ChoiceField(Field[Choice]):
     """``tool_choice``."""
 
-    MODES = ("auto", "none", "required")
+    MODES: Mapping[str, str] = MappingProxyType(
+        {one: one for one in ("auto", "none", "required")} | {"any": "required"}
+    )
 
     def __init__(self) -> None:
         super().__init__("which of the tools the answer calls; left out: auto", Choice())
@@ -123,14 +121,14 @@ class ChoiceField(Field[Choice]):
     def read(self, fields: Fields, limits: Limits) -> Choice:
         value = fields.raw(self.name)
         if isinstance(value, str) and value in self.MODES:
-            return Choice(value)
-        given = Fields(value, f"{fields.full(self.name)}.") if isinstance(value, dict) else Fields({})
+            return Choice(self.MODES[value])
+        given = fields.inner(value, f"{fields.full(self.name)}.") if isinstance(value, dict) else Fields({})
         if given.raw("type") == "function":
             return Choice("required", NamedTool(given, limits).function.name)
         if given.raw("type") == "allowed_tools":
             allowed = AllowedTools(given, limits).allowed_tools
             return Choice(allowed.mode, allowed=allowed)
-        kinds = "auto, none, required or an object of type function that names one, or of type allowed_tools"
+        kinds = "auto, none, required, any or an object of type function that names one, or of type allowed_tools"
         raise fields.error(self.name, f"must be {kinds}")
 
     def schema(self, limits: Limits) -> dict[str, Any]:
@@ -139,116 +137,72 @@ class ChoiceField(Field[Choice]):
         return {"oneOf": [{"type": "string", "enum": list(self.MODES)}, named, AllowedTools.describe(limits)]}
 
 
+class FunctionChoice(Field[Choice]):
+    """``function_call`` of a request: auto, none, or the name of a function."""
+
+    MODES = ("auto", "none")
+
+    def __init__(self) -> None:
+        super().__init__("the older form of tool_choice", Choice())
+
+    def read(self, fields: Fields, limits: Limits) -> Choice:
+        value = fields.raw(self.name)
+        if isinstance(value, str) and value in self.MODES:
+            return Choice(value)
+        if (given := fields.object(self.name) if isinstance(value, dict) else None) is not None:
+            return Choice("required", NamedFunction(given, limits).name)
+        raise fields.error(self.name, "must be auto, none or an object with the name of a function")
+
+    def schema(self, limits: Limits) -> dict[str, Any]:
+        return {"oneOf": [{"type": "string", "enum": list(self.MODES)}, NamedFunction.describe(limits)]}
+
+
 class Tools(Record):
     """The fields about tools."""
 
     tools = Objects("functions that the model may call", DeclaredTool, empty=True, limit=MAX_TOOLS)
     tool_choice = ChoiceField()
     parallel_tool_calls = Flag("whether an answer may be several calls", default=True)
+    functions = Objects("the older form of tools", DeclaredFunction, empty=True, limit=MAX_TOOLS)
+    function_call = FunctionChoice()
+
+    @property
+    def old_style(self) -> bool:
+        """Whether the request declares functions, and so the answer tells a ``function_call``."""
+        return bool(self.functions)
 
     def declared(self) -> tuple[Tool, ...]:
         """The tools that the model may call: none where ``tool_choice`` is none. Raises InvalidRequest."""
+        if self.tools and self.functions:
+            raise self.error("functions", "cannot stand beside tools, their newer form")
         tools: dict[str, Tool] = {}
-        for one in self.tools:
-            tool = one.tool()
+        for function in (*(one.function for one in self.tools), *self.functions):
+            tool = function.tool()
             if tool.name in tools:
-                raise one.error("function.name", f"{tool.name!r} is there twice")
+                raise function.error("name", f"{tool.name!r} is there twice")
             tools[tool.name] = tool
-        choice = self.tool_choice
+        choice, field = self._chosen()
         if not tools and (choice.mode == "required" or choice.allowed):
-            raise self.error("tool_choice", "needs tools to choose from")
+            raise self.error(field, f"needs {'functions' if self.old_style else 'tools'} to choose from")
         if choice.allowed:
             names = {one.function.name for one in choice.allowed.tools}
             if unknown := names - set(tools):
                 raise choice.allowed.error("tools", f"names {min(unknown)!r}, which is none of the tools")
             return tuple(tool for name, tool in tools.items() if name in names)
         if choice.name and choice.name not in tools:
-            raise self.error("tool_choice", f"names {choice.name!r}, which is none of the tools")
+            raise self.error(field, f"names {choice.name!r}, which is none of the tools")
         return () if choice.mode == "none" else tuple(tools.values())
 
     def choice(self) -> ToolChoice:
         """The choice as engines take it."""
-        if self.tool_choice.name:
-            return ToolChoice(required=True, name=self.tool_choice.name, parallel=False)
-        return ToolChoice(required=self.tool_choice.mode == "required", parallel=self.parallel_tool_calls)
+        choice = self._chosen()[0]
+        if choice.name:
+            return ToolChoice(required=True, name=choice.name, parallel=False)
+        parallel = self.parallel_tool_calls and not self.old_style
+        return ToolChoice(required=choice.mode == "required", parallel=parallel)
 
-
-class Arguments(Field[str]):
-    """The arguments of a call: the text of a JSON object."""
-
-    def __init__(self) -> None:
-        super().__init__("the text of a JSON object", "{}")
-
-    def read(self, fields: Fields, limits: Limits) -> str:
-        text = fields.text(self.name) or "{}"
-        field = fields.full(self.name)
-        try:
-            check_size(text.encode(), field, field)
-            arguments = strict_json.loads(text)
-        except ValueError as error:
-            raise fields.error(self.name, f"must be the text of a JSON object: {_short(error)}") from None
-        if not isinstance(arguments, dict):
-            raise fields.error(self.name, "must be the text of a JSON object")
-        return text
-
-    def schema(self, limits: Limits) -> dict[str, Any]:
-        return {"type": "string", "contentMediaType": "application/json"}
-
-
-def _short(error: ValueError) -> str:
-    if isinstance(error, UnicodeEncodeError):
-        return "it holds half of a character, a surrogate alone"
-    return str(error)
-
-
-class CalledFunction(Record):
-    name = ToolName()
-    arguments = Arguments()
-
-
-class Called(Record):
-    """A call in an assistant's message."""
-
-    id = Text("by which a tool's message names the call", required=True)
-    type = Enum("", ("function",), default="function")
-    function = Object("the function and its arguments", CalledFunction, required=True)
-    index = Ignored("the position in a stream, which clients send back")
-
-    def call(self) -> ToolCall:
-        return ToolCall(self.function.name, self.function.arguments, self.id)
-
-
-def check_arguments(messages: Iterable[Fields]) -> None:
-    """Raises InvalidRequest where the arguments of all calls hold too many values, before any is read.
-
-    A chat template gets all of them as values at once.
-    """
-    texts = [text for one in messages for text in _arguments(one)]
-    if len(texts) > 1:  # a single one is checked by itself
-        check_size(",".join(texts).encode(errors="replace"), ALL_ARGUMENTS, "messages")
-
-
-def _arguments(message: Fields) -> Iterator[str]:
-    """The texts of the arguments in a message that is not checked yet."""
-    calls = message.raw("tool_calls")
-    for call in calls if isinstance(calls, list) else ():
-        function = call.get("function") if isinstance(call, dict) else None
-        arguments = function.get("arguments") if isinstance(function, dict) else None
-        if isinstance(arguments, str):
-            yield arguments
-
-
-def check_results(fields: Fields, messages: Sequence[Message]) -> None:
-    """Raises InvalidRequest for a tool's message that answers no call of the messages before it."""
-    known: set[str] = set()
-    for index, message in enumerate(messages):
-        known |= {call.id for call in message.tool_calls}
-        if message.role == "tool" and message.tool_call_id not in known:
-            name = f"messages[{index}].tool_call_id"
-            raise fields.error(name, f"{message.tool_call_id!r} answers no call of the messages before it")
-
-
-def body(call: ToolCall) -> dict[str, Any]:
-    """A call as answers write it, with an id of its own."""
-    function = {"name": call.name, "arguments": call.arguments}
-    return {"id": call.id or f"call_{secrets.token_hex(12)}", "type": "function", "function": function}
+    def _chosen(self) -> tuple[Choice, str]:
+        """The choice, and the field that it comes from."""
+        if self.has("function_call") and not self.has("tool_choice"):
+            return self.function_call, "function_call"
+        return self.tool_choice, "tool_choice"

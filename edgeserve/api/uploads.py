@@ -13,6 +13,7 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
+from edgeserve.api import notes
 from edgeserve.api.fields import Fields
 from edgeserve.api.json_body import JSON_HINT, read_json, read_record
 from edgeserve.api.limits import limits_of
@@ -107,7 +108,9 @@ async def read_body(request: Request, record: type[R]) -> tuple[R, Mapping[str, 
     if len(payload) > limits.max_json_bytes:
         size, most = len(payload) / MB, limits.max_json_bytes / MB
         raise TooLarge(f"{PAYLOAD} has {size:.1f} MB; the limit is {most:.0f} MB: {JSON_HINT}", param=PAYLOAD)
-    return await read_record(payload, record, limits), parts
+    read = await read_record(payload, record, limits)
+    notes.ignored(request, read.ignored)
+    return read, parts
 
 
 async def read_upload(request: Request, record: type[F]) -> F:
@@ -128,7 +131,9 @@ async def read_upload(request: Request, record: type[F]) -> F:
             else:
                 values[key] = value
         values |= lists | {name: await upload.read()}
-    return record(Fields(values, written=True), limits_of(request))
+    read = record(Fields(values, written=True), limits_of(request))
+    notes.ignored(request, read.ignored)
+    return read
 
 
 def _the_file(form: Any, name: str) -> UploadFile:

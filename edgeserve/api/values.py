@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar, overload
 
-from edgeserve.api.fields import NAME_CHARS, Fields, clipped
+from edgeserve.api.fields import NAME_CHARS, Fields, clipped, kind
 from edgeserve.api.limits import Limits
 from edgeserve.api.schema import VISIBLE, Bound, Field, limit_of, listed
 
@@ -121,6 +121,30 @@ class Integer(Field[N]):
 
     def schema(self, limits: Limits) -> dict[str, Any]:
         return {"type": "integer", "minimum": self._low, "maximum": limit_of(self._high, limits)}
+
+
+class Integers(Field[tuple[int, ...]]):
+    """A list of at most ``limit`` whole numbers between two bounds."""
+
+    def __init__(self, words: str, limit: int, low: int, high: int) -> None:
+        super().__init__(words, ())
+        self._limit, self._low, self._high = limit, low, high
+
+    def read(self, fields: Fields, limits: Limits) -> tuple[int, ...]:
+        given = fields.raw(self.name)
+        if not isinstance(given, list):
+            raise fields.error(self.name, f"must be a list of whole numbers, not {kind(given)}")
+        if len(given) > self._limit:
+            raise fields.error(self.name, f"has {len(given)} entries; the limit is {self._limit}")
+        items = fields.inner({f"{self.name}[{at}]": one for at, one in enumerate(given)}, fields.full(""))
+        read = [items.integer(name, self._low, self._high) for name, _ in items.items()]
+        if None in read:
+            raise fields.error(f"{self.name}[{read.index(None)}]", "must be a whole number, not null")
+        return tuple(one for one in read if one is not None)
+
+    def schema(self, limits: Limits) -> dict[str, Any]:
+        item = {"type": "integer", "minimum": self._low, "maximum": self._high}
+        return {"type": "array", "items": item, "maxItems": self._limit}
 
 
 class Flag(Field[bool]):

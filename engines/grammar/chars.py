@@ -6,7 +6,7 @@ Ranges = list[tuple[int, int]]
 
 
 def without(ranges: Ranges, removed: Ranges) -> Ranges:
-    gaps = _joined(removed)
+    gaps = joined(removed)
     left: Ranges = []
     for low, high in ranges:
         for first, last in gaps:
@@ -19,15 +19,15 @@ def without(ranges: Ranges, removed: Ranges) -> Ranges:
     return left
 
 
-def _joined(ranges: Ranges) -> Ranges:
+def joined(ranges: Ranges) -> Ranges:
     """The same characters in rising ranges apart from one another."""
-    joined: Ranges = []
+    apart: Ranges = []
     for low, high in sorted(ranges):
-        if joined and low <= joined[-1][1] + 1:
-            joined[-1] = joined[-1][0], max(high, joined[-1][1])
+        if apart and low <= apart[-1][1] + 1:
+            apart[-1] = apart[-1][0], max(high, apart[-1][1])
         else:
-            joined.append((low, high))
-    return joined
+            apart.append((low, high))
+    return apart
 
 
 ALL: Ranges = [(0x20, 0x7E), (0xA0, 0xD7FF), (0xE000, 0xFFFD), (0x10000, 0x10FFFF)]

@@ -41,7 +41,14 @@ NOTHING = '""'
 
 
 class Unsayable(ValueError):
-    """A part that a grammar cannot express. The message continues a sentence after the name of the part."""
+    """A part that a grammar cannot express. The message continues a sentence after the name of the part.
+
+    ``keyword``: the keyword of a JSON schema without which the part can be expressed, and the value of the keyword.
+    """
+
+    def __init__(self, message: str, keyword: str = "", value: object = None) -> None:
+        super().__init__(message)
+        self.keyword, self.value = keyword, value
 
 
 def literal(text: str) -> str:

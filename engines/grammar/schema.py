@@ -1,6 +1,8 @@
 """A JSON schema as GBNF rules. Every text of the rules is valid for the schema; keywords that rules cannot express are
 refused.
 
+A schema that is not ``strict`` loses such a keyword instead, and the text may break it.
+
 The grammar may be narrower than the schema. Properties come in the order of their declaration. Undeclared properties
 appear only where ``additionalProperties`` says so. Repeats end at ``rules.MAX_REPEATS``.
 """
@@ -19,13 +21,15 @@ from engines.grammar import object as gbnf_object
 from engines.grammar import pattern as gbnf_pattern
 from engines.grammar.object import Member
 from engines.grammar.rules import Rules, Unsayable, either, literal, one_of_texts
-from engines.grammar.schema_formats import FORMATS
+from engines.grammar.schema_formats import FORMATS, known
 from engines.grammar.schema_keywords import check_values, told
 from engines.grammar.schema_oneof import apart
 from engines.grammar.schema_parts import OWN, assertions, merge, types, values, width
 
 MAX_DEPTH = 100
 """Parts within parts; each reference and each union counts as a level. Python's stack must hold them."""
+MAX_LOOSENED = 32
+"""Keywords of one schema that may be left out. The conversion starts again for each."""
 COMMA = ' "," ws '
 INDEX = re.compile(r"[0-9]{1,9}")
 
@@ -34,10 +38,17 @@ Opened = frozenset[str]
 
 
 class SchemaGrammar:
-    """Rules of one schema. Errors name ``field`` of the request."""
+    """Rules of one schema. Errors name ``field`` of the request. ``strict``: no keyword is left out.
 
-    def __init__(self, rules: Rules, schema: Any, field: str) -> None:
+    ``loosened``: keywords that were left out, each with the place of the first.
+    """
+
+    def __init__(self, rules: Rules, schema: Any, field: str, *, strict: bool = True) -> None:
         self._rules = rules
+        self._strict = strict
+        self.loosened: list[str] = []
+        self._dropped: dict[str, set[str]] = {}
+        """Values of keywords that are left out, as JSON."""
         self._root = schema
         self._field = field
         self._names: dict[str, str] = {}
@@ -46,15 +57,38 @@ class SchemaGrammar:
 
     def convert(self) -> str:
         """The expression of an instance. Raises InvalidRequest naming the part."""
-        try:
-            self._rules.spend(check_values(self._root) // 16)
-            text = self._visit(self._root, frozenset())
-            schema_ways.check(self._root, self._plain, self._rules.budget)
-            return text
-        except Unsayable as error:
-            place = told("/".join(self._path)) if self._path else ""
-            text = f"{self._field}: the schema {f'at {place[1:-1]!r} ' if place else ''}{error}"
-            raise InvalidRequest(text, param=self._field) from None
+        while True:
+            try:
+                self._rules.spend(check_values(self._root) // 16)
+                text = self._visit(self._root, frozenset())
+                schema_ways.check(self._root, self._plain, self._rules.budget)
+                return text
+            except Unsayable as error:
+                place = told("/".join(self._path))[1:-1] if self._path else ""
+                if self._strict or not self._drop(error, place):
+                    text = f"{self._field}: the schema {f'at {place!r} ' if place else ''}{error}"
+                    raise InvalidRequest(text, param=self._field) from None
+
+    def _drop(self, error: Unsayable, place: str) -> bool:
+        """Leave the keyword of the error out, and start again. False where it has none, or too many were left out."""
+        value = _json(error.value)
+        dropped = self._dropped.setdefault(error.keyword, set())
+        if not error.keyword or value in dropped or len(self.loosened) == MAX_LOOSENED:
+            return False
+        dropped.add(value)
+        self.loosened.append(f"{error.keyword} at {place}" if place else error.keyword)
+        self._names, self._path, self._depth = {}, [], 0
+        return True
+
+    def _assertions(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """The assertions of a part without the keywords that are left out. ``oneOf`` becomes ``anyOf``."""
+        kept = {key: value for key, value in schema.items() if not self._is_dropped(key, value)}
+        if len(kept) < len(schema) and "oneOf" in schema and "oneOf" not in kept and "anyOf" not in kept:
+            kept["anyOf"] = schema["oneOf"]
+        return assertions(kept)
+
+    def _is_dropped(self, key: str, value: Any) -> bool:
+        return key in self._dropped and _json(value) in self._dropped[key]
 
     @contextlib.contextmanager
     def _at(self, *names: str) -> Iterator[None]:
@@ -81,7 +115,7 @@ class SchemaGrammar:
         if "$id" in schema and self._path:
             raise Unsayable("has an $id of its own, which is supported at the top only")
         self._rules.spend(width(schema))
-        schema = assertions(schema)
+        schema = self._assertions(schema)
         if list(schema) == ["$ref"]:
             return self._reference(schema["$ref"], opened)
         if "$ref" in schema or "allOf" in schema:
@@ -142,7 +176,7 @@ class SchemaGrammar:
                 return {}
             raise Unsayable("joins parts of which one allows nothing")
         self._rules.spend(width(schema))
-        rest = assertions(schema)
+        rest = self._assertions(schema)
         parts = []
         if "$ref" in rest:
             ref = rest.pop("$ref")
@@ -163,7 +197,8 @@ class SchemaGrammar:
             plain = [self._plain(branch) for branch in branches]
             for index, one in enumerate(plain):
                 if not all(apart(one, other, self._plain, self._rules.spend) for other in plain[:index]):
-                    raise Unsayable("has branches of oneOf that may hold together; use anyOf, or tell them by a const")
+                    text = "has branches of oneOf that may hold together; use anyOf, or tell them by a const"
+                    raise Unsayable(text, key, schema[key])
         choices = []
         for index, branch in enumerate(branches):
             with self._at(key, str(index)):
@@ -199,35 +234,71 @@ class SchemaGrammar:
                 members.append(Member(f'{literal(_json(name))} ":" ws {value}', name in required))
         low, high = _range(schema, "Properties")
         sure = sum(member.required for member in members)
+        key = self._key(schema.get("propertyNames", True), declared)
         if more is None or more is False:
-            if low > sure or (high is not None and high < len(members)):
-                raise Unsayable("uses minProperties or maxProperties beyond what required says")
+            if low > sure:
+                raise Unsayable("uses minProperties beyond what required says", *_item(schema, "minProperties"))
+            if high is not None and high < len(members):
+                raise Unsayable("uses maxProperties beyond what required says", *_item(schema, "maxProperties"))
             return gbnf_object.body(self._rules, members)
         least = max(0, low - sure)
         if least > 1:  # of the others, two may have one name
-            raise Unsayable("uses minProperties for names that are not in required")
+            text = "uses minProperties for names that are not in required"
+            raise Unsayable(text, *_item(schema, "minProperties"))
         if high is not None and high < len(members) + least:
-            raise Unsayable("has a maxProperties that its properties may exceed")
+            raise Unsayable("has a maxProperties that its properties may exceed", *_item(schema, "maxProperties"))
         with self._at("additionalProperties"):
             value = self._rules.add(self._visit(more, frozenset()))
-        other = self._rules.add(f'{gbnf_object.other_key(self._rules, declared)} ":" ws {value}')
+        if not key:
+            return gbnf_object.body(self._rules, members)
+        other = self._rules.add(f'{key} ":" ws {value}')
         return gbnf_object.body(self._rules, members, other, least, None if high is None else high - len(members))
+
+    def _key(self, names: Any, declared: dict[str, Any]) -> str:
+        """The expression of a key that is not declared, by propertyNames; empty where no other key is allowed."""
+        schema = {} if names is True else self._plain(names)
+        kinds = types(schema)
+        if kinds and "string" not in kinds:
+            raise Unsayable("has propertyNames that allow no string", "propertyNames", names)
+        listed = values(schema)
+        if listed is not None:
+            if unknown := [name for name in declared if name not in listed]:
+                text = f"declares the property {told(unknown[0])}, which its propertyNames do not allow"
+                raise Unsayable(text, "propertyNames", names)
+            left = [name for name in listed if isinstance(name, str) and name not in declared]
+            return one_of_texts(self._rules, map(_json, left)) if left else ""
+        own = {key: schema[key] for key in OWN["string"] if key in schema}
+        if not own and not (schema.keys() - {"type"}):
+            return gbnf_object.other_key(self._rules, declared)
+        if declared or not own:
+            raise Unsayable("uses propertyNames beside properties", "propertyNames", names)
+        return self._rules.add(self._string(own))
 
     def _string(self, schema: dict[str, Any]) -> str:
         low, high = _range(schema, "Length")
         pattern, form = schema.get("pattern"), FORMATS.get(schema.get("format", ""))
         if pattern is None and form is None:
             return rf'"\"" {self._rules.repeat("char", low, high)} "\""'
-        if pattern is not None and form is not None:
-            raise Unsayable("has both a pattern and a format; leave one out")
-        try:
-            piece = gbnf_pattern.convert(pattern if pattern is not None else str(form), self._rules.budget)
-        except Unsayable as error:
-            raise Unsayable(f"has the pattern {told(pattern)}, which {error}") from None
-        if piece.low < low or (high is not None and (piece.high is None or piece.high > high)):
-            raise Unsayable("has a pattern or format that does not keep to minLength and maxLength; put them into it")
+        piece = self._piece(pattern, form)
+        if piece.low < low:
+            text = "has a pattern or format that does not keep to minLength; put it into the pattern"
+            raise Unsayable(text, *_item(schema, "minLength"))
+        if high is not None and (piece.high is None or piece.high > high):
+            text = "has a pattern or format that does not keep to maxLength; put it into the pattern"
+            raise Unsayable(text, *_item(schema, "maxLength"))
         self._rules.count(len(piece.text) // 8)
         return rf'"\"" {self._rules.add(piece.text)} "\""'
+
+    def _piece(self, pattern: str | None, form: str | None) -> gbnf_pattern.Piece:
+        """The expression of a text by its pattern. A format beside a pattern is an annotation.
+
+        Generators of schemas write a few patterns that no grammar expresses; a known expression stands for those.
+        """
+        wanted = form if pattern is None else known(pattern)
+        try:
+            return gbnf_pattern.convert(str(wanted), self._rules.budget)
+        except Unsayable as error:
+            raise Unsayable(f"has the pattern {told(pattern)}, which {error}", "pattern", pattern) from None
 
     def _array(self, schema: dict[str, Any]) -> str:
         items, more = schema.get("prefixItems", []), schema.get("items")
@@ -235,7 +306,7 @@ class SchemaGrammar:
             items, more = more, schema.get("additionalItems")
         low, high = _range(schema, "Items")
         if schema.get("uniqueItems") and (high is None or high > 1):
-            raise Unsayable("uses uniqueItems, which is not supported")
+            raise Unsayable("uses uniqueItems, which is not supported", *_item(schema, "uniqueItems"))
         heads = []
         for index, item in enumerate(items[:high]):
             with self._at("prefixItems", str(index)):
@@ -258,6 +329,11 @@ class SchemaGrammar:
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _item(schema: dict[str, Any], key: str) -> tuple[str, Any]:
+    """A keyword and its value."""
+    return key, schema.get(key)
 
 
 def _range(schema: dict[str, Any], of: str) -> tuple[int, int | None]:

@@ -25,3 +25,18 @@ FORMATS = {
     "uri": rf"https?://{_HOST}(?::[1-9]\d{{1,3}})?(?:/[A-Za-z0-9._~-]{{1,40}}){{0,8}}/?",
 }
 """Times by RFC 3339 (without leap seconds), plain addresses by RFC 5322, URIs by RFC 3986 with http and https."""
+
+KNOWN_PATTERNS = {
+    # Zod 4, z.email(): looks ahead for dots at the beginning and in a row.
+    r"^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,}$": (
+        rf"[a-z0-9][a-z0-9_+-]{{0,20}}(?:\.[a-z0-9_+-]{{1,20}}){{0,3}}@{_LABEL}(?:\.{_LABEL}){{0,3}}\.[a-z]{{2,8}}"
+    ),
+    # Pydantic, Decimal: looks ahead for a digit.
+    r"^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$": r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,9})?",
+}
+"""Patterns that generators of schemas write and that no grammar expresses, with a narrower expression for each."""
+
+
+def known(pattern: str) -> str:
+    """The expression for a pattern: a narrower one where the pattern is among ``KNOWN_PATTERNS``."""
+    return KNOWN_PATTERNS.get(pattern, pattern)

@@ -12,7 +12,7 @@ LISTS = frozenset(("allOf", "anyOf", "oneOf", "enum", "prefixItems", "required")
 COUNTS = frozenset(("minProperties", "maxProperties", "minItems", "maxItems", "minLength", "maxLength"))
 NUMBERS = frozenset(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"))
 TEXTS = frozenset(("$ref", "pattern", "format"))
-PARTS = frozenset(("items", "additionalItems", "additionalProperties"))
+PARTS = frozenset(("items", "additionalItems", "additionalProperties", "propertyNames"))
 
 MAX_DEPTH = 200
 """Levels of objects and lists in one schema. The routes accept fewer."""

@@ -15,7 +15,7 @@ Spend = Callable[[int], None]
 TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 KINDS = {dict: "object", list: "array", str: "string", int: "number", float: "number", type(None): "null"}
 OWN = {
-    "object": ("properties", "required", "additionalProperties", "minProperties", "maxProperties"),
+    "object": ("properties", "required", "additionalProperties", "minProperties", "maxProperties", "propertyNames"),
     "array": ("items", "prefixItems", "additionalItems", "minItems", "maxItems", "uniqueItems"),
     "string": ("pattern", "format", "minLength", "maxLength"),
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
@@ -24,7 +24,7 @@ OWN = {
 
 JOINING = ("$ref", "allOf", "anyOf", "oneOf", "type", "enum", "const")
 REFUSED = (
-    *("not", "if", "then", "else", "patternProperties", "propertyNames", "dependentSchemas", "dependentRequired"),
+    *("not", "if", "then", "else", "patternProperties", "dependentSchemas", "dependentRequired"),
     *("dependencies", "contains", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef"),
     "$anchor",
 )
@@ -44,7 +44,7 @@ def assertions(schema: Schema) -> dict[str, Any]:
     for key in REFUSED:
         unevaluated = key.startswith("unevaluated") and schema.get(key) in (True, False)  # only known ones are said
         if key in schema and schema[key] != {} and not unevaluated:
-            raise Unsayable(f"uses {key}, which is not supported")
+            raise Unsayable(f"uses {key}, which is not supported", key, schema[key])
     asserted = {key: value for key, value in schema.items() if key in ASSERTING}
     for key, value in asserted.items():
         check(key, value)
@@ -72,7 +72,8 @@ def values(schema: Schema) -> list[Any] | None:
         raise Unsayable("has an enum that is not a list of at least one value")
     others = [key for key in schema if key not in ("const", "enum", "type")]
     if others:
-        raise Unsayable(f"joins enum or const with {others[0]}; list only the values that hold")
+        text = f"joins enum or const with {others[0]}; list only the values that hold"
+        raise Unsayable(text, others[0], schema[others[0]])
     kinds = types(schema)
     left = [one for one in listed if not kinds or any(is_a(one, kind) for kind in kinds)]
     left = [one for one in left if "const" not in schema or same(one, schema["const"])]

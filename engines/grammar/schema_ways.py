@@ -13,6 +13,7 @@ from typing import Any
 
 from engines.grammar import number, pattern
 from engines.grammar.rules import Budget, Unsayable
+from engines.grammar.schema_formats import known
 from engines.grammar.schema_oneof import apart
 from engines.grammar.schema_parts import OWN, Schema, merge, types, values
 
@@ -121,7 +122,7 @@ class _Parts:
             inside = [*schema.get("prefixItems", []), *(items if isinstance(items, list) else [items])]
             inside.append(schema.get("additionalItems"))
         elif kind == "string" and "pattern" in schema:
-            branch.ways += pattern.convert(schema["pattern"], self._budget).live // FLAT
+            branch.ways += pattern.convert(known(schema["pattern"]), self._budget).live // FLAT
         elif kind in ("number", "integer") and values(schema) is None and any(key in schema for key in OWN["number"]):
             # Each count of digits, before and after the point, begins with the same digits.
             branch.ways += number.of_schema(kind, schema).count("|") // FLAT

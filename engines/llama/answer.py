@@ -61,6 +61,8 @@ def answer(
         if slot.output is None:
             yield None
             continue
+        if not limit:
+            break  # the prompt was read, and that is all
         logits: Any = context.logits(slot.output) if sampler.constrained or logprobs is not None else None
         if sampler.constrained:
             logits = logits.copy()  # the next step of the batch overwrites the original
@@ -68,7 +70,7 @@ def answer(
         else:
             token = sampler.sample(context.handle, slot.output)
         said += 1
-        ended = model.ends(token)
+        ended = model.ends(token) or token in request.stop_tokens
         if not ended:
             if logprobs is not None:
                 teller.note(logprobs.of(token, logits))
@@ -85,5 +87,5 @@ def answer(
 
 def _thoughts(prompt: Prompt, request: ChatRequest) -> Thoughts | None:
     """None for an answer without thoughts: a raw prompt has no template, and a grammar allows no thoughts."""
-    constrained = request.json_object or request.json_schema is not None or request.tool_choice.required
+    constrained = request.shaped or request.tool_choice.required
     return None if constrained or request.prompt is not None else Thoughts(opened=prompt.thinks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 from collections.abc import Generator, Iterator
 from typing import TypeVar
@@ -14,6 +15,7 @@ from edgeserve.messages import (
     ChatRequest,
     EmbeddingEvent,
     EmbedRequest,
+    LoosenedEvent,
     Message,
     SlotEvent,
     SlotRequest,
@@ -33,6 +35,7 @@ from engines.llama.managing import manage
 from engines.llama.model import MappedModel
 from engines.llama.options import CONTEXT_STEP, DEFAULT_CONTEXT, context_size
 from engines.llama.prepare import Prepared, check_inputs, prepare_chat, prepare_inputs
+from engines.llama.prompt import prompt_text
 from engines.llama.sampler import Sampler
 from engines.llama.template import ChatTemplate
 
@@ -94,6 +97,7 @@ class LlamaChat(LlamaLadder):
                 raise InvalidRequest("this model takes no images; use a vision model", param="messages")
             render = functools.partial(self.prompt, model, request, self._marker)
             template, limit = functools.partial(self._chat_template, model), self._longest_prompt()
+            limit = limit if request.context is None else min(limit, request.context)
             with self._explain_overflow(limit):
                 return prepare_chat(model, template, request, render, limit)
         finally:
@@ -145,18 +149,23 @@ class LlamaChat(LlamaLadder):
     ) -> Generator[ChatEvent | None, None, None]:
         """Events of a chat. The model, sampler and slot are released however the answer ends."""
         model, batch = self._hot()
-        limit = min(request.max_tokens or self.options.max_new_tokens, self.options.max_new_tokens)
+        most = self.options.max_new_tokens
+        limit = most if request.max_tokens is None else min(request.max_tokens, most)
         background = Background(lambda: batch.busy)
         with contextlib.ExitStack() as taken, self._explain_overflow(batch.context.size):
             if llama_model.hold(model):  # background work may outlive a cancelled answer
                 taken.callback(background.when_done, functools.partial(llama_model.release, model))
-            make = functools.partial(Sampler, request, self.options, model.vocabulary, prepared.rules)
+            if prepared.loosened:
+                yield LoosenedEvent(prepared.loosened)
+            make = functools.partial(Sampler, request, self.options, model.vocabulary, prepared.rules, prepared.endings)
             sampler = (yield from background.run(make, Sampler.free)) if prepared.rules else make()
             taken.callback(background.when_done, sampler.free)
             prompt = yield from self._take(batch, request, prepared, background)
             background.slots = 1
             taken.callback(self._done, batch, prompt)
             yield from self._feed(batch, prompt, cancel)
+            if request.context is not None:
+                limit = min(limit, request.context - prompt.tokens)
             events = answer(batch, prompt, request, sampler, limit, cancel, background)
             several = request.tool_choice.parallel
             yield from with_calls(events, request.tools, several=several) if request.tools else events
@@ -213,7 +222,7 @@ class LlamaChat(LlamaLadder):
         messages = request.messages
         if self.options.system and not any(message.role == "system" for message in messages):
             messages = (Message("system", (TextPart(self.options.system),)), *messages)
-        return self._chat_template(model).render(messages, marker, request.tools, several=request.tool_choice.parallel)
+        return prompt_text(self._chat_template(model), dataclasses.replace(request, messages=messages), marker)
 
     def _chat_template(self, model: MappedModel) -> ChatTemplate:
         template = self._template  # another thread may close the engine meanwhile

@@ -25,16 +25,20 @@ class Constraint:
     """
 
     def __init__(self, grammar: str, vocabulary: Any, field: str = "response_format") -> None:
-        import numpy as np
-
         runtime = llama()
         self._sampler = runtime.llama_sampler_init_grammar(vocabulary, grammar.encode(), b"root")
         if not self._sampler:
             text = f"llama.cpp cannot use the grammar of this schema{error_details()}; write it more simply"
             raise InvalidRequest(text, param=field)
         self._spelling = Spelling(vocabulary)
+        self._set(vocabulary, field)
+
+    def _set(self, vocabulary: Any, field: str) -> None:
+        """The rows of candidates, and the field of errors."""
+        import numpy as np
+
         self._field = field
-        self.tokens = int(runtime.llama_vocab_n_tokens(vocabulary))
+        self.tokens = int(llama().llama_vocab_n_tokens(vocabulary))
         self._ids = np.arange(self.tokens, dtype=np.int32)
         self._data = np.zeros(self.tokens, [("id", np.int32), ("logit", np.float32), ("p", np.float32)])
 

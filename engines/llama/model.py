@@ -45,6 +45,7 @@ class MappedModel:
     lock: threading.Lock = field(default_factory=threading.Lock)
     tokenizer: Tokenizer = field(init=False)
     _pieces: Callable[[int, bool], bytes] = field(init=False)
+    _endings: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         self.tokenizer = Tokenizer(NativeVocabulary(self.vocabulary, str(self.path)))
@@ -111,6 +112,12 @@ class MappedModel:
     def ends(self, token: int) -> bool:
         """Whether this token ends an answer."""
         return bool(llama().llama_vocab_is_eog(self.vocabulary, token))
+
+    def endings(self) -> tuple[int, ...]:
+        """All tokens that end an answer. The first call takes some tens of milliseconds. Any thread."""
+        if self._endings is None:
+            self._endings = tuple(filter(self.ends, range(int(llama().llama_vocab_n_tokens(self.vocabulary)))))
+        return self._endings
 
     def chat_template(self) -> str | None:
         """The Jinja source in the model's file; None without one."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 WINDOW = 64
-"""Latest tokens of the answer that penalties apply to (llama.cpp's default)."""
+"""Latest tokens of the answer that penalties apply to, unless the request says otherwise (llama.cpp's default)."""
 
 
 class Penalties:
@@ -22,10 +22,19 @@ class Penalties:
     repeat     divides a logit above zero, and multiplies any other
     frequency  subtracted for each time that the token occurs
     presence   subtracted once
+    window     latest tokens that count; None: all
     """
 
-    def __init__(self, biases: Sequence[tuple[int, float]], repeat: float, frequency: float, presence: float) -> None:
+    def __init__(
+        self,
+        biases: Sequence[tuple[int, float]],
+        repeat: float,
+        frequency: float,
+        presence: float,
+        window: int | None = WINDOW,
+    ) -> None:
         self._biases = biases
+        self._window = window
         self._repeat, self._frequency, self._presence = repeat, frequency, presence
         self._said: deque[int] = deque()
         self._counts: Counter[int] = Counter()
@@ -34,7 +43,7 @@ class Penalties:
         """Count the next token of the answer."""
         self._said.append(token)
         self._counts[token] += 1
-        if len(self._said) > WINDOW:
+        if self._window is not None and len(self._said) > self._window:
             oldest = self._said.popleft()
             self._counts[oldest] -= 1
             if not self._counts[oldest]:

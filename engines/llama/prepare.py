@@ -6,10 +6,11 @@ import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from edgeserve.errors import ContextOverflow, InvalidRequest
 from edgeserve.messages import ChatRequest, EmbedRequest
-from engines.llama.grammar import grammar
+from engines.llama.grammar import Written, grammar
 from engines.llama.model import MappedModel
 from engines.llama.template import ChatTemplate
 from engines.llama.tokenizer import TooLong
@@ -32,15 +33,19 @@ class Prepared:
     tokens  tokens of a chat without pictures
     text    prompt of a chat with pictures
     thinks  the prompt ends in the tag that opens a model's thoughts
-    rules   grammar of the answer as GBNF; None for free text
+    rules   grammar of the answer; None for free text
     inputs  tokens of each input of an embedding
+    endings   tokens that may not end the answer, or not yet
+    loosened  keywords of schemas that the grammar leaves out
     """
 
     tokens: Sequence[int] = ()
     text: str = ""
     thinks: bool = False
-    rules: str | None = None
+    rules: Written | None = None
     inputs: Sequence[Sequence[int]] = ()
+    endings: Sequence[int] = ()
+    loosened: tuple[str, ...] = ()
 
 
 def prepare_chat(
@@ -57,21 +62,29 @@ def prepare_chat(
     with _fitting(limit):
         if request.prompt is not None:
             tokens = model.read(request.prompt, param="prompt", most=limit - 1)
-            prepared = Prepared(tokens, rules=grammar(request, CallForm()))
+            prepared = Prepared(tokens, **_held(model, request, CallForm()))
         else:
             model.tokenizer.check_size(_length(request), limit - 1, times=EARLY_FACTOR)
             text = render()
             thinks = opened_by(text)
-            rules = grammar(request, template().form, thinks=thinks)
+            held = _held(model, request, template().form, thinks=thinks)
             if request.images:
                 model.tokenizer.check_size(len(text), limit - 1)
                 model.tokenizer.check_pieces(text, limit - 1 + MARKER_TOKENS * len(request.images))
                 model.tokenizer.check_runs(text)
-                return Prepared(text=text, thinks=thinks, rules=rules)
-            prepared = Prepared(model.tokenize(text, add_special=False, most=limit - 1), "", thinks, rules)
+                return Prepared(text=text, thinks=thinks, **held)
+            prepared = Prepared(model.tokenize(text, add_special=False, most=limit - 1), "", thinks, **held)
     if not prepared.tokens:
         raise InvalidRequest("the prompt is empty", param="prompt")
     return prepared
+
+
+def _held(model: MappedModel, request: ChatRequest, form: CallForm, *, thinks: bool = False) -> dict[str, Any]:
+    """The fields of ``Prepared`` that hold the answer. Raises InvalidRequest."""
+    made = grammar(request, form, thinks=thinks)
+    endings = (*model.endings(), *request.stop_tokens) if request.ignore_eos or request.min_tokens else ()
+    held: dict[str, Any] = {"endings": endings}
+    return held if made is None else held | {"rules": made.rules, "loosened": made.loosened}
 
 
 def prepare_inputs(model: MappedModel, request: EmbedRequest, limit: int) -> Prepared:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import ChatRequest
-from engines.llama.constraint import Constraint
+from engines.llama.chain import samplers
+from engines.llama.endings import Endings
+from engines.llama.grammar import Written
 from engines.llama.options import LlamaOptions
-from engines.llama.penalties import Penalties
+from engines.llama.own_constraint import constraint
+from engines.llama.penalties import WINDOW, Penalties
 from engines.llama.runtime import llama
-
-COLDEST = 1e-6
-"""Lower temperatures sample greedily: logits divided by them overflow a float and become NaN."""
 
 
 class Sampler:
@@ -25,17 +25,23 @@ class Sampler:
     """
 
     def __init__(
-        self, request: ChatRequest, options: LlamaOptions, vocabulary: Any, grammar: str | None = None
+        self,
+        request: ChatRequest,
+        options: LlamaOptions,
+        vocabulary: Any,
+        grammar: Written | None = None,
+        endings: Sequence[int] = (),
     ) -> None:
         runtime = llama()
         self._size = int(runtime.llama_vocab_n_tokens(vocabulary))
         self._penalties = self._make_penalties(request, options)
         # The grammar comes first: when llama.cpp refuses it, nothing else is left to free.
-        shaped = request.json_object or request.json_schema is not None
-        field = "response_format" if shaped and not request.tool_choice.required else "tools"
-        self._constraint = None if grammar is None else Constraint(grammar, vocabulary, field)
+        self._check_tokens(endings, "stop_token_ids")
+        self._endings = Endings(endings, None if request.ignore_eos else request.min_tokens)
+        field = "response_format" if request.shaped and not request.tool_choice.required else "tools"
+        self._constraint = None if grammar is None else constraint(grammar, vocabulary, field)
         self.chain = runtime.llama_sampler_chain_init(runtime.llama_sampler_chain_default_params())
-        for one in _samplers(request, options):
+        for one in samplers(request.sampling, options, self._size):
             runtime.llama_sampler_chain_add(self.chain, one)
 
     @property
@@ -55,14 +61,25 @@ class Sampler:
         constraint = self._constraint
         if constraint is None:
             raise RuntimeError("the answer has no grammar")
-        return self._penalised(lambda: logits, lambda: constraint.sample(self.chain, logits))
+        try:
+            return self._penalised(lambda: logits, lambda: constraint.sample(self.chain, logits))
+        except InvalidRequest:
+            if not self._endings.forbidden:
+                raise
+            self._endings = Endings((), 0)  # the grammar allows nothing but the end
+            return self._penalised(lambda: logits, lambda: constraint.sample(self.chain, logits))
 
     def _penalised(self, logits: Callable[[], Any], choose: Callable[[], int]) -> int:
-        if self._penalties is None:
+        if self._penalties is None and not self._endings.forbidden:
             return choose()
-        with self._penalties.applied(logits()):
+        with contextlib.ExitStack() as changed:
+            if self._penalties is not None:
+                changed.enter_context(self._penalties.applied(logits()))
+            changed.enter_context(self._endings.applied(logits()))
             token = choose()
-        self._penalties.accept(token)
+        if self._penalties is not None:
+            self._penalties.accept(token)
+        self._endings.accept()
         return token
 
     def free(self) -> None:
@@ -72,31 +89,16 @@ class Sampler:
 
     def _make_penalties(self, request: ChatRequest, options: LlamaOptions) -> Penalties | None:
         wanted = request.sampling
-        for token, _ in wanted.logit_bias:
-            if not 0 <= token < self._size:
-                text = f"token {token} is not in the vocabulary of {self._size} tokens"
-                raise InvalidRequest(text, param="logit_bias")
-        repeat = _or(wanted.repeat_penalty, options.repeat_penalty)
+        self._check_tokens((token for token, _ in wanted.logit_bias), "logit_bias")
+        repeat = options.repeat_penalty if wanted.repeat_penalty is None else wanted.repeat_penalty
         frequency, presence = wanted.frequency_penalty or 0.0, wanted.presence_penalty or 0.0
         if repeat == 1 and not frequency and not presence and not wanted.logit_bias:
             return None
-        return Penalties(wanted.logit_bias, repeat, frequency, presence)
+        window = WINDOW if wanted.repeat_last_n is None else wanted.repeat_last_n
+        return Penalties(wanted.logit_bias, repeat, frequency, presence, None if window < 0 else window)
 
-
-def _samplers(request: ChatRequest, options: LlamaOptions) -> list[Any]:
-    runtime, wanted = llama(), request.sampling
-    temperature = _or(wanted.temperature, options.temperature)
-    if not temperature >= COLDEST:
-        return [runtime.llama_sampler_init_greedy()]
-    seed = wanted.seed if wanted.seed is not None else secrets.randbits(32)
-    return [
-        runtime.llama_sampler_init_top_k(int(_or(wanted.top_k, options.top_k))),
-        runtime.llama_sampler_init_top_p(_or(wanted.top_p, options.top_p), 1),
-        runtime.llama_sampler_init_min_p(_or(wanted.min_p, options.min_p), 1),
-        runtime.llama_sampler_init_temp(temperature),
-        runtime.llama_sampler_init_dist(seed & 0xFFFFFFFF),
-    ]
-
-
-def _or(given: float | None, default: float) -> float:
-    return default if given is None else given
+    def _check_tokens(self, tokens: Iterable[int], param: str) -> None:
+        for token in tokens:
+            if not 0 <= token < self._size:
+                text = f"token {token} is not in the vocabulary of {self._size} tokens"
+                raise InvalidRequest(text, param=param)

@@ -6,14 +6,14 @@ import datetime
 import json
 import logging
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
-from edgeserve import strict_json
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import ImagePart, Message, TextPart, Tool
 from engines.llama.template_budget import STEPS, Budget, OverBudget, characters, check_indent
 from engines.llama.template_environment import environment
-from engines.llama.tools import CallForm, as_functions, described, form_of
+from engines.llama.tools import CallForm, arguments, as_functions, described, form_of
 
 log = logging.getLogger("edgeserve.llama")
 
@@ -53,10 +53,15 @@ class ChatTemplate:
         *,
         several: bool = True,
         steps: int = STEPS,
+        variables: Mapping[str, Any] = MappingProxyType({}),
+        generation_prompt: bool = True,
     ) -> str:
         """The prompt for the assistant's next turn; each picture becomes ``marker``.
 
         For a template without ``tools``, the system message describes them, and allows ``several`` calls or one.
+
+        ``variables``: further ones for the template. ``generation_prompt``: the prompt ends in the beginning of the
+        assistant's turn.
 
         Raises InvalidRequest when the template refuses the conversation (such as an order of roles), fails on it, or
         takes more than its budget.
@@ -64,7 +69,8 @@ class ChatTemplate:
         from jinja2 import TemplateError
 
         try:
-            return self._render(messages, marker, tools, several=several, steps=steps)
+            given = {**variables, "add_generation_prompt": generation_prompt}
+            return self._render(messages, marker, tools, given, several=several, steps=steps)
         except TemplateError as error:
             raise _refused(f"refuses these messages: {error}") from error
         except OverBudget as error:
@@ -74,7 +80,14 @@ class ChatTemplate:
             raise _refused(f"fails on these messages: {type(error).__name__}: {str(error)[:200]}") from error
 
     def _render(
-        self, messages: Sequence[Message], marker: str, tools: Sequence[Tool], *, several: bool, steps: int
+        self,
+        messages: Sequence[Message],
+        marker: str,
+        tools: Sequence[Tool],
+        given: Mapping[str, Any],
+        *,
+        several: bool,
+        steps: int,
     ) -> str:
         if not self._knows_tools:
             messages, tools = described(messages, tools, several=several), ()
@@ -82,7 +95,7 @@ class ChatTemplate:
         turns = [_turn(message, marker, names) for message in messages]
         functions = as_functions(tools) or None
         budget = Budget(sum(characters((turns, functions))), steps=steps)
-        variables = {"messages": turns, "tools": functions, "add_generation_prompt": True, **self._tokens}
+        variables = {**given, "messages": turns, "tools": functions, **self._tokens}
         return str(self._environment.render(self._template, variables, budget))
 
 
@@ -94,13 +107,11 @@ def _turn(message: Message, marker: str, names: Mapping[str, str]) -> dict[str, 
     turn: dict[str, Any] = {"role": message.role, "content": _content(message, marker)}
     if message.role == "tool":
         turn |= {"tool_call_id": message.tool_call_id, "name": names.get(message.tool_call_id, "")}
+    if message.reasoning:
+        turn["reasoning_content"] = message.reasoning
     if message.tool_calls:
         turn["tool_calls"] = [
-            {
-                "id": one.id,
-                "type": "function",
-                "function": {"name": one.name, "arguments": strict_json.loads(one.arguments)},
-            }
+            {"id": one.id, "type": "function", "function": {"name": one.name, "arguments": arguments(one)}}
             for one in message.tool_calls
         ]
     return turn

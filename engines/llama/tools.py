@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from edgeserve import strict_json
 from edgeserve.messages import Message, TextPart, Tool, ToolCall
 
 DESCRIPTION = """You can call these functions:
@@ -81,6 +82,17 @@ def _results_turn(results: Sequence[Message], names: Mapping[str, str]) -> Messa
     return Message("user", (TextPart("\n".join(texts)),), tool_call_id=results[0].tool_call_id)
 
 
+def arguments(call: ToolCall) -> dict[str, Any] | str:
+    """The arguments of a past call: the object, or the text where a model wrote no object."""
+    try:
+        value = strict_json.loads(call.arguments)
+    except ValueError:
+        return call.arguments
+    return value if isinstance(value, dict) else call.arguments
+
+
 def written(call: ToolCall) -> str:
     """A call as plain JSON."""
-    return f'{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}'
+    given = arguments(call)
+    text = call.arguments if isinstance(given, dict) else json.dumps(given, ensure_ascii=False)
+    return f'{{"name": {json.dumps(call.name)}, "arguments": {text}}}'

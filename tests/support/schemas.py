@@ -21,6 +21,8 @@ def formats(*names: str) -> Schema:
     return thing(**{name: {"type": "string", "format": name} for name in names})
 
 
+ZOD_EMAIL = r"^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,}$"
+"""The pattern that Zod 4 writes beside the format email."""
 WHOLE: Schema = {"type": "integer"}
 NODE = thing(value=WHOLE, next={"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]})
 TREE = thing(name=text(1, 6), children={"type": "array", "items": {"$ref": "#"}, "maxItems": 2})
@@ -95,6 +97,34 @@ SHAPES: dict[str, Schema] = {
     "a map": {"type": "object", "additionalProperties": WHOLE, "minProperties": 1, "maxProperties": 3},
     "unicode keys": thing(**{"größe": WHOLE, "名前": text(), 'a"b\\c': WHOLE, "🙂": {"type": "boolean"}, "": WHOLE}),
     "required but undeclared": {"type": "object", "required": ["x"], "properties": {"y": WHOLE}, "maxProperties": 3},
+    "safe integers": thing(
+        zod={"type": "integer", "minimum": -(2**53 - 1), "maximum": 2**53 - 1},
+        int64={"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1},
+        above={"type": "integer", "exclusiveMinimum": 0, "maximum": 2**53 - 1},
+        number={"type": "number", "minimum": -1e300, "maximum": 1e300},
+    ),
+    "formats beside patterns": thing(
+        mail={"type": "string", "format": "email", "pattern": ZOD_EMAIL},
+        day={"type": "string", "format": "date", "pattern": r"^2\d{3}-01-0[1-9]$"},
+        price={"type": "string", "pattern": r"^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$"},
+    ),
+    "property names": {
+        "type": "object",
+        "propertyNames": {"type": "string", "pattern": "^[a-z]{1,3}$"},
+        "additionalProperties": WHOLE,
+        "maxProperties": 3,
+    },
+    "names of a record": {
+        **thing(),
+        "propertyNames": {"enum": ["left", "right"]},
+        "additionalProperties": WHOLE,
+        "maxProperties": 2,
+    },
+    "multiples": thing(
+        five={"type": "integer", "minimum": 0, "maximum": 100, "multipleOf": 5},
+        tenth={"type": "number", "minimum": 0, "maximum": 1, "multipleOf": 0.5},
+        one={"type": "number", "multipleOf": 1, "minimum": -3},
+    ),
     "escaped pointer": {**thing(a={"$ref": "#/$defs/x~1y~0z"}), "$defs": {"x/y~z": {"type": "boolean"}}},
 }
 
@@ -112,7 +142,14 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "look-ahead": ({"type": "string", "pattern": "^(?=a)b$"}, "looks around"),
     "back-reference": ({"type": "string", "pattern": r"(a)\1"}, r"has \\1"),
     "lengths times repeats": ({"type": "string", "pattern": "^([a-z]{1,40}){1,40}$"}, "repeats too often"),
-    "pattern against length": ({"type": "string", "pattern": "^a*$", "maxLength": 3}, "minLength and maxLength"),
+    "pattern against length": ({"type": "string", "pattern": "^a*$", "maxLength": 3}, "keep to maxLength"),
+    "pattern below length": ({"type": "string", "pattern": "^a$", "minLength": 3}, "keep to minLength"),
+    "property names beside properties": (
+        {**thing(a=WHOLE), "additionalProperties": WHOLE, "propertyNames": {"pattern": "^a$"}},
+        "uses propertyNames beside properties",
+    ),
+    "a property that no name allows": ({**thing(a=WHOLE), "propertyNames": {"enum": ["b"]}}, "do not allow"),
+    "property names that are no strings": ({"type": "object", "propertyNames": WHOLE}, "allow no string"),
     "no number left": ({"type": "integer", "minimum": 5, "maximum": 4}, "leaves no number"),
     "false": (thing(a=False), "allows nothing"),
     "unknown type": ({"type": "text"}, "known are object"),

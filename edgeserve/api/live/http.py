@@ -16,7 +16,7 @@ from edgeserve.api.json_body import check_media, read_bytes, read_record
 from edgeserve.api.limits import Limits, limits_of
 from edgeserve.api.presence import unless_gone
 from edgeserve.api.question import Question
-from edgeserve.api.schema import Record
+from edgeserve.api.schema import Record, Strict
 from edgeserve.api.sound import languages
 from edgeserve.api.values import Text
 from edgeserve.errors import InvalidRequest
@@ -35,6 +35,8 @@ PROXY_HEADERS = ("Forwarded", "X-Forwarded-For", "X-Real-IP")
 
 class Live(Question):
     """The body of POST /v1/transcribe/stream, and the query of the WebSocket."""
+
+    STRICT = True  # a WebSocket has no header for the names of ignored fields
 
     language = Text(languages.WORDS, limit=NAME_CHARS)
     prompt = Text("earlier text", limit=4096)
@@ -59,7 +61,7 @@ class Samples(Record):
         return {"type": "string", "format": "binary", "description": words}
 
 
-class SessionQuery(Record):
+class SessionQuery(Strict):
     """The query of push and flush."""
 
     session = Text("of POST /v1/transcribe/stream; left out: the default session")

@@ -24,7 +24,7 @@ from edgeserve.api.fields import Fields
 from edgeserve.api.json_body import read_object
 from edgeserve.api.live import http as live
 from edgeserve.api.live.http import MAX_OPTIONS, Live
-from edgeserve.api.schema import Record, read_variant
+from edgeserve.api.schema import Strict, read_variant
 from edgeserve.api.values import Enum
 from edgeserve.errors import Busy, EdgeserveError, InvalidRequest, NotFound, TooLarge
 from edgeserve.live.ear import Options
@@ -43,13 +43,13 @@ class Start(Live):
     type = Enum("", ("start",), required=True)
 
 
-class Flush(Record):
+class Flush(Strict):
     """Ends the transcription and begins a new one with the same options."""
 
     type = Enum("", ("flush",), required=True)
 
 
-class Close(Record):
+class Close(Strict):
     """Closes the connection."""
 
     type = Enum("", ("close",), required=True)

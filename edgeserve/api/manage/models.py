@@ -9,7 +9,7 @@ from edgeserve.api.admin import meant
 from edgeserve.api.fields import NAME_CHARS
 from edgeserve.api.json_body import read_json
 from edgeserve.api.presence import unless_gone
-from edgeserve.api.schema import Record
+from edgeserve.api.schema import Strict
 from edgeserve.api.values import Enum, Text
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.manage.manager import Manager
@@ -18,14 +18,14 @@ from edgeserve.residency.pool import Pool
 RUNGS = {"cold": Rung.COLD, "warm": Rung.WARM, "hot": Rung.HOT}
 
 
-class Load(Record):
+class Load(Strict):
     """The body of POST /admin/load."""
 
     model = Text("a name of the model", required=True, limit=NAME_CHARS)
     to = Enum("the rung to reach: hot computes at once, warm is mapped", ("warm", "hot"), default="hot")
 
 
-class Unload(Record):
+class Unload(Strict):
     """The body of POST /admin/unload."""
 
     model = Text("a name of the model", required=True, limit=NAME_CHARS)

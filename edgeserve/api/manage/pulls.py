@@ -13,7 +13,7 @@ from edgeserve.api import failures, sse
 from edgeserve.api.json_body import read_json
 from edgeserve.api.manage.stream import EventStream, Woken
 from edgeserve.api.presence import unless_gone
-from edgeserve.api.schema import Record
+from edgeserve.api.schema import Strict
 from edgeserve.api.values import Flag, Text
 from edgeserve.errors import Cancelled, InUse
 from edgeserve.models.pull import Pull, PullState
@@ -26,7 +26,7 @@ DISK = Aside("looks at the store", threads=1)
 """The checks of a new pull and removals read and write the disk."""
 
 
-class PullOrder(Record):
+class PullOrder(Strict):
     """The body of POST /admin/pull."""
 
     model = Text("a catalogue name, hub:org/repo[/file][@revision], or a URL", required=True, limit=SOURCE_CHARS)

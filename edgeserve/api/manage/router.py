@@ -21,7 +21,7 @@ from edgeserve.api.manage.pulls import DISK, SOURCE_CHARS, pulls_of
 from edgeserve.api.manage.stream import EventStream, Woken
 from edgeserve.api.models import CREATED
 from edgeserve.api.presence import unless_gone
-from edgeserve.api.schema import Record
+from edgeserve.api.schema import Strict
 from edgeserve.api.values import Flag, Text
 from edgeserve.engine import Rung
 from edgeserve.errors import NotFound
@@ -37,20 +37,20 @@ State = dict[str, Event]
 """The latest event by the model it is about."""
 
 
-class RouterModel(Record):
+class RouterModel(Strict):
     """A request about one model. llama-server's other fields are accepted and change nothing."""
 
     OPEN = True
     model = Text("a name of the model", required=True, limit=SOURCE_CHARS)
 
 
-class Listing(Record):
+class Listing(Strict):
     """The query of GET /models."""
 
     reload = Flag("accepted: the list is read anew each time")
 
 
-class Chosen(Record):
+class Chosen(Strict):
     """The query of DELETE /models."""
 
     model = Text("a name of the model", required=True, limit=NAME_CHARS)

@@ -12,7 +12,7 @@ from edgeserve.api.fields import Fields, kind
 from edgeserve.api.json_body import read_json
 from edgeserve.api.limits import Limits
 from edgeserve.api.manage.models import manager_of
-from edgeserve.api.schema import Field, Record
+from edgeserve.api.schema import Field, Strict
 from edgeserve.config import Config
 from edgeserve.errors import ConfigError, InvalidRequest, StoreError
 from edgeserve.exposure import shown
@@ -40,7 +40,7 @@ class Table(Field[dict[str, Any]]):
         return {"type": "object"}
 
 
-class SettingsPatch(Record):
+class SettingsPatch(Strict):
     """The body of PATCH /admin/config: keys to change, by table."""
 
     server = Table(f"keys of [server]: {', '.join(sorted(TUNABLE['server']))}")

@@ -11,7 +11,7 @@ from edgeserve.api.ollama.options import Options
 from edgeserve.api.ollama.renderer import AnswerLines
 from edgeserve.api.ollama.request import Asked
 from edgeserve.api.ollama.times import Times
-from edgeserve.api.openai.logprobs import MAX_CHAT
+from edgeserve.api.openai.logprobs import MAX
 from edgeserve.api.schema import Object
 from edgeserve.api.values import Flag, Integer
 from edgeserve.errors import NotSupported
@@ -27,7 +27,7 @@ class Answered(Asked):
     think = ThinkField()
     options = Object("sampling and the length of the answer", Options)
     logprobs = Flag("tell how likely each token was")
-    top_logprobs = Integer("alternatives told with each token; needs logprobs", 0, MAX_CHAT)
+    top_logprobs = Integer("alternatives told with each token; needs logprobs", 0, MAX)
     truncate = Flag("accepted; a prompt that is too long is refused", default=True)
     shift = Flag("accepted; an answer ends where the context is full", default=True)
 

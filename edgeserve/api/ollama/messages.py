@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from edgeserve.api.conversation import ROLES, Conversation, PendingPicture
+from edgeserve.api.calls import Arguments
+from edgeserve.api.content import PendingPicture
+from edgeserve.api.conversation import ROLES, Conversation
 from edgeserve.api.fields import NAME_CHARS, Fields, clipped
-from edgeserve.api.json_schema import ENCODER
 from edgeserve.api.limits import Limits
 from edgeserve.api.ollama.fields import Images, as_url
 from edgeserve.api.schema import Field, Object, Objects, Record, listed
-from edgeserve.api.tools import Arguments, DeclaredFunction, DeclaredTool, ToolName
+from edgeserve.api.tools import DeclaredFunction, DeclaredTool, ToolName
 from edgeserve.api.values import Ignored, Text
 from edgeserve.messages import Message, TextPart, Tool, ToolCall
 
@@ -33,26 +34,10 @@ class RoleField(Field[str]):
         return {"type": "string", "pattern": f"^({'|'.join(either)})$"}
 
 
-class ObjectArguments(Arguments):
-    """The arguments of a call: an object, or its text as in OpenAI's dialect."""
-
-    def read(self, fields: Fields, limits: Limits) -> str:
-        given = fields.raw(self.name)
-        if not isinstance(given, dict):
-            return super().read(fields, limits)
-        try:
-            return "".join(ENCODER.iterencode(given))
-        except ValueError:  # 1e999 was read as infinite
-            raise fields.error(self.name, "holds a number beyond the range of a float") from None
-
-    def schema(self, limits: Limits) -> dict[str, Any]:
-        return {"oneOf": [{"type": "object"}, super().schema(limits)]}
-
-
 class OllamaCalledFunction(Record):
     OPEN = True
     name = ToolName()
-    arguments = ObjectArguments()
+    arguments = Arguments()
 
 
 class OllamaCalled(Record):
@@ -90,7 +75,7 @@ class OllamaTool(DeclaredTool):
 
 def tools(declared: Sequence[OllamaTool]) -> tuple[Tool, ...]:
     """The tools; the last of a name counts."""
-    return tuple({one.function.name: one.tool() for one in declared}.values())
+    return tuple({one.function.name: one.function.tool() for one in declared}.values())
 
 
 def conversation(given: Sequence[OllamaMessage], limits: Limits) -> Conversation:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgeserve.api.openai.sampling import MAX_STOP
+from edgeserve.api.openai.ending import MAX_STOP
 from edgeserve.api.schema import Record
 from edgeserve.api.values import Flag, Integer, Number, Texts
 from edgeserve.messages import Sampling

@@ -2,66 +2,102 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request
 
-from edgeserve.api import cache_salt, models
+from edgeserve.api import models
+from edgeserve.api.calls import body
 from edgeserve.api.conversation import Messages
 from edgeserve.api.line import Call
 from edgeserve.api.openai import sampling
 from edgeserve.api.openai.logprobs import ChatLogprobs, chat_logprobs
 from edgeserve.api.openai.renderer import Choice, Completion
-from edgeserve.api.openai.response_format import FormatField
 from edgeserve.api.openai.sampling import Sampled
+from edgeserve.api.openai.thinking import Thinking
 from edgeserve.api.pictures.request import Pictures
-from edgeserve.api.question import MAX_TOKENS
-from edgeserve.api.tools import Tools, body
+from edgeserve.api.tools import Tools
 from edgeserve.api.uploads import read_body
-from edgeserve.api.values import Integer
-from edgeserve.messages import ChatRequest, Event, FinishEvent, ReasoningEvent, TokenEvent, ToolCallEvent
+from edgeserve.api.values import Flag
+from edgeserve.messages import ChatRequest, Event, FinishEvent, Message, ReasoningEvent, TokenEvent, ToolCallEvent
 
 
-class ChatCompletion(Sampled, Tools, ChatLogprobs):
+class ChatCompletion(Sampled, Tools, ChatLogprobs, Thinking):
     """The body of POST /v1/chat/completions."""
 
     messages = Messages(required=True)
-    max_completion_tokens = Integer("tokens of one answer at most", 1, MAX_TOKENS)
-    max_tokens = Integer("the older name of max_completion_tokens", 1, MAX_TOKENS)
-    response_format = FormatField()
+    echo = Flag("the answer repeats the text of the last message, where that is the assistant's")
+
+    def head(self, messages: Sequence[Message]) -> str:
+        """The text before the answer, for ``echo``."""
+        last = messages[-1]
+        return last.text if self.echo and last.role == "assistant" else ""
 
 
 async def chat(request: Request) -> Call:
     asked, attached = await read_body(request, ChatCompletion)
-    tools, alternatives, usage_wanted = asked.declared(), asked.alternatives(), asked.usage_wanted
+    tools, alternatives, usage_wanted, runs = asked.declared(), asked.alternatives(), asked.usage_wanted, asked.runs()
+    form = asked.form()
+    if form.grammar is not None and tools:
+        raise asked.error("grammar", "cannot stand beside tools, whose calls have a grammar of their own")
     messages = await asked.messages.whole(Pictures(request, attached))
+    asked.check_prompt(messages)
     pool = request.app.state.pool
     model = models.choose(pool, asked.model, models.answering_chat(messages))
+    told = alternatives if runs == asked.n or alternatives is not None else 0
     base = ChatRequest(
         messages=messages,
-        max_tokens=asked.max_completion_tokens or asked.max_tokens,
+        max_tokens=asked.most_tokens(),
         stop=asked.stops(),
         sampling=asked.sampling(),
-        json_object=asked.response_format.json_object,
-        json_schema=asked.response_format.json_schema,
+        **dataclasses.asdict(form),
         tools=tools,
         tool_choice=asked.choice(),
-        logprobs=alternatives,
-        salt=cache_salt.salt(request, asked.prompt_cache_key),
+        logprobs=told,
+        salt=asked.salted(request),
         adapters=asked.adapters(pool, model),
+        thinking=asked.wishes().on,
+        variables=asked.variables(),
+        continues=asked.continue_final_message,
+        generation_prompt=asked.add_generation_prompt,
+        min_tokens=asked.min_tokens,
+        ignore_eos=asked.ignore_eos,
+        stop_tokens=asked.stop_token_ids,
+        context=asked.num_ctx,
     )
-    choices = [ChatChoice(index) for index in range(asked.n)]
-    renderer = Completion(
-        models.name(pool, model, asked.model), choices, asked.n, stream=asked.stream, usage_wanted=usage_wanted
+    style = Style(
+        thoughts=asked.include_reasoning, function=asked.old_style, head=asked.head(messages), logprobs=alternatives
     )
+    choices = [ChatChoice(index, style) for index in range(runs)]
+    name = models.name(pool, model, asked.model)
+    renderer = Completion(name, choices, runs, stream=asked.stream, usage_wanted=usage_wanted, kept=asked.n)
     return Call(
         model,
-        sampling.choices(base, asked.n),
+        sampling.choices(base, runs),
         renderer,
         asked.keep_alive,
         apart=asked.seed is not None,
-        threaded=asked.logprobs and not asked.stream,  # writing 8,000 tokens with 20 alternatives each takes a second
+        threaded=told is not None and not asked.stream,  # 8,000 tokens with 20 alternatives each take a second to write
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """The form of a choice.
+
+    - ``thoughts``: it tells the thoughts
+    - ``function``: a call is a ``function_call``, as before OpenAI had tools
+    - ``head``: text before the answer
+    - ``logprobs``: alternatives to each token that the client asked for; None: it asked for no log probabilities
+    """
+
+    thoughts: bool = True
+    function: bool = False
+    head: str = ""
+    logprobs: int | None = None
 
 
 class ChatChoice(Choice):
@@ -69,30 +105,42 @@ class ChatChoice(Choice):
 
     PREFIX, WHOLE, CHUNK = "chatcmpl", "chat.completion", "chat.completion.chunk"
 
+    def __init__(self, index: int, style: Style) -> None:
+        super().__init__(index)
+        self._style = style
+
+    @property
+    def reason(self) -> str | None:
+        return "function_call" if super().reason == "tool_calls" and self._style.function else super().reason
+
     def whole(self) -> dict[str, Any]:
-        text = "".join(self.texts)
+        text = self._style.head + "".join(self.texts)
         message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
-        if self.thoughts:
+        if self.thoughts and self._style.thoughts:
             message["reasoning_content"] = "".join(self.thoughts)
         if self.calls:
-            message |= {"content": text or None, "tool_calls": [body(call) for call in self.calls]}
-        logged = chat_logprobs(self.logprobs)
+            message |= {"content": text or None} | self._called([body(call) for call in self.calls])
+        logged = chat_logprobs(self.logprobs) if self._style.logprobs is not None else None
         return {"index": self.index, "message": message, "logprobs": logged, "finish_reason": self.reason}
 
     def opening(self) -> dict[str, Any]:
-        return self._delta({"role": "assistant", "content": ""})
+        return self._delta({"role": "assistant", "content": self._style.head})
 
     def delta(self, event: Event) -> dict[str, Any] | None:
         match event:
             case TokenEvent():
                 return self._delta({"content": event.text}) | {"logprobs": chat_logprobs(event.logprobs)}
             case ReasoningEvent():
-                return self._delta({"reasoning_content": event.text})
+                return self._delta({"reasoning_content": event.text}) if self._style.thoughts else None
             case ToolCallEvent():
-                return self._delta({"tool_calls": [{"index": len(self.calls) - 1, **body(event.call)}]})
+                return self._delta(self._called([{"index": len(self.calls) - 1, **body(event.call)}]))
             case FinishEvent():
                 return self._delta({})
         return None
+
+    def _called(self, calls: list[dict[str, Any]]) -> dict[str, Any]:
+        """The member of a message or delta that holds the calls."""
+        return {"function_call": calls[0]["function"]} if self._style.function else {"tool_calls": calls}
 
     def _delta(self, delta: dict[str, Any]) -> dict[str, Any]:
         return {"index": self.index, "delta": delta, "logprobs": None, "finish_reason": self.reason}

@@ -7,19 +7,18 @@ from typing import Any
 
 from starlette.requests import Request
 
-from edgeserve.api import cache_salt, models
+from edgeserve.api import models
 from edgeserve.api.fields import Fields
 from edgeserve.api.json_body import read_json
 from edgeserve.api.limits import Limits, limits_of
 from edgeserve.api.line import Call
 from edgeserve.api.openai import sampling
-from edgeserve.api.openai.logprobs import MAX_COMPLETION, CompletionLogprobs
+from edgeserve.api.openai.logprobs import CompletionLogprobs, Logged
 from edgeserve.api.openai.prompts import Prompts
 from edgeserve.api.openai.renderer import Choice, Completion
 from edgeserve.api.openai.sampling import Sampled
-from edgeserve.api.question import MAX_TOKENS
 from edgeserve.api.schema import Field
-from edgeserve.api.values import Flag, Integer
+from edgeserve.api.values import Flag
 from edgeserve.jobs import CHAT
 from edgeserve.messages import ChatRequest, Event, FinishEvent, ReasoningEvent, TokenEvent
 
@@ -45,20 +44,16 @@ class RawCompletion(Sampled):
     """The body of POST /v1/completions."""
 
     prompt = Prompts("a text, several, its tokens, or several lists of tokens", lambda limits: limits.max_choices)
-    max_tokens = Integer("tokens of one answer at most", 1, MAX_TOKENS, default=DEFAULT_TOKENS)
     echo = Flag("repeat the prompt, which must be text; without logprobs")
-    logprobs = Integer("alternatives told with each token", 0, MAX_COMPLETION)
-    best_of = Integer("accepted where it equals n", 1, lambda limits: limits.max_choices)
+    logprobs = Logged()
     suffix = Suffix()
 
     def check(self, limit: int) -> None:
         """Raises InvalidRequest for fields that do not go together, and for more than ``limit`` answers."""
-        prompts = len(self.prompt)
-        if self.n * prompts > limit:
-            text = f"is {self.n}, which makes {self.n * prompts} answers; the limit is {limit} a request"
-            raise self.error("n", text)
-        if self.best_of not in (None, self.n):
-            raise self.error("best_of", f"is not supported by this server unless it equals n, which is {self.n}")
+        prompts, runs = len(self.prompt), self.runs()
+        if runs * prompts > limit:
+            text = f"is {runs}, which makes {runs * prompts} answers; the limit is {limit} a request"
+            raise self.error("n" if runs == self.n else "best_of", text)
         if self.echo and self.logprobs is not None:
             raise self.error("logprobs", "is not supported together with echo: leave one of them out")
 
@@ -80,43 +75,53 @@ async def completions(request: Request) -> Call:
     heads, usage_wanted = asked.heads(), asked.usage_wanted
     pool = request.app.state.pool
     model = models.choose(pool, asked.model, CHAT)
+    runs = asked.runs()
+    told = asked.logprobs if runs == asked.n or asked.logprobs is not None else 0
     base = ChatRequest(
-        max_tokens=asked.max_tokens,
+        max_tokens=asked.most_tokens(DEFAULT_TOKENS),
         stop=asked.stops(),
         sampling=asked.sampling(),
-        logprobs=asked.logprobs,
-        salt=cache_salt.salt(request, asked.prompt_cache_key),
+        **dataclasses.asdict(asked.form()),
+        logprobs=told,
+        salt=asked.salted(request),
         adapters=asked.adapters(pool, model),
+        min_tokens=asked.min_tokens,
+        ignore_eos=asked.ignore_eos,
+        stop_tokens=asked.stop_token_ids,
+        context=asked.num_ctx,
     )
-    requests = [
-        one for prompt in asked.prompt for one in sampling.choices(dataclasses.replace(base, prompt=prompt), asked.n)
-    ]
-    choices = [TextChoice(index, heads[index // asked.n]) for index in range(len(requests))]
-    renderer = Completion(
-        models.name(pool, model, asked.model), choices, asked.n, stream=asked.stream, usage_wanted=usage_wanted
-    )
+    prompted = (dataclasses.replace(base, prompt=prompt) for prompt in asked.prompt)
+    requests = [one for each in prompted for one in sampling.choices(each, runs)]
+    logged = asked.logprobs is not None
+    choices = [TextChoice(index, heads[index // runs], logged=logged) for index in range(len(requests))]
+    name = models.name(pool, model, asked.model)
+    renderer = Completion(name, choices, runs, stream=asked.stream, usage_wanted=usage_wanted, kept=asked.n)
     return Call(
         model,
         requests,
         renderer,
         asked.keep_alive,
         apart=asked.seed is not None,
-        threaded=asked.logprobs is not None and not asked.stream,
+        threaded=told is not None and not asked.stream,
     )
 
 
 class TextChoice(Choice):
-    """A choice of text_completion, whole and in chunks. ``head`` stands before the answer."""
+    """A choice of text_completion, whole and in chunks. ``head`` stands before the answer.
+
+    ``logged``: it tells log probabilities.
+    """
 
     PREFIX, WHOLE, CHUNK = "cmpl", "text_completion", "text_completion"
 
-    def __init__(self, index: int, head: str) -> None:
+    def __init__(self, index: int, head: str, *, logged: bool) -> None:
         super().__init__(index)
-        self._head = head
+        self._head, self._logged = head, logged
         self._written = CompletionLogprobs()
 
     def whole(self) -> dict[str, Any]:
-        return self._choice(self._head + "".join(self.texts)) | {"logprobs": self._written.feed(self.logprobs)}
+        logged = self._written.feed(self.logprobs) if self._logged else None
+        return self._choice(self._head + "".join(self.texts)) | {"logprobs": logged}
 
     def opening(self) -> dict[str, Any] | None:
         return self._choice(self._head) if self._head else None

@@ -6,27 +6,43 @@ import codecs
 from collections.abc import Sequence
 from typing import Any
 
-from edgeserve.api.schema import Record
-from edgeserve.api.values import Flag, Integer
+from edgeserve.api.fields import Fields
+from edgeserve.api.limits import Limits
+from edgeserve.api.schema import Field, Record
+from edgeserve.api.values import Integer
 from edgeserve.messages import Candidate, TokenLogprob
 
-MAX_CHAT, MAX_COMPLETION = 20, 5
-"""Alternatives, as in OpenAI's own API."""
+MAX = 20
+"""Alternatives, as in OpenAI's chat."""
+
+
+class Logged(Field[int | None]):
+    """``logprobs``: true or false, or the number of alternatives to each token. None: no log probabilities."""
+
+    def __init__(self) -> None:
+        super().__init__("tell how likely each token was: true, or the number of alternatives told with each", None)
+
+    def read(self, fields: Fields, limits: Limits) -> int | None:
+        given = fields.raw(self.name)
+        if isinstance(given, bool):
+            return 0 if given else None
+        return fields.integer(self.name, 0, MAX)
+
+    def schema(self, limits: Limits) -> dict[str, Any]:
+        return {"oneOf": [{"type": "boolean"}, {"type": "integer", "minimum": 0, "maximum": MAX}]}
 
 
 class ChatLogprobs(Record):
     """The fields of chat completions about log probabilities."""
 
-    logprobs = Flag("tell how likely each token was")
-    top_logprobs = Integer("alternatives told with each token; needs logprobs", 0, MAX_CHAT)
+    logprobs = Logged()
+    top_logprobs = Integer("alternatives told with each token; needs logprobs", 0, MAX)
 
     def alternatives(self) -> int | None:
         """Alternatives to each token; None where the request asks for no log probabilities. Raises InvalidRequest."""
-        if self.logprobs:
-            return self.top_logprobs or 0
-        if self.top_logprobs is not None:
+        if self.logprobs is None and self.top_logprobs is not None:
             raise self.error("top_logprobs", "needs logprobs to be true")
-        return None
+        return self.logprobs if self.top_logprobs is None else self.top_logprobs
 
 
 def chat_logprobs(tokens: Sequence[TokenLogprob]) -> dict[str, Any] | None:

@@ -6,10 +6,8 @@ from typing import Any
 
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
+from edgeserve.api.openai.ending import MAX_TOKEN
 from edgeserve.api.schema import Bound, Field, limit_of
-
-MAX_TOKEN = 2**31 - 1
-"""The largest token id."""
 
 Texts = tuple[str | tuple[int, ...], ...]
 

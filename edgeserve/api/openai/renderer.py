@@ -6,7 +6,7 @@ import json
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import edgeserve
@@ -44,6 +44,11 @@ class Choice(ABC):
         elif isinstance(event, FinishEvent):
             self.finish = event
 
+    def likelihood(self) -> float:
+        """The mean log probability of its tokens."""
+        logged = [one.token.logprob for one in self.logprobs]
+        return sum(logged) / len(logged) if logged else 0.0
+
     @property
     def reason(self) -> str | None:
         return self.finish.reason if self.finish else None
@@ -62,13 +67,18 @@ class Choice(ABC):
 
 
 class Completion:
-    """Folds events into completions. ``choices`` are the answers to all prompts, ``count`` to each prompt."""
+    """Folds events into completions. ``choices`` are the answers to all prompts, ``count`` to each prompt.
 
-    def __init__(self, model: str, choices: Sequence[Choice], count: int, *, stream: bool, usage_wanted: bool) -> None:
+    A whole completion tells the ``kept`` likeliest of them, by the mean log probability of their tokens.
+    """
+
+    def __init__(
+        self, model: str, choices: Sequence[Choice], count: int, *, stream: bool, usage_wanted: bool, kept: int
+    ) -> None:
         self.stream = stream
         self.media_type = sse.MEDIA_TYPE if stream else "application/json"
         self._choices = choices
-        self._count = count
+        self._count, self._kept = count, kept
         self._usage_wanted = usage_wanted
         self._opened: set[int] = set()
         self._base = {
@@ -95,9 +105,18 @@ class Completion:
         if self.stream:
             usage = self._base | {"object": self._choices[0].CHUNK, "choices": [], "usage": self._usage()}
             return (sse.event(usage) if self._usage_wanted else b"") + sse.DONE
-        choices = [choice.whole() for choice in self._choices]
+        choices = [choice.whole() for choice in self._best()]
         body = self._base | {"object": self._choices[0].WHOLE, "choices": choices, "usage": self._usage()}
         return _written(body).encode()
+
+    def _best(self) -> Iterator[Choice]:
+        """The choices to tell, with new indices where some are left out."""
+        prompts = (self._choices[at : at + self._count] for at in range(0, len(self._choices), self._count))
+        for number, choices in enumerate(prompts):
+            best = choices if self._kept == self._count else sorted(choices, key=Choice.likelihood, reverse=True)
+            for place, choice in enumerate(best[: self._kept]):
+                choice.index = number * self._kept + place
+                yield choice
 
     def fail(self, error: EdgeserveError) -> bytes:
         return sse.event(failures.body(error)) + sse.DONE

@@ -10,46 +10,60 @@ from typing import Any
 from edgeserve.api.fields import Fields
 from edgeserve.api.json_schema import JsonSchema
 from edgeserve.api.limits import Limits
+from edgeserve.api.openai.accepted import Unavailable
 from edgeserve.api.schema import Field, Object, Record, read_variant
 from edgeserve.api.values import Enum, Flag, Text
+
+BY_SCHEMA = "a schema belongs to the type json_schema"
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseFormat:
-    """The form of an answer. ``json_schema`` is the schema's text."""
+    """The form of an answer, as ``ChatRequest`` has it."""
 
     json_object: bool = False
     json_schema: str | None = None
+    grammar: str | None = None
+    pattern: str | None = None
+    choices: tuple[str, ...] = ()
+    strict: bool = False
+
+
+FREE = ResponseFormat()
 
 
 class FreeText(Record):
     type = Enum("", ("text",), required=True)
+    schema = Unavailable(BY_SCHEMA)
+    json_schema = Unavailable(BY_SCHEMA)
 
     def form(self) -> ResponseFormat:
-        return ResponseFormat()
+        return FREE
 
 
 class AnyObject(Record):
     type = Enum("", ("json_object",), required=True)
     schema = JsonSchema("holds the answer to it, as in llama.cpp's server")
+    json_schema = Unavailable(BY_SCHEMA)
 
     def form(self) -> ResponseFormat:
         return ResponseFormat(json_schema=self.schema) if self.schema else ResponseFormat(json_object=True)
 
 
 class NamedSchema(Record):
-    name = Text("of the schema", required=True, limit=64)
+    name = Text("of the schema", limit=64)
     description = Text("of the schema")
     schema = JsonSchema("the schema", required=True)
-    strict = Flag("accepted; the answer always follows the schema")
+    strict = Flag("a keyword that a grammar cannot express is an error; without it the answer may break the keyword")
 
 
 class BySchema(Record):
     type = Enum("", ("json_schema",), required=True)
     json_schema = Object("the schema with its name", NamedSchema, required=True)
+    schema = Unavailable("the schema belongs into json_schema")
 
     def form(self) -> ResponseFormat:
-        return ResponseFormat(json_schema=self.json_schema.schema)
+        return ResponseFormat(json_schema=self.json_schema.schema, strict=self.json_schema.strict)
 
 
 FORMS: Mapping[str, type[FreeText | AnyObject | BySchema]] = MappingProxyType(
@@ -61,7 +75,7 @@ class FormatField(Field[ResponseFormat]):
     """``response_format``."""
 
     def __init__(self) -> None:
-        super().__init__("the form of the answer; left out: free text", ResponseFormat())
+        super().__init__("the form of the answer; left out: free text", FREE)
 
     def read(self, fields: Fields, limits: Limits) -> ResponseFormat:
         nested = fields.object(self.name)

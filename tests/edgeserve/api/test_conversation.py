@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from types import SimpleNamespace
 from typing import Any
@@ -22,14 +23,23 @@ from edgeserve.api.tools import Tools
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import Message
 
+LIMITS = Limits(unknown_fields="refuse")
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001"
+    "48afa4710000000049454e44ae426082"
+)
 TOOL = {"type": "function", "function": {"name": "f"}}
 
 
 @pytest.fixture(scope="module")
 def pictures() -> Pictures:
     app = SimpleNamespace(state=SimpleNamespace(limits=Limits(), picture_files=PictureFilesHere()))
-    return Pictures(Request({"type": "http", "app": app, HOLD: None}))
+
+    async def receive() -> Any:
+        await asyncio.Event().wait()
+
+    return Pictures(Request({"type": "http", "app": app, HOLD: None}, receive))
 
 
 class Body(Record):
@@ -37,7 +47,7 @@ class Body(Record):
 
 
 def read(pictures: Pictures, *messages: dict[str, Any]) -> tuple[Message, ...]:
-    said = Body(Fields({"messages": list(messages)}), Limits()).messages
+    said = Body(Fields({"messages": list(messages)}), LIMITS).messages
     return asyncio.run(said.whole(pictures))
 
 
@@ -60,6 +70,80 @@ def test_arguments_of_many_calls_hold_no_more_values_together_than_a_body(pictur
     assert read(pictures, called(calls[0]))[0].tool_calls[0].arguments == many
 
 
+@pytest.mark.parametrize("text", ["[]", "x", '{"a": 1e999}', '{"a": NaN}', '{"a": "\\ud800"}', '{"a":' * 200])
+def test_broken_arguments_of_a_past_call_stay_as_they_are(pictures: Pictures, text: str) -> None:
+    assert read(pictures, arguments(text))[0].tool_calls[0].arguments == text
+
+
+@pytest.mark.parametrize(("given", "kept"), [({"a": [1, "é"]}, '{"a":[1,"é"]}'), ({}, "{}"), ("", "{}"), (None, "{}")])
+def test_arguments_may_be_an_object(pictures: Pictures, given: Any, kept: str) -> None:
+    assert read(pictures, arguments(given))[0].tool_calls[0].arguments == kept
+
+
+def test_contents_may_be_null(pictures: Pictures) -> None:
+    empty = [{"role": "assistant"}, {"role": "assistant", "content": None}, {"role": "assistant", "content": ""}]
+    assert [one.text for one in read(pictures, *empty, {"role": "tool", "content": None, "tool_call_id": "x"})] == [
+        *("", "", ""),
+        "",
+    ]
+    for role in ("user", "system"):
+        with pytest.raises(InvalidRequest, match="must be a string or a list of parts"):
+            read(pictures, {"role": role, "content": None})
+
+
+def result(**fields: Any) -> dict[str, Any]:
+    return {"role": "tool", "content": "7", **fields}
+
+
+def test_a_result_answers_the_oldest_open_call_unless_it_names_one(pictures: Pictures) -> None:
+    calls = [{**CALL, "id": name, "function": {"name": f"f_{name}", "arguments": "{}"}} for name in "abcd"]
+    asked = {"role": "assistant", "tool_calls": calls}
+    given = [result(tool_call_id="c"), result(), result(name="f_d"), result(), result(), result(tool_call_id="gone")]
+    assert [one.tool_call_id for one in read(pictures, asked, *given)[1:]] == ["c", "a", "d", "b", "", "gone"]
+
+
+def test_the_older_form_of_calls_goes_round(pictures: Pictures) -> None:
+    asked = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": '{"a": 1}'}}
+    messages = read(pictures, asked, {"role": "function", "name": "f", "content": "7"})
+    (call,) = messages[0].tool_calls
+    assert (call.name, call.arguments, messages[1].role, messages[1].tool_call_id) == ("f", '{"a": 1}', "tool", call.id)
+
+
+@pytest.mark.parametrize("kind", ["text", "input_text", "output_text"])
+def test_texts_have_several_names(pictures: Pictures, kind: str) -> None:
+    said = [{"type": kind, "text": "a"}, {"type": "refusal", "refusal": "b"}, {"type": "thinking", "thinking": "c"}]
+    assert read(pictures, {"role": "assistant", "content": said})[0].text == "ab"
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning", "thinking"])
+def test_thoughts_of_past_answers_are_kept_for_the_chat_template(pictures: Pictures, field: str) -> None:
+    (said,) = read(pictures, {"role": "assistant", "content": "x", field: "I think"})
+    assert (said.text, said.reasoning) == ("x", "I think")
+    assert read(pictures, {"role": "user", "content": "x", field: "I think"})[0].reasoning == ""
+
+
+def test_a_refusal_is_what_the_assistant_said(pictures: Pictures) -> None:
+    assert read(pictures, {"role": "assistant", "content": None, "refusal": "no"})[0].text == "no"
+    assert read(pictures, {"role": "assistant", "content": "x", "refusal": "no"})[0].text == "x"
+
+
+@pytest.mark.parametrize("role", ["user", "tool"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"type": "image_url", "image_url": "URL"},
+        {"type": "image_url", "image_url": {"url": "URL"}},
+        {"type": "input_image", "image_url": "URL", "detail": "auto"},
+    ],
+)
+def test_a_picture_stands_in_its_place(pictures: Pictures, role: str, given: dict[str, Any]) -> None:
+    given = json.loads(json.dumps(given).replace("URL", f"data:image/png;base64,{base64.b64encode(PNG).decode()}"))
+    content = [{"type": "text", "text": "a"}, {"type": "thinking"}, given, {"type": "text", "text": "b"}]
+    (message,) = read(pictures, {"role": role, "content": content})
+    assert [getattr(one, "text", "picture") for one in message.parts] == ["a", "picture", "b"]
+    assert message.parts[1].param == "messages[0].content[2].image_url"  # type: ignore[union-attr]
+
+
 def part(**fields: Any) -> dict[str, Any]:
     return {"role": "user", "content": [{"type": "text", "text": "x", **fields}]}
 
@@ -72,7 +156,7 @@ def called(call: dict[str, Any]) -> dict[str, Any]:
     return {"role": "assistant", "tool_calls": [call]}
 
 
-def arguments(text: str) -> dict[str, Any]:
+def arguments(text: Any) -> dict[str, Any]:
     return called({**CALL, "function": {"name": "f", "arguments": text}})
 
 
@@ -80,9 +164,8 @@ def arguments(text: str) -> dict[str, Any]:
     ("message", "param"),
     [
         ({"role": "user", "content": "x", "contents": "y"}, "contents"),
-        ({"role": "user", "content": "x", "images": []}, "images"),
+        ({"role": "user", "content": "x", "images": ["a"]}, "images"),
         ({"role": "user", "content": "x", "name": 3}, "name"),
-        ({"role": "assistant", "content": "x", "refusal": "no"}, "refusal"),
         ({"role": "assistant", "content": "x", "audio": {"id": "a"}}, "audio"),
         (part(cache_control={}), "content[0].cache_control"),
         (picture(details="low"), "content[0].image_url.details"),
@@ -90,12 +173,8 @@ def arguments(text: str) -> dict[str, Any]:
         (called({**CALL, "name": "f"}), "tool_calls[0].name"),
         (called({**CALL, "type": "custom"}), "tool_calls[0].type"),
         (called({**CALL, "function": {"name": "f", "parameters": {}}}), "tool_calls[0].function.parameters"),
-        *(
-            (arguments(text), "tool_calls[0].function.arguments")
-            for text in ("[]", "x", '{"a": 1e999}', '{"a": NaN}', '{"a": "\\ud800"}', '{"\\udc00": 1}')
-        ),
-        (arguments('{"a":' * 200 + "1" + "}" * 200), "tool_calls[0].function.arguments"),
-        (arguments('{"a":' * 90_000), "tool_calls[0].function.arguments"),
+        (arguments([]), "tool_calls[0].function.arguments"),
+        (arguments({"a": 1e999}), "tool_calls[0].function.arguments"),
         (called({**CALL, "function": {"name": "\ud800", "arguments": "{}"}}), "tool_calls[0].function.name"),
     ],
 )
@@ -121,7 +200,7 @@ def test_undeclared_fields_are_refused_by_name(pictures: Pictures, message: dict
 )
 def test_undeclared_fields_of_tools_and_their_choice_are_refused_by_name(body: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        Tools(Fields(body), Limits())
+        Tools(Fields(body), LIMITS)
     assert caught.value.param == param
 
 

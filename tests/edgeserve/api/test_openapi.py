@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 from jsonschema.validators import extend
 from starlette.routing import Route
-from support.server import Running
+from support.server import Running, fake_pool, serving
 from support.sounds import FORMS, encoded, melody
 
 from edgeserve.api.admin import Preload
@@ -25,8 +25,9 @@ from edgeserve.api.schema import File, Form, Record
 from edgeserve.api.sound import transcripts
 from edgeserve.audio import encode
 from edgeserve.errors import EdgeserveError
+from edgeserve.jobs import JOBS
 
-LIMITS = Limits()
+LIMITS = Limits(unknown_fields="refuse")
 TALK = [{"role": "user", "content": "hello"}]
 TOOLS = [{"type": "function", "function": {"name": "1"}}]
 BASE: dict[str, dict[str, Any]] = {
@@ -62,6 +63,8 @@ BASE: dict[str, dict[str, Any]] = {
 }
 """Bodies that the server answers, by the name of the record."""
 BESIDE: dict[str, dict[str, Any]] = {
+    "function_call": {"functions": [{"name": "1"}]},
+    "continue_final_message": {"messages": [*TALK, {"role": "assistant", "content": "hello"}]},
     "top_logprobs": {"logprobs": True},
     "stream_options": {"stream": True},
     "tool_choice": {"tools": TOOLS},
@@ -84,10 +87,7 @@ NAMES = {
     "context": [],
 }
 """Values of fields that name a thing of the server; None for a field that is left out here."""
-SPOKEN = {
-    "messages": "answers no call of the messages before it",
-    "context": "is not the context of an answer of this server",
-}
+SPOKEN = {"context": "is not the context of an answer of this server"}
 """The errors of fields whose rules the schema does not express in full."""
 GENERIC: list[Any] = [None, "", " ", "x", "5m", "x" * 300, 0, 1, -1, 0.5, 1e30, -1e30, True, False]
 GENERIC += [[], ["x"], ["text"], ["x"] * 9, [1], [1.0], [True], [[1]], [{}], {}, {"type": "text"}, {"x": 1}, {"a": {}}]
@@ -222,6 +222,7 @@ def agree(record: type[Record], name: str) -> None:
 
 
 CALLS = [{"id": "call_1", "type": "function", "function": {"name": "add", "arguments": "{}"}}]
+CALLED = {"name": "add", "arguments": "{}"}
 ANSWERED = {"role": "tool", "content": "7", "tool_call_id": "call_1"}
 NEEDS: list[tuple[type[Record], dict[str, Any], str]] = [
     (Preload, {}, "engines"),
@@ -236,13 +237,16 @@ NEEDS: list[tuple[type[Record], dict[str, Any], str]] = [
     (Chat, {"messages": TALK, "prompt": ""}, "prompt"),
     (Chat, {"messages": TALK, "system": "Be short."}, "system"),
     (Chat, {"messages": None, "prompt": "a", "system": "Be short."}, ""),
-    (Chat, {"messages": [{"role": "tool", "content": "7"}]}, "messages[0].tool_call_id"),
-    (Chat, {"messages": [{"role": "tool", "content": "7", "tool_call_id": None}]}, "messages[0].tool_call_id"),
+    (Chat, {"messages": [{"role": "tool", "content": "7"}]}, ""),
+    (Chat, {"messages": [{"role": "tool", "content": None, "tool_call_id": None}]}, ""),
+    (Chat, {"messages": [{"role": "tool", "content": "7", "tool_calls": CALLS}]}, "messages[0].tool_calls"),
+    (Chat, {"messages": [{"role": "user", "content": "a", "function_call": CALLED}]}, "messages[0].function_call"),
+    (Chat, {"messages": [{"role": "assistant", "function_call": CALLED}, {"role": "function", "name": "add"}]}, ""),
     (Chat, {"messages": [{"role": "user", "content": None}]}, "messages[0].content"),
     (Chat, {"messages": [{"role": "user", "content": "a", "tool_calls": CALLS}]}, "messages[0].tool_calls"),
     (Chat, {"messages": [{"role": "user", "content": "a", "tool_calls": []}]}, ""),
-    (Chat, {"messages": [{"role": "assistant", "content": None}]}, "messages[0].content"),
-    (Chat, {"messages": [{"role": "assistant", "tool_calls": []}]}, "messages[0].content"),
+    (Chat, {"messages": [{"role": "assistant", "content": None}]}, ""),
+    (Chat, {"messages": [{"role": "assistant", "tool_calls": []}]}, ""),
     (Chat, {"messages": [{"role": "assistant", "tool_calls": CALLS}, ANSWERED]}, ""),
 ]
 
@@ -330,12 +334,43 @@ def named(answer: httpx.Response) -> str:
     return error.removeprefix("invalid ") if isinstance(error, str) else str(error["param"])
 
 
+def undeclared(running: Running, path: str, record: type[Record]) -> httpx.Response:
+    return ask(running.client, path, record, BASE[record.__name__] | {"colour": "red"})
+
+
+def refused(answer: httpx.Response) -> bool:
+    error = answer.json()["error"] if answer.status_code == 400 else {"param": None, "message": ""}
+    return error["param"] == "colour" and "is not a known field; known are: " in error["message"]
+
+
 @pytest.mark.parametrize(("path", "record"), [one for one in ROUTES if not one[1].OPEN], ids=label)
-def test_a_route_refuses_an_undeclared_field(running: Running, path: str, record: type[Record]) -> None:
-    answer = ask(running.client, path, record, BASE[record.__name__] | {"colour": "red"})
-    assert answer.status_code == 400
-    assert answer.json()["error"]["param"] == "colour"
-    assert "is not a known field; known are: " in answer.json()["error"]["message"]
+def test_a_route_ignores_an_undeclared_field_and_names_it(running: Running, path: str, record: type[Record]) -> None:
+    answer = undeclared(running, path, record)
+    if record.STRICT:
+        assert refused(answer)
+    else:
+        assert answer.status_code == 200
+        assert answer.headers["x-edgeserve-ignored"] == "colour"
+    if path == "/v1/transcribe/stream" and answer.status_code == 200:
+        running.client.delete(f"{path}/{answer.json()['session']}").raise_for_status()
+
+
+@pytest.fixture(scope="module")
+def strict() -> Iterator[Running]:
+    with serving(fake_pool((*JOBS, "rerank")), unknown_fields="refuse") as running:
+        yield running
+
+
+@pytest.mark.parametrize(("path", "record"), [one for one in ROUTES if not one[1].OPEN], ids=label)
+def test_a_strict_server_refuses_an_undeclared_field(strict: Running, path: str, record: type[Record]) -> None:
+    assert refused(undeclared(strict, path, record))
+
+
+def test_the_document_says_whether_undeclared_fields_are_refused(document: Any, strict: Running) -> None:
+    schemas = strict.client.get("/openapi.json").json()["components"]["schemas"]
+    assert schemas["ChatCompletion"]["additionalProperties"] is False
+    assert "additionalProperties" not in document["components"]["schemas"]["ChatCompletion"]
+    assert document["components"]["schemas"]["Preload"]["additionalProperties"] is False
 
 
 @pytest.mark.parametrize("entry", [one for one in ENTRIES if one.query], ids=lambda one: one.path)

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from edgeserve.api.fields import Fields
+from edgeserve.api.fields import MOST_IGNORED, Fields
 from edgeserve.api.limits import Limits
-from edgeserve.api.schema import File, Form, Object, Objects, Record, listed, read_variant
+from edgeserve.api.schema import File, Form, Object, Objects, Record, Strict, listed, read_variant
 from edgeserve.api.values import Enum, Flag, Integer, Number, Text
 from edgeserve.errors import InvalidRequest
 
-LIMITS = Limits()
+LIMITS = Limits(unknown_fields="refuse")
 
 
 class Point(Record):
@@ -104,6 +104,31 @@ def test_the_description_has_bounds_words_defaults_and_required_fields() -> None
 
 def test_a_form_has_no_null() -> None:
     assert Noted.describe(LIMITS)["properties"]["note"] == {"type": "string"}
+
+
+class Order(Strict):
+    shape = Object("to be drawn", Shape)
+
+
+def test_an_unknown_field_is_ignored_and_noted() -> None:
+    given = {"name": "a", "colour": "red", "centre": {"z": 1}, "points": [{"x": 2}, {"w": 0, "y": 3}]}
+    shape = Shape(Fields(given), Limits())
+    assert shape.ignored == ("colour", "centre.z", "points[1].w")
+    assert (shape.name, shape.points[1].y) == ("a", 3)
+    assert "additionalProperties" not in Shape.describe(Limits())
+
+
+def test_only_so_many_ignored_names_are_kept() -> None:
+    many = {f"x{number}": 1 for number in range(2 * MOST_IGNORED)} | {"y" * 5000: 1}
+    ignored = Shape(Fields({"name": "a", "centre": {}} | many), Limits()).ignored
+    assert len(ignored) == MOST_IGNORED
+
+
+@pytest.mark.parametrize("limits", [Limits(), LIMITS])
+def test_an_order_takes_no_unknown_field(limits: Limits) -> None:
+    with pytest.raises(InvalidRequest, match="colour is not a known field; known are: shape"):
+        Order(Fields({"colour": "red"}), limits)
+    assert Order.describe(limits)["additionalProperties"] is False
 
 
 class Pair(Record):

@@ -133,7 +133,7 @@ def test_an_answer_by_schema_is_parsed(ai: OpenAI) -> None:
             {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"title": "x" * 70_000}}}]},
             "the limit of a schema is 65536",
         ),
-        ({"tool_choice": "sometimes"}, "tool_choice must be auto, none, required"),
+        ({"tool_choice": "sometimes"}, "tool_choice must be auto, none, required, any or"),
         ({"tools": [], "tool_choice": "required"}, "tool_choice needs tools"),
         ({"tool_choice": {"type": "function", "function": {"name": "gone"}}}, "names 'gone', which is none of"),
         ({"tool_choice": allowed("auto", "gone")}, r"tool_choice.allowed_tools.tools names 'gone', which is none of"),
@@ -149,22 +149,6 @@ def test_an_answer_by_schema_is_parsed(ai: OpenAI) -> None:
         (
             {"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}},
             "response_format.json_schema.schema is required",
-        ),
-        ({"messages": [{"role": "tool", "content": "x"}]}, r"messages\[0\].tool_call_id is required"),
-        (
-            {"messages": [{"role": "tool", "content": "x", "tool_call_id": "a"}]},
-            r"messages\[0\].tool_call_id 'a' answers no call",
-        ),
-        (
-            {
-                "messages": [
-                    {
-                        "role": "assistant",
-                        "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "x"}}],
-                    }
-                ]
-            },
-            r"tool_calls\[0\].function.arguments must be the text of a JSON object",
         ),
     ],
 )

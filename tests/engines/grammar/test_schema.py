@@ -12,13 +12,13 @@ from typing import Any
 import jsonschema
 import pytest
 from support.contract import ask
-from support.schemas import REFUSED, SHAPES
+from support.schemas import REFUSED, SHAPES, thing
 
 from edgeserve.engine import ModelSpec
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import FinishEvent, Sampling, TokenEvent
 from engines.grammar.rules import Rules
-from engines.grammar.schema import SchemaGrammar
+from engines.grammar.schema import MAX_LOOSENED, SchemaGrammar
 from engines.llama.chat import LlamaChat
 
 FORMATS = jsonschema.FormatChecker()
@@ -26,7 +26,16 @@ FORMATS.checks("time", raises=ValueError)(lambda text: bool(datetime.time.fromis
 FORMATS.checks("date-time", raises=ValueError)(lambda text: bool(datetime.datetime.fromisoformat(text)))
 # Its own of "time" is that of an early draft, without a zone; that of "date-time" needs another package.
 
-ENDLESS = {"any object", "a map", "additional properties", "required but undeclared", "linked list", "tree"}
+ENDLESS = {
+    "any object",
+    "a map",
+    "property names",
+    "names of a record",
+    "additional properties",
+    "required but undeclared",
+    "linked list",
+    "tree",
+}
 """At such a temperature, a value without a bound may take all tokens of an answer."""
 
 TEMPERATURES = (0.0, 1.0, 4.0)
@@ -73,6 +82,57 @@ def test_what_is_said_is_valid(engine: LlamaChat, name: str) -> None:
             ended += 1
             validator.validate(json.loads(said))
     assert ended >= (1 if name in ENDLESS else len(TEMPERATURES))
+
+
+LOOSENED = {
+    "not": "not",
+    "conditions": "if at properties/a",
+    "multiples": "multipleOf at properties/a",
+    "unique items": "uniqueItems",
+    "overlapping oneOf": "oneOf",
+    "look-ahead": "pattern",
+    "pattern against length": "maxLength",
+    "pattern below length": "minLength",
+    "property names beside properties": "propertyNames",
+    "a property that no name allows": "propertyNames",
+}
+
+
+@pytest.mark.parametrize("name", LOOSENED)
+def test_a_schema_that_is_not_strict_loses_the_keyword(name: str) -> None:
+    made = SchemaGrammar(Rules(), REFUSED[name][0], "response_format", strict=False)
+    assert made.convert()
+    assert made.loosened[0] == LOOSENED[name]
+
+
+def test_only_the_value_that_no_grammar_expresses_is_left_out() -> None:
+    texts = {"a": {"pattern": "^(?=a)b$"}, "b": {"pattern": "^b$"}, "c": {"not": {}, "type": "integer"}}
+    made = SchemaGrammar(Rules(), thing(**texts), "", strict=False)
+    made.convert()
+    kept = SchemaGrammar(Rules(), thing(a={"type": "string"}, b=texts["b"], c={"type": "integer"}), "")
+    assert made.loosened == ["pattern at properties/a"]  # an empty not is no assertion here
+    assert kept.convert()
+
+
+def test_a_schema_with_many_such_keywords_is_refused_in_the_end() -> None:
+    parts = {f"p{number}": {"pattern": f"^(?=a)b{{{number}}}$"} for number in range(MAX_LOOSENED + 1)}
+    with pytest.raises(InvalidRequest, match="looks around"):
+        SchemaGrammar(Rules(), thing(**parts), "", strict=False).convert()
+
+
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        ({"type": "number", "multipleOf": 0}, "which is not above 0"),
+        ({"type": "integer", "multipleOf": 0.5}, "for whole numbers"),
+        ({"type": "integer", "minimum": 0, "maximum": 1000, "multipleOf": 3}, "between near bounds only"),
+        ({"type": "integer", "minimum": 1, "maximum": 2, "multipleOf": 3}, "leaves no number"),
+        ({"type": "integer", "minimum": 1e17}, "more than 15 digits"),
+    ],
+)
+def test_numbers_that_no_grammar_expresses(schema: Any, told: str) -> None:
+    with pytest.raises(InvalidRequest, match=told):
+        SchemaGrammar(Rules(), schema, "").convert()
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -81,9 +81,9 @@ def test_no_random_request_ends_the_process(pulled: Pulled) -> None:
 @pytest.mark.parametrize("name", [*SHAPES, *TAKEN_HOSTILE])
 def test_llama_cpp_reads_what_we_write(vocabulary: Any, name: str) -> None:
     schema = SHAPES.get(name, TAKEN_HOSTILE.get(name))
-    text = grammar(ask("Hi", json_schema=json.dumps(schema)), CallForm())
-    assert text is not None
-    Constraint(text, vocabulary).free()
+    made = grammar(ask("Hi", json_schema=json.dumps(schema)), CallForm())
+    assert made is not None
+    Constraint(str(made.rules), vocabulary).free()
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from edgeserve.messages import (
 from engines.grammar.rules import Rules
 from engines.llama.chat import LlamaChat
 from engines.llama.constraint import Constraint
-from engines.llama.grammar import grammar
+from engines.llama.grammar import Grammar, grammar
 from engines.llama.runtime import llama
 from engines.llama.template import ChatTemplate
 from engines.llama.tools import TAGGED, CallForm, described
@@ -204,7 +204,7 @@ def test_what_may_be_said_freely_and_what_not(
     assert engine._model is not None
     rules = grammar(ask("Hi", tools=(WEATHER, CLOCK)), form)
     assert rules is not None
-    constraint = Constraint(rules, engine._model.vocabulary)
+    constraint = Constraint(str(rules.rules), engine._model.vocabulary)
     end = llama().llama_vocab_eos(engine._model.vocabulary)
     try:
         for token in [*engine._model.tokenize(text, add_special=False), end]:
@@ -236,10 +236,11 @@ def test_free_text_is_what_it_would_be_without_a_grammar(
 
 
 def test_what_no_grammar_can_hold_is_free_where_no_call_is_required() -> None:
-    odd = Tool("odd", "", '{"type":"object","properties":{"x":{"not":{}, "if": {"a": 1}}}}')
-    rules = grammar(ask("Hi", tools=(WEATHER, odd)), TAGGED)
-    assert rules is not None
-    assert 'r0 ":" r0 object' in rules
+    odd = Tool("odd", "", '{"type":"object","properties":{"x":{"$ref": "elsewhere"}}}')
+    made = grammar(ask("Hi", tools=(WEATHER, odd)), TAGGED)
+    assert made is not None
+    assert 'r0 ":" r0 object' in str(made.rules)
+    assert made.loosened == ()
     long = (thing(x={"type": "string", "maxLength": 1900 + number}) for number in range(20))
     together = tuple(Tool(f"t{number}", "", json.dumps(one)) for number, one in enumerate(long))
     assert grammar(ask("Hi", tools=together[:3]), TAGGED) is not None
@@ -277,20 +278,25 @@ def test_grammars_are_for_what_must_be() -> None:
     assert grammar(ask("Hi"), TAGGED) is None
     forced = grammar(dataclasses.replace(free, tool_choice=ToolChoice(required=True)), TAGGED)
     assert forced is not None
-    assert r'"<tool_call>\n"' in forced
+    assert r'"<tool_call>\n"' in str(forced.rules)
     both = grammar(dataclasses.replace(free, json_schema='{"const": "said"}'), CallForm())
     assert both is not None
-    assert r'"\"said\""' in both
-    assert "weather" in both
-    assert Rules().text("object") == grammar(ask("Hi", json_object=True), TAGGED)
+    assert r'"\"said\""' in str(both.rules)
+    assert "weather" in str(both.rules)
+    assert grammar(ask("Hi", json_object=True), TAGGED) == Grammar(Rules().text("object"))
 
 
 def test_a_tool_that_cannot_be_held_to_is_named() -> None:
-    bad = Tool("bad", "", '{"type":"object","properties":{"x":{"not":{}, "if": {"a": 1}}}}')
-    request = ask("Hi", tools=(CLOCK, bad), tool_choice=ToolChoice(required=True))
-    with pytest.raises(InvalidRequest, match=r"at 'properties/x' uses if") as caught:
-        grammar(request, CallForm())
-    assert caught.value.param == "tools[1].function.parameters"
+    bad = Tool("bad", "", '{"type":"object","properties":{"x":{"not":{}, "if": {"a": 1}}}}', strict=True)
+    for choice in (ToolChoice(required=True), ToolChoice()):
+        request = ask("Hi", tools=(CLOCK, bad), tool_choice=choice)
+        with pytest.raises(InvalidRequest, match=r"at 'properties/x' uses if") as caught:
+            grammar(request, CallForm())
+        assert caught.value.param == "tools[1].function.parameters"
+        loose = dataclasses.replace(request, tools=(CLOCK, dataclasses.replace(bad, strict=False)))
+        made = grammar(loose, CallForm())
+        assert made is not None
+        assert made.loosened == ("tools[1].function.parameters: if at properties/x",)
 
 
 def test_thousands_of_results_are_told_in_one_go() -> None:

@@ -53,7 +53,9 @@ def test_thoughts_are_text_here(ai: OpenAI) -> None:
     ("settings", "told"),
     [
         ({"suffix": "end"}, "suffix is not supported"),
-        ({"n": 2, "best_of": 3}, "best_of is not supported by this server unless it equals n, which is 2"),
+        ({"n": 2, "best_of": 1}, "best_of must be at least n, which is 2, not 1"),
+        ({"best_of": 2, "stream": True}, "best_of must equal n, which is 1, where stream is true"),
+        ({"prompt": ["a"] * 3, "best_of": 3}, "best_of is 3, which makes 9 answers; the limit is 8"),
         ({"prompt": []}, "prompt is required"),
         ({"prompt": ["a", ""]}, r"prompt\[1\] is required"),
         ({"prompt": [[1], []]}, r"prompt\[1\] is required"),

@@ -13,7 +13,7 @@ import pytest
 from openai import OpenAI
 from support.server import Running
 
-from edgeserve.api.openai.chat import ChatChoice
+from edgeserve.api.openai.chat import ChatChoice, Style
 from edgeserve.api.openai.completions import TextChoice
 from edgeserve.api.openai.logprobs import CompletionLogprobs, chat_logprobs
 from edgeserve.api.openai.renderer import Completion
@@ -76,7 +76,8 @@ def test_completions(ai: OpenAI) -> None:
     [
         ({"top_logprobs": 3}, "top_logprobs needs logprobs to be true"),
         ({"logprobs": True, "top_logprobs": 21}, "top_logprobs must lie between 0 and 20"),
-        ({"logprobs": 3}, "logprobs must be true or false"),
+        ({"logprobs": 21}, "logprobs must lie between 0 and 20"),
+        ({"logprobs": "yes"}, "logprobs must be a number"),
     ],
 )
 def test_chat_refuses(ai: OpenAI, settings: dict[str, object], told: str) -> None:
@@ -87,8 +88,7 @@ def test_chat_refuses(ai: OpenAI, settings: dict[str, object], told: str) -> Non
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"logprobs": 6}, "logprobs must lie between 0 and 5"),
-        ({"logprobs": True}, "logprobs must be a number"),
+        ({"logprobs": 21}, "logprobs must lie between 0 and 20"),
         ({"logprobs": 1, "echo": True}, "together with echo"),
     ],
 )
@@ -129,7 +129,7 @@ def test_completions_write_log_probabilities_beside_the_loop(
 def test_a_long_answer_is_written_token_by_token(monkeypatch: pytest.MonkeyPatch) -> None:
     """Writing 8,000 tokens with 20 alternatives each in one call of C let nobody else run for most of a second."""
     ranked = tuple(Candidate(f" wörd{one}".encode(), -one / 7) for one in range(20))
-    made = Completion("fake", [ChatChoice(0)], 1, stream=False, usage_wanted=False)
+    made = Completion("fake", [ChatChoice(0, Style(logprobs=20))], 1, stream=False, usage_wanted=False, kept=1)
     for _ in range(100):
         made.feed(0, TokenEvent(" wörd0", (TokenLogprob(ranked[0], ranked),)))
     made.feed(0, FinishEvent("stop", 5, 100))

@@ -19,7 +19,7 @@ class Body(Record):
 
 
 def read(form: Any) -> ResponseFormat:
-    return Body(Fields({"response_format": form}), Limits()).response_format
+    return Body(Fields({"response_format": form}), Limits(unknown_fields="refuse")).response_format
 
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
@@ -39,7 +39,7 @@ NAMED = {"name": "city", "schema": SCHEMA}
         ({"type": "json_schema", "json_schema": NAMED}, ResponseFormat(json_schema=TEXT)),
         (
             {"type": "json_schema", "json_schema": {**NAMED, "strict": True, "description": "x"}},
-            ResponseFormat(False, TEXT),
+            ResponseFormat(json_schema=TEXT, strict=True),
         ),
     ],
 )

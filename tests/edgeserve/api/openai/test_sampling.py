@@ -9,6 +9,7 @@ import pytest
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.openai import sampling
+from edgeserve.api.openai.ending import MAX_STOP
 from edgeserve.api.openai.sampling import Sampled
 from edgeserve.errors import InvalidRequest
 
@@ -20,7 +21,7 @@ def read(**fields: Any) -> Sampled:
 def test_biases_and_stops_within_their_limits_are_read() -> None:
     biases = {str(token): 1 for token in range(sampling.MAX_BIASES)}
     assert len(read(logit_bias=biases).sampling().logit_bias) == sampling.MAX_BIASES
-    assert read(stop=["", "x" * sampling.MAX_STOP]).stops() == ("x" * sampling.MAX_STOP,)
+    assert read(stop=["", "x" * MAX_STOP]).stops() == ("x" * MAX_STOP,)
 
 
 def test_more_of_them_are_refused() -> None:

@@ -109,7 +109,6 @@ def test_long_documents_are_cut_and_the_answer_says_so(client: httpx.Client) -> 
         ({"truncation_direction": "Left"}, "truncation_direction", "unless it is right or Right"),
         ({"rank_fields": ["title"]}, "rank_fields", "is not supported"),
         ({"truncate": False, "documents": ["a b c d e f"]}, "documents", "document 0 is 6 tokens long"),
-        ({"top_k": 3}, "top_k", "is not a known field"),
     ],
 )
 def test_wrong_fields_are_named(client: httpx.Client, fields: dict[str, Any], param: str, told: str) -> None:

@@ -1,0 +1,79 @@
+"""A client's grammar beside a sampler chain. llama.cpp never reads it (docs/decisions/0026)."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Iterator
+from typing import Any
+
+from edgeserve.errors import InvalidRequest
+from engines.grammar.gbnf import FIELD, Gbnf
+from engines.grammar.matcher import Matcher
+from engines.grammar.rules import Unsayable
+from engines.llama.constraint import Constraint
+from engines.llama.grammar import Written
+from engines.llama.runtime import llama
+
+
+def constraint(grammar: Written, vocabulary: Any, field: str) -> Constraint:
+    """The constraint of a grammar. ``field`` and errors as in ``Constraint``."""
+    return OwnConstraint(grammar, vocabulary) if isinstance(grammar, Gbnf) else Constraint(grammar, vocabulary, field)
+
+
+@contextlib.contextmanager
+def _named() -> Iterator[None]:
+    """Raise InvalidRequest instead of Unsayable."""
+    try:
+        yield
+    except Unsayable as error:
+        raise InvalidRequest(f"{FIELD}: {error}", param=FIELD) from None
+
+
+class OwnConstraint(Constraint):
+    """Follows the grammar in this process, in bounded time. Its methods raise InvalidRequest beyond the bounds."""
+
+    def __init__(self, grammar: Gbnf, vocabulary: Any) -> None:
+        self._set(vocabulary, FIELD)
+        self._vocabulary = vocabulary
+        with _named():
+            self._matcher = Matcher(grammar)
+        self._texts: dict[int, bytes] = {}
+
+    def accept(self, token: int) -> None:
+        if not self._ends(token):
+            with _named():
+                self._matcher.accept(self._text(token))
+
+    def allowed(self, logits: Any) -> Any:
+        if not self._matcher.over:
+            return super().allowed(logits)
+        runtime = llama()
+        ends = {runtime.llama_vocab_eos(self._vocabulary), runtime.llama_vocab_eot(self._vocabulary)} - {-1}
+        rows = self._data[: len(ends)]
+        for row, token in zip(rows, sorted(ends), strict=True):
+            row["id"], row["logit"] = token, logits[token]
+        return rows[rows["logit"] > float("-inf")] if ends else super().allowed(logits)
+
+    def free(self) -> None:
+        """There is nothing to free."""
+
+    def _filter(self, rows: Any) -> Any:
+        with _named():
+            fits = [self._fits(int(token)) for token in rows["id"]]
+        kept = rows[fits]
+        return kept[kept["logit"] > float("-inf")]
+
+    def _fits(self, token: int) -> bool:
+        return self._matcher.may_end if self._ends(token) else self._matcher.allows(self._text(token))
+
+    def _ends(self, token: int) -> bool:
+        return bool(llama().llama_vocab_is_eog(self._vocabulary, token))
+
+    def _text(self, token: int) -> bytes:
+        """The bytes of a token; empty for a control token, which a client's grammar cannot name."""
+        if token not in self._texts:
+            buffer = ctypes.create_string_buffer(512)
+            length = llama().llama_token_to_piece(self._vocabulary, token, buffer, len(buffer), 0, False)
+            self._texts[token] = buffer.raw[: max(0, length)]
+        return self._texts[token]
