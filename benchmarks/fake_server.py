@@ -21,6 +21,7 @@ def serve(port: int, slots: int, delay: float, isolation: str = "thread") -> Non
     from edgeserve.engine import ModelSpec
     from edgeserve.hosts.process_host import ProcessHost
     from edgeserve.hosts.thread_host import ThreadHost
+    from edgeserve.listening import listen
     from edgeserve.memory.governor import make_governor
     from edgeserve.memory.policy import MemoryPolicy
     from edgeserve.model_settings import ModelSettings
@@ -28,7 +29,7 @@ def serve(port: int, slots: int, delay: float, isolation: str = "thread") -> Non
     from edgeserve.processes.roster import Roster
     from edgeserve.residency.host import Host
     from edgeserve.residency.pool import Pool
-    from edgeserve.server import Server, listen
+    from edgeserve.server import Server
 
     spec = ModelSpec("llm", "fake", "engines.fake.chat:FakeBatchChat", options={"slots": slots, "delay": delay, **LONG})
     roster = Roster()

@@ -23,7 +23,6 @@ from uvicorn.config import Config as UvicornConfig
 from uvicorn.server import Server as UvicornServer
 
 from edgeserve import app, conversations, exposure, logs
-from edgeserve.api.auth import is_loopback
 from edgeserve.assembly import assemble
 from edgeserve.config import Config, ServerSettings
 from edgeserve.connections import (
@@ -34,7 +33,9 @@ from edgeserve.connections import (
     most,
     raise_descriptors,
 )
+from edgeserve.ending import LastResort
 from edgeserve.errors import ConfigError, EdgeserveError, ShuttingDown
+from edgeserve.listening import address, check_open, listen
 from edgeserve.live.window import FRAME_BYTES, MAX_PUSH_BYTES
 from edgeserve.manage.manager import Means
 from edgeserve.models.store import Store
@@ -53,9 +54,13 @@ LAST_WORDS_SECONDS = 5.0
 """Time after the drain time in which streams tell their clients that they were cut."""
 HURRY_SECONDS = 1.0
 """The same time after a second Ctrl-C. Then the server drops the connections."""
+END_SECONDS = 10.0
+"""Time after the last words in which engines close. Then a load on a thread of the server ends with the process."""
 NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 SWITCH_SECONDS = 0.0005
 """Python's switch interval instead of 5 ms: a step of a model hands the interpreter over several times."""
+LOOK_SECONDS_AT_START = 0.2
+"""Time between two looks for a signal while models are mapped."""
 BACKLOG = 1024
 """Connections that the system queues until the server accepts them."""
 
@@ -96,41 +101,6 @@ def serve(
         server.on_ready = lambda: on_ready(address(listener))
         asyncio.run(server.serve(sockets=[listener]))
     return 0 if server.started else 128 + server.ended_by
-
-
-def check_open(config: Config, bound: str, *, insecure: bool) -> None:
-    """Raises ConfigError when other machines could use the server without a key, unless ``insecure`` allows it."""
-    if config.server.api_key or is_loopback(bound):
-        return
-    if not insecure:
-        raise ConfigError(
-            f"listening on {bound} without a key would let whoever reaches this machine use it: set EDGESERVE_API_KEY "
-            f"(or api_key under [server] in models.toml), or say with --insecure that it is wanted"
-        )
-    log.warning("listening on %s without api_key: whoever reaches this machine can use it", bound)
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A bound socket; port 0 takes a free one."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sets TCP_NODELAY only on sockets that name TCP. Without it each small write waits 40 ms.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        host.encode()  # bind would raise TypeError for a surrogate
-        listener.bind((host, port))
-    except (OSError, UnicodeError) as error:  # UnicodeError: the host is no valid name
-        listener.close()
-        reason = error.strerror if isinstance(error, OSError) else "this is no name of a host"
-        is_host = isinstance(error, (UnicodeError, socket.gaierror)) or error.errno == errno.EADDRNOTAVAIL
-        other = "an address of this machine with --host" if is_host else "another with --port, or 0 for a free one"
-        raise ConfigError(f"cannot listen on {host} port {port}: {reason}; choose {other}") from None
-    return listener
-
-
-def address(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def websocket(**connection: Any) -> asyncio.Protocol:
@@ -181,6 +151,7 @@ class Server(UvicornServer):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._looking: asyncio.Task[None] | None = None
         self._terminal = self._hurried = self._reload_later = False
+        self._last_resort = LastResort(lambda: pool.loading, lambda: os._exit(128 + self.ended_by))
         self.ended_by: int = signal.SIGTERM
         """The signal that ended the server."""
 
@@ -191,12 +162,15 @@ class Server(UvicornServer):
         """
         self._loop = asyncio.get_running_loop()
         try:
-            await self._pool.start(self._preload)
-        except EdgeserveError:
-            await self._pool.stop()
-            raise
+            await self._map()
+        except EdgeserveError as error:
+            await self._stop_pool()
+            if not self.should_exit:
+                raise
+            log.info("the models are not mapped: %s", error.message)
+            return
         if self.should_exit:  # a signal came before the server served anything
-            await self._pool.stop()
+            await self._stop_pool()
             return
         try:
             await super().startup(sockets)
@@ -211,6 +185,19 @@ class Server(UvicornServer):
             self.on_ready()
             if self._reload_later:
                 self._reload()
+
+    async def _map(self) -> None:
+        """Map the models. A signal meanwhile gives the load up. Raises the errors of mapping."""
+        mapping = asyncio.ensure_future(self._pool.start(self._preload))
+        while not (await asyncio.wait([mapping], timeout=LOOK_SECONDS_AT_START))[0]:
+            if self.should_exit:
+                self._last_resort.arm(END_SECONDS)
+                await self._pool.give_up()
+        await mapping
+
+    async def _stop_pool(self) -> None:
+        await self._pool.stop()
+        self._last_resort.disarm()
 
     async def _look(self) -> None:
         while True:
@@ -231,6 +218,7 @@ class Server(UvicornServer):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let streams under way end within the drain time, then tell the clients of longer ones that they were cut."""
+        self._last_resort.arm(self._drain_seconds + LAST_WORDS_SECONDS + END_SECONDS)
         self._application.state.begin_end()
         drain = asyncio.create_task(self._pool.drain(self._drain_seconds))
         # Uvicorn would cancel the remaining tasks with a traceback for each client that does not read or send.
@@ -238,6 +226,7 @@ class Server(UvicornServer):
         await super().shutdown(sockets)
         last.cancel()
         await drain
+        self._last_resort.disarm()
         if self._looking is not None:
             self._looking.cancel()
 
@@ -269,6 +258,7 @@ class Server(UvicornServer):
         """Cut all answers, and drop the connections of clients that do not read the last event."""
         for gate in (*self._pool.gates.values(), *self._pool.leaving):
             gate.abort(ShuttingDown("the server was told to end at once"))
+        self._last_resort.arm(2 * HURRY_SECONDS)
         asyncio.get_running_loop().call_later(HURRY_SECONDS, self._drop)
 
     def _drop(self) -> None:

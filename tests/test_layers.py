@@ -13,7 +13,7 @@ HEAVY = RUNTIMES | {"av", "numpy", "onnx", "huggingface_hub", "jinja2"}
 
 SERVER = (
     "edgeserve.errors edgeserve.sound edgeserve.slots edgeserve.strict_json edgeserve.units edgeserve.device "
-    "edgeserve.duration edgeserve.setting_values edgeserve.clients",
+    "edgeserve.duration edgeserve.setting_values edgeserve.clients edgeserve.ending",
     "edgeserve.jobs edgeserve.messages edgeserve.settings edgeserve.shares",
     "edgeserve.engine",
     "edgeserve.engine_abilities",
@@ -26,7 +26,7 @@ SERVER = (
     "edgeserve.live edgeserve.exposure edgeserve.missing edgeserve.conversations edgeserve.fit",
     "edgeserve.specification edgeserve.manage",
     "edgeserve.api edgeserve.assembly",
-    "edgeserve.protocols edgeserve.app",
+    "edgeserve.protocols edgeserve.app edgeserve.listening",
     "edgeserve.server",
     "edgeserve.commands",
     "edgeserve.cli",

@@ -83,6 +83,13 @@ class EngineHost:
     def healthy(self) -> bool:
         return self._worker.alive and self._preparer.alive
 
+    @property
+    def loading(self) -> bool:
+        return self._ladder.climbing
+
+    def give_up(self) -> None:
+        """Nothing ends a load on a thread."""
+
     # Figures and facts
 
     def estimate(self) -> Footprint:

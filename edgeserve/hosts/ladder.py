@@ -36,6 +36,8 @@ class Ladder:
         self._limits = limits
         self._clock = clock
         self._lock = threading.Lock()
+        self.climbing = False
+        """True during a way up. Any thread."""
 
     @property
     def rung(self) -> Rung:
@@ -63,6 +65,13 @@ class Ladder:
 
     def climb(self, to: Rung) -> None:
         """Up to ``to``. Raises what the engine raises."""
+        self.climbing = True
+        try:
+            self._climb(to)
+        finally:
+            self.climbing = False
+
+    def _climb(self, to: Rung) -> None:
         started, before = self._clock(), self.rung
         if before < to and self._limited is not None and (limits := self._limits()):
             self._limited.limit(limits.memory, limits.cache, limits.wired)

@@ -60,6 +60,7 @@ class Link:
         self._dropped: deque[int] = deque()
         self._stirred = self._stopping = False
         self._killed = ""
+        self._reason: EdgeserveError | None = None
         self._ended: EdgeserveError | None = None
         self._reader = threading.Thread(target=self._read, name=f"edgeserve-{name}", daemon=True)
         try:
@@ -189,6 +190,11 @@ class Link:
             log.error("%s: %s; its process %d is killed", self._name, why, self._child.pid)
             self._child.signal(signal.SIGKILL)
 
+    def abandon(self, reason: EdgeserveError) -> None:
+        """Kill the worker, whatever it does; its questions end with ``reason``. Returns once it is gone. Any thread."""
+        self._reason, self._stopping = reason, True
+        self._child.kill()
+
     # Sending
 
     def _send(self, kind: Kind, value: object, number: int | None = None) -> int:
@@ -305,5 +311,5 @@ class Link:
             self._died(None if self._killed else code)
         with self._changed:
             self._board.wipe()
-            self._ended = EngineFailure(f"{text}; the next request starts it again")
+            self._ended = self._reason or EngineFailure(f"{text}; the next request starts it again")
             self._stir()

@@ -106,6 +106,9 @@ class ProcessHost(EngineHost):
         left = round(self.restarts.left(), 1)
         return {"isolation": "process", "deaths": self.restarts.total, "starts_in": left, "confined": confined}
 
+    def give_up(self) -> None:
+        self.remote.give_up()
+
     def _note_death(self, code: int | None) -> None:
         self.restarts.note()
         if code == -signal.SIGKILL:

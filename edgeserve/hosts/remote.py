@@ -19,7 +19,7 @@ from edgeserve import logs
 from edgeserve.audio.apart import SharedClip
 from edgeserve.audio.piped import Piped
 from edgeserve.engine import Cancel, Engine, Footprint, Rung, SpeechToText, TextToSpeech
-from edgeserve.errors import EngineFailure, UnsupportedMedia
+from edgeserve.errors import EngineFailure, ShuttingDown, UnsupportedMedia
 from edgeserve.hosts.abilities import Abilities
 from edgeserve.hosts.inbox import Over
 from edgeserve.hosts.link import Link
@@ -73,6 +73,8 @@ class RemoteEngine:
         self._clock = clock
         self._link: Link | None = None
         self._model_prepared = not hasattr(sys.modules[type(local).__module__], "prepare")
+        self._preparing: Link | None = None
+        self._given_up = False
         self._shed: list[tuple[str, int]] = []
         self._limits: tuple[int, int, int | None] | None = None
 
@@ -151,9 +153,11 @@ class RemoteEngine:
         if self.rung is Rung.COLD:
             self.close()  # what is left of one that died
             self._may_start()
+            self._check_wanted()
             self._prepare_model()
             link = self._link = Link(self._launch(ENTRY), self.spec.name, self._died, self._clock)
             try:
+                self._check_wanted()
                 for kind, amount in self._shed:
                     link.ask("shed", kind, amount)
                 if self._limits:
@@ -163,12 +167,24 @@ class RemoteEngine:
                 self.close()
                 raise
 
+    def give_up(self) -> None:
+        """End a load under way by the end of its process, and start none any more. Any thread."""
+        self._given_up = True
+        for link in (self._preparing, self.link):
+            if link is not None:
+                link.abandon(_shutting_down())
+
+    def _check_wanted(self) -> None:
+        if self._given_up:
+            raise _shutting_down()
+
     def _prepare_model(self) -> None:
         """Let a child prepare the model for this machine, once: a worker may not write beside its model."""
         if not self._model_prepared:
-            link = Link(self._launch(PREPARE), self.spec.name, lambda code: None, self._clock)
+            link = self._preparing = Link(self._launch(PREPARE), self.spec.name, lambda code: None, self._clock)
             link.join()
-            self._model_prepared = True
+            self._preparing, self._model_prepared = None, True
+            self._check_wanted()
 
     def _launch(self, entry: str) -> Child:
         arguments = {
@@ -258,6 +274,10 @@ class RemoteEngine:
     def idle_work(self) -> Iterator[None]:
         while self.rung is Rung.HOT and self._ask("idle"):
             yield
+
+
+def _shutting_down() -> ShuttingDown:
+    return ShuttingDown("the server is shutting down and loads nothing more", retry_after=5)
 
 
 @contextlib.contextmanager

@@ -116,6 +116,17 @@ class Host(Protocol):
         ...
 
     @property
+    def loading(self) -> bool:
+        """Whether the engine is on its way up. Any thread."""
+        ...
+
+    def give_up(self) -> None:
+        """End a load under way with an error where that can be done, and begin none any more. Never waits for it.
+
+        For a server that ends. Any thread."""
+        ...
+
+    @property
     def rounds(self) -> int:
         """Steps that the loop has taken; the same number later means that no answer has gone on."""
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import threading
 import time
@@ -27,6 +28,8 @@ from edgeserve.residency.names import spellings
 from edgeserve.residency.successions import Successions
 from edgeserve.residency.work import kind_of
 from edgeserve.system.prefetch import Prefetch
+
+log = logging.getLogger("edgeserve.pool")
 
 OnDemand = Callable[[str, Sequence[Job]], tuple[Host, Terms] | None]
 """Host and terms of the model that a name means, among those of some jobs; None: there is none."""
@@ -273,10 +276,24 @@ class Pool:
             if not await asyncio.to_thread(gate.drain, until):
                 reason = f"the server is shutting down and the answer took longer than its drain time of {seconds:g} s"
                 gate.abort(ShuttingDown(reason))
+        await self.give_up()
+
+    async def give_up(self) -> None:
+        """End the loads under way where that can be done: the server ends."""
+        for gate in (*self.gates.values(), *self._leaving):
+            if gate.host.loading:
+                log.warning("%s is on its way up; its load is given up, since the server ends", gate.id)
+                await asyncio.to_thread(gate.host.give_up)
+
+    @property
+    def loading(self) -> list[str]:
+        """Models that are on their way up."""
+        return [gate.id for gate in (*self.gates.values(), *self._leaving) if gate.host.loading]
 
     async def stop(self) -> None:
         """End the threads of all hosts and close all engines."""
         self._successions.close()
+        await self.give_up()
         for prefetch in tuple(self._prefetches.values()):
             await asyncio.to_thread(prefetch.stop)
         for gate in (*self.gates.values(), *self._leaving):

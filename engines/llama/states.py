@@ -27,8 +27,9 @@ from engines.llama.bindings import version
 from engines.llama.cache import SavedState
 from engines.llama.fingerprint import fingerprint
 from engines.llama.options import LlamaOptions
+from engines.llama.state_files import KEPT, SUFFIX
 from engines.llama.state_index import StateIndex
-from engines.llama.states_folder import KEPT, SUFFIX, StatesFolder, owner_of, remove
+from engines.llama.states_folder import StatesFolder, owner_of, remove
 
 log = logging.getLogger("edgeserve.llama")
 

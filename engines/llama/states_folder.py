@@ -22,17 +22,15 @@ import time
 import urllib.parse
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engines.llama.state_files import KEPT, PART, SUFFIX, StateFile, files_in, subfolders
 from engines.llama.state_index import choose_victims
 from engines.llama.writing import Allowance
 
 log = logging.getLogger("edgeserve.llama")
 
-SUFFIX, KEPT, PART = ".state", ".slot", ".part"
-"""States that the server saved; states that somebody saved by name, which nothing evicts; unfinished files."""
 SHARED = ".shared"
 """No folder of a model: their names begin with no dot."""
 DISK_SHARE, MOST = 0.05, 1 << 30
@@ -46,16 +44,6 @@ LOCK_TRIES, LOCK_SECONDS = 50, 0.005
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 LONGEST_NAME = 100
 """Characters of a folder's name, so that it fits into every file system."""
-
-
-@dataclass(frozen=True, slots=True)
-class StateFile:
-    """``used``: time of the last use, in seconds; ``salt``: the hash that stands for the salt in the file's name."""
-
-    path: Path
-    size: int
-    used: float
-    salt: str
 
 
 class StatesFolder:
@@ -106,8 +94,8 @@ class StatesFolder:
 
     def files(self) -> list[StateFile]:
         """All files under the bound, the least recently used first."""
-        folders = [self.path] if self._limit is not None else _subfolders(self.pool)
-        return sorted((one for folder in folders for one in _files(folder)), key=lambda one: one.used)
+        folders = [self.path] if self._limit is not None else subfolders(self.pool)
+        return sorted((one for folder in folders for one in files_in(folder)), key=lambda one: one.used)
 
     def tidy(self) -> None:
         """Remove what is too old, and what the bound has no room for. Never raises."""
@@ -194,8 +182,8 @@ def sweep(root: Path, off: Collection[str], clock: Callable[[], float] = time.ti
     Models that are served no more have nobody else who would. Never raises.
     """
     unwanted = {path for model in off for path in (states_path(root, model, shared=one)[1] for one in (True, False))}
-    for folder in (*_subfolders(root), *_subfolders(root / SHARED)):
-        for one in _files(folder):
+    for folder in (*subfolders(root), *subfolders(root / SHARED)):
+        for one in files_in(folder):
             if _outdated(one, clock()) or (folder in unwanted and one.path.suffix != KEPT):
                 remove(one.path)
 
@@ -261,31 +249,6 @@ def _create(path: Path, size: int) -> int:
         remove(path)
         raise
     return descriptor
-
-
-def _subfolders(pool: Path) -> list[Path]:
-    try:
-        return [Path(one.path) for one in os.scandir(pool) if one.is_dir(follow_symlinks=False)]
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        log.warning("the states in %s cannot be listed: %s", pool, error)
-        return []
-
-
-def _files(folder: Path) -> Iterator[StateFile]:
-    """Files of this module's kinds. Another process may remove any of them meanwhile."""
-    try:
-        for one in os.scandir(folder):
-            path = Path(one.path)
-            if path.suffix in (SUFFIX, KEPT, PART) and one.is_file(follow_symlinks=False):
-                with contextlib.suppress(FileNotFoundError):
-                    about = one.stat(follow_symlinks=False)
-                    yield StateFile(path, about.st_size, about.st_mtime, path.name.partition("-")[0])
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        log.warning("the states in %s cannot be listed: %s", folder, error)
 
 
 def _make_private(folder: Path) -> None:

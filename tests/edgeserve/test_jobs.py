@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import typing
+from pathlib import Path
 
 import pytest
 
@@ -29,9 +30,9 @@ def test_every_job_has_one_entry() -> None:
 
 
 @jobs
-def test_the_engines_of_a_job_exist_and_answer_its_requests(job: JobInfo) -> None:
+def test_the_engines_of_a_job_exist_and_answer_its_requests(job: JobInfo, tmp_path: Path) -> None:
     for import_string in (job.engine, *job.other_engines):
-        engine = named(import_string)(ModelSpec(job.name, "model", import_string))
+        engine = named(import_string)(ModelSpec(job.name, "model", import_string, {"model": tmp_path / "missing"}))
         assert isinstance(engine, Engine)
         assert callable(getattr(engine, job.method))
         assert import_string in RUNNERS[job.name]

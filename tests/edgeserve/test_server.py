@@ -25,8 +25,9 @@ from edgeserve import server
 from edgeserve.config import Config, ServerSettings
 from edgeserve.connections import ACCEPTED_AT_ONCE
 from edgeserve.errors import ConfigError
+from edgeserve.listening import check_open, listen
 from edgeserve.models.store import Store
-from edgeserve.server import Server, check_open, listen
+from edgeserve.server import Server
 
 
 def test_small_writes_leave_at_once() -> None:

@@ -12,6 +12,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -24,21 +26,25 @@ SLOW = 0.05
 """Seconds that a word takes."""
 
 
+def started(drain_seconds: float, delay: float, stdin: Any, **more: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, fake_serve.__file__, str(drain_seconds), str(delay)],
+        env={"PATH": os.environ["PATH"], **more},
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
 class Process:
     """A server on fake engines as a process of its own."""
 
     def __init__(
         self, drain_seconds: float = 60.0, delay: float = SLOW, stdin: Any = subprocess.DEVNULL, **more: str
     ) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, fake_serve.__file__, str(drain_seconds), str(delay)],
-            env={"PATH": os.environ["PATH"], **more},
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        self.process = started(drain_seconds, delay, stdin, **more)
         assert self.process.stdout
         self.url = self.process.stdout.readline().strip()
         assert self.url, self.process.communicate()[1]
@@ -144,3 +150,70 @@ def test_a_server_under_nohup_outlives_its_terminal() -> None:
         code, logged = one.ends()
     assert code == 0
     assert "SIGHUP" not in logged
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Path:
+    """The folder of pipes at which an engine waits on its way up, as long as a test holds the pipe's other end."""
+    for step in ("open", "heat"):
+        os.mkfifo(tmp_path / step)
+    return tmp_path
+
+
+def opened(pipe: Path) -> int:
+    """The writer's end of a pipe. Waits until the engine is at that step."""
+    return os.open(pipe, os.O_WRONLY)
+
+
+@pytest.mark.parametrize(
+    ("worker", "told"),
+    [
+        ({}, "the server ends now, while llm still loads: nothing ends a load on a thread"),
+        ({"FAKE_WORKER": "1"}, "llm is on its way up; its load is given up, since the server ends"),
+    ],
+    ids=["thread", "worker"],
+)
+def test_a_load_at_the_start_does_not_outlast_the_end(held: Path, worker: dict[str, str], told: str) -> None:
+    process = started(60.0, 0.0, subprocess.DEVNULL, FAKE_HOLD=str(held), FAKE_END="0.3", **worker)
+    pipe = opened(held / "open")
+    try:
+        process.send_signal(signal.SIGTERM)
+        printed, logged = process.communicate(timeout=20)
+    finally:
+        os.close(pipe)
+        process.kill()
+    assert (process.returncode, printed) == (128 + signal.SIGTERM, "")
+    assert told in logged
+    assert "Traceback" not in logged
+
+
+@pytest.mark.parametrize(
+    ("worker", "code", "told"),
+    [
+        ({}, 128 + signal.SIGTERM, "the server ends now, while llm still loads"),
+        ({"FAKE_WORKER": "1"}, 0, "llm is on its way up; its load is given up"),
+    ],
+    ids=["thread", "worker"],
+)
+def test_a_load_for_a_request_does_not_outlast_the_end(
+    held: Path, worker: dict[str, str], code: int, told: str
+) -> None:
+    os.unlink(held / "open")
+    with (
+        served(0.2, 0.0, FAKE_HOLD=str(held), FAKE_END="1.5", **worker) as one,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        asked = threads.submit(httpx.post, f"{one.url}/v1/chat", json={"prompt": "hello"}, timeout=30)
+        pipe = opened(held / "heat")
+        try:
+            one.process.send_signal(signal.SIGTERM)
+            ended, logged = one.ends()
+        finally:
+            os.close(pipe)
+        assert ended == code
+        assert told in logged
+        if worker:
+            assert asked.result().status_code == 503
+            assert "shutting down" in asked.result().json()["error"]["message"]
+        else:
+            assert isinstance(asked.exception(), httpx.TransportError)

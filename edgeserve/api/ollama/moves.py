@@ -27,14 +27,14 @@ async def loaded_or_unloaded(request: Request, asked: Answered) -> dict[str, Any
     pool: Pool = request.app.state.pool
     unload = asked.keep_alive == 0
     model = names.choose(pool, asked.model, JOBS, stand_in=not unload)
-    lease = await pool.lease(model, asked.keep_alive)  # its end begins the time of keep_alive
-    try:
-        if not unload:
-            await unless_gone(request, pool.preload([model]))
-    finally:
-        await lease.release()
-    if unload and not pool.directory.terms(model).pinned:
-        await pool.evict(model, Rung.WARM)  # at once, where nobody holds it
+    pinned = pool.directory.terms(model).pinned
+    if not unload or pinned or not await pool.evict(model, Rung.WARM):
+        lease = await pool.lease(model, asked.keep_alive)  # its end begins the time of keep_alive
+        try:
+            if not unload:
+                await unless_gone(request, pool.preload([model]))
+        finally:
+            await lease.release()
     return {
         "model": asked.named(pool, model),
         "created_at": now(),

@@ -27,5 +27,5 @@ def test_values_are_checked(given: dict[str, object]) -> None:
 @pytest.mark.parametrize("table", ["embedding", "rerank"])
 def test_keys_have_the_names_and_defaults_of_llama_cpps_engines(table: str) -> None:
     assert set(key_names(EncoderOptions, table)) <= set(key_names(LlamaOptions, table))
-    for name in key_names(EncoderOptions, table):
+    for name in set(key_names(EncoderOptions, table)) - {"context"}:  # where llama.cpp's engines depend on the job
         assert getattr(EncoderOptions(), name) == getattr(LlamaOptions(), name)

@@ -1,0 +1,51 @@
+"""The files of states in the folders of models, as the disk lists them."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+log = logging.getLogger("edgeserve.llama")
+
+SUFFIX, KEPT, PART = ".state", ".slot", ".part"
+"""States that the server saved; states that somebody saved by name, which nothing evicts; unfinished files."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateFile:
+    """``used``: time of the last use, in seconds; ``salt``: the hash that stands for the salt in the file's name."""
+
+    path: Path
+    size: int
+    used: float
+    salt: str
+
+
+def subfolders(pool: Path) -> list[Path]:
+    """The folders of the models in a folder. Never raises."""
+    try:
+        return [Path(one.path) for one in os.scandir(pool) if one.is_dir(follow_symlinks=False)]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        log.warning("the states in %s cannot be listed: %s", pool, error)
+        return []
+
+
+def files_in(folder: Path) -> Iterator[StateFile]:
+    """Files of these kinds in the folder of one model. Never raises. Another process may remove any of them."""
+    try:
+        for one in os.scandir(folder):
+            path = Path(one.path)
+            if path.suffix in (SUFFIX, KEPT, PART) and one.is_file(follow_symlinks=False):
+                with contextlib.suppress(FileNotFoundError):
+                    about = one.stat(follow_symlinks=False)
+                    yield StateFile(path, about.st_size, about.st_mtime, path.name.partition("-")[0])
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        log.warning("the states in %s cannot be listed: %s", folder, error)

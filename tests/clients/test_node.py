@@ -1,0 +1,58 @@
+"""Clients on Node."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+NODE = os.environ.get("EDGESERVE_CLIENTS_NODE", "")
+OPENAI = """
+import OpenAI from "openai";
+const ai = new OpenAI({ baseURL: process.argv[2], apiKey: "none", maxRetries: 0 });
+const messages = [{ role: "user", content: "Name a bird in one word." }];
+"""
+CHAT = """
+const answer = await ai.chat.completions.create({ model: "gpt-4o", messages, max_tokens: 16 });
+console.log(answer.choices[0].message.content);
+"""
+STREAM = """
+const events = await ai.chat.completions.create({ model: "gpt-4o", messages, max_tokens: 16, stream: true });
+for await (const one of events) process.stdout.write(one.choices[0]?.delta?.content ?? "");
+"""
+SPEECH = """
+const spoken = await ai.audio.speech.create(
+  { model: "tts-1", voice: "alloy", input: "Good morning.", response_format: "wav" });
+const file = await OpenAI.toFile(Buffer.from(await spoken.arrayBuffer()), "a.wav");
+console.log((await ai.audio.transcriptions.create({ model: "whisper-1", file })).text);
+"""
+
+
+def run(package: str, script: str, tmp_path: Path, base_url: str) -> str:
+    """The text that a script prints which uses a package."""
+    node = shutil.which("node")
+    if not node or not (Path(NODE) / package).is_dir():
+        pytest.skip(f"needs node and the package {package} of npm")
+    (tmp_path / "node_modules").symlink_to(NODE)
+    (tmp_path / "script.mjs").write_text(script, encoding="utf-8")
+    done = subprocess.run([node, "script.mjs", base_url], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.client("npm:openai", "chat")
+def test_chat(tmp_path: Path, base_url: str) -> None:
+    assert run("openai", OPENAI + CHAT, tmp_path, base_url).strip()
+
+
+@pytest.mark.client("npm:openai", "streams")
+def test_stream(tmp_path: Path, base_url: str) -> None:
+    assert run("openai", OPENAI + STREAM, tmp_path, base_url).strip()
+
+
+@pytest.mark.client("npm:openai", "transcription")
+def test_speech_and_transcription(tmp_path: Path, base_url: str) -> None:
+    assert "morning" in run("openai", OPENAI + SPEECH, tmp_path, base_url).lower()

@@ -1,0 +1,54 @@
+"""docs/clients.md, made of what the tests of clients found.
+
+    python tools/clients_page.py FOUND.json docs/clients.md
+
+FOUND.json: {client: {"version": TEXT, "features": {feature: "passed", "skipped" or "failed"}}}, as the tests of clients
+write it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+WORDS = {"passed": "yes", "failed": "**no**", "skipped": "not run"}
+HEAD = """\
+# Clients
+
+These programs work with edgeserve by changing one address. The tests in `tests/clients` run them
+against a server on the starter models, and `make clients` makes this table from what passed. Each
+client runs in the latest version of its package index.
+
+An empty cell says nothing: no test asks that of the client, or the client does not have it.
+
+"""
+FOOT = """
+The base address is `http://127.0.0.1:8080/v1` for clients of OpenAI's API. Their key may be any
+text where the server has none. Names of models that are not here mean the job's default
+([names](configuration.md#names-of-models-that-are-not-here)).
+"""
+
+
+def page(found: Mapping[str, Any]) -> str:
+    """The page as Markdown: a row for each client, a column for each feature."""
+    counted = Counter(feature for one in found.values() for feature in one["features"])
+    features = [feature for feature, _ in counted.most_common()]
+    lines = [["client", "version", *features], ["---"] * (2 + len(features))]
+    for name, one in sorted(found.items(), key=lambda pair: pair[0].removeprefix("npm:")):
+        shown = f"{name.removeprefix('npm:')} (npm)" if name.startswith("npm:") else name
+        cells = (WORDS.get(one["features"].get(feature, ""), "") for feature in features)
+        lines.append([shown, one["version"] or "not installed", *cells])
+    return HEAD + "".join(f"| {' | '.join(line)} |\n" for line in lines) + FOOT
+
+
+def main(source: str, target: str) -> None:
+    found = json.loads(Path(source).read_text(encoding="utf-8"))
+    Path(target).write_text(page(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
