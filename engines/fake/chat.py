@@ -21,6 +21,8 @@ from edgeserve.messages import (
     EmbeddingEvent,
     EmbedRequest,
     FinishEvent,
+    FinishReason,
+    PromptEvent,
     SlotEvent,
     SlotRequest,
     TokenLogprob,
@@ -84,20 +86,24 @@ class FakeChat(FakeEngine):
         """Events of an answer; None before each word, which takes work."""
         self._begin()
         prompt = self._prompt(request)
-        context = int(self._number("context", 1024))
-        if len(prompt.split()) > context:
-            raise ContextOverflow(f"the prompt is {len(prompt.split())} tokens long; the context holds {context}")
+        size = self._size(request, prompt)
+        if request.count:
+            yield PromptEvent(size)
+        if request.count == "only":
+            return
         if calls := self._calls(request):
             yield from map(ToolCallEvent, calls)
-            yield FinishEvent("tool_calls", len(prompt.split()), len(calls))
+            yield FinishEvent("tool_calls", size, len(calls))
             return
         words = self._answer(request, prompt).split()
         limit = len(words) if request.max_tokens is None else min(request.max_tokens, len(words))
-        told, teller = 0, Teller(Thoughts() if request.prompt is None and not request.json_object else None)
+        teller = Teller(Thoughts() if request.prompt is None and not request.json_object else None)
+        told, stopped = 0, ""
         for word in words[:limit]:
             if cancel.is_set():
                 return
             if word in request.stop:
+                stopped = word
                 break
             yield None
             self._misbehave(word)
@@ -108,10 +114,16 @@ class FakeChat(FakeEngine):
             told += 1
         yield from teller.rest("")
         self._prefix_cache = int(self._number("prefix_cache_mb", 0) * MB)
-        length = told == limit and limit < len(words)
-        yield FinishEvent(
-            "length" if length else "stop", len(prompt.split()), told, reasoning_tokens=teller.reasoning_tokens
-        )
+        reason: FinishReason = "length" if told == limit and limit < len(words) else "stop"
+        yield FinishEvent(reason, size, told, reasoning_tokens=teller.reasoning_tokens, stop=stopped)
+
+    def _size(self, request: ChatRequest, prompt: str) -> int:
+        """Words of the prompt. Raises ContextOverflow."""
+        size, context = len(prompt.split()), int(self._number("context", 1024))
+        if size > context and request.count != "only":
+            text = f"the prompt is {size} tokens long; the context holds {context}"
+            raise ContextOverflow(text, param="messages", figures=(size, context))
+        return size
 
     def _misbehave(self, word: str) -> None:
         """Do what the options ask for at this word. Raises EngineFailure."""
