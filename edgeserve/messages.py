@@ -279,8 +279,10 @@ class FinishEvent:
 
 @dataclass(frozen=True, slots=True)
 class LoosenedEvent:
-    """The first event of an answer that may break its schema: the keywords that the grammar leaves out, each with its
-    place, such as "response_format: uniqueItems at properties/tags"."""
+    """The first event of an answer that may break its schema.
+
+    ``keywords``: those that the grammar leaves out, such as "response_format: uniqueItems at properties/tags".
+    """
 
     keywords: tuple[str, ...]
 
@@ -406,5 +408,34 @@ class AudioEvent:
             yield AudioEvent(self.pcm[start : start + step], self.sample_rate)
 
 
-Request = ChatRequest | EmbedRequest | RerankRequest | TranscribeRequest | SpeakRequest | SlotRequest
-Event = ChatEvent | EmbeddingEvent | RerankEvent | TranscribeEvent | AudioEvent | SlotEvent
+@dataclass(frozen=True, slots=True)
+class TextRequest:
+    """Text to show as a language model reads it; the model answers nothing.
+
+    One of these: ``chat``, a conversation to write as a prompt; ``text``, to cut into tokens; ``tokens``, to join.
+
+    - ``add_special``: add the model's own first and last tokens to a text, such as BOS
+    - ``parse_special``: texts of control tokens become these tokens
+    - ``pieces``: tell the bytes of each token
+    """
+
+    chat: ChatRequest | None = None
+    text: str | None = None
+    tokens: tuple[int, ...] = ()
+    add_special: bool = False
+    parse_special: bool = True
+    pieces: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TextEvent:
+    """The answer to a TextRequest: the prompt, or the joined tokens; the tokens; their bytes; tokens of the context."""
+
+    text: str = ""
+    tokens: tuple[int, ...] = ()
+    pieces: tuple[bytes, ...] = ()
+    context: int = 0
+
+
+Request = ChatRequest | EmbedRequest | RerankRequest | TranscribeRequest | SpeakRequest | SlotRequest | TextRequest
+Event = ChatEvent | EmbeddingEvent | RerankEvent | TranscribeEvent | AudioEvent | SlotEvent | TextEvent

@@ -22,6 +22,7 @@ from edgeserve.api.limits import BodyLimit, Limits, limits_of
 from edgeserve.api.line import answering
 from edgeserve.api.live import http as live
 from edgeserve.api.live import socket as live_socket
+from edgeserve.api.llama_server.entries import LLAMA_SERVER
 from edgeserve.api.manage.entries import MANAGE
 from edgeserve.api.native import chat as native
 from edgeserve.api.native import sound, vision
@@ -185,6 +186,7 @@ ENTRIES = (
     ),
     *ANTHROPIC,
     *OLLAMA,
+    *LLAMA_SERVER,
     *MANAGE,
     Entry("GET", "/openapi.json", "This document", describe),
 )

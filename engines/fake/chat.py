@@ -25,6 +25,8 @@ from edgeserve.messages import (
     PromptEvent,
     SlotEvent,
     SlotRequest,
+    TextEvent,
+    TextRequest,
     TokenLogprob,
     ToolCall,
     ToolCallEvent,
@@ -32,6 +34,7 @@ from edgeserve.messages import (
 from edgeserve.slots import SlotState
 from edgeserve.units import MB
 from engines.fake.engine import FakeEngine
+from engines.fake.texts import read_text
 from engines.thinking import Teller, Thoughts
 
 BINS = 8
@@ -73,6 +76,10 @@ class FakeChat(FakeEngine):
 
     def embed(self, request: EmbedRequest, cancel: Cancel) -> Iterator[EmbeddingEvent]:
         return self._alone(self._embeddings(request, cancel))
+
+    def read_text(self, request: TextRequest, cancel: Cancel) -> Iterator[TextEvent]:
+        prompt = self._prompt(request.chat) if request.chat else ""
+        yield read_text(request, prompt, int(self._number("context", 1024)))
 
     def _alone(self, events: Iterator[Made | None]) -> Iterator[Made]:
         """The events of one answer, with the work that each None asks for."""
@@ -224,10 +231,16 @@ class FakeBatchChat(FakeChat):
         return int(self._number("slots", 4))
 
     def run(
-        self, request: ChatRequest | EmbedRequest | SlotRequest, cancel: Cancel, prepared: object | None = None
-    ) -> Generator[ChatEvent | EmbeddingEvent | SlotEvent | None, None, None]:
+        self,
+        request: ChatRequest | EmbedRequest | SlotRequest | TextRequest,
+        cancel: Cancel,
+        prepared: object | None = None,
+    ) -> Generator[ChatEvent | EmbeddingEvent | SlotEvent | TextEvent | None, None, None]:
         if isinstance(request, SlotRequest):
             yield self._manage(request)
+            return
+        if isinstance(request, TextRequest):
+            yield from self.read_text(request, cancel)
             return
         self._running += 1
         self.peak = max(self.peak, self._running)
@@ -292,15 +305,18 @@ class FakePreparingChat(FakeBatchChat):
 
     prepared_early = 0
 
-    def prepare(self, request: ChatRequest | EmbedRequest | SlotRequest) -> str:
+    def prepare(self, request: ChatRequest | EmbedRequest | SlotRequest | TextRequest) -> str:
         self._hold("prepare")
         if isinstance(request, ChatRequest) and "refused" in self._prompt(request).split():
             raise InvalidRequest("the prompt says that it is refused", param="messages")
         return "ready"
 
     def run(
-        self, request: ChatRequest | EmbedRequest | SlotRequest, cancel: Cancel, prepared: object | None = None
-    ) -> Generator[ChatEvent | EmbeddingEvent | SlotEvent | None, None, None]:
+        self,
+        request: ChatRequest | EmbedRequest | SlotRequest | TextRequest,
+        cancel: Cancel,
+        prepared: object | None = None,
+    ) -> Generator[ChatEvent | EmbeddingEvent | SlotEvent | TextEvent | None, None, None]:
         self.prepared_early += prepared is not None
         if (prepared or self.prepare(request)) != "ready":
             raise EngineFailure(f"{self.spec.name} got a request that another engine prepared")

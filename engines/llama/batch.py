@@ -88,6 +88,8 @@ class Batch:
             one.preempted = False
         if slot.opaque:
             self.swapper.empty(slot)
+        if not self.busy:
+            self.context.rest()
 
     def push(self, slot: Slot, *tokens: int) -> None:
         """Add tokens to decode."""

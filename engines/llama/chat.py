@@ -20,7 +20,9 @@ from edgeserve.messages import (
     PromptEvent,
     SlotEvent,
     SlotRequest,
+    TextEvent,
     TextPart,
+    TextRequest,
 )
 from edgeserve.slots import SlotState
 from engines.llama import model as llama_model
@@ -39,6 +41,7 @@ from engines.llama.prepare import Prepared, check_inputs, prepare_chat, prepare_
 from engines.llama.prompt import prompt_text
 from engines.llama.sampler import Sampler
 from engines.llama.template import ChatTemplate
+from engines.llama.texts import read_text
 
 E = TypeVar("E")
 
@@ -62,6 +65,9 @@ class LlamaChat(LlamaLadder):
     def manage_slot(self, request: SlotRequest, cancel: Cancel) -> Iterator[SlotEvent]:
         return self._drive(self.run(request, cancel))  # type: ignore[arg-type]
 
+    def read_text(self, request: TextRequest, cancel: Cancel) -> Iterator[TextEvent]:
+        return self._drive(self.run(request, cancel))  # type: ignore[arg-type]
+
     def slot_states(self) -> tuple[SlotState, ...]:
         batch = self._batch  # another thread may set it to None
         return tuple(SlotState(slot.busy, slot.cells) for slot in batch.slots) if batch is not None else ()
@@ -83,7 +89,7 @@ class LlamaChat(LlamaLadder):
         """Whether a preempted answer waits for room while no other has anything to decode."""
         return self._batch is not None and self._batch.starved
 
-    def prepare(self, request: ChatRequest | EmbedRequest | SlotRequest) -> Prepared | None:
+    def prepare(self, request: ChatRequest | EmbedRequest | SlotRequest | TextRequest) -> Prepared | TextEvent | None:
         """Tokens and grammar of a request. Any thread.
 
         None for a request that has none, and when the engine is closed: then ``run`` prepares.
@@ -92,6 +98,10 @@ class LlamaChat(LlamaLadder):
         if isinstance(request, SlotRequest) or model is None or not llama_model.hold(model):
             return None
         try:
+            if isinstance(request, TextRequest):
+                asked = request.chat or ChatRequest()
+                render = functools.partial(self.prompt, model, asked, self._marker)
+                return read_text(model, request, render, self._longest_prompt())
             if isinstance(request, EmbedRequest):
                 return prepare_inputs(model, request, self._longest_input())
             if request.images and not self._marker:
@@ -105,18 +115,25 @@ class LlamaChat(LlamaLadder):
             llama_model.release(model)
 
     def run(
-        self, request: ChatRequest | EmbedRequest | SlotRequest, cancel: Cancel, prepared: object | None = None
-    ) -> Generator[ChatEvent | EmbeddingEvent | SlotEvent | None, None, None]:
+        self,
+        request: ChatRequest | EmbedRequest | SlotRequest | TextRequest,
+        cancel: Cancel,
+        prepared: object | None = None,
+    ) -> Generator[ChatEvent | EmbeddingEvent | SlotEvent | TextEvent | None, None, None]:
         """Events of one answer; None asks for a ``step``. It takes a slot when the first event is asked for."""
         batch = self._hot()[1]
         if isinstance(request, SlotRequest):
             background = Background(lambda: batch.busy, writing)
             yield from manage(batch, request, active(self.spec.adapters, None), background)
             return
-        ready = prepared if isinstance(prepared, Prepared) else self.prepare(request)
+        ready = prepared if isinstance(prepared, Prepared | TextEvent) else self.prepare(request)
         if ready is None:
             raise EngineFailure(f"{self.spec.name} was closed before it could answer")
-        if isinstance(request, EmbedRequest):
+        if isinstance(ready, TextEvent):
+            yield ready
+        elif isinstance(request, TextRequest):
+            raise EngineFailure(f"{self.spec.name} prepared another kind of request")
+        elif isinstance(request, EmbedRequest):
             check_inputs(ready.inputs, self._longest_input())
             yield from self._embed(ready, cancel, self._adapters(request))
         else:
