@@ -128,7 +128,7 @@ def test_pictures_keep_their_places() -> None:
     found = given(
         user(text("one"), IMAGE, text("two"), url), assistant(CALL), user(result(content=[text("see"), IMAGE]))
     )
-    pending = [(one.message, one.part, one.url, one.param) for one in found.conversation.pending]
+    pending = [(one.message, one.part, one.address, one.param) for one in found.conversation.pending]
     assert pending == [
         (0, 1, "data:;base64,QUJD", "messages[0].content[1].source"),
         (0, 3, "https://example.com/a.png", "messages[0].content[3].source"),
@@ -162,9 +162,18 @@ def test_documents_become_text(block: dict[str, Any], said: str) -> None:
     assert turns(user(block))[0].text == said
 
 
-@pytest.mark.parametrize("kind", ["base64", "url", "file"])
+def test_the_file_of_a_document_keeps_its_place() -> None:
+    source = {"type": "base64", "media_type": "application/pdf", "data": "QUJD"}
+    found = given(user(text("see"), {"type": "document", "title": "T", "source": source}))
+    (one,) = found.conversation.pending
+    assert (one.kind, one.address, one.param) == ("file", "QUJD", "messages[0].content[1].source")
+    assert found.conversation.messages[0].text == "see\nT\n"
+    assert one.part == len(found.conversation.messages[0].parts)
+
+
+@pytest.mark.parametrize("kind", ["url", "file"])
 def test_files_of_documents_are_refused(kind: str) -> None:
-    with pytest.raises(NotSupported, match="reads no PDF: send the document's text") as caught:
+    with pytest.raises(NotSupported, match="fetches no documents: send it as base64") as caught:
         turns(user({"type": "document", "source": {"type": kind, "data": "QUJD", "media_type": "application/pdf"}}))
     assert caught.value.param == "messages[0].content[0].source.type"
 
