@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from edgeserve.api import adapters, admin, failures, health, models, slots, sse
+from edgeserve.api.anthropic.entries import ANTHROPIC
 from edgeserve.api.auth import KeyRequired, SameSite, for_owner
 from edgeserve.api.cors import Cors, Preflight
 from edgeserve.api.entry import Entry, Link
@@ -183,6 +184,7 @@ ENTRIES = (
         query=slots.ActionQuery,
         owner=True,
     ),
+    *ANTHROPIC,
     *OLLAMA,
     *LLAMA_SERVER,
     *MANAGE,

@@ -40,6 +40,8 @@ BASE: dict[str, dict[str, str]] = {
     "Tokenize": {"content": '"hello"'},
     "Detokenize": {"tokens": "[104]"},
     "ApplyTemplate": {"messages": '[{"role": "user", "content": "hello"}]'},
+    "AnthropicMessages": {"messages": '[{"role": "user", "content": "hello"}]', "max_tokens": "8"},
+    "AnthropicCount": {"messages": '[{"role": "user", "content": "hello"}]'},
     "OllamaChat": {"model": '"fake-llm"', "messages": '[{"role": "user", "content": "hello"}]'},
     "OllamaGenerate": {"model": '"fake-llm"', "prompt": '"hello"'},
     "OllamaEmbed": {"model": '"fake-llm"', "input": '"hello"'},

@@ -102,6 +102,8 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any], dict[str, bytes]]] = {
     "/detokenize": ("llm", {"tokens": [104]}, {}),
     "/apply-template": ("llm", {"messages": TALK}, {}),
     "/v1/chat/completions/input_tokens": ("llm", {"messages": TALK}, {}),
+    "/v1/messages": ("llm", {"messages": TALK, "max_tokens": 8}, {}),
+    "/v1/messages/count_tokens": ("llm", {"messages": TALK}, {}),
     "/api/chat": ("llm", {"model": "fake-llm", "messages": TALK, "stream": False}, {}),
     "/api/generate": ("llm", {"model": "fake-llm", "prompt": "hello", "stream": False}, {}),
     "/api/embed": ("llm", {"model": "fake-llm", "input": "hello"}, {}),

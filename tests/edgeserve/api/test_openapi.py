@@ -53,6 +53,8 @@ BASE: dict[str, dict[str, Any]] = {
     "SettingsPatch": {},
     "RouterModel": {"model": "asr"},
     "SlotFile": {"filename": "a.bin"},
+    "AnthropicMessages": {"messages": TALK, "max_tokens": 8},
+    "AnthropicCount": {"messages": TALK},
     "Completing": {"prompt": "hello"},
     "Tokenize": {},
     "Detokenize": {"tokens": [104]},
@@ -402,6 +404,7 @@ FORMATS: dict[str, list[dict[str, Any]]] = {
     "/v1/completions": [{}, {"stream": True}],
     "/v1/audio/transcriptions": [{"response_format": one} for one in transcripts.FORMS] + [{"stream": True}],
     "/v1/audio/translations": [{"response_format": one} for one in transcripts.FORMS],
+    "/v1/messages": [{}, {"stream": True}],
     "/api/chat": [{}, {"stream": False}],
     "/api/generate": [{}, {"stream": False}],
     "/v1/audio/speech": [{"response_format": one} for one in encode.FORMS] + [{"stream_format": "sse"}],
@@ -468,7 +471,8 @@ def test_a_form_names_the_media_types_of_its_file(document: Any) -> None:
 
 def test_a_full_server_is_documented(document: Any) -> None:
     for path, item in document["paths"].items():
-        busy = "OllamaBusy" if path.startswith("/api/") else "Busy"
+        shapes = {"/api/": "OllamaBusy", "/v1/messages": "AnthropicBusy"}
+        busy = next((name for beginning, name in shapes.items() if path.startswith(beginning)), "Busy")
         references = [one["responses"]["503"]["$ref"] for one in item.values()]
         assert set(references) == {f"#/components/responses/{busy}"}
         assert "Retry-After" in document["components"]["responses"][busy]["headers"]
