@@ -265,8 +265,10 @@ class FinishEvent:
 
 @dataclass(frozen=True, slots=True)
 class LoosenedEvent:
-    """The first event of an answer that may break its schema: the keywords that the grammar leaves out, each with its
-    place, such as "response_format: uniqueItems at properties/tags"."""
+    """The first event of an answer that may break its schema.
+
+    ``keywords``: those that the grammar leaves out, such as "response_format: uniqueItems at properties/tags".
+    """
 
     keywords: tuple[str, ...]
 

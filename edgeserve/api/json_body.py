@@ -39,9 +39,19 @@ async def read_json(request: Request, record: type[R]) -> R:
     """The body as this record. Raises InvalidRequest, UnsupportedMedia, and TooLarge beyond ``max_json_bytes``."""
     check_media(request)
     limits = limits_of(request)
-    read = await read_record(await read_bytes(request, limits.max_json_bytes, JSON_HINT), record, limits)
-    notes.ignored(request, read.ignored)
-    return read
+    return await read_noted(request, await read_bytes(request, limits.max_json_bytes, JSON_HINT), record)
+
+
+async def read_noted(request: Request, data: bytes, record: type[R]) -> R:
+    """The record in a JSON text of this request, whose unknown fields are noted, also for an error.
+
+    Raises InvalidRequest. A misspelled name of a required field so stands beside the error that it is missing.
+    """
+    ignored: list[str] = []
+    try:
+        return await read_record(data, record, limits_of(request), ignored)
+    finally:
+        notes.ignored(request, ignored)
 
 
 async def read_bytes(request: Request, limit: int, hint: str) -> bytes:
@@ -64,11 +74,14 @@ async def read_bytes(request: Request, limit: int, hint: str) -> bytes:
     return bytes(data)
 
 
-async def read_record(data: bytes, record: type[R], limits: Limits) -> R:
-    """The record in a JSON text. Raises InvalidRequest."""
+async def read_record(data: bytes, record: type[R], limits: Limits, ignored: list[str] | None = None) -> R:
+    """The record in a JSON text. Raises InvalidRequest. ``ignored`` gets the names of unknown fields."""
 
     def read() -> R:
-        return record(read_object(data), limits)
+        fields = read_object(data)
+        if ignored is not None:
+            fields.ignored = ignored
+        return record(fields, limits)
 
     return read() if len(data) <= SMALL else await asyncio.to_thread(read)
 

@@ -15,7 +15,7 @@ from starlette.requests import Request
 
 from edgeserve.api import notes
 from edgeserve.api.fields import Fields
-from edgeserve.api.json_body import JSON_HINT, read_json, read_record
+from edgeserve.api.json_body import JSON_HINT, read_json, read_noted
 from edgeserve.api.limits import limits_of
 from edgeserve.api.schema import Form, Record
 from edgeserve.api.values import Texts
@@ -108,9 +108,7 @@ async def read_body(request: Request, record: type[R]) -> tuple[R, Mapping[str, 
     if len(payload) > limits.max_json_bytes:
         size, most = len(payload) / MB, limits.max_json_bytes / MB
         raise TooLarge(f"{PAYLOAD} has {size:.1f} MB; the limit is {most:.0f} MB: {JSON_HINT}", param=PAYLOAD)
-    read = await read_record(payload, record, limits)
-    notes.ignored(request, read.ignored)
-    return read, parts
+    return await read_noted(request, payload, record), parts
 
 
 async def read_upload(request: Request, record: type[F]) -> F:
@@ -131,9 +129,11 @@ async def read_upload(request: Request, record: type[F]) -> F:
             else:
                 values[key] = value
         values |= lists | {name: await upload.read()}
-    read = record(Fields(values, written=True), limits_of(request))
-    notes.ignored(request, read.ignored)
-    return read
+    fields = Fields(values, written=True)
+    try:
+        return record(fields, limits_of(request))
+    finally:
+        notes.ignored(request, fields.ignored)
 
 
 def _the_file(form: Any, name: str) -> UploadFile:

@@ -1,4 +1,4 @@
-"""A client's grammar beside a sampler chain. llama.cpp never reads it (docs/decisions/0026)."""
+"""A client's grammar beside a sampler chain. llama.cpp never reads it (docs/decisions/0031)."""
 
 from __future__ import annotations
 

@@ -16,8 +16,11 @@ SWITCHES = ("enable_thinking", "thinking")
 def prompt_text(template: ChatTemplate, request: ChatRequest, marker: str = "") -> str:
     """The prompt. ``marker`` stands for a picture. Raises InvalidRequest as ``ChatTemplate.render`` does.
 
-    A template may open the thoughts itself. They are closed at once where the answer cannot begin with thoughts: none
-    are wanted, a grammar holds the answer, or the answer goes on in the last message.
+    A template may open the thoughts itself. They are closed at once in three cases:
+
+    - the request wants no thoughts
+    - a grammar holds the answer
+    - the answer goes on in the last message
     """
     variables: dict[str, Any] = json.loads(request.variables) if request.variables else {}
     if request.thinking is not None:

@@ -132,7 +132,6 @@ def test_the_field_lora_chooses_any_mixture(adapted: Running) -> None:
         ({"lora": [{"id": 3}]}, "lora[0].id"),
         ({"lora": [{"id": 0}, {"id": -1}]}, "lora[1].id"),
         ({"lora": [{"id": 0, "scale": 1e9}]}, "lora[0].scale"),
-        ({"lora": [{"id": 0, "path": "x"}]}, "lora[0].path"),
         ({"lora": {"id": 0}}, "lora"),
         ({"lora": [{"id": 0}], "model": "plain"}, "lora[0].id"),
     ],

@@ -75,16 +75,6 @@ def test_every_error_has_a_status() -> None:
     [
         (
             "/v1/chat/completions",
-            {"messages": [{"role": "user", "content": "a"}], "functions": [{"name": "f"}]},
-            "functions",
-        ),
-        (
-            "/v1/chat/completions",
-            {"messages": [{"role": "user", "content": "a"}], "function_call": "auto"},
-            "function_call",
-        ),
-        (
-            "/v1/chat/completions",
             {"messages": [{"role": "user", "content": "a"}], "tools": [{"type": "web_search"}]},
             "tools[0].type",
         ),

@@ -79,7 +79,7 @@ def test_a_long_text_takes_no_more_memory() -> None:
 
 def test_a_grammar_that_is_read_in_too_many_ways_is_refused() -> None:
     doubling = 'root ::= "(" root ")" | "(" root "]" | "a"'
-    matcher = walk(doubling, b"(" * 9)
+    matcher = walk(doubling, b"(" * 7)
     with pytest.raises(Unsayable, match="more than 1000 ways at once"):
         matcher.accept(b"(((")
 

@@ -357,6 +357,12 @@ def test_unknown_fields_are_named_in_a_header(both: Any, caplog: pytest.LogCaptu
     assert sum("ignored unknown fields: colour, stream_options.use" in one.message for one in caplog.records) == 1
 
 
+def test_a_misspelled_name_stands_beside_the_error_about_the_missing_field(noting: Running) -> None:
+    for path, name in (("/v1/chat/completions", "mesages"), ("/v1/completions", "promt")):
+        answer = noting.client.post(path, json={name: "x"})
+        assert (answer.status_code, answer.headers["x-edgeserve-ignored"]) == (400, name)
+
+
 def test_the_header_of_unknown_fields_is_bounded(both: Any) -> None:
     answer, _ = both(**{f"é{number}" * 40: 1 for number in range(100)})
     assert answer.status_code == 200
