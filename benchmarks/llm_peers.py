@@ -1,6 +1,10 @@
 """Our server against llama.cpp's own, side by side: tokens a second, time to the first token, gaps, memory.
 
     python -m benchmarks.llm_peers [--rounds 5] [--llm MODEL]
+    python -m benchmarks.llm_peers --row 1 --llm qwen3-0.6b:Q4_0 --cache FOLDER [--pairs 7] [--busy]
+
+The second form measures one row in a minute or two, and writes no page. MODEL is a name or a file, or shape:format of
+a synthetic model (benchmarks/synthetic.py), which is built once into the folder ``--cache``.
 
 Both run all the time and answer in turns, so that other load meets both. The benchmark builds llama-server when it is
 missing (benchmarks/llama_server.py). Where that fails, it says so and measures nothing.
@@ -11,7 +15,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import multiprocessing
+import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -20,7 +26,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
-from benchmarks import llama_server, llm_tables
+from benchmarks import llama_server, llm_rows, llm_tables
 from benchmarks.device import Device, Models, linked
 from benchmarks.llm_scenes import Scenes
 from benchmarks.llm_tables import Results
@@ -35,20 +41,18 @@ COPY = "copy.gguf"
 
 
 @contextlib.contextmanager
-def both(folder: Path, llm: str) -> Iterator[dict[str, ServerProcess]]:
+def both(folder: Path, llm: str, *, tune: bool = False) -> Iterator[dict[str, ServerProcess]]:
     """Start both servers, each on a file of its own: of a shared file each would seem to hold the half.
 
     Both files are copied just before. The way a file was written into the page cache is worth some percent of a
     token's time.
     """
-    root, stored = linked(folder, [llm])
-    model = folder / COPY
-    shutil.copyfile(stored[llm].files["model"], model)
-    kept = (root / stored[llm].name).resolve()
-    (root / stored[llm].name).unlink()
-    shutil.copytree(kept, root / stored[llm].name)
-    device = Device(folder, Models(llm=llm), {"EDGESERVE_MODELS_DIR": str(root)}, b"")
+    model, (root, named) = folder / COPY, _own_copy(folder, llm)
+    device = Device(folder, Models(llm=named), {"EDGESERVE_MODELS_DIR": str(root)}, b"")
     config = device.config("peers", ["llm"], keys=f"context = {CONTEXT}\nthreads = {THREADS}\n")
+    if tune:
+        command = [sys.executable, "-m", "edgeserve", "tune", named, "--force", "--config", str(config)]
+        subprocess.run(command, env={**os.environ, **device.environ}, check=True, stdout=sys.stderr)
     with (
         serving(config, "--log-level", "warning", environ=device.environ) as ours,
         llama_server.serving(model, THREADS, CONTEXT) as theirs,
@@ -56,6 +60,21 @@ def both(folder: Path, llm: str) -> Iterator[dict[str, ServerProcess]]:
         for server in (ours, theirs):
             server.wait_healthy()
         yield {OURS: ours, THEIRS: theirs}
+
+
+def _own_copy(folder: Path, llm: str) -> tuple[Path, str]:
+    """Copy the model for each server. Returns the folder of models of ours, and its name for the model."""
+    if Path(llm).is_file():
+        ours = folder / Path(llm).name
+        for copy in (folder / COPY, ours):
+            shutil.copyfile(llm, copy)
+        return folder / "models", str(ours)
+    root, stored = linked(folder, [llm])
+    shutil.copyfile(stored[llm].files["model"], folder / COPY)
+    kept = (root / stored[llm].name).resolve()
+    (root / stored[llm].name).unlink()
+    shutil.copytree(kept, root / stored[llm].name)
+    return root, llm
 
 
 def measure(servers: dict[str, ServerProcess], rounds: int, closing: tuple[int, ...]) -> Results:
@@ -114,13 +133,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--llm", default=Models().llm, metavar="MODEL", help=f"default: {Models().llm}")
+    llm_rows.add_arguments(parser)
     arguments = parser.parse_args()
     try:
         llama_server.binary()
     except llama_server.CannotBuild as error:
         print(f"not measured: {error}")
         return 0
-    with tempfile.TemporaryDirectory() as folder, both(Path(folder), arguments.llm) as servers:
+    llm = llm_rows.model(arguments.llm, arguments.cache)
+    if arguments.row:
+        with tempfile.TemporaryDirectory() as folder, both(Path(folder), llm, tune=arguments.tune) as servers:
+            ports = {side: server.port for side, server in servers.items()}
+            return llm_rows.main(arguments, ports, endings(Path(folder) / COPY))
+    with tempfile.TemporaryDirectory() as folder, both(Path(folder), llm, tune=arguments.tune) as servers:
         results = measure(servers, arguments.rounds, endings(Path(folder) / COPY))
     llm_tables.draw(results)
     print(llm_tables.write(results, arguments.llm, THREADS, CONTEXT))

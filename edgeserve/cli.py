@@ -98,7 +98,7 @@ def make_parser() -> Parser:
     parser = Parser(prog="edgeserve", description="Chat, vision, transcription and speech with local models.")
     parser.add_argument("--version", action="version", version=f"edgeserve {edgeserve.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_serve, _pull, _list, _show, _remove, _chat, _vision, _transcribe, _speak, _doctor, _recommend):
+    for add in (_serve, _pull, _list, _show, _remove, _chat, _vision, _transcribe, _speak, _doctor, _recommend, _tune):
         add(commands)
     for add in (_ps, _top, _load, _unload, _rm, _reload):
         add(commands)
@@ -196,6 +196,12 @@ def _list(commands: Any) -> None:
 def _show(commands: Any) -> None:
     parser = _command(commands, "show", "models:show", "show source, licence and files of a model")
     parser.add_argument("name", metavar="NAME", help="name of the model")
+
+
+def _tune(commands: Any) -> None:
+    parser = _command(commands, "tune", "tune:tune", "measure the fastest settings of a model on this machine")
+    parser.add_argument("name", metavar="NAME", help="name of the model")
+    parser.add_argument("--force", action="store_true", help="keep the figures though other programs were busy")
 
 
 def _remove(commands: Any) -> None:

@@ -33,6 +33,8 @@ from edgeserve.messages import (
     SlotEvent,
     SlotRequest,
     SpeakRequest,
+    TextEvent,
+    TextRequest,
     TranscribeEvent,
     TranscribeRequest,
 )
@@ -211,10 +213,10 @@ class Batching(Protocol):
 
     def run(
         self,
-        request: ChatRequest | EmbedRequest | RerankRequest | SlotRequest,
+        request: ChatRequest | EmbedRequest | RerankRequest | SlotRequest | TextRequest,
         cancel: Cancel,
         prepared: object | None = None,
-    ) -> Generator[ChatEvent | EmbeddingEvent | RerankEvent | SlotEvent | None, None, None]:
+    ) -> Generator[ChatEvent | EmbeddingEvent | RerankEvent | SlotEvent | TextEvent | None, None, None]:
         """As ``chat``, ``embed`` and ``rerank``, but yields None when it needs a ``step`` to go on. Requires hot.
 
         Its end, and closing it, gives the slot back. An error ends this answer alone. ``prepared``: the result of
@@ -240,6 +242,12 @@ class SlotKeeper(Engine, Protocol):
 
         Raises InvalidRequest, NotFound, Forbidden, Busy and DiskFull.
         """
+        ...
+
+
+class TextReader(Engine, Protocol):
+    def read_text(self, request: TextRequest, cancel: Cancel) -> Iterator[TextEvent]:
+        """One event. Requires hot. ``Batching.run`` takes such requests as well. Raises InvalidRequest."""
         ...
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from edgeserve.messages import ChatRequest, EmbedRequest, RerankRequest
+from edgeserve.messages import ChatRequest, EmbedRequest, RerankRequest, TextRequest
 from edgeserve.slots import SlotRequest, SlotState
 
 
@@ -20,6 +20,8 @@ class Thrifty(Protocol):
 
         - "prefix_cache": states of past prompts, held on top of the footprint.
         - "context", "image": bytes that the next way up saves with a smaller context or picture; 0 while hot.
+        - "reordered": a private copy of the weights that the next way up makes for speed alone; 0 while hot. No other
+          engine gives memory up for it. It goes as a whole.
         - "optional_context": the part of a context of automatic size above the smallest useful one. No other engine
           gives memory up for it.
         """
@@ -125,7 +127,7 @@ class Contextual(Protocol):
 class Preparing(Protocol):
     """An engine that checks and prepares a request before its turn, beside the answers under way. Optional."""
 
-    def prepare(self, request: ChatRequest | EmbedRequest | RerankRequest | SlotRequest) -> object:
+    def prepare(self, request: ChatRequest | EmbedRequest | RerankRequest | SlotRequest | TextRequest) -> object:
         """The prepared request for ``Batching.run``. Any thread.
 
         The engine was warm or hot when the call began, and may be closed meanwhile. Raises InvalidRequest for a mistake

@@ -19,6 +19,7 @@ from edgeserve.sound import Pcm as Pcm
 
 Role = Literal["system", "user", "assistant", "tool"]
 FinishReason = Literal["stop", "length", "tool_calls"]
+Count = Literal["", "first", "only"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,8 @@ class ChatRequest:
     - ``ignore_eos``: the model cannot end its answer
     - ``stop_tokens``: tokens that end the answer and are no part of it
     - ``context``: tokens of prompt and answer together at most; None: as many as the context holds
+    - ``count``: "first": the answer begins with a PromptEvent, before the prompt is read; "only": the answer is the
+      PromptEvent alone, also for a prompt that the context does not hold
     """
 
     messages: tuple[Message, ...] = ()
@@ -189,6 +192,7 @@ class ChatRequest:
     ignore_eos: bool = False
     stop_tokens: tuple[int, ...] = ()
     context: int | None = None
+    count: Count = ""
 
     @property
     def shaped(self) -> bool:
@@ -250,10 +254,19 @@ class ToolCallEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class PromptEvent:
+    """The size of the prompt. ``cached_tokens`` of it come from a cache."""
+
+    tokens: int
+    cached_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class FinishEvent:
     """The last event of a chat.
 
-    ``cached_tokens`` of the prompt came from a cache. ``reasoning_tokens`` of the completion are reasoning.
+    ``cached_tokens`` of the prompt came from a cache. ``reasoning_tokens`` of the completion are reasoning. ``stop``:
+    the stop string that ended the answer.
     """
 
     reason: FinishReason
@@ -261,6 +274,7 @@ class FinishEvent:
     completion_tokens: int
     cached_tokens: int = 0
     reasoning_tokens: int = 0
+    stop: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +287,7 @@ class LoosenedEvent:
     keywords: tuple[str, ...]
 
 
-ChatEvent = TokenEvent | ReasoningEvent | ToolCallEvent | FinishEvent | LoosenedEvent
+ChatEvent = TokenEvent | ReasoningEvent | ToolCallEvent | FinishEvent | LoosenedEvent | PromptEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,5 +408,34 @@ class AudioEvent:
             yield AudioEvent(self.pcm[start : start + step], self.sample_rate)
 
 
-Request = ChatRequest | EmbedRequest | RerankRequest | TranscribeRequest | SpeakRequest | SlotRequest
-Event = ChatEvent | EmbeddingEvent | RerankEvent | TranscribeEvent | AudioEvent | SlotEvent
+@dataclass(frozen=True, slots=True)
+class TextRequest:
+    """Text to show as a language model reads it; the model answers nothing.
+
+    One of these: ``chat``, a conversation to write as a prompt; ``text``, to cut into tokens; ``tokens``, to join.
+
+    - ``add_special``: add the model's own first and last tokens to a text, such as BOS
+    - ``parse_special``: texts of control tokens become these tokens
+    - ``pieces``: tell the bytes of each token
+    """
+
+    chat: ChatRequest | None = None
+    text: str | None = None
+    tokens: tuple[int, ...] = ()
+    add_special: bool = False
+    parse_special: bool = True
+    pieces: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TextEvent:
+    """The answer to a TextRequest: the prompt, or the joined tokens; the tokens; their bytes; tokens of the context."""
+
+    text: str = ""
+    tokens: tuple[int, ...] = ()
+    pieces: tuple[bytes, ...] = ()
+    context: int = 0
+
+
+Request = ChatRequest | EmbedRequest | RerankRequest | TranscribeRequest | SpeakRequest | SlotRequest | TextRequest
+Event = ChatEvent | EmbeddingEvent | RerankEvent | TranscribeEvent | AudioEvent | SlotEvent | TextEvent

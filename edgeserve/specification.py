@@ -11,6 +11,7 @@ from edgeserve.config import Config, tables
 from edgeserve.conversations import STATES
 from edgeserve.engine import Adapter, ModelSpec
 from edgeserve.errors import ConfigError
+from edgeserve.fit import tuned
 from edgeserve.jobs import INFO, PICTURES, Job, table_of
 from edgeserve.missing import find_all
 from edgeserve.model_settings import ModelSettings
@@ -46,14 +47,22 @@ def spec(config: Config, store: Store, model: str, settings: ModelSettings, stor
     files = {**stored.files, **_projector(config, model, settings), **{one.role: path for one, path in adapters}}
     if job in PICTURES and "mmproj" not in files:
         raise ConfigError(f'{config.label(table_of(model), "model")} = {shown!r} needs its projector: mmproj = "…"')
+    options = _with_states({**_options_of(stored, job), **settings.options}, config, store, job)
+    threads = settings.threads
+    if "repack" in tables()[job] and "model" in files:
+        # The record is one of the files: an engine that was made before the record changed is made anew.
+        files[tuned.ROLE] = tuned.path_of(store.root, stored.name)
+        if found := tuned.read(files[tuned.ROLE], files["model"]):
+            options = {**options, tuned.ROLE: dict(found.best)}
+            threads = threads or int(found.best.get("threads", 0))
     return ModelSpec(
         job=job,
         name=stored.name if model == job else model,
         engine=_engine_for(job, stored),
         files=files,
         device=settings.device,
-        threads=settings.threads or None,
-        options=_with_states({**_options_of(stored, job), **settings.options}, config, store, job),
+        threads=threads or None,
+        options=options,
         id=model,
         adapters=tuple(one for one, _ in adapters),
     )

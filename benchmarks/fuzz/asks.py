@@ -12,6 +12,8 @@ from benchmarks.fuzz import corpus, values
 from benchmarks.fuzz.case import Ask, Case
 from benchmarks.fuzz.mutate import mutated
 
+from edgeserve.api.ollama.context import written
+
 JSON = "application/json"
 TOOL = {
     "type": "function",
@@ -23,6 +25,7 @@ FORM = {
     "json_schema": {"name": "x", "schema": {"type": "object", "properties": {"a": {"type": "integer"}}}},
 }
 USER = {"role": "user", "content": 'hello get_weather {"a": 1}'}
+GIF = "R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
 BODIES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("/v1/chat", {"prompt": "hello", "system": "short", "max_length": 20, "keep_alive": "5m"}),
     ("/v1/chat/stream", {"messages": [USER, {"role": "assistant", "content": "hi"}, USER], "max_length": 20}),
@@ -76,6 +79,29 @@ BODIES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("/v1/audio/speech", {"input": "two words", "stream_format": "sse", "response_format": "pcm"}),
     ("/v1/tts/synthesize", {"text": "two words", "speed": 0.5}),
     ("/v1/transcribe/stream", {"language": "en", "prompt": "earlier", "keep_alive": 0}),
+    (
+        "/api/chat",
+        {
+            "messages": [
+                USER,
+                {"role": "assistant", "tool_calls": [{"function": {"name": "get_weather", "arguments": {"a": 1}}}]},
+                {"role": "tool", "content": "1", "tool_name": "get_weather"},
+            ],
+            "tools": [TOOL],
+            "options": {"num_predict": 20, "num_ctx": 8192, "stop": ["x"]},
+            "keep_alive": "5m",
+        },
+    ),
+    (
+        "/api/chat",
+        {"model": "vision", "messages": [{"role": "user", "content": "what?", "images": [GIF]}], "stream": False},
+    ),
+    ("/api/generate", {"prompt": "one two", "system": "short", "format": "json", "logprobs": True, "top_logprobs": 2}),
+    ("/api/generate", {"prompt": "one two", "context": written([("user", "three")]), "stream": False}),
+    ("/api/generate", {"model": "llm", "keep_alive": 0}),
+    ("/api/embed", {"input": ["one", "two"], "dimensions": 4, "truncate": False}),
+    ("/api/embeddings", {"prompt": "one"}),
+    ("/api/show", {"model": "llm", "verbose": True}),
     ("/memory/preload", {"engines": ["llm", "tts"], "models": [{"name": "fake-asr", "model_type": "asr"}]}),
 )
 """A body for each route of JSON; all of them are right."""

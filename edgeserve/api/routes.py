@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from edgeserve.api import adapters, admin, failures, health, models, slots, sse
+from edgeserve.api.anthropic.entries import ANTHROPIC
 from edgeserve.api.auth import KeyRequired, SameSite, for_owner
 from edgeserve.api.cors import Cors, Preflight
 from edgeserve.api.entry import Entry, Link
@@ -21,6 +22,7 @@ from edgeserve.api.limits import BodyLimit, Limits, limits_of
 from edgeserve.api.line import answering
 from edgeserve.api.live import http as live
 from edgeserve.api.live import socket as live_socket
+from edgeserve.api.llama_server.entries import LLAMA_SERVER
 from edgeserve.api.manage.entries import MANAGE
 from edgeserve.api.native import chat as native
 from edgeserve.api.native import sound, vision
@@ -182,7 +184,9 @@ ENTRIES = (
         query=slots.ActionQuery,
         owner=True,
     ),
+    *ANTHROPIC,
     *OLLAMA,
+    *LLAMA_SERVER,
     *MANAGE,
     Entry("GET", "/openapi.json", "This document", describe),
 )

@@ -17,23 +17,31 @@ from edgeserve.errors import NotSupported
 from edgeserve.messages import Tool, ToolChoice
 
 MAX_TOOLS = 128
-NAME = r"[a-zA-Z0-9_.-]{1,64}"
+NAME = r"[a-zA-Z0-9_.-]"
+"""A character of a tool's name."""
 
 
 class ToolName(Field[str]):
-    """The name of a tool."""
+    """The name of a tool, of at most ``LONGEST`` characters."""
+
+    LONGEST = 64
 
     def __init__(self) -> None:
         super().__init__("to call the function by", "", required=True)
 
     def read(self, fields: Fields, limits: Limits) -> str:
         name = fields.required_text(self.name)
-        if not re.fullmatch(NAME, name):
-            raise fields.error(self.name, "must be 1 to 64 letters, digits, dots, dashes or underscores")
+        if not re.fullmatch(self._pattern, name):
+            text = f"must be 1 to {self.LONGEST} letters, digits, dots, dashes or underscores"
+            raise fields.error(self.name, text)
         return name
 
     def schema(self, limits: Limits) -> dict[str, Any]:
-        return {"type": "string", "pattern": f"^{NAME}$"}
+        return {"type": "string", "pattern": f"^{self._pattern}$"}
+
+    @property
+    def _pattern(self) -> str:
+        return f"{NAME}{{1,{self.LONGEST}}}"
 
 
 class Parameters(JsonSchema):

@@ -15,6 +15,7 @@ from edgeserve.doctor import machine
 from edgeserve.doctor.findings import Facts, Finding, Model
 from edgeserve.doctor.machine import Machine
 from edgeserve.errors import ConfigError, ModelMissing, NotFound, StoreError
+from edgeserve.fit import tuning
 from edgeserve.jobs import Job, table_of
 from edgeserve.models import catalog
 from edgeserve.models.entry import UNVERIFIED, Entry
@@ -83,7 +84,9 @@ def _model(job: Job, known: Entry | str, store: Store) -> Model:
         return Model(name, job, size, verified=isinstance(known, Entry) and known.verified, engine=engine)
     except StoreError as error:
         return Model(name, job, size, pulled=True, trouble=error.message, engine=engine)
-    return Model(stored.name, job, stored.size_bytes, pulled=True, engine=stored.engine if stored.job == job else "")
+    engine = stored.engine if stored.job == job else ""
+    tuned = tuning.summary(store.root, stored)
+    return Model(stored.name, job, stored.size_bytes, pulled=True, engine=engine, tuned=tuned)
 
 
 def as_json(facts: Facts, findings: list[Finding]) -> dict[str, Any]:
@@ -110,7 +113,8 @@ def render(facts: Facts, findings: list[Finding]) -> Iterator[str]:
     width = max((len(model.id) for model in facts.configured), default=0)
     for model in facts.configured:
         job = "" if model.id == model.job else f" ({model.job})"
-        yield f"  {model.id:{width}}  {model.name}{job}, {model.state}"
+        tuned = f", tuned: {model.tuned}" if model.tuned else ""
+        yield f"  {model.id:{width}}  {model.name}{job}, {model.state}{tuned}"
     yield "Catalogue"
     rows = []
     for model in facts.models:

@@ -9,6 +9,7 @@ from edgeserve.commands import Call, through
 from edgeserve.commands.remote import named_server
 from edgeserve.config import Config
 from edgeserve.errors import EdgeserveError, ModelDamaged, ModelMissing
+from edgeserve.fit import tuning
 from edgeserve.jobs import STARTER
 from edgeserve.models import catalog
 from edgeserve.models.entry import UNVERIFIED, Entry
@@ -179,6 +180,8 @@ def show(call: Call) -> int:
     if stored:
         lines |= {"engine": stored.engine} | {f"file {role}": str(path) for role, path in stored.files.items()}
         lines |= {f"option {name}": str(value) for name, value in stored.options.items()}
+        if words := tuning.summary(store.root, stored):
+            lines["tuned"] = words
     if isinstance(known, Entry) and not known.verified:
         lines["verified"] = "no; its makers' figures, never pulled where edgeserve is built"
     lines["pulled"] = "yes" if stored else f"no; edgeserve pull {known.name}"

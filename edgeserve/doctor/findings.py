@@ -31,7 +31,8 @@ class Model:
 
     ``trouble``: the reason why a pulled model cannot be used; ``no_projector``: an error about its projector.
     ``verified``: the model was pulled and used where edgeserve is built. ``engine``: import string of its engine;
-    empty: the engine of its job. ``id`` names its table in the settings; empty: it is not configured.
+    empty: the engine of its job. ``id`` names its table in the settings; empty: it is not configured. ``tuned``: its
+    measured settings; empty for a model without forms.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Model:
     verified: bool = True
     engine: str = ""
     id: str = ""
+    tuned: str = ""
 
     @property
     def state(self) -> str:

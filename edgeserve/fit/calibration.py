@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import logging
 import math
@@ -56,12 +55,6 @@ def run(command: Sequence[str]) -> str:
     ).stdout
 
 
-def this_machine() -> str:
-    """Cores, and what kernels are chosen by."""
-    features = hashlib.sha256(" ".join(cpu.features()).encode()).hexdigest()[:16]
-    return f"{cores.usable()} cores, {features}"
-
-
 FAILURES = (subprocess.SubprocessError, OSError, ValueError, KeyError, TypeError)
 
 
@@ -84,7 +77,7 @@ def measure(model: StoredModel | None, run: Run = run) -> Calibration:
 def _measured(model: StoredModel | None, run: Run) -> Calibration:
     found = json.loads(run([sys.executable, "-m", "edgeserve.fit.trial", _given(model)]))
     entry = catalog.find(model.name) if model else None
-    return Calibration(cpu.name(), this_machine(), rates_of(found, entry, cores.usable()), model.name if model else "")
+    return Calibration(cpu.name(), cpu.kind(), rates_of(found, entry, cores.usable()), model.name if model else "")
 
 
 def _words(error: Exception) -> str:
@@ -132,7 +125,7 @@ def read(path: Path) -> Calibration | None:
     except (OSError, ValueError, KeyError, TypeError) as error:
         log.warning("%s cannot be read (%s: %s); it is measured anew", path, type(error).__name__, error)
         return None
-    return kept if (kept.processor, kept.machine) == (cpu.name(), this_machine()) else None
+    return kept if (kept.processor, kept.machine) == (cpu.name(), cpu.kind()) else None
 
 
 def _plausible(rates: Rates) -> Rates:

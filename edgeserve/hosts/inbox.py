@@ -20,6 +20,8 @@ from edgeserve.messages import (
     SlotEvent,
     SlotRequest,
     SpeakRequest,
+    TextEvent,
+    TextRequest,
     TranscribeEvent,
     TranscribeRequest,
 )
@@ -33,6 +35,7 @@ KINDS: dict[type, tuple[type, ...]] = {
     TranscribeRequest: get_args(TranscribeEvent),
     SpeakRequest: (AudioEvent,),
     SlotRequest: (SlotEvent,),
+    TextRequest: (TextEvent,),
 }
 """Events that answer a request."""
 

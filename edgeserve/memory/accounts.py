@@ -19,7 +19,7 @@ from edgeserve.memory.budget import Budget
 from edgeserve.memory.entry import Entry, Resident, need_of
 from edgeserve.memory.history import History
 from edgeserve.memory.occupancy import Need, Occupancy, booked, overhead
-from edgeserve.memory.optional_context import excess
+from edgeserve.memory.optional_memory import excess
 from edgeserve.memory.peaks import Peaks
 from edgeserve.memory.plan import Decision, plan, within
 from edgeserve.memory.policy import MemoryPolicy
@@ -186,11 +186,8 @@ class Accounts:
         self.progress += progress
         self.changed.notify_all()
 
-    def excess(self, entry: Entry, readings: Readings, limit: Budget) -> int:
-        """Bytes of the engine's optional context that have no room."""
-        optional = entry.optional_context
-        if not optional:
-            return 0
+    def excess(self, entry: Entry, optional: int, readings: Readings, limit: Budget) -> int:
+        """Bytes of the engine's optional memory that have no room."""
         with self.changed:
             return excess(optional, need_of(entry), self.occupancies(), readings, limit, self.policy, base=self.base())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 
 from edgeserve.engine import Cancel, Rung
@@ -13,7 +14,7 @@ from edgeserve.memory.amount import NOTHING
 from edgeserve.memory.budget import Budget, budget, text_warning, too_large, vision_refusal
 from edgeserve.memory.entry import Entry, need_of
 from edgeserve.memory.mover import Mover
-from edgeserve.memory.occupancy import Need, Saving
+from edgeserve.memory.occupancy import Need
 from edgeserve.memory.plan import Decision, Verdict
 from edgeserve.memory.reservations import Reservation, Reservations
 from edgeserve.memory.switch import Attempt, Switch
@@ -53,7 +54,7 @@ class Admission:
     def reserve_if_free(self, entry: Entry) -> Reservation | None:
         """Reserve when the need fits with nothing moved and nobody kept waiting, by a fresh reading; else None."""
         self.expect(entry)
-        self.fit_optional_context(entry)
+        self.fit_optional_memory(entry)
         readings = self._probe.read_quick()
         if too_large(entry.resident.spec, readings.total, self._accounts.policy):
             return None
@@ -165,7 +166,7 @@ class Admission:
     def _prepare(self, entry: Entry) -> None:
         self.expect(entry)
         self._check_size(entry)
-        self.fit_optional_context(entry)
+        self.fit_optional_memory(entry)
 
     def expect(self, entry: Entry) -> None:
         """Before a reservation: know the engine's memory with everything that is configured."""
@@ -173,15 +174,20 @@ class Admission:
         if entry.resident.rung is not Rung.HOT:
             entry.restore()
 
-    def fit_optional_context(self, entry: Entry) -> None:
-        """Before the way up: cut a context that is configured as large as memory allows to the room that there is."""
+    def fit_optional_memory(self, entry: Entry) -> None:
+        """Before the way up: cut optional memory to the room that there is.
+
+        A reordered copy of the weights is whole or not there. A context of automatic size loses the excess only.
+        """
         self._accounts.observe()
-        if entry.resident.rung is Rung.HOT or not entry.optional_context:
+        if entry.resident.rung is Rung.HOT:
             return
-        readings = self._probe.read_quick()
-        excess = self._accounts.excess(entry, readings, budget(readings, self._accounts.policy))
-        if excess:
-            self._mover.shed(Saving(entry.resident.id, "optional_context", excess))
+        for saving in entry.optional():
+            readings = self._probe.read_quick()
+            limit = budget(readings, self._accounts.policy)
+            if excess := self._accounts.excess(entry, saving.private, readings, limit):
+                size = saving.private if saving.kind == "reordered" else excess
+                self._mover.shed(dataclasses.replace(saving, private=size))
 
     def settle(self, reservation: Reservation, measured: int | None) -> None:
         """The engine is hot: book and learn its memory. Idle engines make room when it took more than expected."""

@@ -12,7 +12,7 @@ from edgeserve.engine import Footprint, ModelSpec, Rung
 from edgeserve.errors import EdgeserveError
 from edgeserve.memory.amount import NOTHING, Amount, per_request, without_requests
 from edgeserve.memory.estimate import heuristic
-from edgeserve.memory.occupancy import SAVING_ORDER, Need, Occupancy, Saving
+from edgeserve.memory.occupancy import OPTIONAL, SAVING_ORDER, Need, Occupancy, Saving
 from edgeserve.memory.peaks import Peaks
 from edgeserve.units import MB
 
@@ -190,10 +190,11 @@ class Entry:
     def cached(self) -> Amount:
         return cached(self.resident)
 
-    @property
-    def optional_context(self) -> int:
-        """Bytes of context that the engine takes only where there is room for them."""
-        return self.resident.savings().get("optional_context", 0)
+    def optional(self) -> Iterator[Saving]:
+        """Memory that the engine takes only where there is room for it, the first to go first."""
+        for kind in OPTIONAL:
+            if size := self.resident.savings().get(kind, 0):
+                yield Saving(self.resident.id, kind, size)
 
     def estimate_now(self) -> Footprint | None:
         """None when the engine cannot estimate; open(), which comes next, reports what is wrong with its files."""

@@ -240,7 +240,7 @@ class OpenGovernor(Governor):
         """Reserve at once, whatever memory there is. An optional context is still cut to the room that there is."""
         entry = self.accounts[resident.id]
         self._admission.expect(entry)
-        self._admission.fit_optional_context(entry)
+        self._admission.fit_optional_memory(entry)
         with self.accounts.changed:
             return self._admission.reservations.book(entry)
 

@@ -12,10 +12,12 @@ from edgeserve.memory.amount import NOTHING, Amount
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.system.readings import Readings
 
-SavingKind = Literal["prefix_cache", "context", "image", "optional_context"]
+SavingKind = Literal["prefix_cache", "context", "image", "optional_context", "reordered"]
 SAVING_ORDER: tuple[SavingKind, ...] = ("prefix_cache", "context", "image")
-"""Savings that come before eviction, in this order. The optional part of a context goes before all of them
-(memory/optional_context.py)."""
+"""Savings that come before eviction, in this order."""
+OPTIONAL: tuple[SavingKind, ...] = ("reordered", "optional_context")
+"""Memory that an engine takes only where there is room for it, the first to go first (memory/optional_memory.py). It
+goes before all savings."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from edgeserve.messages import (
     Event,
     ReasoningEvent,
     SegmentEvent,
+    TextEvent,
     TokenEvent,
     ToolCallEvent,
 )
@@ -34,4 +35,6 @@ def weigh(item: Event | Done) -> int:
         return EVENT_BYTES + len(item.call.name) + len(item.call.arguments)
     if isinstance(item, SegmentEvent):
         return EVENT_BYTES + len(item.text) + 36 * len(item.tokens) + 120 * len(item.words)
+    if isinstance(item, TextEvent):
+        return EVENT_BYTES + len(item.text) + 36 * len(item.tokens) + 50 * len(item.pieces)
     return EVENT_BYTES

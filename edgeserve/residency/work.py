@@ -15,7 +15,7 @@ from edgeserve.messages import ChatRequest, Event, Request
 from edgeserve.residency.rounds import Place
 
 METHODS: dict[type, str] = {getattr(messages, one.request): one.method for one in INFO.values()}
-METHODS[messages.SlotRequest] = "manage_slot"
+METHODS |= {messages.SlotRequest: "manage_slot", messages.TextRequest: "read_text"}
 """The engine's method that answers a request."""
 
 

@@ -4,9 +4,24 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 from edgeserve.system import cgroup
+
+SYS_CPU = Path("/sys/devices/system/cpu")
+SPEEDS = ("cpu_capacity", "cpufreq/cpuinfo_max_freq")
+"""Files that tell the speed of a core, beside other cores of the machine: of ARM, and of processors that change it."""
+FAST_SHARE = 0.8
+"""A core of at least this share of the fastest one's speed is fast. Efficiency cores have 0.4 to 0.75; the best core of
+a processor turns some percent faster than its neighbours."""
+
+
+def allowed() -> Collection[int]:
+    """Numbers of the cores in the process's affinity (taskset, cpusets); all cores on a system that tells none."""
+    if hasattr(os, "sched_getaffinity"):
+        return os.sched_getaffinity(0)
+    return range(os.cpu_count() or 1)
 
 
 def usable(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -> int:
@@ -14,12 +29,25 @@ def usable(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -
 
     All cores of the machine count on a system that tells no affinity.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota = cgroup.read_cpu_quota(proc, cgroups)
     # A quota of 1.5 cores is used up by two threads, not by one.
-    return max(1, cores if quota is None else min(cores, math.ceil(quota)))
+    return max(1, len(allowed()) if quota is None else min(len(allowed()), math.ceil(quota)))
+
+
+def fast(root: Path = SYS_CPU) -> int:
+    """Cores of the affinity that are no efficiency cores; all of them where the system tells no speeds.
+
+    Threads of a runtime wait for each other several hundred times a token: a slow core holds up all the fast ones.
+    """
+    for name in SPEEDS:
+        try:
+            speeds = [int((root / f"cpu{number}" / name).read_text(encoding="ascii")) for number in allowed()]
+        except (OSError, ValueError):
+            continue
+        return sum(one >= FAST_SHARE * max(speeds) for one in speeds)
+    return len(allowed())
 
 
 def default_threads(most: int) -> int:
-    """Threads of an engine whose configuration names none: one for each usable core, at most ``most``."""
-    return min(most, usable())
+    """Threads of an engine whose configuration names none: one for each usable fast core, at most ``most``."""
+    return min(most, usable(), fast())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import re
 import sys
 from pathlib import Path
 
-from edgeserve.system import command, sysctl
+from edgeserve.system import command, cores, sysctl
 
 CPUINFO = Path("/proc/cpuinfo")
 BOARD = Path("/proc/device-tree/model")
@@ -35,6 +36,12 @@ def identity() -> str:
     if sys.platform == "darwin":
         return command.run(sysctl.command(BRAND, "hw.optional"))
     return " ".join(features())
+
+
+def kind() -> str:
+    """Cores, and the features that kernels are chosen by: figures of one kind do not hold for another."""
+    digest = hashlib.sha256(" ".join(features()).encode()).hexdigest()[:16]
+    return f"{cores.usable()} cores, {digest}"
 
 
 def _text(path: Path) -> str:

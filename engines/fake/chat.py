@@ -21,8 +21,12 @@ from edgeserve.messages import (
     EmbeddingEvent,
     EmbedRequest,
     FinishEvent,
+    FinishReason,
+    PromptEvent,
     SlotEvent,
     SlotRequest,
+    TextEvent,
+    TextRequest,
     TokenLogprob,
     ToolCall,
     ToolCallEvent,
@@ -30,6 +34,7 @@ from edgeserve.messages import (
 from edgeserve.slots import SlotState
 from edgeserve.units import MB
 from engines.fake.engine import FakeEngine
+from engines.fake.texts import read_text
 from engines.thinking import Teller, Thoughts
 
 BINS = 8
@@ -72,6 +77,10 @@ class FakeChat(FakeEngine):
     def embed(self, request: EmbedRequest, cancel: Cancel) -> Iterator[EmbeddingEvent]:
         return self._alone(self._embeddings(request, cancel))
 
+    def read_text(self, request: TextRequest, cancel: Cancel) -> Iterator[TextEvent]:
+        prompt = self._prompt(request.chat) if request.chat else ""
+        yield read_text(request, prompt, int(self._number("context", 1024)))
+
     def _alone(self, events: Iterator[Made | None]) -> Iterator[Made]:
         """The events of one answer, with the work that each None asks for."""
         for event in events:
@@ -84,20 +93,24 @@ class FakeChat(FakeEngine):
         """Events of an answer; None before each word, which takes work."""
         self._begin()
         prompt = self._prompt(request)
-        context = int(self._number("context", 1024))
-        if len(prompt.split()) > context:
-            raise ContextOverflow(f"the prompt is {len(prompt.split())} tokens long; the context holds {context}")
+        size = self._size(request, prompt)
+        if request.count:
+            yield PromptEvent(size)
+        if request.count == "only":
+            return
         if calls := self._calls(request):
             yield from map(ToolCallEvent, calls)
-            yield FinishEvent("tool_calls", len(prompt.split()), len(calls))
+            yield FinishEvent("tool_calls", size, len(calls))
             return
         words = self._answer(request, prompt).split()
         limit = len(words) if request.max_tokens is None else min(request.max_tokens, len(words))
-        told, teller = 0, Teller(Thoughts() if request.prompt is None and not request.json_object else None)
+        teller = Teller(Thoughts() if request.prompt is None and not request.json_object else None)
+        told, stopped = 0, ""
         for word in words[:limit]:
             if cancel.is_set():
                 return
             if word in request.stop:
+                stopped = word
                 break
             yield None
             self._misbehave(word)
@@ -108,10 +121,16 @@ class FakeChat(FakeEngine):
             told += 1
         yield from teller.rest("")
         self._prefix_cache = int(self._number("prefix_cache_mb", 0) * MB)
-        length = told == limit and limit < len(words)
-        yield FinishEvent(
-            "length" if length else "stop", len(prompt.split()), told, reasoning_tokens=teller.reasoning_tokens
-        )
+        reason: FinishReason = "length" if told == limit and limit < len(words) else "stop"
+        yield FinishEvent(reason, size, told, reasoning_tokens=teller.reasoning_tokens, stop=stopped)
+
+    def _size(self, request: ChatRequest, prompt: str) -> int:
+        """Words of the prompt. Raises ContextOverflow."""
+        size, context = len(prompt.split()), int(self._number("context", 1024))
+        if size > context and request.count != "only":
+            text = f"the prompt is {size} tokens long; the context holds {context}"
+            raise ContextOverflow(text, param="messages", figures=(size, context))
+        return size
 
     def _misbehave(self, word: str) -> None:
         """Do what the options ask for at this word. Raises EngineFailure."""
@@ -212,10 +231,16 @@ class FakeBatchChat(FakeChat):
         return int(self._number("slots", 4))
 
     def run(
-        self, request: ChatRequest | EmbedRequest | SlotRequest, cancel: Cancel, prepared: object | None = None
-    ) -> Generator[ChatEvent | EmbeddingEvent | SlotEvent | None, None, None]:
+        self,
+        request: ChatRequest | EmbedRequest | SlotRequest | TextRequest,
+        cancel: Cancel,
+        prepared: object | None = None,
+    ) -> Generator[ChatEvent | EmbeddingEvent | SlotEvent | TextEvent | None, None, None]:
         if isinstance(request, SlotRequest):
             yield self._manage(request)
+            return
+        if isinstance(request, TextRequest):
+            yield from self.read_text(request, cancel)
             return
         self._running += 1
         self.peak = max(self.peak, self._running)
@@ -280,15 +305,18 @@ class FakePreparingChat(FakeBatchChat):
 
     prepared_early = 0
 
-    def prepare(self, request: ChatRequest | EmbedRequest | SlotRequest) -> str:
+    def prepare(self, request: ChatRequest | EmbedRequest | SlotRequest | TextRequest) -> str:
         self._hold("prepare")
         if isinstance(request, ChatRequest) and "refused" in self._prompt(request).split():
             raise InvalidRequest("the prompt says that it is refused", param="messages")
         return "ready"
 
     def run(
-        self, request: ChatRequest | EmbedRequest | SlotRequest, cancel: Cancel, prepared: object | None = None
-    ) -> Generator[ChatEvent | EmbeddingEvent | SlotEvent | None, None, None]:
+        self,
+        request: ChatRequest | EmbedRequest | SlotRequest | TextRequest,
+        cancel: Cancel,
+        prepared: object | None = None,
+    ) -> Generator[ChatEvent | EmbeddingEvent | SlotEvent | TextEvent | None, None, None]:
         self.prepared_early += prepared is not None
         if (prepared or self.prepare(request)) != "ready":
             raise EngineFailure(f"{self.spec.name} got a request that another engine prepared")

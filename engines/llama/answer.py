@@ -82,7 +82,7 @@ def answer(
         return
     yield from teller.rest("" if stream.stopped else stream.flush())
     reason: FinishReason = "stop" if ended or stream.stopped else "length"
-    yield FinishEvent(reason, prompt.tokens, said, prompt.cached, teller.reasoning_tokens)
+    yield FinishEvent(reason, prompt.tokens, said, prompt.cached, teller.reasoning_tokens, stream.stop)
 
 
 def _thoughts(prompt: Prompt, request: ChatRequest) -> Thoughts | None:

@@ -17,9 +17,12 @@ from edgeserve.messages import (
     EmbedRequest,
     LoosenedEvent,
     Message,
+    PromptEvent,
     SlotEvent,
     SlotRequest,
+    TextEvent,
     TextPart,
+    TextRequest,
 )
 from edgeserve.slots import SlotState
 from engines.llama import model as llama_model
@@ -38,6 +41,7 @@ from engines.llama.prepare import Prepared, check_inputs, prepare_chat, prepare_
 from engines.llama.prompt import prompt_text
 from engines.llama.sampler import Sampler
 from engines.llama.template import ChatTemplate
+from engines.llama.texts import read_text
 
 E = TypeVar("E")
 
@@ -61,6 +65,9 @@ class LlamaChat(LlamaLadder):
     def manage_slot(self, request: SlotRequest, cancel: Cancel) -> Iterator[SlotEvent]:
         return self._drive(self.run(request, cancel))  # type: ignore[arg-type]
 
+    def read_text(self, request: TextRequest, cancel: Cancel) -> Iterator[TextEvent]:
+        return self._drive(self.run(request, cancel))  # type: ignore[arg-type]
+
     def slot_states(self) -> tuple[SlotState, ...]:
         batch = self._batch  # another thread may set it to None
         return tuple(SlotState(slot.busy, slot.cells) for slot in batch.slots) if batch is not None else ()
@@ -82,7 +89,7 @@ class LlamaChat(LlamaLadder):
         """Whether a preempted answer waits for room while no other has anything to decode."""
         return self._batch is not None and self._batch.starved
 
-    def prepare(self, request: ChatRequest | EmbedRequest | SlotRequest) -> Prepared | None:
+    def prepare(self, request: ChatRequest | EmbedRequest | SlotRequest | TextRequest) -> Prepared | TextEvent | None:
         """Tokens and grammar of a request. Any thread.
 
         None for a request that has none, and when the engine is closed: then ``run`` prepares.
@@ -91,6 +98,10 @@ class LlamaChat(LlamaLadder):
         if isinstance(request, SlotRequest) or model is None or not llama_model.hold(model):
             return None
         try:
+            if isinstance(request, TextRequest):
+                asked = request.chat or ChatRequest()
+                render = functools.partial(self.prompt, model, asked, self._marker)
+                return read_text(model, request, render, self._longest_prompt())
             if isinstance(request, EmbedRequest):
                 return prepare_inputs(model, request, self._longest_input())
             if request.images and not self._marker:
@@ -104,18 +115,25 @@ class LlamaChat(LlamaLadder):
             llama_model.release(model)
 
     def run(
-        self, request: ChatRequest | EmbedRequest | SlotRequest, cancel: Cancel, prepared: object | None = None
-    ) -> Generator[ChatEvent | EmbeddingEvent | SlotEvent | None, None, None]:
+        self,
+        request: ChatRequest | EmbedRequest | SlotRequest | TextRequest,
+        cancel: Cancel,
+        prepared: object | None = None,
+    ) -> Generator[ChatEvent | EmbeddingEvent | SlotEvent | TextEvent | None, None, None]:
         """Events of one answer; None asks for a ``step``. It takes a slot when the first event is asked for."""
         batch = self._hot()[1]
         if isinstance(request, SlotRequest):
             background = Background(lambda: batch.busy, writing)
             yield from manage(batch, request, active(self.spec.adapters, None), background)
             return
-        ready = prepared if isinstance(prepared, Prepared) else self.prepare(request)
+        ready = prepared if isinstance(prepared, Prepared | TextEvent) else self.prepare(request)
         if ready is None:
             raise EngineFailure(f"{self.spec.name} was closed before it could answer")
-        if isinstance(request, EmbedRequest):
+        if isinstance(ready, TextEvent):
+            yield ready
+        elif isinstance(request, TextRequest):
+            raise EngineFailure(f"{self.spec.name} prepared another kind of request")
+        elif isinstance(request, EmbedRequest):
             check_inputs(ready.inputs, self._longest_input())
             yield from self._embed(ready, cancel, self._adapters(request))
         else:
@@ -155,6 +173,9 @@ class LlamaChat(LlamaLadder):
         with contextlib.ExitStack() as taken, self._explain_overflow(batch.context.size):
             if llama_model.hold(model):  # background work may outlive a cancelled answer
                 taken.callback(background.when_done, functools.partial(llama_model.release, model))
+            if request.count == "only":
+                yield PromptEvent((yield from self._count(request, prepared, background)))
+                return
             if prepared.loosened:
                 yield LoosenedEvent(prepared.loosened)
             make = functools.partial(Sampler, request, self.options, model.vocabulary, prepared.rules, prepared.endings)
@@ -163,6 +184,8 @@ class LlamaChat(LlamaLadder):
             prompt = yield from self._take(batch, request, prepared, background)
             background.slots = 1
             taken.callback(self._done, batch, prompt)
+            if request.count:
+                yield PromptEvent(prompt.tokens, prompt.cached)
             yield from self._feed(batch, prompt, cancel)
             if request.context is not None:
                 limit = min(limit, request.context - prompt.tokens)
@@ -185,7 +208,7 @@ class LlamaChat(LlamaLadder):
                 raise
             if not self._configured.context and now >= DEFAULT_CONTEXT:
                 text = f"{error}. Memory has room for {now} of {full} tokens: for more, set context in models.toml"
-                raise ContextOverflow(text, param=error.param) from error
+                raise ContextOverflow(text, param=error.param, figures=error.figures) from error
             raise DoesNotFit(
                 f"{error}. Memory is short: the context was reduced from {full} to {now} tokens until the engine is "
                 'next idle; free memory on the device, or set kv_type = "q8_0" in models.toml',
@@ -209,6 +232,11 @@ class LlamaChat(LlamaLadder):
         salt = batch.context.model.adapters.salted(request.salt, adapters)
         slot, cached = batch.take(prepared.tokens, salt, adapters)
         return Prompt(slot, len(prepared.tokens), cached, thinks=prepared.thinks)
+
+    def _count(self, request: ChatRequest, prepared: Prepared, background: Background) -> Generator[None, None, int]:
+        """Tokens of a prompt. Yields None for each step to take meanwhile."""
+        yield from ()
+        return len(prepared.tokens)
 
     def _feed(self, batch: Batch, prompt: Prompt, cancel: Cancel) -> Iterator[None]:
         """Decode the parts of a prompt that are no tokens. Yields None for each step to take meanwhile."""

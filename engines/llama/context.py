@@ -15,6 +15,8 @@ from engines.llama.adapters import Active
 from engines.llama.model import MappedModel
 from engines.llama.options import LlamaOptions, context_size
 from engines.llama.runtime import error_details, llama
+from engines.llama.threadpool import pool_for
+from engines.llama.threads import Threads
 
 log = logging.getLogger("edgeserve.llama")
 
@@ -106,11 +108,24 @@ class Context:
         self._capacity = int(parameters.n_batch)
         self._batch = runtime.llama_batch_init(self._capacity, 0, 1)
         self._active: Active = ()
+        self._pool = pool_for(self.handle)
+        self._threads = Threads(int(parameters.n_threads), int(parameters.n_threads_batch), self._use_threads)
+        self._pool.resize(*self._threads.now)
+
+    def _use_threads(self, single: int, batch: int) -> None:
+        self._pool.resize(single, batch)
+        llama().llama_set_n_threads(self.handle, single, batch)
+
+    def rest(self) -> None:
+        """Let the threads sleep at once, since no call follows soon."""
+        if self.handle:
+            self._pool.pause()
 
     def free(self) -> None:
         """Free the context; later calls of ``free`` and ``clear`` do nothing."""
         handle, self.handle, self._memory = self.handle, None, None
         if handle:
+            self._pool.free()
             llama().llama_batch_free(self._batch)
             llama().llama_free(handle)
 
@@ -136,6 +151,7 @@ class Context:
         if not count:  # llama.cpp aborts the process
             raise EngineFailure(f"{self.model.path}: no token to decode")
         batch.n_tokens = count
+        self._threads.look()
         code = llama().llama_decode(self.handle, batch)
         if code not in (0, NO_ROOM):
             raise EngineFailure(f"{self.model.path}: llama.cpp ended decoding with code {code}{error_details()}")
@@ -186,6 +202,7 @@ class Context:
         finally:
             for number in numbers:
                 self.clear(number)
+            self.rest()
 
     def clear(self, sequence: int) -> None:
         """Remove all tokens of a sequence."""

@@ -6,7 +6,7 @@ from collections.abc import Generator
 
 from edgeserve.engine import Cancel
 from edgeserve.errors import EngineFailure, NotSupported
-from edgeserve.messages import ChatRequest, EmbeddingEvent, EmbedRequest, SlotRequest
+from edgeserve.messages import ChatRequest, EmbeddingEvent, EmbedRequest, SlotRequest, TextEvent, TextRequest
 from engines.llama.adapters import Active
 from engines.llama.chat import LlamaChat
 from engines.llama.context import Context
@@ -31,7 +31,7 @@ class LlamaEmbedding(LlamaChat):
             raise EngineFailure(f"{model.path}: {text}")
         return context
 
-    def prepare(self, request: ChatRequest | EmbedRequest | SlotRequest) -> Prepared | None:
+    def prepare(self, request: ChatRequest | EmbedRequest | SlotRequest | TextRequest) -> Prepared | TextEvent | None:
         if not isinstance(request, EmbedRequest):
             raise NotSupported(f"{self.spec.name} makes vectors of texts, it answers nothing", param="model")
         return super().prepare(request)

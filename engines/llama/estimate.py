@@ -28,7 +28,7 @@ def footprint(spec: ModelSpec, layout: Layout, options: LlamaOptions, fewer: int
         device += adapters.size_of(spec)
     else:
         own += adapters.size_of(spec)
-    if options.repack == "on":  # a reordered private copy of the weights, with a vocabulary of its own
+    if options.reordered:  # a reordered private copy of the weights, with a vocabulary of its own
         return Footprint(private=size + 2 * layout.model + own, device=device)
     return Footprint(mapped=size, private=layout.model + own, device=device)
 

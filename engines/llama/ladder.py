@@ -64,7 +64,8 @@ class LlamaLadder:
         layout = llama_estimate.lay_out(self.spec, shape, full)
         self._token = layout.token + layout.device_token
         fewer = context_size(full, shape.trained_context) - context_size(self.options, shape.trained_context)
-        return llama_estimate.footprint(self.spec, layout, full, fewer)
+        now = dataclasses.replace(full, reordered=self.options.reordered)
+        return llama_estimate.footprint(self.spec, layout, now, fewer)
 
     def footprint(self) -> Footprint:
         """The memory of the present rung, without the saved states, which ``savings`` reports."""
@@ -86,17 +87,20 @@ class LlamaLadder:
         if self._model is None:
             raise EngineFailure(f"{self.spec.name} is cold; open it first")
         if self._batch is None:
-            before = pages.private_bytes()
+            before = pages.private_bytes_now()
             self._check_adapters()  # a file may have been replaced since
-            self._weights = self._acquire(repack=self.options.repack == "on")
+            self._weights = self._acquire(repack=self.options.reordered)
+            resident = self._weights.heat()  # on other cores, while the context is made
             try:
                 context = self._make_adapted_context(self._weights)
-            except EngineFailure:
+            except BaseException:
+                resident()
+                self._weights.cool()
                 self._free_weights()
                 raise
             self._batch = Batch(context, self.options.parallel, self._saved)
-            self._weights.heat()
-            self._private[Rung.HOT] = self._private[Rung.WARM] + max(0, pages.private_bytes() - before)
+            self._private[Rung.HOT] = self._private[Rung.WARM] + max(0, pages.private_bytes_now() - before)
+            resident()
             if not self._configured.context:
                 trained = self._read_shape().trained_context
                 log.info("%s: context of %d tokens; it was trained on %d", self.spec.name, context.size, trained)
@@ -206,10 +210,15 @@ class LlamaLadder:
     # Memory that the engine can give back (edgeserve.engine_abilities.Thrifty)
 
     def savings(self) -> Mapping[str, int]:
-        """Bytes of the saved states, and those that a smaller context saves while no context is made."""
+        """Bytes of the saved states, and those that mapped weights or a smaller context save on the next way up."""
         span = self._span
         optional = span.savable(DEFAULT_CONTEXT) if not self._configured.context else 0
-        return {"prefix_cache": self._saved.size, "optional_context": optional, "context": span.savable() - optional}
+        return {
+            "prefix_cache": self._saved.size,
+            "reordered": self._copied,
+            "optional_context": optional,
+            "context": span.savable() - optional,
+        }
 
     def shed(self, kind: str, amount: int) -> None:
         if kind == "prefix_cache":
@@ -220,6 +229,14 @@ class LlamaLadder:
         elif kind in ("optional_context", "context") and self.rung is not Rung.HOT:
             least = DEFAULT_CONTEXT if kind == "optional_context" else llama_estimate.SMALLEST_CONTEXT
             self.options = dataclasses.replace(self.options, context=self._span.without(amount, least))
+        elif kind == "reordered" and self.rung is not Rung.HOT:
+            self.options = dataclasses.replace(self.options, reordered=False)
+
+    @property
+    def _copied(self) -> int:
+        """Bytes of the private copy of the weights that ``heat`` will make of its own accord."""
+        own = self.options.reordered and self._configured.repack == "auto" and self.rung is not Rung.HOT
+        return self.spec.files["model"].stat().st_size if own else 0
 
     @property
     def _span(self) -> Span:

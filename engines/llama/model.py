@@ -51,12 +51,11 @@ class MappedModel:
         self.tokenizer = Tokenizer(NativeVocabulary(self.vocabulary, str(self.path)))
         self._pieces = functools.lru_cache(PIECES)(self._read_piece)
 
-    def heat(self) -> None:
-        """Count one more hot user, and make the weights resident."""
+    def heat(self) -> Callable[[], None]:
+        """Count one more hot user, and begin to make the weights resident. Returns a function that waits for them."""
         with self.lock:
             self.hot += 1
-        if not self.repacked:
-            pages.populate_mapped(self.path)
+        return (lambda: None) if self.repacked else pages.begin_populating(self.path)
 
     def cool(self) -> None:
         """Count one hot user less; the last one drops the pages of the weights."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -20,6 +21,11 @@ CONTEXT_STEP = 256
 BY_DISK = MappingProxyType({"auto": "a bound by the free disk"})
 POOLED = ("embedding", "rerank")
 """Jobs that read whole texts at once."""
+TUNED = "tuned"
+"""Option that no table has: settings that were measured to be the fastest here. They fill in for keys whose value
+leaves the choice to the machine."""
+AUTOMATIC: Mapping[str, object] = MappingProxyType({"repack": "auto", "flash_attention": "auto", "threads_batch": 0})
+"""These keys, with that value."""
 SHARES = "a list of shares, none below 0 and not all 0, such as [3, 1]"
 
 
@@ -45,8 +51,9 @@ class LlamaOptions:
     split_mode       over several accelerators: "layer" whole layers on each, "row" parts of each layer, "none" only one
     main_gpu         number of the accelerator that "none" uses, and that "row" computes small tensors on
     tensor_split     share of each accelerator, such as [3, 1]; empty: by their free memory
-    repack           "auto" and "off" use the mapped weights. "on" makes a private copy while hot, reordered for this
-                     processor (about 25% faster for some quantisations; made again each time the engine becomes hot)
+    repack           "off" uses the mapped weights. "on" makes a private copy while hot, reordered for this processor
+                     (faster for some quantisations; made again each time the engine becomes hot). "auto": the form that
+                     was measured to be faster here, while there is room for a copy; without a measurement, as "off"
     prefix_cache_mb  MB of saved states in memory; 0 keeps none
     prefix_cache_disk_mb   MB of saved states on disk, from memory without room and closed engines; 0 keeps none.
                            "auto": all models with "auto" share a bound by the free disk
@@ -58,6 +65,7 @@ class LlamaOptions:
 
     pooled           the context makes one row of each text
     ranked           that row is the relevance of a document, by the model's ranking head
+    reordered        the engine computes with a private copy of the weights: by ``repack``, or by ``TUNED``
     """
 
     context: int = key(0, low=64, special={0: "as many as memory allows"})
@@ -86,6 +94,7 @@ class LlamaOptions:
     pooling: Literal["auto", "mean", "cls", "last"] = key("auto", only=("embedding",))
     pooled: bool = False
     ranked: bool = False
+    reordered: bool = False
 
 
 def context_size(options: LlamaOptions, trained: int) -> int:
@@ -96,10 +105,11 @@ def context_size(options: LlamaOptions, trained: int) -> int:
 
 def read_options(job: str, given: Mapping[str, object]) -> LlamaOptions:
     """The options of a job's table in models.toml. Raises ConfigError naming the key."""
-    read = Reader().read(LlamaOptions, job, given)
+    read = Reader().read(LlamaOptions, job, {name: value for name, value in given.items() if name != TUNED})
     if job in POOLED:  # each call takes buffers for the whole context
         read.setdefault("context", DEFAULT_CONTEXT)
     options = LlamaOptions(**read, pooled=job in POOLED, ranked=job == "rerank")
+    options = _with_tuned(options, given.get(TUNED))
     if options.tensor_split and not any(options.tensor_split):
         raise ConfigError(f"[{job}] tensor_split = {given['tensor_split']}: expected {SHARES}", param="tensor_split")
     if options.kv_type != "f16" and options.flash_attention == "off":
@@ -115,3 +125,13 @@ def read_options(job: str, given: Mapping[str, object]) -> LlamaOptions:
             param="image_min_tokens",
         )
     return options
+
+
+def _with_tuned(options: LlamaOptions, tuned: object) -> LlamaOptions:
+    """The options with the measured values of all keys that are left to the machine. ``repack`` itself stays "auto"."""
+    found = tuned if isinstance(tuned, Mapping) else {}
+    taken = {name: found[name] for name, auto in AUTOMATIC.items() if name in found and getattr(options, name) == auto}
+    if options.kv_type != "f16":  # needs flash attention
+        taken.pop("flash_attention", None)
+    reordered = "on" in (options.repack, taken.pop("repack", ""))
+    return dataclasses.replace(options, reordered=reordered, **taken)

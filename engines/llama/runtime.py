@@ -15,9 +15,10 @@ from engines.llama.bindings import load
 log = logging.getLogger("edgeserve.llama")
 
 WARN, ERROR = 3, 4
-SPINS = "500"
-"""Turns that a thread of GNU's OpenMP spins for the others before it sleeps. With the default, 300,000, it takes cores
-from other processes: beside one busy process on 2 cores, 7 tokens a second instead of 35. Alone, both give 120."""
+SPINS = "50000"
+"""Turns that a thread of GNU's OpenMP spins for the others before it sleeps: half a millisecond, more than the time
+between two tokens. With 500 a model of a billion weights makes a fifth fewer tokens a second. Beside other programs
+``threads.Threads`` leaves them their cores, so that nobody spins on one that another program has."""
 recent_errors: collections.deque[str] = collections.deque(maxlen=5)
 """The latest lines that llama.cpp logged as errors. Its functions themselves return only null."""
 

@@ -14,6 +14,7 @@ from edgeserve.config import Config, ServerSettings, load
 from edgeserve.device import AllocatorMemory
 from edgeserve.engine import Adapter
 from edgeserve.errors import ConfigError, ModelMissing
+from edgeserve.fit import tuned
 from edgeserve.jobs import ALL_JOBS, INFO
 from edgeserve.jobs import CHAT as ALL_CHAT
 from edgeserve.memory.policy import MemoryPolicy
@@ -56,7 +57,24 @@ def test_adapters_are_files_of_their_model(gguf: Path, tmp_path: Path) -> None:
     settings = ModelSettings(job="llm", model=str(gguf), adapters=adapters)
     (spec,) = specification.specs(config(llm=settings), Store(tmp_path / "models"))
     assert spec.adapters == (Adapter("adapter0", 0.5, "style"), Adapter("adapter1"))
-    assert spec.files == {"model": gguf, "adapter0": gguf, "adapter1": gguf}
+    record = tmp_path / "tuned" / "tiny.json"
+    assert spec.files == {"model": gguf, "adapter0": gguf, "adapter1": gguf, "tuned": record}
+
+
+def test_measured_settings_fill_in_for_those_that_nobody_wrote(gguf: Path, tmp_path: Path) -> None:
+    store = Store(tmp_path / "models")
+    best = {"repack": "on", "threads": 3}
+    tuned.keep(tuned.path_of(store.root, "tiny"), tuned.record(4, best, (), 0.0))
+    (spec,) = specification.specs(config(llm=ModelSettings(job="llm", model=str(gguf))), store)
+    assert (spec.threads, spec.options["tuned"]) == (3, best)
+    mine = ModelSettings(job="llm", model=str(gguf), threads=2, options={"repack": "off"})
+    (spec,) = specification.specs(config(llm=mine), store)
+    engine = named.make_engine(spec)
+    assert isinstance(engine, LlamaChat)
+    assert (spec.threads, engine.options.reordered) == (2, False)
+    gguf.write_bytes(b"GGUF of another size")
+    (spec,) = specification.specs(config(llm=ModelSettings(job="llm", model=str(gguf))), store)
+    assert (spec.threads, spec.options.get("tuned")) == (None, None)
 
 
 def test_the_same_file_makes_vectors(gguf: Path, tmp_path: Path) -> None:

@@ -32,7 +32,19 @@ from edgeserve.errors import (
     SlowReader,
 )
 from edgeserve.jobs import Job
-from edgeserve.messages import ChatRequest, Event, FinishEvent, SlotEvent, SlotRequest, SpeakRequest, TokenEvent
+from edgeserve.messages import (
+    ChatRequest,
+    Event,
+    FinishEvent,
+    Message,
+    SlotEvent,
+    SlotRequest,
+    SpeakRequest,
+    TextEvent,
+    TextPart,
+    TextRequest,
+    TokenEvent,
+)
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import LONG_PATIENCE, PATIENCE, Host
 from edgeserve.residency.work import Done, Work
@@ -285,6 +297,19 @@ class HostContract:
         with pytest.raises(Cancelled):
             answer.rest()
         until(lambda: not any(one.busy for one in gate.host.slot_states()))
+
+    @every
+    def test_texts_are_read_as_the_model_reads_them(self, kind: str) -> None:
+        gate = self.gate(kind)
+        assert run(gate, TextRequest(text="hi", add_special=True, pieces=True)) == (
+            [TextEvent("", (1, 104, 105), (b"\x01", b"h", b"i"), 1024)],
+            None,
+        )
+        assert run(gate, TextRequest(tokens=(104, 105))) == ([TextEvent("hi", (104, 105), (), 1024)], None)
+        told = Message("user", (TextPart("hello"),))
+        ((event,), error) = run(gate, TextRequest(chat=ChatRequest((told,))))
+        assert (error, isinstance(event, TextEvent) and event.text) == (None, "hello")
+        assert isinstance(run(gate, TextRequest(tokens=(-1,)))[1], InvalidRequest)
 
     def test_a_serial_engine_has_no_slots_to_look_at(self) -> None:
         gate = self.gate(SERIAL)

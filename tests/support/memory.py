@@ -107,10 +107,13 @@ class FakeResident:
 class ThriftyResident(FakeResident):
     """Holds a prefix cache of ``cached`` MB on top, and can go up with ``context`` MB less.
 
-    ``optional`` MB more are context that it takes only where there is room."""
+    ``optional`` MB more are context that it takes only where there is room, and ``reordered`` MB a copy of weights."""
 
-    def __init__(self, *args: Any, cached: int = 0, context: int = 0, optional: int = 0, **more: Any) -> None:
+    def __init__(
+        self, *args: Any, cached: int = 0, context: int = 0, optional: int = 0, reordered: int = 0, **more: Any
+    ) -> None:
         super().__init__(*args, **more)
+        self.reordered = self._all_reordered = reordered * MB
         self.cached = cached * MB
         self.saves = 0
         """Bytes that parking adds to the cache, for the state of the last conversation."""
@@ -120,8 +123,11 @@ class ThriftyResident(FakeResident):
         self._full = self.takes
 
     def savings(self) -> dict[str, int]:
-        context, optional = (0, 0) if self.rung is Rung.HOT else (self.context, self.optional)
-        return {"prefix_cache": self.cached, "context": context, "optional_context": optional}
+        found = {"context": self.context, "optional_context": self.optional, "reordered": self.reordered}
+        return {
+            "prefix_cache": self.cached,
+            **{kind: 0 if self.rung is Rung.HOT else size for kind, size in found.items()},
+        }
 
     def shed(self, kind: str, amount: int) -> bool:
         self.shed_kinds.append(kind)
@@ -130,12 +136,14 @@ class ThriftyResident(FakeResident):
         else:
             self.context -= amount if kind == "context" else 0
             self.optional -= amount if kind == "optional_context" else 0
+            self.reordered -= amount if kind == "reordered" else 0
             self.takes = self.says = dataclasses.replace(self.takes, private=self.takes.private - amount)
         return True
 
     def restore(self) -> bool:
-        self.context += self._full.private - self.takes.private - (self._all_optional - self.optional)
-        self.optional = self._all_optional
+        optional = self._all_optional - self.optional + self._all_reordered - self.reordered
+        self.context += self._full.private - self.takes.private - optional
+        self.optional, self.reordered = self._all_optional, self._all_reordered
         self.takes = self.says = self._full
         return True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from edgeserve.api.line import Call
@@ -34,12 +35,16 @@ class Answered(Asked):
     def shared(self) -> dict[str, Any]:
         """The fields of a ``ChatRequest`` that follow from these."""
         options = self.options
+        level = {"reasoning_effort": self.think} if isinstance(self.think, str) else {}
         return {
             "max_tokens": options.max_tokens if options else None,
             "stop": options.stops() if options else (),
             "sampling": options.sampling() if options else Sampling(),
             "json_object": self.format == JSON,
             "json_schema": self.format if self.format.startswith("{") else None,
+            "context": options.context if options else None,
+            "thinking": None if self.think is None else bool(self.think),
+            "variables": json.dumps(level) if level else "",
             "logprobs": (self.top_logprobs or 0) if self.logprobs else None,
         }
 

@@ -9,7 +9,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from edgeserve.api import adapters, cache_salt, models
-from edgeserve.api.conversation import Conversation, PendingPicture
+from edgeserve.api.content import PendingPicture
+from edgeserve.api.conversation import Conversation
 from edgeserve.api.limits import limits_of
 from edgeserve.api.line import Call, answering
 from edgeserve.api.ollama import context, names

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from edgeserve.api.calls import Arguments
+from edgeserve.api.calls import CalledFunction
 from edgeserve.api.content import PendingPicture
 from edgeserve.api.conversation import ROLES, Conversation
 from edgeserve.api.fields import NAME_CHARS, Fields, clipped
 from edgeserve.api.limits import Limits
 from edgeserve.api.ollama.fields import Images, as_url
 from edgeserve.api.schema import Field, Object, Objects, Record, listed
-from edgeserve.api.tools import DeclaredFunction, DeclaredTool, ToolName
+from edgeserve.api.tools import DeclaredFunction
 from edgeserve.api.values import Ignored, Text
 from edgeserve.messages import Message, TextPart, Tool, ToolCall
 
@@ -34,24 +34,22 @@ class RoleField(Field[str]):
         return {"type": "string", "pattern": f"^({'|'.join(either)})$"}
 
 
-class OllamaCalledFunction(Record):
-    OPEN = True
-    name = ToolName()
-    arguments = Arguments()
+class OllamaCalledFunction(CalledFunction):
+    index = Ignored("the position in a stream, which clients send back")
 
 
 class OllamaCalled(Record):
     """A call that the assistant made."""
 
-    OPEN = True
     id = Text("by which a tool's message may name the call", limit=NAME_CHARS)
+    type = Ignored("function")
+    index = Ignored("the position in a stream, which clients send back")
     function = Object("the function and its arguments", OllamaCalledFunction, required=True)
 
 
 class OllamaMessage(Record):
     """One message."""
 
-    OPEN = True
     role = RoleField()
     content = Text("the text")
     thinking = Text("accepted; thoughts of past answers are left out")
@@ -61,16 +59,11 @@ class OllamaMessage(Record):
     tool_call_id = Text("of a tool's message: the call that it answers; left out: by order and name", limit=NAME_CHARS)
 
 
-class OllamaFunction(DeclaredFunction):
-    OPEN = True
-
-
-class OllamaTool(DeclaredTool):
+class OllamaTool(Record):
     """A function that the model may call."""
 
-    OPEN = True
-    type = Ignored("function")  # type: ignore[assignment]  # any other type has no function and is refused for that
-    function = Object("the function", OllamaFunction, required=True)
+    type = Ignored("function")
+    function = Object("the function", DeclaredFunction, required=True)
 
 
 def tools(declared: Sequence[OllamaTool]) -> tuple[Tool, ...]:

@@ -1,4 +1,4 @@
-"""The body of a request in Ollama's dialect: read without regard to its media type, unknown fields and all."""
+"""The body of a request in Ollama's dialect: read without regard to its media type."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from starlette.requests import Request
 
+from edgeserve.api import notes
 from edgeserve.api.fields import NAME_CHARS
 from edgeserve.api.json_body import JSON_HINT, check_media, read_bytes, read_record
 from edgeserve.api.limits import limits_of
@@ -18,15 +19,12 @@ R = TypeVar("R", bound=Record)
 
 
 class Asked(Question):
-    """A request to a model. Ollama takes fields that it does not know, and so does this dialect."""
-
-    OPEN = True
+    """A request to a model."""
 
 
 class Named(Record):
     """A request about one model, by ``model`` or by the older ``name``."""
 
-    OPEN = True
     ANY_OF = ("model", "name")
     model = Text("a name of the model, with or without its tag; required without name", limit=NAME_CHARS)
     name = Text("the older name of model", limit=NAME_CHARS)
@@ -43,4 +41,6 @@ async def read(request: Request, record: type[R]) -> R:
     data = await read_bytes(request, limits.max_json_bytes, JSON_HINT)
     if not data.strip():
         raise InvalidRequest("missing request body")
-    return await read_record(data, record, limits)
+    found = await read_record(data, record, limits)
+    notes.ignored(request, found.ignored)
+    return found

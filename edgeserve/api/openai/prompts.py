@@ -21,7 +21,7 @@ class Prompts(Field[Texts]):
 
     def read(self, fields: Fields, limits: Limits) -> Texts:
         given, name = fields.raw(self.name), self.name
-        single = isinstance(given, str) or (isinstance(given, list) and bool(given) and _is_token(given[0]))
+        single = isinstance(given, str) or (isinstance(given, list) and bool(given) and is_token(given[0]))
         items = [given] if single else given
         if items is None or items == []:
             raise fields.error(name, "is required and must not be empty")
@@ -44,12 +44,14 @@ def _prompt(fields: Fields, name: str, item: Any) -> str | tuple[int, ...]:
         raise fields.error(name, "is required and must not be empty")
     if isinstance(item, str):
         return item
-    if isinstance(item, list) and all(map(_is_token, item)):
+    if isinstance(item, list) and all(map(is_token, item)):
         return tuple(map(int, item))
     raise fields.error(name, f"must be a string or a list of tokens, whole numbers from 0 to {MAX_TOKEN}")
 
 
-def _is_token(item: Any) -> bool:
+def is_token(item: Any) -> bool:
+    """Whether a value of JSON is a token id."""
+    """Whether a value of JSON is a token id."""
     if isinstance(item, float):
         return item.is_integer() and 0 <= item <= MAX_TOKEN  # JSON tells no 1.0 from 1
     return isinstance(item, int) and not isinstance(item, bool) and 0 <= item <= MAX_TOKEN

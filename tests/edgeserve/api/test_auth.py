@@ -89,7 +89,9 @@ def test_only_the_owner_manages_the_server(key: str, client: Any, served: bool) 
 
 
 def test_every_route_that_manages_the_server_is_the_owners() -> None:
-    managing = [one for one in ENTRIES if one.path.startswith(("/admin", "/models", "/slots"))]
+    managing = [
+        one for one in ENTRIES if one.path.startswith(("/admin", "/models", "/slots", "/api/pull", "/api/delete"))
+    ]
     managing += [one for one in ENTRIES if one.path.startswith("/memory") and one.method == "POST"]
     assert len(managing) >= 19
     assert [one.path for one in managing if not one.owner] == []

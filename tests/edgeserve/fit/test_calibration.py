@@ -96,7 +96,7 @@ def test_a_machine_that_cannot_be_measured_is_an_error() -> None:
 
 
 def here(rates: Rates = Rates(1.0, 2.0, 3.0)) -> Calibration:  # noqa: B008 - frozen
-    return Calibration(calibration.cpu.name(), calibration.this_machine(), rates, "tiny")
+    return Calibration(calibration.cpu.name(), calibration.cpu.kind(), rates, "tiny")
 
 
 def test_figures_are_kept_for_this_machine_only(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_a_small_machine_gets_small_models(tmp_path: Path) -> None:
 
 
 def test_figures_are_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = Calibration(calibration.cpu.name(), calibration.this_machine(), Rates(1.0, 2.0))
+    here = Calibration(calibration.cpu.name(), calibration.cpu.kind(), Rates(1.0, 2.0))
     measured: list[object] = []
     monkeypatch.setattr(calibration, "measure", lambda model: measured.append(model) or here)
     begun: list[int] = []

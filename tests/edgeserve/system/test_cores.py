@@ -35,9 +35,38 @@ def test_a_quota_limits_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert cores.usable(tmp_path, tmp_path) == usable
 
 
-@pytest.mark.parametrize(("usable", "threads"), [(1, 1), (4, 4), (16, 4)])
-def test_an_engine_takes_the_usable_cores_up_to_its_limit(
-    monkeypatch: pytest.MonkeyPatch, usable: int, threads: int
+@pytest.mark.parametrize(("usable", "fast", "threads"), [(1, 8, 1), (4, 8, 4), (16, 16, 4), (16, 2, 2)])
+def test_an_engine_takes_the_usable_fast_cores_up_to_its_limit(
+    monkeypatch: pytest.MonkeyPatch, usable: int, fast: int, threads: int
 ) -> None:
     monkeypatch.setattr(cores, "usable", lambda: usable)
+    monkeypatch.setattr(cores, "fast", lambda: fast)
     assert cores.default_threads(4) == threads
+
+
+@pytest.mark.parametrize("name", cores.SPEEDS)
+@pytest.mark.parametrize(
+    ("speeds", "fast"),
+    [
+        ([1024, 1024, 1024, 1024], 4),
+        ([530, 530, 530, 530, 1024, 1024, 1024, 1024], 4),
+        ([4900, 4900, 4700, 4700, 3600, 3600], 4),
+    ],
+)
+def test_efficiency_cores_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, speeds: list[int], fast: int
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(len(speeds))), raising=False)
+    for number, speed in enumerate(speeds):
+        file = tmp_path / f"cpu{number}" / name
+        file.parent.mkdir(parents=True)
+        file.write_text(f"{speed}\n")
+    assert cores.fast(tmp_path) == fast
+
+
+def test_all_cores_are_fast_where_the_system_tells_no_speeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1, 2}, raising=False)
+    assert cores.fast(tmp_path) == 3
+    (tmp_path / "cpu0").mkdir()
+    (tmp_path / "cpu0" / "cpu_capacity").write_text("1024")
+    assert cores.fast(tmp_path) == 3, "one core of three tells its speed"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -99,3 +100,36 @@ def test_private_bytes_follow_an_allocation() -> None:
     with mmap.mmap(-1, SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as region:
         region.write(bytes(SIZE))
         assert pages.private_bytes() - before == pytest.approx(SIZE, rel=0.2)
+
+
+@linux
+def test_the_counters_follow_an_allocation_too() -> None:
+    before = pages.private_bytes_now()
+    with mmap.mmap(-1, SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as region:
+        region.write(bytes(SIZE))
+        assert pages.private_bytes_now() - before == pytest.approx(SIZE, rel=0.3)
+
+
+@linux
+def test_pieces_of_a_large_range_are_all_populated(
+    model: Path, mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "PIECE", 5 * mmap.PAGESIZE)
+    pages.drop_mapped(model)
+    finish = pages.begin_populating(model)
+    finish()
+    assert pages.resident_mapped(model) == SIZE
+    finish()
+
+
+@linux
+def test_the_caller_populates_where_the_system_has_no_threads(
+    model: Path, mapped: mmap.mmap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    pages.drop_mapped(model)
+    pages.populate_mapped(model)
+    assert pages.resident_mapped(model) == SIZE

@@ -115,3 +115,47 @@ def test_only_embeddings_have_a_pooling() -> None:
     assert read_options("embedding", {"pooling": "cls"}).pooling == "cls"
     with pytest.raises(ConfigError, match=r"\[rerank\] pooling is not a known setting"):
         read_options("rerank", {"pooling": "cls"})
+
+
+TUNED_ON = {"repack": "on", "flash_attention": "off", "threads_batch": 6, "threads": 3}
+
+
+def test_measured_settings_fill_in_for_keys_that_are_left_to_the_machine() -> None:
+    options = read_options("llm", {"tuned": TUNED_ON})
+    assert (options.reordered, options.flash_attention, options.threads_batch) == (True, "off", 6)
+    assert options.repack == "auto"
+
+
+@pytest.mark.parametrize(
+    ("written", "reordered"), [({"repack": "off"}, False), ({"repack": "on"}, True), ({"repack": "auto"}, True)]
+)
+def test_written_keys_win_over_measured_ones(written: dict[str, object], reordered: bool) -> None:
+    mine = {**written, "flash_attention": "on", "threads_batch": 1}
+    options = read_options("llm", {**mine, "tuned": TUNED_ON})
+    assert (options.reordered, options.flash_attention, options.threads_batch) == (reordered, "on", 1)
+
+
+def test_without_a_measurement_only_a_written_key_reorders() -> None:
+    assert not read_options("llm", {}).reordered
+    assert read_options("llm", {"repack": "on"}).reordered
+
+
+def test_a_quantised_cache_keeps_the_flash_attention_that_it_needs() -> None:
+    assert read_options("llm", {"kv_type": "q8_0", "tuned": TUNED_ON}).flash_attention == "auto"
+
+
+def test_a_copy_that_the_machine_chose_can_be_saved_until_the_engine_is_restored(tmp_path: Path) -> None:
+    model = tmp_path / "m.gguf"
+    model.write_bytes(bytes(1000))
+    engine = LlamaChat(ModelSpec("llm", "m", "x:Y", {"model": model}, options={"tuned": TUNED_ON}))
+    assert engine.savings()["reordered"] == 1000
+    engine.shed("reordered", 1000)
+    assert not engine.options.reordered
+    assert engine.savings()["reordered"] == 0
+    engine.restore()
+    assert engine.options.reordered
+
+
+def test_a_copy_that_the_settings_ask_for_is_no_saving(tmp_path: Path) -> None:
+    engine = LlamaChat(ModelSpec("llm", "m", "x:Y", {"model": tmp_path / "m.gguf"}, options={"repack": "on"}))
+    assert engine.savings()["reordered"] == 0

@@ -1,4 +1,4 @@
-"""Optional context: it is cut to the room that there is, and no engine gives up memory for it."""
+"""Optional memory: it is cut to the room that there is, and no engine gives up memory for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget
 from edgeserve.memory.governor import OpenGovernor
 from edgeserve.memory.occupancy import Need, Occupancy
-from edgeserve.memory.optional_context import excess
+from edgeserve.memory.optional_memory import excess
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.units import MB
 
@@ -144,3 +144,30 @@ def test_a_cut_context_is_not_learned_as_the_peak() -> None:
     world = World(1000, llm)
     heated(world)
     assert world.peaks.find(llm.spec) is None
+
+
+def test_a_copy_of_the_weights_is_made_where_there_is_room() -> None:
+    llm = ThriftyResident("llm", 100, 400, reordered=300)
+    world = World(1000, llm)
+    assert heated(world) == 400
+    assert llm.shed_kinds == []
+
+
+def test_a_copy_without_room_goes_as_a_whole_and_comes_back_with_the_room() -> None:
+    llm = ThriftyResident("llm", 100, 400, reordered=300)
+    speech = FakeResident("tts", 0, 300, last_used=-1000)
+    world = World(1000, llm, speech)
+    world.heat("tts")
+    assert heated(world) == 100
+    assert llm.shed_kinds == ["reordered"]
+    assert speech.rung is Rung.HOT, "no engine gives memory up for it"
+    for one in (llm, speech):
+        one.rung = Rung.COLD
+    assert heated(world) == 400
+
+
+def test_a_copy_of_the_weights_goes_before_the_context() -> None:
+    llm = ThriftyResident("llm", 0, 900, reordered=300, optional=300)
+    world = World(1000, llm)
+    assert heated(world) == 599
+    assert llm.shed_kinds == ["reordered", "optional_context"]

@@ -1,6 +1,6 @@
-"""The optional part of a context that is configured as large as memory allows: a pure function cuts it to the room.
+"""Memory that makes an engine faster or its context larger: a pure function finds how much of it has no room.
 
-No engine steps down for an optional context, and the context never raises the pressure level.
+No engine steps down for optional memory, and it never raises the pressure level.
 """
 
 from __future__ import annotations

@@ -1,0 +1,112 @@
+"""The measurement of a model in several forms, in a process of its own: ``python -m edgeserve.fit.form_trial '{...}'``.
+
+Each form is a set of settings. The process prints a JSON line for each form as soon as it is measured, and may be
+killed at any time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from edgeserve.engine import ModelSpec
+from edgeserve.fit.tuned import Form, Settings
+from edgeserve.messages import ChatRequest, FinishEvent, Sampling, TokenEvent
+from edgeserve.named import make_engine
+from edgeserve.system import cores
+from edgeserve.system.load import Neighbours
+
+PROMPT, ANSWER = 72, 33
+"""Numbers in the prompt, about four tokens each, and tokens of the answer."""
+MOST_THREADS = 8
+"""Threads of an engine by default, at most."""
+ROUNDS = 2
+"""Answers of a form. Other programs slow one down, and never make one faster."""
+WINDOW = 8
+"""Tokens after one another whose fastest run counts."""
+SESSION_PROMPT, SESSION_ANSWER = 900, 300
+"""Tokens that a way up is followed by: three questions of a conversation. The faster form of a session is better."""
+WORTH = 0.97
+"""Share of the time that a change of the settings must save to be taken: less is within the noise."""
+
+Clock = Callable[[], float]
+Measure = Callable[[Settings], Form]
+
+
+def session(form: Form) -> float:
+    """Seconds of a typical session: the way up, prompts and answers."""
+    return form.climb + SESSION_PROMPT / form.prompt + SESSION_ANSWER / form.tokens
+
+
+def changes(threads: int, usable: int) -> Iterator[Settings]:
+    """Changes to try, one after the other, each on top of the best form so far. ``threads``: those of the default."""
+    yield {"repack": "on"}
+    yield {"flash_attention": "off"}
+    if usable > threads:
+        yield {"threads_batch": usable}
+    if threads > 2:
+        yield {"threads": threads - 1}
+
+
+def search(measure: Measure, threads: int, usable: int) -> Iterator[tuple[Form, bool]]:
+    """Every form, with whether it is the best so far. The default comes first."""
+    best = measure({})
+    yield best, True
+    for change in changes(threads, usable):
+        form = measure({**best.settings, **change})
+        better = session(form) < WORTH * session(best)
+        yield form, better
+        best = form if better else best
+
+
+def measure_form(spec: ModelSpec, settings: Settings, clock: Clock = time.perf_counter) -> Form:
+    """The figures of one form. Raises EdgeserveError."""
+    options = {name: value for name, value in settings.items() if name != "threads"}
+    threads = int(settings["threads"]) if "threads" in settings else spec.threads
+    engine: Any = make_engine(dataclasses.replace(spec, threads=threads, options={**spec.options, **options}))
+    engine.open()
+    try:
+        begun = clock()
+        engine.heat()
+        climb = clock() - begun
+        answers = [_answer(engine, number, clock) for number in range(ROUNDS)]
+        return Form(settings, climb, max(one for one, _ in answers), max(one for _, one in answers))
+    finally:
+        engine.close()
+
+
+def _answer(engine: Any, number: int, clock: Clock) -> tuple[float, float]:
+    """Tokens a second of the prompt and of the answer. Each prompt differs from its first word on."""
+    text = f"{number} " + " ".join(str(one * (number + 3)) for one in range(PROMPT))
+    request = ChatRequest(prompt=text, max_tokens=ANSWER, sampling=Sampling(temperature=0))
+    begun, stamps, prompt = clock(), [], 0
+    for event in engine.chat(request, threading.Event()):
+        if isinstance(event, TokenEvent):
+            stamps.append(clock())
+        elif isinstance(event, FinishEvent):
+            prompt = event.prompt_tokens
+    if len(stamps) <= WINDOW:
+        raise ValueError(f"an answer of {len(stamps)} pieces is too short to be timed")
+    fastest = min(late - early for early, late in zip(stamps, stamps[WINDOW:], strict=False))
+    return prompt / (stamps[0] - begun), WINDOW / fastest
+
+
+def main(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The forms as they are measured; ``given``: the fields of a ModelSpec."""
+    spec = ModelSpec(**{**given, "files": {role: Path(path) for role, path in given["files"].items()}})
+    neighbours = Neighbours()
+    threads = spec.threads or cores.default_threads(MOST_THREADS)
+    for form, best in search(functools.partial(measure_form, spec), threads, cores.usable()):
+        yield dataclasses.asdict(form) | {"best": best, "others": neighbours.read() or 0.0}
+
+
+if __name__ == "__main__":
+    for line in main(json.loads(sys.argv[1])):
+        print(json.dumps(line), flush=True)

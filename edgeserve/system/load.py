@@ -1,0 +1,80 @@
+"""The load that other processes put on the cores of this process. Linux only; elsewhere nothing is known."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgeserve.system import cores
+
+STAT = Path("/proc/stat")
+USER, NICE, SYSTEM, IRQ, SOFTIRQ = 0, 1, 2, 5, 6
+"""Columns of a processor's row in /proc/stat (proc_stat(5)). Time stolen by other virtual machines is none of them:
+fewer threads would not bring it back."""
+SHORTEST = 0.1
+"""Seconds of a measurement at least: the kernel counts in steps of 10 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds: when they were read, processor time of all processes on these cores, and that of this process."""
+
+    at: float
+    everyone: float
+    own: float
+
+
+def parse_stat(text: str, wanted: frozenset[int], *, nice: bool, tick: float) -> float | None:
+    """Busy seconds of these processors together since the system started; None where it lists none of them.
+
+    ``nice``: count processes of lower priority. ``tick`` in seconds.
+    """
+    columns = (USER, SYSTEM, IRQ, SOFTIRQ, *((NICE,) if nice else ()))
+    rows = [line.split() for line in text.splitlines() if line.startswith("cpu")]
+    found = [row[1:] for row in rows if row[0][3:].isdigit() and int(row[0][3:]) in wanted]
+    return tick * sum(int(row[at]) for row in found for at in columns) if found else None
+
+
+def others_between(before: Times, after: Times) -> float:
+    """Cores' worth of load by other processes between two readings."""
+    seconds = after.at - before.at
+    return max(0.0, (after.everyone - before.everyone) - (after.own - before.own)) / seconds if seconds > 0 else 0.0
+
+
+class Neighbours:
+    """The load of other processes since the last ``read``. One thread at a time. ``clock`` and ``own`` in seconds.
+
+    Processes of lower priority (``nice``) give way, so they do not count, unless this process has a lower one itself.
+    """
+
+    def __init__(
+        self,
+        stat: Path = STAT,
+        clock: Callable[[], float] = time.monotonic,
+        own: Callable[[], float] = time.process_time,
+    ) -> None:
+        self._stat = stat
+        self._clock = clock
+        self._own = own
+        self._last = self._now()
+
+    def read(self) -> float | None:
+        """Cores' worth of load; None a moment after the last reading, and on a system that does not tell."""
+        last, now = self._last, self._now()
+        if last is None or now is None or now.at - last.at < SHORTEST:
+            return None
+        self._last = now
+        return others_between(last, now)
+
+    def _now(self) -> Times | None:
+        try:
+            text = self._stat.read_text(encoding="ascii")
+        except OSError:  # another system, or a sandbox without the file: the load stays unknown
+            return None
+        wanted = frozenset(cores.allowed())
+        nice = os.getpriority(os.PRIO_PROCESS, 0) > 0
+        busy = parse_stat(text, wanted, nice=nice, tick=1 / os.sysconf("SC_CLK_TCK"))
+        return None if busy is None else Times(self._clock(), busy, self._own())

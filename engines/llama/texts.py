@@ -1,0 +1,30 @@
+"""Texts as a model reads them: text cut into tokens, tokens joined, conversations as prompts. No answer, no slot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from edgeserve.messages import TextEvent, TextRequest
+from engines.llama.model import MappedModel
+
+
+def read_text(model: MappedModel, request: TextRequest, render: Callable[[], str], context: int) -> TextEvent:
+    """The answer to a request. Any thread that holds the model. ``render``: the prompt of the conversation.
+
+    Raises InvalidRequest for an unknown token, half a character, and a template that refuses the conversation.
+    """
+    if request.chat is not None:
+        return _told(model, render(), request, context)
+    if request.text is not None:
+        return _told(model, request.text, request, context)
+    tokens = model.read(request.tokens, param="tokens")
+    joined = b"".join(model.piece(token, special=True) for token in tokens)
+    return TextEvent(joined.decode(errors="replace"), tuple(tokens), context=context)
+
+
+def _told(model: MappedModel, text: str, request: TextRequest, context: int) -> TextEvent:
+    tokens: Sequence[int] = model.tokenizer.tokenize(
+        text, add_special=request.add_special, parse_special=request.parse_special
+    )
+    pieces = tuple(model.piece(token, special=True) for token in tokens) if request.pieces else ()
+    return TextEvent(text if request.chat is not None else "", tuple(tokens), pieces, context)

@@ -1,0 +1,71 @@
+"""Threads of a context: all of them while the cores are free, fewer beside other programs.
+
+llama.cpp's threads wait for each other after each operation, some hundred times a token. A thread that lost its core to
+another program holds up all others, so each thread needs a core of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+
+from edgeserve.system import cores
+from edgeserve.system.load import Neighbours
+
+log = logging.getLogger("edgeserve.llama")
+
+LOOK_EVERY = 0.25
+"""Seconds between two readings of the load. The first one after a pause covers the pause."""
+TAKEN, FREE = 0.5, 0.75
+"""Shares of a core: others who take more than TAKEN take it from a thread, and one that is FREE gets a thread. Between
+both nothing changes. Others who compete with a thread for a core show half of their load only."""
+
+
+def beside(others: float, now: int, most: int, count: int) -> int:
+    """Threads beside a load of ``others`` cores, where there are ``now``: at least 1, at most ``most``.
+
+    ``count``: cores of the process. A configuration with more threads than cores gets them all while nobody else works.
+    """
+    free = max(count, most) - others
+    fewer, more = math.floor(free + 1 - TAKEN), math.floor(free + 1 - FREE)
+    return max(1, min(most, max(more, min(now, fewer))))
+
+
+class Threads:
+    """``look`` before each call of llama.cpp. One thread at a time. ``clock`` in seconds.
+
+    ``single`` and ``batch``: threads of one token and of prompts while the cores are free. ``apply`` takes the numbers
+    of now.
+    """
+
+    def __init__(
+        self,
+        single: int,
+        batch: int,
+        apply: Callable[[int, int], None],
+        neighbours: Neighbours | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._most = self.now = (single, batch)
+        self._apply = apply
+        self._neighbours = neighbours or Neighbours()
+        self._clock = clock
+        self._next = -math.inf
+
+    def look(self) -> None:
+        """Take fewer or more threads if the load of the machine has changed. Reads the load four times a second."""
+        now = self._clock()
+        if now < self._next or max(self._most) == 1:
+            return
+        self._next = now + LOOK_EVERY
+        others = self._neighbours.read()
+        if others is None:
+            return
+        count = len(cores.allowed())
+        single, batch = (beside(others, old, most, count) for old, most in zip(self.now, self._most, strict=True))
+        if (single, batch) != self.now:
+            log.debug("others take %.2f cores: %d threads for a token, %d for prompts", others, single, batch)
+            self.now = (single, batch)
+            self._apply(single, batch)

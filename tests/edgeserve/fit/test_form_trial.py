@@ -1,0 +1,116 @@
+"""The search among forms, by made-up figures, and one form of a real small engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from edgeserve.engine import ModelSpec
+from edgeserve.fit import form_trial
+from edgeserve.fit.form_trial import changes, measure_form, search, session
+from edgeserve.fit.tuned import Form, Settings
+from edgeserve.messages import FinishEvent, TokenEvent
+
+GAIN = {"repack": 2.0, "flash_attention": 0.9, "threads_batch": 1.2, "threads": 0.8}
+"""Speed by a changed setting."""
+
+
+def figures(settings: Settings, climb: float = 0.1) -> Form:
+    speed = 1.0
+    for name in settings:
+        speed *= GAIN[name]
+    return Form(settings, climb, 100 * speed, 10 * speed)
+
+
+def test_a_session_is_a_way_up_with_prompts_and_answers() -> None:
+    assert session(Form({}, 2.0, 900.0, 300.0)) == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize(
+    ("threads", "usable", "names"),
+    [
+        (2, 2, ["repack", "flash_attention"]),
+        (8, 16, ["repack", "flash_attention", "threads_batch", "threads"]),
+        (4, 4, ["repack", "flash_attention", "threads"]),
+    ],
+)
+def test_changes_are_those_that_the_machine_can_make(threads: int, usable: int, names: list[str]) -> None:
+    assert [name for one in changes(threads, usable) for name in one] == names
+
+
+def test_each_change_is_tried_on_top_of_the_best() -> None:
+    found = list(search(figures, 8, 16))
+    assert [dict(form.settings) for form, _ in found] == [
+        {},
+        {"repack": "on"},
+        {"repack": "on", "flash_attention": "off"},
+        {"repack": "on", "threads_batch": 16},
+        {"repack": "on", "threads_batch": 16, "threads": 7},
+    ]
+    assert [best for _, best in found] == [True, True, False, True, False]
+
+
+def test_a_copy_that_takes_too_long_to_make_is_no_gain() -> None:
+    found = list(search(lambda settings: figures(settings, 60.0 if "repack" in settings else 0.1), 2, 2))
+    assert [best for _, best in found] == [True, False, False]
+
+
+def test_a_gain_within_the_noise_is_none() -> None:
+    found = list(search(lambda settings: Form(settings, 0.1, 101.0 if settings else 100.0, 10.0), 2, 2))
+    assert [best for _, best in found] == [True, False, False]
+
+
+class Clocked:
+    """An engine that takes a second for each prompt and a tenth for each token, by a clock of its own."""
+
+    def __init__(self, pieces: int) -> None:
+        self.now, self.pieces, self.prompts = 0.0, pieces, list[str]()
+        self.steps: list[str] = []
+
+    def clock(self) -> float:
+        return self.now
+
+    def open(self) -> None:
+        self.now += 5
+        self.steps.append("open")
+
+    def heat(self) -> None:
+        self.now += 0.5
+        self.steps.append("heat")
+
+    def close(self) -> None:
+        self.steps.append("close")
+
+    def chat(self, request: Any, cancel: object) -> Iterator[object]:
+        self.prompts.append(str(request.prompt))
+        self.now += 0.9
+        for _ in range(self.pieces):
+            self.now += 0.1
+            yield TokenEvent("x")
+        yield FinishEvent("stop", 200, self.pieces)
+
+
+def test_a_form_has_the_figures_of_its_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, specs = Clocked(20), list[ModelSpec]()
+
+    def make(spec: ModelSpec) -> Clocked:
+        specs.append(spec)
+        return engine
+
+    monkeypatch.setattr(form_trial, "make_engine", make)
+    spec = ModelSpec("llm", "m", "x:Y", threads=4, options={"context": 512})
+    form = measure_form(spec, {"repack": "on", "threads": 3}, engine.clock)
+    assert (form.climb, form.prompt, form.tokens) == pytest.approx((0.5, 200.0, 10.0))
+    assert (specs[0].threads, dict(specs[0].options)) == (3, {"context": 512, "repack": "on"})
+    assert engine.steps == ["open", "heat", "close"]
+    assert len({one.split()[0] for one in engine.prompts}) == form_trial.ROUNDS, "no prompt is in a cache"
+
+
+def test_an_engine_is_closed_when_its_answer_is_too_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Clocked(3)
+    monkeypatch.setattr(form_trial, "make_engine", lambda spec: engine)
+    with pytest.raises(ValueError, match="3 pieces"):
+        measure_form(ModelSpec("llm", "m", "x:Y"), {}, engine.clock)
+    assert engine.steps[-1] == "close"

@@ -1,0 +1,67 @@
+"""Records of measured settings: kept, read for the same file, runtime and processor, and damaged."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from pathlib import Path
+
+import pytest
+
+from edgeserve.fit import tuned
+from edgeserve.fit.tuned import Form, Tuned
+
+FORMS = (Form({}, 0.1, 100.0, 10.0), Form({"repack": "on", "threads_batch": 4}, 0.5, 220.0, 14.0))
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "models" / "m.gguf"
+    path.parent.mkdir()
+    path.write_bytes(b"12345")
+    return path
+
+
+@pytest.fixture
+def kept(model: Path) -> tuple[Path, Tuned]:
+    path = tuned.path_of(model.parent, "m")
+    found = tuned.record(5, FORMS[1].settings, FORMS, 0.1)
+    tuned.keep(path, found)
+    return path, found
+
+
+def test_a_record_lies_beside_the_models_and_is_read_again(model: Path, kept: tuple[Path, Tuned]) -> None:
+    path, found = kept
+    assert path == model.parent.parent / "tuned" / "m.json"
+    assert tuned.read(path, model) == found
+    assert found.runtime, "the release of llama-cpp-python"
+
+
+@pytest.mark.parametrize("changed", [{"size": 6}, {"runtime": "0.0.1"}, {"processor": "Z80"}, {"machine": "1 cores"}])
+def test_a_record_of_another_file_runtime_or_machine_does_not_hold(
+    model: Path, kept: tuple[Path, Tuned], changed: dict[str, int | str]
+) -> None:
+    path, found = kept
+    tuned.keep(path, dataclasses.replace(found, **changed))  # type: ignore[arg-type]
+    assert tuned.read(path, model) is None
+
+
+def test_no_record_and_no_model_say_nothing(model: Path, kept: tuple[Path, Tuned]) -> None:
+    assert tuned.read(model.parent / "none.json", model) is None
+    model.unlink()
+    assert tuned.read(kept[0], model) is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"forms": [1], "best": 2}'])
+def test_a_damaged_record_is_logged_and_does_not_hold(
+    model: Path, kept: tuple[Path, Tuned], text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept[0].write_text(text)
+    with caplog.at_level(logging.WARNING):
+        assert tuned.read(kept[0], model) is None
+    assert "measured anew" in caplog.text
+
+
+def test_settings_are_shown_as_in_the_settings_file() -> None:
+    assert tuned.words(FORMS[1].settings) == 'repack = "on", threads_batch = 4'
+    assert tuned.words({}) == "the defaults"

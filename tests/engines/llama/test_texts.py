@@ -1,0 +1,64 @@
+"""Texts as a real vocabulary reads them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from edgeserve.engine import ModelSpec
+from edgeserve.errors import InvalidRequest
+from edgeserve.messages import ChatRequest, Message, TextEvent, TextPart, TextRequest
+from engines.llama.chat import LlamaChat
+
+pytestmark = pytest.mark.models
+TALK = (Message("user", (TextPart("Name a bird."),)),)
+
+
+@pytest.fixture(scope="module")
+def engine(pulled: Callable[[str], Mapping[str, Path]]) -> Iterator[LlamaChat]:
+    files = {"model": pulled("smollm2-135m-instruct")["model"]}
+    engine = LlamaChat(ModelSpec("llm", "smollm2", "x", files, threads=1, options={"context": 256}))
+    engine.open()
+    engine.heat()
+    yield engine
+    engine.close()
+
+
+def read(engine: LlamaChat, request: TextRequest) -> TextEvent:
+    (event,) = engine.read_text(request, threading.Event())
+    return event
+
+
+def test_tokens_and_text_are_each_others_way_back(engine: LlamaChat) -> None:
+    for text in ("Herons stand in shallow water.", "naïve 🙂 日本語", "", " "):
+        tokens = read(engine, TextRequest(text=text)).tokens
+        assert read(engine, TextRequest(tokens=tokens)).text == text
+
+
+def test_texts_of_control_tokens_are_tokens_where_they_may_be(engine: LlamaChat) -> None:
+    marked = "<|im_start|>user"
+    parsed = read(engine, TextRequest(text=marked))
+    assert len(parsed.tokens) < len(read(engine, TextRequest(text=marked, parse_special=False)).tokens)
+    assert read(engine, TextRequest(tokens=parsed.tokens)).text == marked
+
+
+def test_pieces_join_to_the_text(engine: LlamaChat) -> None:
+    event = read(engine, TextRequest(text="naïve 🙂", pieces=True))
+    assert b"".join(event.pieces).decode() == "naïve 🙂"
+    assert len(event.pieces) == len(event.tokens)
+
+
+def test_a_prompt_has_the_tokens_that_an_answer_counts(engine: LlamaChat) -> None:
+    event = read(engine, TextRequest(chat=ChatRequest(TALK)))
+    assert "Name a bird." in event.text
+    *_, finish = engine.chat(ChatRequest(TALK, max_tokens=1), threading.Event())
+    assert finish.prompt_tokens == len(event.tokens)  # type: ignore[union-attr]
+    assert event.context == 256
+
+
+def test_an_unknown_token_is_an_error(engine: LlamaChat) -> None:
+    with pytest.raises(InvalidRequest, match="token 2000000 is not in the vocabulary"):
+        read(engine, TextRequest(tokens=(2_000_000,)))
