@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.schema import VISIBLE, Field, Record, read_variant
-from edgeserve.api.values import Enum, Text
+from edgeserve.api.values import Enum, Ignored, Text
 from edgeserve.messages import TextPart
 
 PICTURES = ("image_url", "input_image")
@@ -60,6 +60,8 @@ class ImageAddress(Field[str]):
 class TextContent(Record):
     type = Enum("", ("text", "input_text", "output_text"), required=True)
     text = Text("")
+    annotations = Ignored("of an answer that comes back")
+    logprobs = Ignored("of an answer that comes back")
 
     @property
     def said(self) -> str:
