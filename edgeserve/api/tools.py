@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from edgeserve.api.fields import NAME_CHARS, Fields
 from edgeserve.api.json_schema import JsonSchema
 from edgeserve.api.limits import Limits
 from edgeserve.api.schema import Field, Object, Objects, Record
 from edgeserve.api.values import Enum, Flag, Text
-from edgeserve.errors import NotSupported
+from edgeserve.errors import InvalidRequest, NotSupported
 from edgeserve.messages import Tool, ToolChoice
 
 MAX_TOOLS = 128
@@ -101,10 +101,26 @@ class Allowed(Record):
     mode = Enum("required: the answer is a call", ("auto", "required"), required=True)
     tools = Objects("some of the tools", NamedTool, required=True)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(one.function.name for one in self.tools)
+
 
 class AllowedTools(Record):
     type = Enum("", ("allowed_tools",), required=True)
     allowed_tools = Object("the only tools that the model may call", Allowed, required=True)
+
+
+class Permitted(Protocol):
+    """The record of some of the tools: the only ones that the model may call."""
+
+    @property
+    def mode(self) -> str: ...
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    def error(self, field: str, text: str) -> InvalidRequest: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +129,7 @@ class Choice:
 
     mode: str = "auto"
     name: str = ""
-    allowed: Allowed | None = None
+    allowed: Permitted | None = None
 
 
 class ChoiceField(Field[Choice]):
@@ -184,7 +200,7 @@ class Tools(Record):
         if not tools and (choice.mode == "required" or choice.allowed):
             raise self.error(field, f"needs {self._noun} to choose from")
         if choice.allowed:
-            names = {one.function.name for one in choice.allowed.tools}
+            names = set(choice.allowed.names)
             if unknown := names - set(tools):
                 raise choice.allowed.error("tools", f"names {min(unknown)!r}, which is none of the tools")
             return tuple(tool for name, tool in tools.items() if name in names)

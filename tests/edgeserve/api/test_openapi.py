@@ -53,6 +53,8 @@ BASE: dict[str, dict[str, Any]] = {
     "SettingsPatch": {},
     "RouterModel": {"model": "asr"},
     "SlotFile": {"filename": "a.bin"},
+    "ResponseRequest": {"input": "hello"},
+    "ResponseTokens": {"input": "hello"},
     "OllamaChat": {"messages": TALK},
     "OllamaGenerate": {"prompt": "hello"},
     "OllamaEmbed": {"input": "hello"},
