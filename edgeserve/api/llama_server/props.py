@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -9,6 +11,7 @@ import edgeserve
 from edgeserve.api import models
 from edgeserve.api.fields import NAME_CHARS, Fields
 from edgeserve.api.limits import limits_of
+from edgeserve.api.ollama.details import facts
 from edgeserve.api.schema import Record
 from edgeserve.api.values import Flag, Text
 from edgeserve.engine import Rung
@@ -44,6 +47,7 @@ async def props(request: Request) -> Response:
             "total_slots": host.slots,
             "model_alias": host.spec.name,
             "model_path": host.spec.files["model"].name if "model" in host.spec.files else host.spec.name,
+            "chat_template": (await asyncio.to_thread(facts, host.spec)).template,
             "modalities": {"vision": INFO[host.spec.job].pictures, "audio": False},
             "build_info": f"edgeserve-{edgeserve.__version__}",
             "is_sleeping": rung is not Rung.HOT,

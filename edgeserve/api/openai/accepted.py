@@ -7,7 +7,7 @@ from typing import Any
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.schema import Field, Record
-from edgeserve.api.values import Ignored
+from edgeserve.api.values import Flag, Ignored
 
 
 class Only(Field[None]):
@@ -58,7 +58,7 @@ class Accepted(Record):
     moderation = Unavailable("this server moderates nothing")
     web_search_options = Unavailable("this server searches nothing")
     id_slot = Ignored("accepted; the server chooses the slot")
-    timings_per_token = Ignored()
+    timings_per_token = Flag("the answer's end tells llama-server's timings")
     return_progress = Ignored()
     allowed_token_ids = Unavailable("bias other tokens with logit_bias")
     bad_words = Unavailable("bias their tokens with logit_bias")

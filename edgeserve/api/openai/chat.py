@@ -19,6 +19,7 @@ from edgeserve.api.openai.renderer import Choice, Completion
 from edgeserve.api.openai.sampling import Sampled
 from edgeserve.api.openai.thinking import Thinking
 from edgeserve.api.pictures.request import Pictures
+from edgeserve.api.timings import Timings
 from edgeserve.api.tools import ToolsOrFunctions
 from edgeserve.api.uploads import read_body
 from edgeserve.api.values import Flag
@@ -73,7 +74,16 @@ async def chat(request: Request) -> Call:
     )
     choices = [ChatChoice(index, style) for index in range(runs)]
     name = models.name(pool, model, asked.model)
-    renderer = Completion(name, choices, runs, stream=asked.stream, usage_wanted=usage_wanted, kept=asked.n)
+    timings = Timings()
+    renderer = Completion(
+        name,
+        choices,
+        runs,
+        stream=asked.stream,
+        usage_wanted=usage_wanted,
+        kept=asked.n,
+        timings=timings if asked.timings_per_token else None,
+    )
     return Call(
         model,
         sampling.choices(base, runs),
@@ -81,6 +91,7 @@ async def chat(request: Request) -> Call:
         asked.keep_alive,
         apart=asked.seed is not None,
         threaded=told is not None and not asked.stream,  # 8,000 tokens with 20 alternatives each take a second to write
+        begun=timings.begin,
     )
 
 

@@ -18,6 +18,7 @@ from edgeserve.api.openai.prompts import Prompts
 from edgeserve.api.openai.renderer import Choice, Completion
 from edgeserve.api.openai.sampling import Sampled
 from edgeserve.api.schema import Field
+from edgeserve.api.timings import Timings
 from edgeserve.api.values import Flag
 from edgeserve.jobs import CHAT
 from edgeserve.messages import ChatRequest, Event, FinishEvent, ReasoningEvent, TokenEvent
@@ -95,7 +96,16 @@ async def completions(request: Request) -> Call:
     logged = asked.logprobs is not None
     choices = [TextChoice(index, heads[index // runs], logged=logged) for index in range(len(requests))]
     name = models.name(pool, model, asked.model)
-    renderer = Completion(name, choices, runs, stream=asked.stream, usage_wanted=usage_wanted, kept=asked.n)
+    timings = Timings()
+    renderer = Completion(
+        name,
+        choices,
+        runs,
+        stream=asked.stream,
+        usage_wanted=usage_wanted,
+        kept=asked.n,
+        timings=timings if asked.timings_per_token else None,
+    )
     return Call(
         model,
         requests,
@@ -103,6 +113,7 @@ async def completions(request: Request) -> Call:
         asked.keep_alive,
         apart=asked.seed is not None,
         threaded=told is not None and not asked.stream,
+        begun=timings.begin,
     )
 
 

@@ -6,11 +6,13 @@ import json
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import edgeserve
 from edgeserve.api import failures, sse
+from edgeserve.api.timings import Timings
 from edgeserve.errors import EdgeserveError
 from edgeserve.messages import Event, FinishEvent, ReasoningEvent, TokenEvent, TokenLogprob, ToolCall, ToolCallEvent
 
@@ -69,17 +71,28 @@ class Choice(ABC):
 class Completion:
     """Folds events into completions. ``choices`` are the answers to all prompts, ``count`` to each prompt.
 
-    A whole completion tells the ``kept`` likeliest of them, by the mean log probability of their tokens.
+    A whole completion tells the ``kept`` likeliest of them, by the mean log probability of their tokens. ``timings``:
+    llama-server's figures of the first answer, told with its end.
     """
 
     def __init__(
-        self, model: str, choices: Sequence[Choice], count: int, *, stream: bool, usage_wanted: bool, kept: int
+        self,
+        model: str,
+        choices: Sequence[Choice],
+        count: int,
+        *,
+        stream: bool,
+        usage_wanted: bool,
+        kept: int,
+        timings: Timings | None = None,
     ) -> None:
         self.stream = stream
         self.media_type = sse.MEDIA_TYPE if stream else "application/json"
         self._choices = choices
         self._count, self._kept = count, kept
         self._usage_wanted = usage_wanted
+        self._timings = timings
+        self._timed: dict[str, Any] = {}
         self._opened: set[int] = set()
         self._base = {
             "id": f"{choices[0].PREFIX}-{secrets.token_hex(12)}",
@@ -93,20 +106,29 @@ class Completion:
     def feed(self, index: int, event: Event) -> bytes:
         choice = self._choices[index]
         choice.add(event)
+        if self._timings is not None and index == 0:
+            self._time(self._timings, event)
         if not self.stream:
             return b""
         opening = b""
         if index not in self._opened:
             self._opened.add(index)
             opening = self._chunk(choice.opening())
-        return opening + self._chunk(choice.delta(event))
+        ended = index == 0 and isinstance(event, FinishEvent)
+        return opening + self._chunk(choice.delta(event), self._timed if ended else {})
+
+    def _time(self, timings: Timings, event: Event) -> None:
+        if isinstance(event, FinishEvent):
+            self._timed = {"timings": timings.told(event)}
+        else:
+            timings.token()
 
     def end(self) -> bytes:
         if self.stream:
             usage = self._base | {"object": self._choices[0].CHUNK, "choices": [], "usage": self._usage()}
             return (sse.event(usage) if self._usage_wanted else b"") + sse.DONE
         choices = [choice.whole() for choice in self._best()]
-        body = self._base | {"object": self._choices[0].WHOLE, "choices": choices, "usage": self._usage()}
+        body = self._base | {"object": self._choices[0].WHOLE, "choices": choices, "usage": self._usage()} | self._timed
         return written(body).encode()
 
     def _best(self) -> Iterator[Choice]:
@@ -121,10 +143,10 @@ class Completion:
     def fail(self, error: EdgeserveError) -> bytes:
         return sse.event(failures.body(error)) + sse.DONE
 
-    def _chunk(self, choice: dict[str, Any] | None) -> bytes:
+    def _chunk(self, choice: dict[str, Any] | None, more: Mapping[str, Any] = MappingProxyType({})) -> bytes:
         if choice is None:
             return b""
-        return sse.event(self._base | {"object": self._choices[0].CHUNK, "choices": [choice]})
+        return sse.event(self._base | {"object": self._choices[0].CHUNK, "choices": [choice]} | dict(more))
 
     def _usage(self) -> dict[str, Any]:
         # As OpenAI counts: a prompt once, however many answers it gets.

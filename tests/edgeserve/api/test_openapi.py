@@ -55,6 +55,10 @@ BASE: dict[str, dict[str, Any]] = {
     "SlotFile": {"filename": "a.bin"},
     "ResponseRequest": {"input": "hello"},
     "ResponseTokens": {"input": "hello"},
+    "Completing": {"prompt": "hello"},
+    "Tokenize": {},
+    "Detokenize": {"tokens": [104]},
+    "ApplyTemplate": {"messages": TALK},
     "OllamaChat": {"messages": TALK},
     "OllamaGenerate": {"prompt": "hello"},
     "OllamaEmbed": {"input": "hello"},
@@ -62,9 +66,6 @@ BASE: dict[str, dict[str, Any]] = {
     "OllamaPull": {"model": "llm"},
     "OllamaDelete": {"model": "llm"},
     "Shown": {"model": "llm"},
-    "Tokenize": {},
-    "Detokenize": {"tokens": [104]},
-    "ApplyTemplate": {"messages": TALK},
 }
 """Bodies that the server answers, by the name of the record."""
 BESIDE: dict[str, dict[str, Any]] = {
@@ -399,6 +400,7 @@ def test_a_query_is_documented_with_its_headers(running: Running, document: Any,
 
 FORMATS: dict[str, list[dict[str, Any]]] = {
     "/v1/chat/completions": [{}, {"stream": True}],
+    "/completion": [{}, {"stream": True}],
     "/v1/completions": [{}, {"stream": True}],
     "/v1/audio/transcriptions": [{"response_format": one} for one in transcripts.FORMS] + [{"stream": True}],
     "/v1/audio/translations": [{"response_format": one} for one in transcripts.FORMS],

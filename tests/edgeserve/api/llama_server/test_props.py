@@ -20,4 +20,3 @@ def test_properties_are_told_without_loading() -> None:
 
 def test_properties_of_nobody_are_refused(client: httpx.Client) -> None:
     assert client.get("/props?model=nobody").status_code == 404
-    assert client.get("/props?modle=llm").status_code == 400

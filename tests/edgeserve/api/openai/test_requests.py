@@ -350,6 +350,15 @@ def test_fields_of_other_servers_change_nothing(both: Any) -> None:
     assert got(both, **harmless).prompt == got(both).prompt
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_timings_come_with_the_end_of_an_answer(both: Any, stream: bool) -> None:
+    answer, _ = both(timings_per_token=True, stream=stream)
+    lines = [line.removeprefix("data: ") for line in answer.text.splitlines() if line.startswith(("{", "data: {"))]
+    told = [one["timings"] for one in map(json.loads, lines) if "timings" in one]
+    assert [one["predicted_n"] > 0 and one["prompt_n"] > 0 for one in told] == [True]
+    assert "timings" not in both(stream=stream)[0].text
+
+
 def test_unknown_fields_are_named_in_a_header(both: Any, caplog: pytest.LogCaptureFixture) -> None:
     answer, _ = both(colour="red", stream_options={"use": 1}, stream=True, **{"a\r\nb: c": 1})
     assert answer.status_code == 200

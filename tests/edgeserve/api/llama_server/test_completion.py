@@ -1,0 +1,80 @@
+"""llama-server's own completion over HTTP, in the shapes of its tests (tools/server/tests/unit/test_completion.py)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+
+def ask(client: httpx.Client, **body: Any) -> Any:
+    answer = client.post("/completion", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_a_whole_completion(client: httpx.Client) -> None:
+    told = ask(client, prompt="one two three four", n_predict=2, temperature=0.5, stop=["x"])
+    assert (told["content"], told["stop"], told["stop_type"]) == ("one two", True, "limit")
+    assert (told["tokens_predicted"], told["tokens_evaluated"], told["truncated"]) == (2, 4, False)
+    assert told["model"] == "fake-llm"
+    assert told["prompt"] == "one two three four"
+    assert told["generation_settings"]["n_predict"] == 2
+    assert told["generation_settings"]["stop"] == ["x"]
+    assert told["has_new_line"] is False
+    timings = told["timings"]
+    assert (timings["cache_n"], timings["prompt_n"], timings["predicted_n"]) == (0, 4, 2)
+    assert timings["predicted_per_second"] > 0
+
+
+@pytest.mark.parametrize(("limit", "content"), [(-1, "one two three"), (None, "one two three"), (1, "one")])
+def test_without_a_limit_the_model_ends_its_answer(client: httpx.Client, limit: int | None, content: str) -> None:
+    told = ask(client, prompt="one two three", n_predict=limit)
+    assert told["content"] == content
+    assert told["stop_type"] == ("limit" if limit == 1 else "eos")
+
+
+def test_a_stream_is_of_the_same_parts(client: httpx.Client) -> None:
+    with client.stream("POST", "/completion", json={"prompt": "one two three", "stream": True}) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        events = [json.loads(line.removeprefix("data: ")) for line in answer.iter_lines() if line]
+    *parts, last = events
+    assert "".join(one["content"] for one in parts) == "one two three"
+    assert [one["stop"] for one in events] == [False, False, False, True]
+    assert (last["content"], last["tokens_predicted"], last["timings"]["predicted_n"]) == ("", 3, 3)
+
+
+def test_tokens_are_a_prompt_too(client: httpx.Client) -> None:
+    told = ask(client, prompt=[5, 6])
+    assert told["tokens_evaluated"] == 2
+    assert told["prompt"] == ""
+
+
+def test_only_the_fields_that_are_asked_for(client: httpx.Client) -> None:
+    assert ask(client, prompt="a", response_fields=["content", "stop"]) == {"content": "a", "stop": True}
+
+
+def test_probabilities_of_each_token(client: httpx.Client) -> None:
+    told = ask(client, prompt="one two", n_probs=3)
+    rows = told["completion_probabilities"]
+    assert [row["token"] for row in rows] == ["one", " two"]
+    assert [len(row["top_logprobs"]) for row in rows] == [3, 3]
+    assert rows[0]["bytes"] == list(b"one")
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({}, "prompt"),
+        ({"prompt": ["a", "b"]}, "prompt"),
+        ({"prompt": [5, "mixed"]}, "prompt"),
+        ({"prompt": "a", "return_tokens": True}, "return_tokens"),
+        ({"prompt": "a", "n": 2}, "n"),
+        ({"prompt": "a", "n_probs": -1}, "n_probs"),
+    ],
+)
+def test_mistakes_name_their_field(client: httpx.Client, body: dict[str, Any], param: str) -> None:
+    answer = client.post("/completion", json=body)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
