@@ -179,7 +179,7 @@ class ToolUseBlock(Block):
     caller = Ignored()
 
     def call(self) -> ToolCall:
-        return ToolCall(self.name, self.input, self.id)
+        return ToolCall(self.name, self.input or "{}", self.id)
 
 
 class LeftOutBlock(Record):

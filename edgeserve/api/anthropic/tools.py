@@ -51,13 +51,7 @@ class ToolsField(Field[tuple[CustomTool, ...]]):
         if len(given) > MAX_TOOLS:
             raise fields.error(self.name, f"has {len(given)} entries; the limit is {MAX_TOOLS}")
         own = [one for one in given if one.text("type", limit=NAME_CHARS) == CUSTOM or one.raw("type") is None]
-        tools = tuple(CustomTool(one, limits) for one in own)
-        names: set[str] = set()
-        for tool in tools:
-            if tool.name in names:
-                raise tool.error("name", f"{tool.name!r} is there twice")
-            names.add(tool.name)
-        return tools
+        return tuple(CustomTool(one, limits) for one in own)
 
     def schema(self, limits: Limits) -> dict[str, Any]:
         kind = {"type": "string", "maxLength": NAME_CHARS, "not": {"const": CUSTOM}}
@@ -122,13 +116,17 @@ class Tools(Record):
 
     def declared(self) -> tuple[Tool, ...]:
         """The tools that the model may call: none where ``tool_choice`` is none. Raises InvalidRequest."""
-        tools = tuple(one.tool() for one in self.tools)
+        tools: dict[str, Tool] = {}
+        for one in self.tools:
+            if one.name in tools:
+                raise one.error("name", f"{one.name!r} is there twice")
+            tools[one.name] = one.tool()
         choice = self.tool_choice
         if choice.type == "any" and not tools:
             raise self.error("tool_choice", "needs tools to choose from")
-        if choice.type == "tool" and choice.name not in {one.name for one in tools}:
+        if choice.type == "tool" and choice.name not in tools:
             raise self.error("tool_choice", f"names {choice.name!r}, which is none of the tools")
-        return () if choice.type == "none" else tools
+        return () if choice.type == "none" else tuple(tools.values())
 
     def choice(self) -> ToolChoice:
         """The choice as engines take it."""

@@ -44,7 +44,7 @@ class Input(Field[str]):
     """The arguments of a past call as the text of a JSON object."""
 
     def __init__(self) -> None:
-        super().__init__("the arguments of the call", "{}")
+        super().__init__("the arguments of the call; left out: none", "")
 
     def read(self, fields: Fields, limits: Limits) -> str:
         given = fields.raw(self.name)

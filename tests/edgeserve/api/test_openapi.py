@@ -59,6 +59,8 @@ BASE: dict[str, dict[str, Any]] = {
     "Tokenize": {},
     "Detokenize": {"tokens": [104]},
     "ApplyTemplate": {"messages": TALK},
+    "AnthropicMessages": {"messages": TALK, "max_tokens": 8},
+    "AnthropicCount": {"messages": TALK},
     "OllamaChat": {"messages": TALK},
     "OllamaGenerate": {"prompt": "hello"},
     "OllamaEmbed": {"input": "hello"},
@@ -404,6 +406,7 @@ FORMATS: dict[str, list[dict[str, Any]]] = {
     "/v1/completions": [{}, {"stream": True}],
     "/v1/audio/transcriptions": [{"response_format": one} for one in transcripts.FORMS] + [{"stream": True}],
     "/v1/audio/translations": [{"response_format": one} for one in transcripts.FORMS],
+    "/v1/messages": [{}, {"stream": True}],
     "/api/chat": [{}, {"stream": False}],
     "/api/generate": [{}, {"stream": False}],
     "/v1/audio/speech": [{"response_format": one} for one in encode.FORMS] + [{"stream_format": "sse"}],
@@ -470,7 +473,8 @@ def test_a_form_names_the_media_types_of_its_file(document: Any) -> None:
 
 def test_a_full_server_is_documented(document: Any) -> None:
     for path, item in document["paths"].items():
-        busy = "OllamaBusy" if path.startswith("/api/") else "Busy"
+        shapes = {"/api/": "OllamaBusy", "/v1/messages": "AnthropicBusy"}
+        busy = next((name for beginning, name in shapes.items() if path.startswith(beginning)), "Busy")
         references = [one["responses"]["503"]["$ref"] for one in item.values()]
         assert set(references) == {f"#/components/responses/{busy}"}
         assert "Retry-After" in document["components"]["responses"][busy]["headers"]
