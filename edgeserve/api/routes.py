@@ -27,7 +27,7 @@ from edgeserve.api.manage.entries import MANAGE
 from edgeserve.api.native import chat as native
 from edgeserve.api.native import sound, vision
 from edgeserve.api.ollama.entries import OLLAMA
-from edgeserve.api.openai import audio, chat, completions, embeddings, speech
+from edgeserve.api.openai import audio, chat, completions, embeddings, moderations, speech
 from edgeserve.api.origin import Rules
 from edgeserve.api.paths import Paths, without_prefix
 from edgeserve.api.request_id import RequestId
@@ -207,6 +207,7 @@ def routes() -> list[BaseRoute]:
         *described,
         WebSocketRoute(LIVE, live_socket.endpoint),
         Route(LIVE, live_socket.plain, include_in_schema=False),
+        Route(moderations.PATH, moderations.refuse, methods=["POST"], include_in_schema=False),
         Route("/lora-adapters", adapters.set_adapters, methods=["POST"], include_in_schema=False),
     ]
 

@@ -200,6 +200,12 @@ def test_translations(ai: OpenAI) -> None:
     assert get(extra_body={"language": "de"}).text == "one two", "a field that the route does not know"
 
 
+def test_moderations_are_refused_clearly(ai: OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match="this server moderates nothing") as caught:
+        ai.moderations.create(input="x")
+    assert caught.value.code == "not_supported"
+
+
 def test_models(ai: OpenAI) -> None:
     assert "fake-llm" in {model.id for model in ai.models.list()}
     assert ai.models.retrieve("fake-tts").id == "fake-tts"
