@@ -19,7 +19,7 @@ from edgeserve.api.anthropic.blocks import (
     ToolUseBlock,
 )
 from edgeserve.api.anthropic.values import Blocks, Content
-from edgeserve.api.content import PendingPicture
+from edgeserve.api.content import Pending
 from edgeserve.api.conversation import Conversation
 from edgeserve.api.fields import NAME_CHARS, Fields, clipped
 from edgeserve.api.limits import Limits
@@ -106,10 +106,10 @@ class Turn:
         texts = tuple(TextPart(one) for one in self.parts if isinstance(one, str))
         return Message(self.role, texts, tuple(self.calls), self.call_id, "\n".join(self.thoughts))
 
-    def pictures(self, at: int) -> Iterable[PendingPicture]:
+    def pictures(self, at: int) -> Iterable[Pending]:
         for place, one in enumerate(self.parts):
             if isinstance(one, Picture):
-                yield PendingPicture(one.url, one.param, place, at)
+                yield Pending("picture", one.url, one.param, place, at)
 
 
 @dataclass(frozen=True, slots=True)

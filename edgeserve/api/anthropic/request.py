@@ -12,9 +12,9 @@ from edgeserve.api.anthropic.conversation import MessagesField, conversation
 from edgeserve.api.anthropic.thinking import Shaped
 from edgeserve.api.anthropic.tools import Tools
 from edgeserve.api.anthropic.values import Content, Required
+from edgeserve.api.attachments import Attachments
 from edgeserve.api.limits import limits_of
 from edgeserve.api.openai.ending import MAX_STOP, MAX_STOPS
-from edgeserve.api.pictures.request import Pictures
 from edgeserve.api.question import MAX_TOKENS, Question
 from edgeserve.api.values import Flag, Ignored, Integer, Number, Texts
 from edgeserve.messages import ChatRequest, Sampling
@@ -43,7 +43,7 @@ class Asked(Question, Tools, Shaped):
         count, most = len(given.conversation.pending), limits_of(request).max_images
         if count > most:
             raise self.error("messages", f"hold {count} images; the limit is {most}")
-        messages = await given.conversation.whole(Pictures(request))
+        messages = await given.conversation.whole(Attachments(request))
         pool: Pool = request.app.state.pool
         model = models.choose(pool, self.model, models.answering_chat(messages))
         return model, ChatRequest(

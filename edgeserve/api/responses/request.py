@@ -12,7 +12,8 @@ from starlette.requests import Request
 
 from edgeserve.api import cache_salt, models
 from edgeserve.api.adapters import Adapted
-from edgeserve.api.conversation import Conversation
+from edgeserve.api.attachments import Attachments
+from edgeserve.api.conversation import MAX_FILES, Conversation
 from edgeserve.api.fields import NAME_CHARS
 from edgeserve.api.json_body import SMALL
 from edgeserve.api.limits import Limits, limits_of
@@ -21,7 +22,6 @@ from edgeserve.api.openai.logprobs import MAX
 from edgeserve.api.openai.response_format import FREE
 from edgeserve.api.openai.sampling import MAX_TEMPERATURE
 from edgeserve.api.openai.thinking import LEVELS, Wish
-from edgeserve.api.pictures.request import Pictures
 from edgeserve.api.question import MAX_TOKENS
 from edgeserve.api.responses import turns
 from edgeserve.api.responses.history import History, history
@@ -89,7 +89,7 @@ class Asked(Adapted, FlatTools):
         large = past.size > SMALL or len(self.input) > MANY
         gather = functools.partial(self._gathered, past, limits_of(request))
         kept, given = await asyncio.to_thread(gather) if large else gather()
-        messages = await given.whole(Pictures(request))
+        messages = await given.whole(Attachments(request))
         pool: Pool = request.app.state.pool
         model = models.choose(pool, self.model, models.answering_chat(messages))
         wish = self.reasoning.wish() if self.reasoning else Wish()
@@ -114,8 +114,13 @@ class Asked(Adapted, FlatTools):
         given = turns.conversation(self.instructions, [item for _, item in pairs])
         if not pairs:
             raise self.error("input", "holds no message and no call")
-        if (count := len(given.pending)) > limits.max_images:
-            raise self.error("input", f"holds {count} images, with those before it; the limit is {limits.max_images}")
+        images = sum(one.kind == "picture" for one in given.pending)
+        for count, noun, most in (
+            (images, "images", limits.max_images),
+            (len(given.pending) - images, "sounds and files", MAX_FILES),
+        ):
+            if count > most:
+                raise self.error("input", f"holds {count} {noun}, with those before it; the limit is {most}")
         return tuple(one for one, _ in pairs), given
 
 

@@ -57,7 +57,7 @@ class StoredResponse:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose a response is: nobody else finds it.
+    """The owner of responses: nobody else finds them.
 
     ``group``: those who share one place in the store, for instance the addresses of one network with one key.
     """

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from edgeserve.api.content import Parts, PendingPicture
+from edgeserve.api.content import Parts, Pending
 from edgeserve.api.conversation import Conversation, OpenCalls
 from edgeserve.api.responses.items import ROLES, CallItem, Item, MessageItem, ResultItem, ThoughtItem
 from edgeserve.messages import Message, Role, TextPart, ToolCall
@@ -18,7 +18,7 @@ class Turn:
 
     role: Role
     texts: tuple[TextPart, ...] = ()
-    pending: tuple[PendingPicture, ...] = ()
+    pending: tuple[Pending, ...] = ()
     calls: list[ToolCall] = field(default_factory=list)
     answers: str = ""
     thoughts: str = ""
@@ -38,7 +38,7 @@ class Turn:
 
 
 def conversation(instructions: str, items: Iterable[Item]) -> Conversation:
-    """The messages of all items, without their pictures, and the pictures.
+    """The messages of all items, without their pictures, sounds and files, and those.
 
     - ``instructions`` and system messages at the beginning become one message: many templates take one
     - thoughts, a text and the calls after it are one turn of the assistant, as the model said them

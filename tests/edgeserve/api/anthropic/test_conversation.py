@@ -128,7 +128,7 @@ def test_pictures_keep_their_places() -> None:
     found = given(
         user(text("one"), IMAGE, text("two"), url), assistant(CALL), user(result(content=[text("see"), IMAGE]))
     )
-    pending = [(one.message, one.part, one.url, one.param) for one in found.conversation.pending]
+    pending = [(one.message, one.part, one.address, one.param) for one in found.conversation.pending]
     assert pending == [
         (0, 1, "data:;base64,QUJD", "messages[0].content[1].source"),
         (0, 3, "https://example.com/a.png", "messages[0].content[3].source"),
