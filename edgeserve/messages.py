@@ -166,6 +166,7 @@ class ChatRequest:
     - ``context``: tokens of prompt and answer together at most; None: as many as the context holds
     - ``count``: "first": the answer begins with a PromptEvent, before the prompt is read; "only": the answer is the
       PromptEvent alone, also for a prompt that the context does not hold
+    - ``truncate``: leave the oldest turns out where the conversation is too long
     """
 
     messages: tuple[Message, ...] = ()
@@ -193,6 +194,7 @@ class ChatRequest:
     stop_tokens: tuple[int, ...] = ()
     context: int | None = None
     count: Count = ""
+    truncate: bool = False
 
     @property
     def shaped(self) -> bool:

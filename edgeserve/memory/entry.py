@@ -191,9 +191,10 @@ class Entry:
         return cached(self.resident)
 
     def optional(self) -> Iterator[Saving]:
-        """Memory that the engine takes only where there is room for it, the first to go first."""
+        """Memory that the engine takes only where there is room for it, in the order in which it takes the room."""
+        offered = self.resident.savings()
         for kind in OPTIONAL:
-            if size := self.resident.savings().get(kind, 0):
+            if size := offered.get(kind, 0):
                 yield Saving(self.resident.id, kind, size)
 
     def estimate_now(self) -> Footprint | None:

@@ -35,6 +35,7 @@ from edgeserve.slots import SlotState
 from edgeserve.units import MB
 from engines.fake.engine import FakeEngine
 from engines.fake.texts import read_text
+from engines.shortening import shortened
 from engines.thinking import Teller, Thoughts
 
 BINS = 8
@@ -92,8 +93,8 @@ class FakeChat(FakeEngine):
     def _answers(self, request: ChatRequest, cancel: Cancel) -> Generator[ChatEvent | None, None, None]:
         """Events of an answer; None before each word, which takes work."""
         self._begin()
-        prompt = self._prompt(request)
-        size = self._size(request, prompt)
+        prompt = shortened(request, self._fitting, int(self._number("context", 1024)))
+        size = len(prompt.split())
         if request.count:
             yield PromptEvent(size)
         if request.count == "only":
@@ -123,14 +124,6 @@ class FakeChat(FakeEngine):
         self._prefix_cache = int(self._number("prefix_cache_mb", 0) * MB)
         reason: FinishReason = "length" if told == limit and limit < len(words) else "stop"
         yield FinishEvent(reason, size, told, reasoning_tokens=teller.reasoning_tokens, stop=stopped)
-
-    def _size(self, request: ChatRequest, prompt: str) -> int:
-        """Words of the prompt. Raises ContextOverflow."""
-        size, context = len(prompt.split()), int(self._number("context", 1024))
-        if size > context and request.count != "only":
-            text = f"the prompt is {size} tokens long; the context holds {context}"
-            raise ContextOverflow(text, param="messages", figures=(size, context))
-        return size
 
     def _misbehave(self, word: str) -> None:
         """Do what the options ask for at this word. Raises EngineFailure."""
@@ -164,6 +157,15 @@ class FakeChat(FakeEngine):
             yield EmbeddingEvent(
                 struct.pack(f"<{BINS}f", *(one / (math.hypot(*bins) or 1.0) for one in bins)), len(words)
             )
+
+    def _fitting(self, request: ChatRequest, limit: int) -> str:
+        """The prompt. Raises ContextOverflow for more than ``limit`` words, unless they are only counted."""
+        prompt = self._prompt(request)
+        size = len(prompt.split())
+        if size > limit and request.count != "only":
+            text = f"the prompt is {size} tokens long; the context holds {limit}"
+            raise ContextOverflow(text, param="messages", figures=(size, limit))
+        return prompt
 
     @staticmethod
     def _prompt(request: ChatRequest) -> str:

@@ -93,9 +93,9 @@ class LlamaVision(LlamaChat):
     def _take(
         self, batch: Batch, request: ChatRequest, prepared: Prepared, background: Background
     ) -> Generator[None, None, Prompt]:
-        if not request.images or self._projector is None:
+        if not prepared.images or self._projector is None:
             return (yield from super()._take(batch, request, prepared, background))
-        chunks = yield from self._cut(self._projector, request, prepared, background)
+        chunks = yield from self._cut(self._projector, prepared, background)
         tokens = sum(chunk.size for chunk in chunks)
         if tokens >= batch.context.size:
             chunks.free()
@@ -108,19 +108,17 @@ class LlamaVision(LlamaChat):
         return Prompt(batch.take_empty(self._adapters(request)), tokens, chunks=chunks, thinks=prepared.thinks)
 
     def _count(self, request: ChatRequest, prepared: Prepared, background: Background) -> Generator[None, None, int]:
-        if not request.images or self._projector is None:
+        if not prepared.images or self._projector is None:
             return (yield from super()._count(request, prepared, background))
-        chunks = yield from self._cut(self._projector, request, prepared, background)
+        chunks = yield from self._cut(self._projector, prepared, background)
         try:
             return sum(chunk.size for chunk in chunks)
         finally:
             chunks.free()
 
-    def _cut(
-        self, projector: Projector, request: ChatRequest, prepared: Prepared, background: Background
-    ) -> Generator[None, None, Chunks]:
+    def _cut(self, projector: Projector, prepared: Prepared, background: Background) -> Generator[None, None, Chunks]:
         """Text and pictures of the prompt, to be freed by the caller."""
-        cut = functools.partial(projector.cut, prepared.text, request.images)
+        cut = functools.partial(projector.cut, prepared.text, prepared.images)
         return (yield from background.run(cut, lambda chunks: chunks.free()))
 
     def _feed(self, batch: Batch, prompt: Prompt, cancel: Cancel) -> Iterator[None]:

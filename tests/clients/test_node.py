@@ -56,6 +56,28 @@ const [call] = (await stream.finalMessage()).content;
 console.log(call.type, call.name, Object.keys(call.input).join());
 """
 
+OLLAMA = """
+import { Ollama } from "ollama";
+const ai = new Ollama({ host: process.argv[2] });
+const model = "smollm2-135m-instruct";
+const messages = [{ role: "user", content: "Name a bird in one word." }];
+const options = { num_predict: 16, temperature: 0 };
+"""
+OLLAMA_CHAT = """
+console.log((await ai.chat({ model, messages, options })).message.content);
+"""
+OLLAMA_STREAM = """
+const events = await ai.chat({ model, messages, options, stream: true });
+for await (const one of events) process.stdout.write(one.message.content);
+"""
+OLLAMA_EMBED = """
+console.log((await ai.embed({ model, input: ["a heron", "a stork"] })).embeddings.length);
+"""
+OLLAMA_MODELS = """
+console.log((await ai.list()).models.map((one) => one.name).join(), (await ai.show({ model })).capabilities.join());
+for await (const one of await ai.pull({ model, stream: true })) console.log(one.status);
+"""
+
 
 def run(package: str, script: str, tmp_path: Path, base_url: str) -> str:
     """The text that a script prints which uses a package."""
@@ -97,3 +119,26 @@ def test_anthropic_stream(tmp_path: Path, address: str) -> None:
 @pytest.mark.client("npm:@anthropic-ai/sdk", "tools")
 def test_anthropic_tools(tmp_path: Path, address: str) -> None:
     assert run("@anthropic-ai/sdk", ANTHROPIC + TOOLS, tmp_path, address).strip() == "tool_use weather city"
+
+
+@pytest.mark.client("npm:ollama", "chat")
+def test_ollama_chat(tmp_path: Path, address: str) -> None:
+    assert run("ollama", OLLAMA + OLLAMA_CHAT, tmp_path, address).strip()
+
+
+@pytest.mark.client("npm:ollama", "streams")
+def test_ollama_stream(tmp_path: Path, address: str) -> None:
+    assert run("ollama", OLLAMA + OLLAMA_STREAM, tmp_path, address).strip()
+
+
+@pytest.mark.client("npm:ollama", "embeddings")
+def test_ollama_embed(tmp_path: Path, address: str) -> None:
+    assert run("ollama", OLLAMA + OLLAMA_EMBED, tmp_path, address).strip() == "2"
+
+
+@pytest.mark.client("npm:ollama", "models")
+def test_ollama_models(tmp_path: Path, address: str) -> None:
+    told = run("ollama", OLLAMA + OLLAMA_MODELS, tmp_path, address)
+    assert "smollm2-135m-instruct:latest" in told
+    assert "completion" in told
+    assert told.strip().endswith("success")

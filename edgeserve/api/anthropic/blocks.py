@@ -21,6 +21,11 @@ class Block(Record):
     cache_control = Ignored("accepted; every prompt is cached")
     citations = Ignored("accepted; answers cite nothing")
 
+    @property
+    def param(self) -> str:
+        """The field of a picture or file, for errors."""
+        return self._given.full("source")
+
 
 class TextBlock(Block):
     type = Enum("", ("text",), required=True)
@@ -67,11 +72,6 @@ class ImageBlock(Block):
     type = Enum("", ("image",), required=True)
     source = ImageSource()
 
-    @property
-    def param(self) -> str:
-        """The field of the picture, for errors."""
-        return self._given.full("source")
-
 
 class PlainSource(Record):
     type = Enum("", ("text",), required=True)
@@ -92,26 +92,27 @@ class ContentSource(Record):
         return "\n".join(one.text for one in self.content)
 
 
-class DocumentSource(Field[str]):
-    """The text of a document."""
+class DocumentSource(Field[PlainSource | ContentSource | Base64Source]):
+    """The text of a document, or its file."""
 
-    SOURCES: Mapping[str, type[PlainSource | ContentSource]] = MappingProxyType(
-        {"text": PlainSource, "content": ContentSource}
+    SOURCES: Mapping[str, type[PlainSource | ContentSource | Base64Source]] = MappingProxyType(
+        {"text": PlainSource, "content": ContentSource, "base64": Base64Source}
     )
-    FILES = ("base64", "url", "file")
-    """Types of sources that hold or name a file, such as a PDF."""
+    ELSEWHERE = ("url", "file")
+    """Types of sources that name a file."""
 
     def __init__(self) -> None:
-        super().__init__("the document: a text, or blocks of text", "", required=True)
+        nothing: Any = None
+        super().__init__("the document: a text, blocks of text, or a file of text or PDF", nothing, required=True)
 
-    def read(self, fields: Fields, limits: Limits) -> str:
+    def read(self, fields: Fields, limits: Limits) -> PlainSource | ContentSource | Base64Source:
         if (given := fields.object(self.name)) is None:
             raise fields.error(self.name, "is required")
-        if (kind := given.raw("type")) in self.FILES:
+        if (kind := given.raw("type")) in self.ELSEWHERE:
             field = given.full("type")
-            text = f"{field} {kind} is not supported by this server, which reads no PDF: send the document's text"
+            text = f"{field} {kind} is not supported by this server, which fetches no documents: send it as base64"
             raise NotSupported(text, param=field)
-        return read_variant(given, self.SOURCES, limits).text
+        return read_variant(given, self.SOURCES, limits)
 
     def schema(self, limits: Limits) -> dict[str, Any]:
         return {"oneOf": [one.describe(limits) for one in self.SOURCES.values()]}
@@ -125,7 +126,14 @@ class DocumentBlock(Block):
 
     @property
     def text(self) -> str:
-        return "\n".join(filter(None, (self.title, self.context, self.source)))
+        """All that is known before a file is read."""
+        said = "" if isinstance(self.source, Base64Source) else self.source.text
+        return "\n".join(filter(None, (self.title, self.context, said)))
+
+    @property
+    def file(self) -> str:
+        """The document's file in base64; empty for a text."""
+        return self.source.data if isinstance(self.source, Base64Source) else ""
 
 
 class SearchResultBlock(Block):

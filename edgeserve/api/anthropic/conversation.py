@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from edgeserve.api.anthropic import billing
 from edgeserve.api.anthropic.blocks import (
@@ -78,10 +78,11 @@ def _message(fields: Fields, limits: Limits) -> AskedMessage | AnsweredMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """A picture that is still to be read: its address, and the field that holds it."""
+class Waiting:
+    """A picture, or the file of a document, that is still to be read: its address, and the field that holds it."""
 
-    url: str
+    kind: Literal["picture", "file"]
+    address: str
     param: str
 
 
@@ -90,26 +91,39 @@ class Turn:
     """A message of a conversation that grows."""
 
     role: Role
-    parts: list[str | Picture] = field(default_factory=list)
+    parts: list[str | Waiting] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
     thoughts: list[str] = field(default_factory=list)
     call_id: str = ""
 
     def say(self, text: str) -> None:
         """Add a text on a line of its own."""
-        if self.parts and isinstance(last := self.parts[-1], str) and last and text and not last.endswith("\n"):
+        if text:
+            self._begin_line()
+            self.parts.append(text)
+
+    def attach(self, one: Waiting) -> None:
+        """Add a picture, or a file on a line of its own."""
+        if one.kind == "file":
+            self._begin_line()
+        self.parts.append(one)
+
+    def _begin_line(self) -> None:
+        if not self.parts:
+            return
+        last = self.parts[-1]
+        if last.kind == "file" if isinstance(last, Waiting) else not last.endswith("\n"):
             self.parts.append("\n")
-        self.parts.append(text)
 
     def message(self) -> Message:
-        """The message without its pictures."""
+        """The message without its pictures and files."""
         texts = tuple(TextPart(one) for one in self.parts if isinstance(one, str))
         return Message(self.role, texts, tuple(self.calls), self.call_id, "\n".join(self.thoughts))
 
-    def pictures(self, at: int) -> Iterable[Pending]:
+    def pending(self, at: int) -> Iterable[Pending]:
         for place, one in enumerate(self.parts):
-            if isinstance(one, Picture):
-                yield Pending("picture", one.url, one.param, place, at)
+            if isinstance(one, Waiting):
+                yield Pending(one.kind, one.address, one.param, place, at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +146,7 @@ def conversation(system: Blocks, messages: Sequence[AskedMessage | AnsweredMessa
         else:
             _ask(turns, message)
     continues = _prefilled(turns)
-    pending = tuple(one for at, turn in enumerate(turns) for one in turn.pictures(at))
+    pending = tuple(one for at, turn in enumerate(turns) for one in turn.pending(at))
     return Given(Conversation(tuple(turn.message() for turn in turns), pending), continues)
 
 
@@ -176,9 +190,11 @@ def _answer(turns: list[Turn], message: AnsweredMessage) -> None:
 def _fill(turn: Turn, blocks: Iterable[Record]) -> None:
     for block in blocks:
         if isinstance(block, ImageBlock):
-            turn.parts.append(Picture(block.source, block.param))
+            turn.attach(Waiting("picture", block.source, block.param))
         elif isinstance(block, TextBlock | DocumentBlock | SearchResultBlock):
             turn.say(block.text)
+            if isinstance(block, DocumentBlock) and block.file:
+                turn.attach(Waiting("file", block.file, block.param))
 
 
 def _prefilled(turns: list[Turn]) -> bool:

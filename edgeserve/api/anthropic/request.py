@@ -42,7 +42,7 @@ class Asked(Question, Tools, Shaped):
         given = conversation(self.system, self.messages)
         count, most = len(given.conversation.pending), limits_of(request).max_images
         if count > most:
-            raise self.error("messages", f"hold {count} images; the limit is {most}")
+            raise self.error("messages", f"hold {count} images and files; the limit is {most}")
         messages = await given.conversation.whole(Attachments(request))
         pool: Pool = request.app.state.pool
         model = models.choose(pool, self.model, models.answering_chat(messages))

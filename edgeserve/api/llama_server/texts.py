@@ -54,9 +54,8 @@ class Conversed(Question, ToolsOrFunctions):
 
     async def request(self, request: Request) -> ChatRequest:
         """Raises InvalidRequest and its kinds."""
-        return ChatRequest(
-            await self.messages.whole(Attachments(request)), tools=self.declared(), tool_choice=self.choice()
-        )
+        messages = await self.messages.whole(Attachments(request))
+        return ChatRequest(messages, tools=self.declared(), tool_choice=self.choice())
 
 
 class Tokenize(Conversed):

@@ -38,6 +38,8 @@ def test_looking_at_slots_loads_nothing(running: Running) -> None:
             "n_tokens": 0,
             "is_processing": False,
             "speculative": False,
+            "n_draft": 0,
+            "n_draft_accepted": 0,
         }
         for number in range(2)
     ]

@@ -162,9 +162,18 @@ def test_documents_become_text(block: dict[str, Any], said: str) -> None:
     assert turns(user(block))[0].text == said
 
 
-@pytest.mark.parametrize("kind", ["base64", "url", "file"])
+def test_the_file_of_a_document_keeps_its_place() -> None:
+    source = {"type": "base64", "media_type": "application/pdf", "data": "QUJD"}
+    found = given(user(text("see"), {"type": "document", "title": "T", "source": source}))
+    (one,) = found.conversation.pending
+    assert (one.kind, one.address, one.param) == ("file", "QUJD", "messages[0].content[1].source")
+    assert found.conversation.messages[0].text == "see\nT\n"
+    assert one.part == len(found.conversation.messages[0].parts)
+
+
+@pytest.mark.parametrize("kind", ["url", "file"])
 def test_files_of_documents_are_refused(kind: str) -> None:
-    with pytest.raises(NotSupported, match="reads no PDF: send the document's text") as caught:
+    with pytest.raises(NotSupported, match="fetches no documents: send it as base64") as caught:
         turns(user({"type": "document", "source": {"type": kind, "data": "QUJD", "media_type": "application/pdf"}}))
     assert caught.value.param == "messages[0].content[0].source.type"
 

@@ -154,6 +154,21 @@ def test_pictures_are_seen(client: httpx.Client) -> None:
     assert said(client, model="", messages=talk) == "1 images of 67 bytes: see"
 
 
+def test_files_of_documents_are_read(client: httpx.Client) -> None:
+    source = {"type": "base64", "media_type": "text/plain", "data": base64.b64encode(b"one two").decode()}
+    asked = [
+        {
+            "role": "user",
+            "content": [{"type": "document", "title": "T", "source": source}, {"type": "text", "text": "x"}],
+        }
+    ]
+    assert said(client, messages=asked) == "T one two x"
+    wrong = {"type": "base64", "media_type": "application/pdf", "data": base64.b64encode(b"%PDF-1.4 broken").decode()}
+    answer = send(client, messages=[{"role": "user", "content": [{"type": "document", "source": wrong}]}])
+    assert answer.status_code in (400, 415)
+    assert answer.json()["error"]["param"] == "messages[0].content[0].source"
+
+
 @pytest.mark.parametrize(
     ("source", "status", "param"),
     [
@@ -169,7 +184,7 @@ def test_pictures_that_are_refused(client: httpx.Client, source: Any, status: in
 
 def test_too_many_pictures(client: httpx.Client) -> None:
     answer = send(client, messages=[{"role": "user", "content": [IMAGE] * 9}])
-    assert answer.json()["error"]["message"] == "messages hold 9 images; the limit is 8"
+    assert answer.json()["error"]["message"] == "messages hold 9 images and files; the limit is 8"
 
 
 def test_a_schema_holds_the_answer(client: httpx.Client) -> None:
