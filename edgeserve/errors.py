@@ -4,6 +4,7 @@ The tree of errors:
     EdgeserveError
     ├── InvalidRequest            the request is wrong; ``param`` names the field
     │   ├── ContextOverflow       the prompt does not fit in the model's context
+    │   ├── PreviousResponseNotFound  the response to go on from is not kept, or another client's
     │   ├── UnsupportedMedia      audio or image in a form that cannot be read
     │   ├── TooLarge              a body, an image or an audio beyond the limit
     │   └── NotSupported          it asks for what this server, or this model, does not have
@@ -77,6 +78,10 @@ class ContextOverflow(InvalidRequest):
     """``figures``: tokens of a chat's prompt, or a number that they exceed, and tokens of the longest prompt."""
 
     code = "context_length_exceeded"
+
+
+class PreviousResponseNotFound(InvalidRequest):
+    code = "previous_response_not_found"
 
 
 class UnsupportedMedia(InvalidRequest):

@@ -21,6 +21,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
     {
         errors.InvalidRequest.code: 400,
         errors.ContextOverflow.code: 400,
+        errors.PreviousResponseNotFound.code: 400,
         errors.NotSupported.code: 400,
         errors.Unauthorized.code: 401,
         errors.Forbidden.code: 403,

@@ -33,6 +33,7 @@ from edgeserve.api.paths import Paths, without_prefix
 from edgeserve.api.request_id import RequestId
 from edgeserve.api.rerank import request as ranking
 from edgeserve.api.rerank import score as scoring
+from edgeserve.api.responses.entries import RESPONSES
 from edgeserve.api.sound import transcripts, voices
 from edgeserve.audio import encode
 from edgeserve.errors import EdgeserveError
@@ -185,6 +186,7 @@ ENTRIES = (
         owner=True,
     ),
     *ANTHROPIC,
+    *RESPONSES,
     *OLLAMA,
     *LLAMA_SERVER,
     *MANAGE,
