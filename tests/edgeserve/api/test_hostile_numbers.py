@@ -36,6 +36,8 @@ BASE: dict[str, dict[str, str]] = {
     "Rerank": {"query": '"hello"', "documents": '["hello"]'},
     "Score": {"text_1": '"hello"', "text_2": '"hello"'},
     "Speech": {"input": '"hello"', "response_format": '"pcm"'},
+    "ResponseRequest": {"input": '"hello"'},
+    "ResponseTokens": {"input": '"hello"'},
     "Completing": {"prompt": '"hello"'},
     "Tokenize": {"content": '"hello"'},
     "Detokenize": {"tokens": "[104]"},

@@ -97,6 +97,8 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any], dict[str, bytes]]] = {
         ("rerank", {"query": "hello", "documents": ["hello"]}, {}),
     ),
     **dict.fromkeys(("/v1/score", "/score"), ("rerank", {"text_1": "hello", "text_2": ["hello"]}, {})),
+    "/v1/responses": ("llm", {"input": "hello"}, {}),
+    "/v1/responses/input_tokens": ("llm", {"input": "hello"}, {}),
     "/completion": ("llm", {"prompt": "hello"}, {}),
     "/tokenize": ("llm", {"content": "hello"}, {}),
     "/detokenize": ("llm", {"tokens": [104]}, {}),
