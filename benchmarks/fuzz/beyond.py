@@ -145,7 +145,7 @@ RULES = (
     Rule(
         REFUSED,
         ANTHROPIC,
-        r"(?s)\S+ (400|403|413|415) \w+ messages(: messages hold \d+ images and files|\[\d+\]\.content\[\d+\]\S*\.source: )",
+        r"(?s)\S+ (400|403|413|415) \w+ messages(: messages hold \d+ images|\[\d+\]\.content\[\d+\]\S*\.source: )",
         "pictures of blocks are real ones, few, and at addresses that are allowed",
     ),
     Rule(
