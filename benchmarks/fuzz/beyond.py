@@ -113,7 +113,7 @@ RULES = (
     Rule(
         REFUSED,
         RESPONSES,
-        r"\S+ 400 \w+ (tool_choice\S*|tools\S*): ",
+        r"(?s)\S+ 400 \w+ (tool_choice\S*: .*(needs tools|none of the tools)|tools\S*\.name: .* is there twice)",
         "tool_choice names one of the functions, and each function has a name of its own",
     ),
     Rule(
