@@ -141,6 +141,8 @@ class ToolChoice:
 class ChatRequest:
     """A conversation to continue; with ``prompt``, raw text or tokens to continue without the chat template.
 
+    - ``suffix``: text behind the gap after a prompt of text; the answer fills the gap
+    - ``snippets``: names and texts of other files of the repository, for a prompt with a suffix; None: it has none
     - ``max_tokens``: tokens of the answer at most; None: until the model ends, or the context or the cap is full; 0:
       the prompt is read, and the answer is empty
     - ``stop``: strings that end the answer and are no part of it
@@ -168,6 +170,8 @@ class ChatRequest:
 
     messages: tuple[Message, ...] = ()
     prompt: str | tuple[int, ...] | None = None
+    suffix: str | None = None
+    snippets: tuple[tuple[str, str], ...] | None = None
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     sampling: Sampling = Sampling()

@@ -20,11 +20,11 @@ NO_SLOT = -1
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request and the wishes about its answer. ``fields``: the only ones to tell; none: all."""
+    """A request and the wishes about its answer. ``fields``: paths of the only ones to tell; none: all."""
 
     model: str
     request: ChatRequest
-    fields: frozenset[str] = frozenset()
+    fields: tuple[str, ...] = ()
 
 
 class Answer:
@@ -85,8 +85,18 @@ class Answer:
         return sse.event(failures.body(error))
 
     def _chosen(self, told: dict[str, Any]) -> dict[str, Any]:
-        fields = self._asked.fields
-        return {name: value for name, value in told.items() if name in fields} if fields else told
+        paths = self._asked.fields
+        return {path: value for path in paths for value in _at(told, path)} if paths else told
+
+
+def _at(told: dict[str, Any], path: str) -> list[Any]:
+    """The value at a path such as "timings/prompt_n"; none where there is no such field."""
+    value: Any = told
+    for name in path.split("/"):
+        if not isinstance(value, dict) or name not in value:
+            return []
+        value = value[name]
+    return [value]
 
 
 def _settings(request: ChatRequest) -> dict[str, Any]:

@@ -54,6 +54,8 @@ def test_tokens_are_a_prompt_too(client: httpx.Client) -> None:
 
 def test_only_the_fields_that_are_asked_for(client: httpx.Client) -> None:
     assert ask(client, prompt="a", response_fields=["content", "stop"]) == {"content": "a", "stop": True}
+    paths = ["timings/prompt_n", "timings/none", "content/stop", "content"]
+    assert ask(client, prompt="a", response_fields=paths) == {"timings/prompt_n": 1, "content": "a"}
 
 
 def test_probabilities_of_each_token(client: httpx.Client) -> None:
