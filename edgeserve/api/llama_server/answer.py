@@ -71,8 +71,8 @@ class Answer:
             "prompt": request.prompt if isinstance(request.prompt, str) else "",
             "has_new_line": "\n" in text,
             "truncated": False,
-            "stop_type": STOP_TYPES.get(finish.reason, "none"),
-            "stopping_word": "",
+            "stop_type": "word" if finish.stop else STOP_TYPES.get(finish.reason, "none"),
+            "stopping_word": finish.stop,
             "tokens_cached": finish.cached_tokens,
             "timings": self._timings.told(finish),
         }

@@ -36,6 +36,13 @@ def test_without_a_limit_the_model_ends_its_answer(client: httpx.Client, limit: 
     assert told["stop_type"] == ("limit" if limit == 1 else "eos")
 
 
+def test_a_stop_string_is_told(client: httpx.Client) -> None:
+    told = ask(client, prompt="one two three", stop=["three", "nine"])
+    assert (told["content"], told["stop_type"], told["stopping_word"]) == ("one two", "word", "three")
+    told = ask(client, prompt="one two", stop=["nine"])
+    assert (told["stop_type"], told["stopping_word"]) == ("eos", "")
+
+
 def test_a_stream_is_of_the_same_parts(client: httpx.Client) -> None:
     with client.stream("POST", "/completion", json={"prompt": "one two three", "stream": True}) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
