@@ -19,7 +19,7 @@ from edgeserve.sound import Pcm as Pcm
 
 Role = Literal["system", "user", "assistant", "tool"]
 FinishReason = Literal["stop", "length", "tool_calls"]
-Count = Literal["", "first", "only"]
+Count = Literal["", "first", "each", "only"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,8 @@ class ChatRequest:
     - ``ignore_eos``: the model cannot end its answer
     - ``stop_tokens``: tokens that end the answer and are no part of it
     - ``context``: tokens of prompt and answer together at most; None: as many as the context holds
-    - ``count``: "first": the answer begins with a PromptEvent, before the prompt is read; "only": the answer is the
+    - ``count``: "first": the answer begins with a PromptEvent, before the prompt is read; "each": another
+      follows each step that reads the prompt; "only": the answer is the
       PromptEvent alone, also for a prompt that the context does not hold
     - ``truncate``: leave the oldest turns out where the conversation is too long
     """
@@ -261,10 +262,11 @@ class ToolCallEvent:
 
 @dataclass(frozen=True, slots=True)
 class PromptEvent:
-    """The size of the prompt. ``cached_tokens`` of it come from a cache."""
+    """The size of the prompt. ``cached_tokens`` of it come from a cache, and ``computed_tokens`` were read so far."""
 
     tokens: int
     cached_tokens: int = 0
+    computed_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,8 @@ class FakeChat(FakeEngine):
             yield PromptEvent(size)
         if request.count == "only":
             return
+        if request.count == "each":
+            yield from (PromptEvent(size, 0, read) for read in (size // 2, size))
         if calls := self._calls(request):
             yield from map(ToolCallEvent, calls)
             yield FinishEvent("tool_calls", size, len(calls))

@@ -10,7 +10,16 @@ from typing import Any
 from edgeserve.api import failures, sse
 from edgeserve.api.timings import Timings
 from edgeserve.errors import EdgeserveError
-from edgeserve.messages import Candidate, ChatRequest, Event, FinishEvent, ReasoningEvent, TokenEvent, TokenLogprob
+from edgeserve.messages import (
+    Candidate,
+    ChatRequest,
+    Event,
+    FinishEvent,
+    PromptEvent,
+    ReasoningEvent,
+    TokenEvent,
+    TokenLogprob,
+)
 
 STOP_TYPES = {"length": "limit", "stop": "eos"}
 SETTINGS = ("temperature", "top_p", "top_k", "min_p", "seed", "repeat_penalty", "presence_penalty", "frequency_penalty")
@@ -43,6 +52,8 @@ class Answer:
     def feed(self, index: int, event: Event) -> bytes:
         if isinstance(event, FinishEvent):
             self._finish = event
+        if isinstance(event, PromptEvent) and self.stream:
+            return self._progress(event)
         if not isinstance(event, TokenEvent | ReasoningEvent):
             return b""
         self._timings.token()
@@ -55,6 +66,17 @@ class Answer:
         part = {"index": 0, "content": event.text, "tokens": [], "id_slot": NO_SLOT, "stop": False}
         part |= {"tokens_predicted": self._told, "tokens_evaluated": self._finish.prompt_tokens}
         return sse.event(self._chosen(part | _probabilities(logged)))
+
+    def _progress(self, event: PromptEvent) -> bytes:
+        """The event of a prompt that is read, with llama-server's ``prompt_progress``."""
+        figures = {
+            "total": event.tokens,
+            "cache": event.cached_tokens,
+            "processed": event.cached_tokens + event.computed_tokens,
+            "time_ms": self._timings.elapsed(),
+        }
+        part = {"index": 0, "content": "", "tokens": [], "id_slot": NO_SLOT, "stop": False, "tokens_predicted": 0}
+        return sse.event(part | {"tokens_evaluated": event.tokens, "prompt_progress": figures})
 
     def end(self) -> bytes:
         text, finish, request = "".join(self._texts), self._finish, self._asked.request
