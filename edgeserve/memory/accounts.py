@@ -17,13 +17,14 @@ from edgeserve.errors import ShuttingDown
 from edgeserve.jobs import INFO
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget
-from edgeserve.memory.entry import Entry, Resident, need_of
+from edgeserve.memory.entry import Entry, need_of
 from edgeserve.memory.history import History
 from edgeserve.memory.occupancy import OPTIONAL, Need, Occupancy, Saving, booked, overhead
 from edgeserve.memory.optional_memory import excess
 from edgeserve.memory.peaks import Peaks
 from edgeserve.memory.plan import Decision, plan, within
 from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.memory.resident import Resident
 from edgeserve.memory.tickets import Ticket, Tickets
 from edgeserve.memory.way import Claim, Rules, Turn, turn
 from edgeserve.system.readings import Readings

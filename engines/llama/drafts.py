@@ -1,7 +1,7 @@
 """Speculative decoding without a second model: guessed tokens ride in the call that decodes the next token.
 
 The answer samples at each of them with its own sampler and keeps them as long as they are what it samples. So an answer
-is the same as without drafts (docs/decisions/0031-speculation.md), and a wrong guess costs only time. How many tokens
+is the same as without drafts (docs/decisions/0032-speculation.md), and a wrong guess costs only time. How many tokens
 to draft follows from the share of guesses that came true, and from the measured cost of larger calls.
 """
 

@@ -52,8 +52,10 @@ def load() -> None:
 
 @contextlib.contextmanager
 def _one_thread() -> Iterator[None]:
-    """NumPy's products get one thread, unless the user chose another number: they are small, and the threads of its
-    library wait for each other by computing. Features of 30 s of speech took 220 ms beside other programs, not 30.
+    """NumPy's products get one thread, unless the user chose another number.
+
+    They are small, and the threads of its library wait for each other by computing
+    (docs/decisions/0016-constants-of-the-speech-engines.md).
     """
     missing = [name for name in ONE_THREAD if name not in os.environ]
     os.environ.update(dict.fromkeys(missing, "1"))
@@ -171,19 +173,11 @@ def run(
         raise EngineFailure(f"ONNX Runtime failed while computing: {error}") from error
 
 
-def run_bound(
-    session: Any,
-    inputs: dict[str, Any],
-    into: dict[str, Any],
-    names: Sequence[str] = (),
-    *,
-    reuse: bool = False,
-    keep: int = 0,
-) -> list[Any]:
+def run_bound(session: Any, inputs: dict[str, Any], into: dict[str, Any], names: Sequence[str] = ()) -> list[Any]:
     """Compute outputs without copies: ``into`` has arrays that are written, by name; those of ``names`` are returned.
 
     Inputs and written arrays are contiguous NumPy arrays. The returned outputs are values of the runtime, which later
-    runs take as inputs, too. ``reuse``, ``keep``: as for ``run``. Raises EngineFailure when the runtime fails.
+    runs take as inputs, too. Raises EngineFailure when the runtime fails.
     """
     try:
         binding = session.io_binding()
@@ -193,7 +187,7 @@ def run_bound(
             binding.bind_ortvalue_output(name, _value(array))
         for name in names:
             binding.bind_output(name)
-        session.run_with_iobinding(binding, _arena.settings(keep) if reuse else None)
+        session.run_with_iobinding(binding)
         return list(binding.get_outputs())[len(into) :]
     except Exception as error:  # as in ``run``
         raise EngineFailure(f"ONNX Runtime failed while computing: {error}") from error
@@ -275,11 +269,6 @@ def _returning() -> Any:
 def kept() -> int:
     """Bytes, about, that stay in the arena for later runs."""
     return _arena.kept
-
-
-def empty() -> None:
-    """Return the memory that runs have kept. Call when their outputs are gone."""
-    _arena.empty()
 
 
 def release() -> None:

@@ -37,8 +37,8 @@ class Hibari(ReadByHibari):
     kept = KEPT_IDS * KEPT_FOR_ONE
     """Kept activations save page faults in each sentence (docs/decisions/0016-constants-of-the-speech-engines.md)."""
     per_request = 18 << 20
-    """Measured on a long text of pieces of 194 phonemes, 11 s of audio each: 17 MiB, and one more for a session with
-    fewer threads beside busy programs (engines/onnx/crowd.py)."""
+    """Measured on a long text of pieces of 194 phonemes, 11 s of audio each: 17 MiB. One more is for a session with
+    fewer threads (engines/onnx/crowd.py)."""
 
     @staticmethod
     def voices(spec: ModelSpec) -> list[str]:

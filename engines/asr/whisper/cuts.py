@@ -34,7 +34,7 @@ def passages(stretches: Joined) -> Iterator[Passage]:
 
 
 def cut(stretches: Joined, start: int, window: Any) -> int:
-    """Where a window from ``start`` is cut: in its longest silence near its end, else where it is quietest there."""
+    """The end of a window from ``start``: in its longest silence near its end, else at its quietest moment there."""
     end = start + LONGEST
     for share, least in SHARES:
         found = stretches.silences(round(end - share * LONGEST), end)

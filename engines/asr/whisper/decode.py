@@ -45,8 +45,8 @@ class _Text:
 class Batch:
     """Windows that are decoded together. Each has a place; places are numbered from 0 without a gap.
 
-    The texts of the windows differ in length, so the caches of their keys and values are kept end to end: the last
-    column belongs to the last token of each, and a mask hides the columns before a window's first token.
+    The texts of the windows differ in length. Their caches of keys and values end together: the last column belongs to
+    the last token of each window. A mask hides the columns before a window's first token.
 
     A place keeps its window when its text ends, until another window is listened to there or the place is removed.
     """

@@ -19,8 +19,6 @@ Audio = dict[str, Any]
 Past = dict[str, Any]
 """Keys and values of the text so far, by input names of the decoder: float32 [b, heads, …], arrays or values of the
 runtime."""
-KEPT_BYTES = 24 << 20
-"""Activations of a step, about, that stay for the next step."""
 
 
 class Embeddings:
@@ -44,7 +42,7 @@ class Embeddings:
 class Graphs:
     """The three sessions and the token embeddings. All calls come from one thread.
 
-    The sessions of encoder and decoder are opened with ``reuse``. Shapes are those of
+    The session of the encoder is opened with ``reuse``. Shapes are those of
     edgeserve/models/convert/whisper.py; b is the number of windows that are decoded together. Raises EngineFailure when
     the runtime fails.
     """
@@ -102,14 +100,8 @@ class Graphs:
         if len(self._logits) < len(tokens) * len(rows):
             self._logits = numpy.empty((len(tokens) * len(rows), self._vocabulary), numpy.float32)
         logits = self._logits[: len(tokens) * len(rows)]
-        present = session.run_bound(
-            self._decoder.now(),
-            {**inputs, **past, **audio},
-            {"logits": logits},
-            self._present,
-            reuse=True,
-            keep=KEPT_BYTES if len(tokens[0]) == 1 else 0,
-        )
+        inputs |= {**past, **audio}
+        present = session.run_bound(self._decoder.now(), inputs, {"logits": logits}, self._present)
         return logits.reshape(len(tokens), len(rows), -1), dict(zip(self._past, present, strict=True))
 
     def begin(self, tokens: Sequence[int], rows: Sequence[int], audio: Audio) -> tuple[Any, Past]:
@@ -120,13 +112,12 @@ class Graphs:
     def align(self, tokens: Sequence[int], audio: Audio) -> Any:
         """Attention of the alignment heads over a whole sequence of one window: [heads, len(tokens), 1500]."""
         inputs = self._inputs([tokens], *_from_the_start(len(tokens)), [len(tokens) - 1])
-        (found,) = session.run(self._decoder.now(), ["alignment"], {**inputs, **self.no_past(), **audio}, reuse=True)
+        (found,) = session.run(self._decoder.now(), ["alignment"], {**inputs, **self.no_past(), **audio})
         return found[0]
 
     def end(self) -> None:
-        """Return the memory that steps have kept."""
+        """Return the memory of logits."""
         self._logits = ()
-        session.empty()
 
     def _inputs(self, tokens: Sequence[Sequence[int]], places: Any, mask: Any, rows: Sequence[int]) -> dict[str, Any]:
         import numpy

@@ -28,10 +28,8 @@ ENCODER_STATES = 21
 """Arrays as large as the encoder's output that the encoder holds at once, measured: 21 in float32, 20 in int8."""
 ENCODER_FRAMES = WINDOW_FRAMES // 2
 """Positions of the encoder's output for one window."""
-PLACE_BYTES = 5 << 20
-"""Memory of a window beside the keys and values of its audio, measured: samples, cache and logits."""
-CROSS = 1
-"""Number of the graph whose outputs are written in place."""
+CACHES = 3
+"""Caches of the longest text that a step holds at once, measured: the past, joined with the new token, and the copy."""
 MOST_PLACES, MOST_BYTES = 4, 80 << 20
 """Windows that are decoded together by default, and the memory of those beyond the first, at most."""
 
@@ -53,7 +51,7 @@ class WhisperOnnx(OnnxModel):
         vocabulary = Vocabulary.load(files["tokenizer"], files["config"])
         crowd = Crowd(self.spec.threads)
         encoder, cross, decoder = (
-            graph.sessions(crowd, device=self.spec.device, reuse=number != CROSS) for number, graph in enumerate(graphs)
+            graph.sessions(crowd, device=self.spec.device, reuse=number == 0) for number, graph in enumerate(graphs)
         )
         split = self.split(SPEECH, whole)
         self.mapped = tuple(path for graph in graphs for path in graph.data)
@@ -106,8 +104,9 @@ def request_bytes(shape: Mapping[str, Any], places: int) -> int:
 
 
 def _place_bytes(shape: Mapping[str, Any]) -> int:
-    """Memory of each window beyond the first: the keys and values of its audio, and PLACE_BYTES."""
-    return 2 * int(shape.get("decoder_layers", 0)) * _states(shape) + PLACE_BYTES
+    """Memory of each window beyond the first: the keys and values of its audio and of its text."""
+    cache = 4 * MAX_POSITIONS * int(shape.get("width", 0))
+    return 2 * int(shape.get("decoder_layers", 0)) * (_states(shape) + CACHES * cache)
 
 
 def _states(shape: Mapping[str, Any]) -> int:

@@ -53,7 +53,7 @@ class Seat(Protocol):
         ...
 
     def audio(self) -> Audio:
-        """What the decoder attends to, until another passage is given a place."""
+        """Keys and values of the window, until another passage is given a place."""
         ...
 
 
@@ -87,12 +87,15 @@ class Reading:
     """
 
     at: int
-    work: Generator[Attempt, Decoded, None] = field(init=False)
+    work: Generator[Attempt | None, Decoded, None] = field(init=False)
     found: deque[list[SegmentEvent]] = field(default_factory=deque)
     done: bool = False
 
     def go_on(self, decoded: Decoded | None) -> Attempt | None:
-        """The next attempt; None at the end of the passage. ``decoded``: result of the attempt before, if any."""
+        """The next attempt; None at the end of a window, before the next one is listened to, and of the passage.
+
+        ``decoded``: result of the attempt before, if any.
+        """
         try:
             return next(self.work) if decoded is None else self.work.send(decoded)
         except StopIteration:
@@ -112,7 +115,7 @@ class _Windows:
         self._model, self._vocabulary = model, model.vocabulary
         self._stretches, self._wanted, self._seat = stretches, wanted, seat
 
-    def read(self, reading: Reading, end: int | None) -> Generator[Attempt, Decoded, None]:
+    def read(self, reading: Reading, end: int | None) -> Generator[Attempt | None, Decoded, None]:
         first, carried = reading.at, list(self._wanted.prompt)
         while (window := self._window(first, reading.at, end)) is not None:
             mel, size = window
@@ -124,6 +127,7 @@ class _Windows:
             if best.no_speech_prob > NO_SPEECH_LIMIT and best.avg_logprob < LOGPROB_LIMIT:
                 reading.found.append([])
                 reading.at += size
+                yield None
                 continue
             segments, moved = self._segments(best, reading.at, size)
             parts = segments
@@ -134,6 +138,7 @@ class _Windows:
             if best.temperature > PROMPT_RESET_TEMPERATURE:
                 carried = []
             reading.at += moved
+            yield None
 
     def _window(self, first: int, at: int, end: int | None) -> tuple[Any, int] | None:
         """Features of the 30 s from frame ``at``, and the number of frames that hold audio; None at the end.
@@ -154,7 +159,7 @@ class _Windows:
         speech = self._stretches.speech_seconds(at * features.HOP, end * features.HOP)
         return speech is None or speech >= REST_SECONDS
 
-    def _best(self, prompt: Sequence[int]) -> Generator[Attempt, Decoded, Decoded]:
+    def _best(self, prompt: Sequence[int]) -> Generator[Attempt | None, Decoded, Decoded]:
         """Decode the window; at temperature 0, try higher temperatures until the text is good.
 
         A good text is likely and does not repeat itself. Without a good text, the likeliest text without repetitions is

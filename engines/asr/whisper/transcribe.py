@@ -3,7 +3,7 @@
 Long silences are taken out before windows are read, so that the model spends no window on silence and hears no words in
 it. Times are those of the file. Features are computed window by window, so that memory does not grow with the length.
 
-A model with one place reads the whole audio as one passage: each window begins where the text of the one before ends,
+A model with one place reads the whole audio as one passage. Each window begins where the text of the one before ends,
 and that text is its prompt. A model with several places cuts long audio at silences, since a step of the decoder takes
 little longer for several windows than for one. Each of these passages begins without a prompt of its own.
 """
@@ -22,7 +22,7 @@ from engines.asr.segments import Rules, frames
 from engines.asr.stretches import Joined, Source, Split, whole
 from engines.asr.whisper import features, languages
 from engines.asr.whisper.cuts import Passage, passages
-from engines.asr.whisper.decode import CANCELLED, Batch
+from engines.asr.whisper.decode import CANCELLED, Batch, Decoded
 from engines.asr.whisper.graphs import Audio, Graphs, detect_language
 from engines.asr.whisper.parts import placed, widened
 from engines.asr.whisper.passage import EDGE_FRAMES, Model, Reading, Wanted, read
@@ -113,13 +113,21 @@ class _Desk:
             yield from self._ready()
             if self._seated:
                 for place, decoded in self._batch.step():
-                    seat, reading = self._seated[place]
-                    if (attempt := reading.go_on(decoded)) is None:
-                        self._free(place)
-                    else:
-                        self._batch.begin(seat.number, *attempt)
+                    yield from self._go_on(place, decoded)
         if cancel.is_set():  # a cancelled source ends early, and so do the passages
             raise Cancelled(CANCELLED)
+
+    def _go_on(self, place: int, decoded: Decoded) -> Iterator[SegmentEvent | None]:
+        """Give a text to its passage. Segments that are ready go first: the next window takes its time."""
+        _, reading = self._seated[place]
+        attempt = reading.go_on(decoded)
+        while attempt is None and not reading.done:
+            yield from self._ready()
+            attempt = reading.go_on(None)
+        if attempt is None:
+            self._free(place)
+        else:
+            self._batch.begin(place, *attempt)
 
     def _fill(self) -> bool:
         """Give places to passages while there are both. Returns whether a passage has a place."""

@@ -21,7 +21,7 @@ from support.speech import wav
 
 from edgeserve.engine import Cancel, Rung
 from edgeserve.errors import EngineFailure
-from edgeserve.memory.entry import Moved
+from edgeserve.memory.resident import Moved
 from edgeserve.messages import SegmentEvent, TranscribeEvent, TranscribeRequest
 from engines.fake.engine import FakeSpeechToText
 
