@@ -22,7 +22,7 @@ def test_threads_of_a_worker_hand_the_interpreter_over_often(monkeypatch: pytest
         raise Enough
 
     monkeypatch.setattr(worker_entry, "_channel", connected)
-    monkeypatch.setattr(worker_entry.heap, "tune", lambda: None)
+    monkeypatch.setattr("edgeserve.hosts.worker_entry.heap.tune", lambda: None)
     here, there = socket.socketpair()
     try:
         with here, there, pytest.raises(Enough):
