@@ -129,6 +129,8 @@ class Talk:
             given = fields.raw("event_id")
             event_id = given[:512] if isinstance(given, str) else None
             command = self._session.read(fields)
+            if command.ignored:
+                log.info("an event has unknown fields, which change nothing: %s", ", ".join(command.ignored))
             if isinstance(command, commands.Append):
                 for piece in self._session.pieces(command):
                     self._session.hear(piece)
