@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 
 from starlette.applications import Starlette
 
+from edgeserve.api.documents.reader import Documents, DocumentsApart, DocumentsHere
 from edgeserve.api.limits import Limits
 from edgeserve.api.origin import Rules, read_host
 from edgeserve.api.pictures import apart
@@ -66,16 +67,16 @@ def own_names(host: str) -> set[str]:
     return {site.name, site.name.partition(".")[0]} if site and not site.is_address else set()
 
 
-def _files(config: Config, roster: Roster) -> tuple[SoundFiles, PictureFiles]:
+def _files(config: Config, roster: Roster) -> tuple[SoundFiles, PictureFiles, Documents]:
     """Children decode and encode, unless all is to stay in this process."""
     if config.server.isolation == "thread":
-        return SoundFilesHere(), PictureFilesHere()
+        return SoundFilesHere(), PictureFilesHere(), DocumentsHere()
 
     def children(*preload: str) -> Children:
         return Children(roster.add(Resting(lambda: make_launcher(preload), idle_seconds=rests_after(config))))
 
     pictures = children(apart.CHILD, catalog.PICTURES_LOADED)
-    return SoundFilesApart(children(*SHARED)), PictureFilesApart(pictures, catalog.PICTURES)
+    return SoundFilesApart(children(*SHARED)), PictureFilesApart(pictures, catalog.PICTURES), DocumentsApart(pictures)
 
 
 def build(config: Config, pool: Pool, means: Means | None = None) -> Starlette:
@@ -86,7 +87,7 @@ def build(config: Config, pool: Pool, means: Means | None = None) -> Starlette:
     limits, means = _limits(config.server), means or Means.none(config)
     monitor = Monitor(lambda: pool.gates.values(), pool.governor, idle_policy(config), pool.idle)
     manager, pulls = Manager(config, pool, monitor, means), Pulls(means.store)
-    sound_files, picture_files = _files(config, pool.roster)
+    sound_files, picture_files, documents = _files(config, pool.roster)
     sessions = Sessions(
         Ear(pool),
         limit=config.server.live_sessions,
@@ -126,5 +127,6 @@ def build(config: Config, pool: Pool, means: Means | None = None) -> Starlette:
     application.state.places = Places(config.server.live_sessions)
     application.state.sound_files = sound_files
     application.state.picture_files = picture_files
+    application.state.documents = documents
     application.state.memory_total = lambda: pool.governor.probe.latest().total
     return application

@@ -163,6 +163,7 @@ class ChatRequest:
     - ``ignore_eos``: the model cannot end its answer
     - ``stop_tokens``: tokens that end the answer and are no part of it
     - ``context``: tokens of prompt and answer together at most; None: as many as the context holds
+    - ``truncate``: leave the oldest turns out where the conversation is too long
     """
 
     messages: tuple[Message, ...] = ()
@@ -189,6 +190,7 @@ class ChatRequest:
     ignore_eos: bool = False
     stop_tokens: tuple[int, ...] = ()
     context: int | None = None
+    truncate: bool = False
 
     @property
     def shaped(self) -> bool:

@@ -9,14 +9,18 @@ import tomllib
 
 from support.sources import ROOT, modules
 
-# Extras apple and mlx: not installed everywhere, so their distributions cannot be asked for.
-APPLE = {"mlx", "mlx_whisper"}
+# Extras apple, mlx and pdf: not installed everywhere, so their distributions cannot be asked for.
+ELSEWHERE = {"mlx", "mlx_whisper", "pypdf"}
+
+
+EXPLAINED = ("starter", "piper", "apple", "mlx", "pdf")
+"""Extras of which decision 1 explains each package."""
 
 
 def imported() -> set[str]:
     """Top-level names of other people's modules, wherever they are imported."""
     names = {name.split(".")[0] for module in modules() for name in module.imports}
-    return names - set(sys.stdlib_module_names) - {"edgeserve", "engines"} - APPLE
+    return names - set(sys.stdlib_module_names) - {"edgeserve", "engines"} - ELSEWHERE
 
 
 def brought(distribution: str) -> set[str]:
@@ -42,10 +46,7 @@ def test_every_dependency_is_explained() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     text = (ROOT / "docs" / "decisions" / "0001-dependencies.md").read_text(encoding="utf-8")
     extras = project["optional-dependencies"]
-    named = [
-        plain(one)
-        for one in [*project["dependencies"], *extras["starter"], *extras["piper"], *extras["apple"], *extras["mlx"]]
-    ]
+    named = [plain(one) for one in [*project["dependencies"], *(one for extra in EXPLAINED for one in extras[extra])]]
     assert [name for name in named if name not in text] == []
 
 

@@ -90,9 +90,9 @@ def answering(parse: Parse, *jobs: Job) -> Callable[[Request], Awaitable[Respons
 
     async def endpoint(request: Request) -> Response:
         pool: Pool = request.app.state.pool
-        pool.expect(jobs)
+        pool.prefetches.expect(jobs)
         call = await parse(request)
-        pool.expect_model(call.model)
+        pool.prefetches.expect_model(call.model)
         lease = await pool.lease(call.model, call.keep_alive, call.begun)
         kept = Kept(pool.deliveries, client_of(request.client.host if request.client else ""))
         try:

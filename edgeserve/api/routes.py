@@ -26,7 +26,7 @@ from edgeserve.api.manage.entries import MANAGE
 from edgeserve.api.native import chat as native
 from edgeserve.api.native import sound, vision
 from edgeserve.api.ollama.entries import OLLAMA
-from edgeserve.api.openai import audio, chat, completions, embeddings, speech
+from edgeserve.api.openai import audio, chat, completions, embeddings, moderations, speech
 from edgeserve.api.origin import Rules
 from edgeserve.api.paths import Paths, without_prefix
 from edgeserve.api.realtime import socket as realtime
@@ -210,6 +210,7 @@ def routes() -> list[BaseRoute]:
         Route(LIVE, upgrade.required(OVER_HTTP), include_in_schema=False),
         WebSocketRoute(REALTIME, realtime.endpoint),
         Route(REALTIME, upgrade.required(IN_TURN), include_in_schema=False),
+        Route(moderations.PATH, moderations.refuse, methods=["POST"], include_in_schema=False),
         Route("/lora-adapters", adapters.set_adapters, methods=["POST"], include_in_schema=False),
     ]
 

@@ -33,6 +33,7 @@ from edgeserve.slots import SlotState
 from edgeserve.units import MB
 from engines.fake.engine import FakeEngine
 from engines.fake.texts import read_text
+from engines.shortening import shortened
 from engines.thinking import Teller, Thoughts
 
 BINS = 8
@@ -90,10 +91,7 @@ class FakeChat(FakeEngine):
     def _answers(self, request: ChatRequest, cancel: Cancel) -> Generator[ChatEvent | None, None, None]:
         """Events of an answer; None before each word, which takes work."""
         self._begin()
-        prompt = self._prompt(request)
-        context = int(self._number("context", 1024))
-        if len(prompt.split()) > context:
-            raise ContextOverflow(f"the prompt is {len(prompt.split())} tokens long; the context holds {context}")
+        prompt = shortened(request, self._fitting, int(self._number("context", 1024)))
         if calls := self._calls(request):
             yield from map(ToolCallEvent, calls)
             yield FinishEvent("tool_calls", len(prompt.split()), len(calls))
@@ -152,6 +150,13 @@ class FakeChat(FakeEngine):
             yield EmbeddingEvent(
                 struct.pack(f"<{BINS}f", *(one / (math.hypot(*bins) or 1.0) for one in bins)), len(words)
             )
+
+    def _fitting(self, request: ChatRequest, limit: int) -> str:
+        """The prompt. Raises ContextOverflow for more than ``limit`` words."""
+        prompt = self._prompt(request)
+        if len(prompt.split()) > limit:
+            raise ContextOverflow(f"the prompt is {len(prompt.split())} tokens long; the context holds {limit}")
+        return prompt
 
     @staticmethod
     def _prompt(request: ChatRequest) -> str:

@@ -41,6 +41,7 @@ from engines.llama.prompt import prompt_text
 from engines.llama.sampler import Sampler
 from engines.llama.template import ChatTemplate
 from engines.llama.texts import read_text
+from engines.shortening import shortened
 
 E = TypeVar("E")
 
@@ -69,7 +70,8 @@ class LlamaChat(LlamaLadder):
 
     def slot_states(self) -> tuple[SlotState, ...]:
         batch = self._batch  # another thread may set it to None
-        return tuple(SlotState(slot.busy, slot.cells) for slot in batch.slots) if batch is not None else ()
+        slots = batch.slots if batch is not None else ()
+        return tuple(SlotState(slot.busy, slot.cells, slot.drafted, slot.accepted) for slot in slots)
 
     def _drive(self, events: Generator[E | None, None, None]) -> Iterator[E]:
         with contextlib.closing(events):
@@ -105,11 +107,15 @@ class LlamaChat(LlamaLadder):
                 return prepare_inputs(model, request, self._longest_input())
             if request.images and not self._marker:
                 raise InvalidRequest("this model takes no images; use a vision model", param="messages")
-            render = functools.partial(self.prompt, model, request, self._marker)
             template, limit = functools.partial(self._chat_template, model), self._longest_prompt()
             limit = limit if request.context is None else min(limit, request.context)
-            with self._explain_overflow(limit):
+
+            def attempt(request: ChatRequest, limit: int) -> Prepared:
+                render = functools.partial(self.prompt, model, request, self._marker)
                 return prepare_chat(model, template, request, render, limit)
+
+            with self._explain_overflow(limit):
+                return shortened(request, attempt, limit)
         finally:
             llama_model.release(model)
 

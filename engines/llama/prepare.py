@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgeserve.errors import ContextOverflow, InvalidRequest
-from edgeserve.messages import ChatRequest, EmbedRequest
+from edgeserve.messages import ChatRequest, EmbedRequest, ImagePart
 from engines.llama.grammar import Written, grammar
 from engines.llama.model import MappedModel
 from engines.llama.template import ChatTemplate
@@ -32,6 +32,7 @@ class Prepared:
 
     tokens  tokens of a chat without pictures
     text    prompt of a chat with pictures
+    images  its pictures
     thinks  the prompt ends in the tag that opens a model's thoughts
     rules   grammar of the answer; None for free text
     inputs  tokens of each input of an embedding
@@ -41,6 +42,7 @@ class Prepared:
 
     tokens: Sequence[int] = ()
     text: str = ""
+    images: tuple[ImagePart, ...] = ()
     thinks: bool = False
     rules: Written | None = None
     inputs: Sequence[Sequence[int]] = ()
@@ -72,8 +74,8 @@ def prepare_chat(
                 model.tokenizer.check_size(len(text), limit - 1)
                 model.tokenizer.check_pieces(text, limit - 1 + MARKER_TOKENS * len(request.images))
                 model.tokenizer.check_runs(text)
-                return Prepared(text=text, thinks=thinks, **held)
-            prepared = Prepared(model.tokenize(text, add_special=False, most=limit - 1), "", thinks, **held)
+                return Prepared(text=text, images=request.images, thinks=thinks, **held)
+            prepared = Prepared(model.tokenize(text, add_special=False, most=limit - 1), thinks=thinks, **held)
     if not prepared.tokens:
         raise InvalidRequest("the prompt is empty", param="prompt")
     return prepared

@@ -93,9 +93,9 @@ class LlamaVision(LlamaChat):
     def _take(
         self, batch: Batch, request: ChatRequest, prepared: Prepared, background: Background
     ) -> Generator[None, None, Prompt]:
-        if not request.images or self._projector is None:
+        if not prepared.images or self._projector is None:
             return (yield from super()._take(batch, request, prepared, background))
-        cut = functools.partial(self._projector.cut, prepared.text, request.images)
+        cut = functools.partial(self._projector.cut, prepared.text, prepared.images)
         chunks = yield from background.run(cut, lambda chunks: chunks.free())
         tokens = sum(chunk.size for chunk in chunks)
         if tokens >= batch.context.size:

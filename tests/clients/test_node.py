@@ -30,6 +30,28 @@ const file = await OpenAI.toFile(Buffer.from(await spoken.arrayBuffer()), "a.wav
 console.log((await ai.audio.transcriptions.create({ model: "whisper-1", file })).text);
 """
 
+OLLAMA = """
+import { Ollama } from "ollama";
+const ai = new Ollama({ host: process.argv[2] });
+const model = "smollm2-135m-instruct";
+const messages = [{ role: "user", content: "Name a bird in one word." }];
+const options = { num_predict: 16, temperature: 0 };
+"""
+OLLAMA_CHAT = """
+console.log((await ai.chat({ model, messages, options })).message.content);
+"""
+OLLAMA_STREAM = """
+const events = await ai.chat({ model, messages, options, stream: true });
+for await (const one of events) process.stdout.write(one.message.content);
+"""
+OLLAMA_EMBED = """
+console.log((await ai.embed({ model, input: ["a heron", "a stork"] })).embeddings.length);
+"""
+OLLAMA_MODELS = """
+console.log((await ai.list()).models.map((one) => one.name).join(), (await ai.show({ model })).capabilities.join());
+for await (const one of await ai.pull({ model, stream: true })) console.log(one.status);
+"""
+
 
 def run(package: str, script: str, tmp_path: Path, base_url: str) -> str:
     """The text that a script prints which uses a package."""
@@ -56,3 +78,26 @@ def test_stream(tmp_path: Path, base_url: str) -> None:
 @pytest.mark.client("npm:openai", "transcription")
 def test_speech_and_transcription(tmp_path: Path, base_url: str) -> None:
     assert "morning" in run("openai", OPENAI + SPEECH, tmp_path, base_url).lower()
+
+
+@pytest.mark.client("npm:ollama", "chat")
+def test_ollama_chat(tmp_path: Path, address: str) -> None:
+    assert run("ollama", OLLAMA + OLLAMA_CHAT, tmp_path, address).strip()
+
+
+@pytest.mark.client("npm:ollama", "streams")
+def test_ollama_stream(tmp_path: Path, address: str) -> None:
+    assert run("ollama", OLLAMA + OLLAMA_STREAM, tmp_path, address).strip()
+
+
+@pytest.mark.client("npm:ollama", "embeddings")
+def test_ollama_embed(tmp_path: Path, address: str) -> None:
+    assert run("ollama", OLLAMA + OLLAMA_EMBED, tmp_path, address).strip() == "2"
+
+
+@pytest.mark.client("npm:ollama", "models")
+def test_ollama_models(tmp_path: Path, address: str) -> None:
+    told = run("ollama", OLLAMA + OLLAMA_MODELS, tmp_path, address)
+    assert "smollm2-135m-instruct:latest" in told
+    assert "completion" in told
+    assert told.strip().endswith("success")

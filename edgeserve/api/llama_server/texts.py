@@ -9,6 +9,7 @@ from typing import Any
 from starlette.requests import Request
 
 from edgeserve.api import models
+from edgeserve.api.attachments import Attachments
 from edgeserve.api.conversation import Messages
 from edgeserve.api.fields import Fields
 from edgeserve.api.json_body import read_json
@@ -16,7 +17,6 @@ from edgeserve.api.limits import Limits
 from edgeserve.api.line import Call
 from edgeserve.api.openai.ending import MAX_TOKEN
 from edgeserve.api.openai.prompts import is_token
-from edgeserve.api.pictures.request import Pictures
 from edgeserve.api.question import Question
 from edgeserve.api.schema import Field
 from edgeserve.api.tools import Tools
@@ -54,9 +54,8 @@ class Conversed(Question, Tools):
 
     async def request(self, request: Request) -> ChatRequest:
         """Raises InvalidRequest and its kinds."""
-        return ChatRequest(
-            await self.messages.whole(Pictures(request)), tools=self.declared(), tool_choice=self.choice()
-        )
+        messages = await self.messages.whole(Attachments(request))
+        return ChatRequest(messages, tools=self.declared(), tool_choice=self.choice())
 
 
 class Tokenize(Conversed):

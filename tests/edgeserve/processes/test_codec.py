@@ -59,7 +59,9 @@ def test_nothing_is_not_an_empty_list() -> None:
 
 
 def test_figures_cross() -> None:
-    state = EngineState(2, Footprint(1, 2, 3, 4), {"context": 5}, 6, 7, True, {"landlock": "on"}, (SlotState(True, 8),))
+    state = EngineState(
+        2, Footprint(1, 2, 3, 4), {"context": 5}, 6, 7, True, {"landlock": "on"}, (SlotState(True, 8, 9, 4),)
+    )
     assert crossed(state) == state
 
 

@@ -289,7 +289,7 @@ def test_a_check_of_the_owner_holds_for_sessions_and_answers() -> None:
 
 
 def engine_side(client: Client, chance: random.Random) -> Iterator[Callable[[], Any]]:
-    """What engines may do now."""
+    """Steps that engines may take now."""
     session = client.session
     for work in list(client.work(Settle)):
         yield lambda work=work: (
