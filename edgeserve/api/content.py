@@ -11,7 +11,7 @@ from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.openai.accepted import Unavailable
 from edgeserve.api.schema import VISIBLE, Field, Object, Record, read_variant
-from edgeserve.api.values import Enum, Text
+from edgeserve.api.values import Enum, Ignored, Text
 from edgeserve.messages import TextPart
 
 PICTURES = ("image_url", "input_image")
@@ -71,6 +71,8 @@ class ImageAddress(Field[str]):
 class TextContent(Record):
     type = Enum("", ("text", "input_text", "output_text"), required=True)
     text = Text("")
+    annotations = Ignored("of an answer that comes back")
+    logprobs = Ignored("of an answer that comes back")
 
     @property
     def said(self) -> str:

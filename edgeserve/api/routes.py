@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from edgeserve.api import adapters, admin, failures, health, models, slots, sse, upgrade
+from edgeserve.api.anthropic.entries import ANTHROPIC
 from edgeserve.api.auth import KeyRequired, SameSite, for_owner
 from edgeserve.api.cors import Cors, Preflight
 from edgeserve.api.entry import Entry, Link
@@ -33,6 +34,7 @@ from edgeserve.api.realtime import socket as realtime
 from edgeserve.api.request_id import RequestId
 from edgeserve.api.rerank import request as ranking
 from edgeserve.api.rerank import score as scoring
+from edgeserve.api.responses.entries import RESPONSES
 from edgeserve.api.sound import transcripts, voices
 from edgeserve.audio import encode
 from edgeserve.errors import EdgeserveError
@@ -184,6 +186,8 @@ ENTRIES = (
         query=slots.ActionQuery,
         owner=True,
     ),
+    *ANTHROPIC,
+    *RESPONSES,
     *OLLAMA,
     *LLAMA_SERVER,
     *MANAGE,

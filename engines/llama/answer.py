@@ -74,7 +74,8 @@ class Wording:
         """The last events."""
         yield from self._teller.rest("" if self.stopped else self._stream.flush())
         reason: FinishReason = "stop" if self.ended or self.stopped else "length"
-        yield FinishEvent(reason, prompt.tokens, self.said, prompt.cached, self._teller.reasoning_tokens)
+        reasoning, stop = self._teller.reasoning_tokens, self._stream.stop
+        yield FinishEvent(reason, prompt.tokens, self.said, prompt.cached, reasoning, stop)
 
 
 def answer(

@@ -22,6 +22,7 @@ from engines.llama.prepare import overflow
 from engines.llama.slot import Slot
 from engines.llama.state_index import next_victim
 from engines.llama.swapper import Swapper
+from engines.llama.tokenizer import TooLong
 
 log = logging.getLogger("edgeserve.llama")
 
@@ -81,7 +82,7 @@ class Batch:
         ContextOverflow when the prompt leaves no room for an answer, InvalidRequest when it is empty.
         """
         if len(tokens) >= self.context.size:
-            raise overflow(str(len(tokens)), self.context.size)
+            raise overflow(TooLong(len(tokens), exact=True), self.context.size)
         if not tokens:
             raise InvalidRequest("the prompt is empty", param="prompt")
         slot, known = self._choose_slot(tokens[:-1], salt)

@@ -19,7 +19,7 @@ from edgeserve.api.openai.ending import MAX_TOKEN
 from edgeserve.api.openai.prompts import is_token
 from edgeserve.api.question import Question
 from edgeserve.api.schema import Field
-from edgeserve.api.tools import Tools
+from edgeserve.api.tools import ToolsOrFunctions
 from edgeserve.api.values import Flag, Text
 from edgeserve.errors import EdgeserveError
 from edgeserve.jobs import CHAT
@@ -47,7 +47,7 @@ class TokenIds(Field[tuple[int, ...]]):
         return {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": MAX_TOKEN}}
 
 
-class Conversed(Question, Tools):
+class Conversed(Question, ToolsOrFunctions):
     """A conversation, with the tools that its template tells the model of."""
 
     messages = Messages()

@@ -20,13 +20,13 @@ from edgeserve.api.openai.renderer import Choice, Completion
 from edgeserve.api.openai.sampling import Sampled
 from edgeserve.api.openai.thinking import Thinking
 from edgeserve.api.timings import Timings
-from edgeserve.api.tools import Tools
+from edgeserve.api.tools import ToolsOrFunctions
 from edgeserve.api.uploads import read_body
 from edgeserve.api.values import Flag
 from edgeserve.messages import ChatRequest, Event, FinishEvent, Message, ReasoningEvent, TokenEvent, ToolCallEvent
 
 
-class ChatCompletion(Sampled, Tools, ChatLogprobs, Thinking):
+class ChatCompletion(Sampled, ToolsOrFunctions, ChatLogprobs, Thinking):
     """The body of POST /v1/chat/completions."""
 
     messages = Messages(required=True)

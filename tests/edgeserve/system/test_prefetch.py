@@ -216,7 +216,7 @@ def test_a_hot_engine_wants_no_files(tmp_path: Path) -> None:
     pool.gates["llm"].preload()
     assert pool.gates["llm"].rung is Rung.HOT
     assert not wanted()
-    assert pool._room() > 0
+    assert pool.prefetches._room() > 0
 
 
 def test_without_a_thread_nothing_is_fetched_and_the_request_goes_on(
