@@ -1,19 +1,23 @@
-"""Errors of this dialect: a code of its own, and the event that the client sent."""
+"""Errors of this dialect: those of all routes, and some with OpenAI's own codes."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from edgeserve.api import failures
 from edgeserve.errors import EdgeserveError, InvalidRequest
 
 
 class Refused(InvalidRequest):
-    """A client's event that does not fit the state of the session. ``name``: OpenAI's code, which clients know."""
+    """An event of a client that does not fit the state of the session. ``name``: OpenAI's code, which clients know."""
 
-    def __init__(self, name: str, message: str, param: str | None = None) -> None:
-        super().__init__(message, param=param)
-        self.name = name
+    name = InvalidRequest.code
+
+    @classmethod
+    def by(cls, name: str, message: str, param: str | None = None) -> Self:
+        error = cls(message, param=param)
+        error.name = name
+        return error
 
 
 def words(error: EdgeserveError) -> dict[str, Any]:

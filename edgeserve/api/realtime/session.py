@@ -129,7 +129,7 @@ class Session:
             text = (
                 f"type {str(fields.raw('type'))[:80]!r} is no event of clients; known: {', '.join(commands.COMMANDS)}"
             )
-            raise Refused("unknown_message_type", text, "type")
+            raise Refused.by("unknown_message_type", text, "type")
         return read_variant(fields, commands.COMMANDS, self._limits)
 
     def fail(self, error: EdgeserveError, event_id: str | None = None) -> None:
@@ -166,7 +166,7 @@ class Session:
             text = (
                 f"{length:.1f} s of sound do not fit: {self._recorded.seconds:.0f} s of {MAX_SECONDS:.0f} s wait for a"
             )
-            raise Refused("buffer_size_exceeded", f"{text} commit; commit or clear them", "audio")
+            raise Refused.by("buffer_size_exceeded", f"{text} commit; commit or clear them", "audio")
         return self._incoming.feed(command.audio)
 
     def hear(self, piece: bytes) -> None:
@@ -308,7 +308,7 @@ class Session:
             text = (
                 f"the buffer holds {seconds * 1000:.0f} ms of sound; a commit takes at least {LEAST_SECONDS * 1000:.0f}"
             )
-            raise Refused("input_audio_buffer_commit_empty", f"{text} ms: append sound first")
+            raise Refused.by("input_audio_buffer_commit_empty", f"{text} ms: append sound first")
         name, self._turn = self._turn or self._id("item"), ""
         if self._finder is not None:
             self._finder.clear()
@@ -374,7 +374,7 @@ class Session:
             )
         if self.response is not None:
             text = f"answer {self.response.id} is under way: wait for its response.done, or cancel it"
-            raise Refused("conversation_already_has_active_response", text)
+            raise Refused.by("conversation_already_has_active_response", text)
         given = dict(command.response.items()) if command.response is not None else {}
         asked = commands.Asked(Fields(given, "response."), self._limits)
         own = {name: given.pop(name) for name in ("conversation", "metadata", "input") if name in given}
@@ -429,7 +429,7 @@ class Session:
     def _cancel(self, command: commands.Cancel) -> None:
         response = self.response
         if response is None or command.response_id not in ("", response.id):
-            raise Refused(
+            raise Refused.by(
                 "response_cancel_not_active", "there is no such answer under way: it may have ended", "response_id"
             )
         self._end_answer(response, "client_cancelled")

@@ -152,7 +152,7 @@ class Talk:
                 await asyncio.to_thread(read_object, data, "the event") if large else read_object(data, "the event")
             )
         except InvalidRequest as error:
-            raise Refused("invalid_json", error.message) from None
+            raise Refused.by("invalid_json", error.message) from None
         return _today(fields)
 
     def _follow(self) -> None:
