@@ -12,7 +12,7 @@ from edgeserve.live.speech import FRAME, FRAME_SECONDS, SpeechGate, levels
 
 SAMPLE_BYTES = 4
 FRAME_BYTES = FRAME * SAMPLE_BYTES
-STARTS = 5
+STARTS = 4
 """Frames of speech within ``STARTS_WITHIN`` that begin a turn. Fewer are a click."""
 STARTS_WITHIN = 8
 LULL_SECONDS = 0.18

@@ -45,8 +45,3 @@ class Outbox:
                 if self._bytes <= MAX_BYTES:
                     self._free.set()
             self._news.clear()
-
-    async def drain(self, send: Callable[[str], Awaitable[None]]) -> None:
-        """Send the rest, once ``run`` has ended."""
-        while self._waiting:
-            await send(self._waiting.popleft())

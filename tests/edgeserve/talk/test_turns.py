@@ -29,7 +29,7 @@ def test_a_short_pause_ends_no_turn() -> None:
 
 
 def test_a_click_is_no_turn() -> None:
-    assert marks(silence(1) + speech(0.1) + silence(1)) == []
+    assert marks(silence(1) + speech(0.08) + silence(1)) == []
 
 
 def test_times_go_on_from_the_start_that_is_given() -> None:
