@@ -9,11 +9,13 @@ from edgeserve.api.realtime.outbox import MAX_BYTES, Outbox
 
 def test_events_are_sent_in_order_and_makers_wait_for_a_slow_client() -> None:
     async def work() -> tuple[list[Any], bool]:
-        outbox, sent, slow = Outbox(), list[Any](), asyncio.Event()
+        outbox, sent, slow, over = Outbox(), list[Any](), asyncio.Event(), asyncio.Event()
 
         async def send(text: str) -> None:
             await slow.wait()
             sent.append(json.loads(text)["number"])
+            if sent[-1] == 2:
+                over.set()
 
         sender = asyncio.create_task(outbox.run(send))
         outbox.put({"number": 0})
@@ -26,8 +28,7 @@ def test_events_are_sent_in_order_and_makers_wait_for_a_slow_client() -> None:
         slow.set()
         await asyncio.wait_for(waiting, 5)
         outbox.put({"number": 2})
-        while len(sent) < 3:
-            await asyncio.sleep(0)
+        await asyncio.wait_for(over.wait(), 5)
         sender.cancel()
         return sent, waited
 

@@ -13,7 +13,8 @@ def test_half_of_all_places_are_for_one_client() -> None:
         with pytest.raises(Busy, match="1 conversations of yours are open"), places.one(Client("", "10.0.0.1")):
             pass
         with places.one(Client("", "10.0.0.2")), places.one(Client("", "10.0.0.3")):
-            with pytest.raises(Busy, match="3 conversations are open"), places.one(Client("", "10.0.0.4")):
-                pass
+            full = places.one(Client("", "10.0.0.4"))
+            with pytest.raises(Busy, match="3 conversations are open"):
+                full.__enter__()
         assert len(places) == 1
     assert len(places) == 0
