@@ -18,8 +18,10 @@ class Piece:
 
     def share(self, seconds: float) -> int:
         """Characters heard in the first seconds."""
-        pace = len(self.text) / self.seconds if self.is_whole and self.seconds else PACE
-        return min(len(self.text), int(pace * min(seconds, self.seconds)))
+        heard = min(seconds, self.seconds)
+        if self.is_whole and self.seconds:
+            return int(len(self.text) * (heard / self.seconds))
+        return min(len(self.text), int(PACE * heard))
 
 
 @dataclass(slots=True)
@@ -58,7 +60,7 @@ class Spoken:
             share = one.share(seconds)
             begun = one.text[:share]
             inside = one.text[share : share + 1].strip() and begun[-1:].strip()
-            return heard + (begun.rpartition(" ")[0] if inside else begun)
+            return heard + (begun[: begun.rfind(" ") + 1] if inside else begun)
         return heard
 
     def cut(self, seconds: float) -> None:
