@@ -1,0 +1,1 @@
+"""Spoken conversations: forms of sound, ends of turns, and speech clause by clause."""
