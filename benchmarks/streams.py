@@ -27,6 +27,7 @@ class Answer:
     prompt: int
     cached: int
     said: int
+    text: str = ""
 
     @property
     def first(self) -> float:
@@ -72,7 +73,7 @@ class Stream:
 
 def understood(sent: float, reads: Sequence[tuple[float, bytes]]) -> Answer:
     """Parse the reads of one answer. Raises RuntimeError."""
-    times, usage, done = [], None, False
+    times, texts, usage, done = [], list[str](), None, False
     for at, text in _events(reads):
         done = text == "[DONE]"
         if done:
@@ -80,13 +81,14 @@ def understood(sent: float, reads: Sequence[tuple[float, bytes]]) -> Answer:
         event = json.loads(text)
         if "error" in event:
             raise RuntimeError(f"the answer was cut: {event['error']}")
-        if any(_text(choice) for choice in event["choices"]):
+        if text := "".join(_text(choice) for choice in event["choices"]):
             times.append(at)
+            texts.append(text)
         usage = event.get("usage") or usage
     if not done or usage is None or not times:
         raise RuntimeError(f"the answer is not whole: {reads[-1][1][-500:] if reads else b''!r}")
     cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0)
-    return Answer(sent, times, usage["prompt_tokens"], cached, usage["completion_tokens"])
+    return Answer(sent, times, usage["prompt_tokens"], cached, usage["completion_tokens"], "".join(texts))
 
 
 def _text(choice: Mapping[str, Any]) -> str:

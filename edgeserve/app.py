@@ -10,11 +10,13 @@ from collections.abc import AsyncIterator
 
 from starlette.applications import Starlette
 
+from edgeserve.api.documents.reader import Documents, DocumentsApart, DocumentsHere
 from edgeserve.api.limits import Limits
 from edgeserve.api.origin import Rules, read_host
 from edgeserve.api.pictures import apart
 from edgeserve.api.pictures.apart import PictureFilesApart
 from edgeserve.api.pictures.reader import PictureFiles, PictureFilesHere
+from edgeserve.api.responses.store import ResponseStore
 from edgeserve.api.routes import exception_handlers, middleware, routes
 from edgeserve.assembly import rests_after
 from edgeserve.audio.apart import SHARED, SoundFilesApart
@@ -65,16 +67,16 @@ def own_names(host: str) -> set[str]:
     return {site.name, site.name.partition(".")[0]} if site and not site.is_address else set()
 
 
-def _files(config: Config, roster: Roster) -> tuple[SoundFiles, PictureFiles]:
+def _files(config: Config, roster: Roster) -> tuple[SoundFiles, PictureFiles, Documents]:
     """Children decode and encode, unless all is to stay in this process."""
     if config.server.isolation == "thread":
-        return SoundFilesHere(), PictureFilesHere()
+        return SoundFilesHere(), PictureFilesHere(), DocumentsHere()
 
     def children(*preload: str) -> Children:
         return Children(roster.add(Resting(lambda: make_launcher(preload), idle_seconds=rests_after(config))))
 
     pictures = children(apart.CHILD, catalog.PICTURES_LOADED)
-    return SoundFilesApart(children(*SHARED)), PictureFilesApart(pictures, catalog.PICTURES)
+    return SoundFilesApart(children(*SHARED)), PictureFilesApart(pictures, catalog.PICTURES), DocumentsApart(pictures)
 
 
 def build(config: Config, pool: Pool, means: Means | None = None) -> Starlette:
@@ -85,7 +87,7 @@ def build(config: Config, pool: Pool, means: Means | None = None) -> Starlette:
     limits, means = _limits(config.server), means or Means.none(config)
     monitor = Monitor(lambda: pool.gates.values(), pool.governor, idle_policy(config), pool.idle)
     manager, pulls = Manager(config, pool, monitor, means), Pulls(means.store)
-    sound_files, picture_files = _files(config, pool.roster)
+    sound_files, picture_files, documents = _files(config, pool.roster)
     sessions = Sessions(
         Ear(pool),
         limit=config.server.live_sessions,
@@ -122,7 +124,9 @@ def build(config: Config, pool: Pool, means: Means | None = None) -> Starlette:
     application.state.begin_end = lambda: pulls.stop(0)
     application.state.limits = limits
     application.state.sessions = sessions
+    application.state.responses = ResponseStore()
     application.state.sound_files = sound_files
     application.state.picture_files = picture_files
+    application.state.documents = documents
     application.state.memory_total = lambda: pool.governor.probe.latest().total
     return application

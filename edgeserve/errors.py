@@ -4,6 +4,7 @@ The tree of errors:
     EdgeserveError
     ├── InvalidRequest            the request is wrong; ``param`` names the field
     │   ├── ContextOverflow       the prompt does not fit in the model's context
+    │   ├── PreviousResponseNotFound  the response to go on from is not kept, or another client's
     │   ├── UnsupportedMedia      audio or image in a form that cannot be read
     │   ├── TooLarge              a body, an image or an audio beyond the limit
     │   └── NotSupported          it asks for what this server, or this model, does not have
@@ -38,24 +39,35 @@ class EdgeserveError(Exception):
     """Base of all errors of the product.
 
     ``message`` is for the user: what happened, with numbers, and what to do. ``param`` names the field of the
-    request, ``retry_after`` is in seconds; both are None where they say nothing.
+    request, ``retry_after`` is in seconds; both are None where they say nothing. ``figures`` are numbers of the message
+    for dialects with their own words; the class says which.
     """
 
     code = "internal_error"
 
-    def __init__(self, message: str, *, param: str | None = None, retry_after: float | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        param: str | None = None,
+        retry_after: float | None = None,
+        figures: tuple[int, ...] = (),
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.param = param
         self.retry_after = retry_after
+        self.figures = figures
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only arguments are lost by the default pickling of exceptions.
-        return _rebuild, (type(self), self.message, self.param, self.retry_after)
+        return _rebuild, (type(self), self.message, self.param, self.retry_after, self.figures)
 
 
-def _rebuild(kind: type[EdgeserveError], message: str, param: str | None, retry_after: float | None) -> EdgeserveError:
-    return kind(message, param=param, retry_after=retry_after)
+def _rebuild(
+    kind: type[EdgeserveError], message: str, param: str | None, retry_after: float | None, figures: tuple[int, ...]
+) -> EdgeserveError:
+    return kind(message, param=param, retry_after=retry_after, figures=figures)
 
 
 class InvalidRequest(EdgeserveError):
@@ -63,7 +75,13 @@ class InvalidRequest(EdgeserveError):
 
 
 class ContextOverflow(InvalidRequest):
+    """``figures``: tokens of a chat's prompt, or a number that they exceed, and tokens of the longest prompt."""
+
     code = "context_length_exceeded"
+
+
+class PreviousResponseNotFound(InvalidRequest):
+    code = "previous_response_not_found"
 
 
 class UnsupportedMedia(InvalidRequest):

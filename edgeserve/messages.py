@@ -19,6 +19,7 @@ from edgeserve.sound import Pcm as Pcm
 
 Role = Literal["system", "user", "assistant", "tool"]
 FinishReason = Literal["stop", "length", "tool_calls"]
+Count = Literal["", "first", "only"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,9 @@ class ChatRequest:
     - ``ignore_eos``: the model cannot end its answer
     - ``stop_tokens``: tokens that end the answer and are no part of it
     - ``context``: tokens of prompt and answer together at most; None: as many as the context holds
+    - ``count``: "first": the answer begins with a PromptEvent, before the prompt is read; "only": the answer is the
+      PromptEvent alone, also for a prompt that the context does not hold
+    - ``truncate``: leave the oldest turns out where the conversation is too long
     """
 
     messages: tuple[Message, ...] = ()
@@ -189,6 +193,8 @@ class ChatRequest:
     ignore_eos: bool = False
     stop_tokens: tuple[int, ...] = ()
     context: int | None = None
+    count: Count = ""
+    truncate: bool = False
 
     @property
     def shaped(self) -> bool:
@@ -250,10 +256,19 @@ class ToolCallEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class PromptEvent:
+    """The size of the prompt. ``cached_tokens`` of it come from a cache."""
+
+    tokens: int
+    cached_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class FinishEvent:
     """The last event of a chat.
 
-    ``cached_tokens`` of the prompt came from a cache. ``reasoning_tokens`` of the completion are reasoning.
+    ``cached_tokens`` of the prompt came from a cache. ``reasoning_tokens`` of the completion are reasoning. ``stop``:
+    the stop string that ended the answer.
     """
 
     reason: FinishReason
@@ -261,6 +276,7 @@ class FinishEvent:
     completion_tokens: int
     cached_tokens: int = 0
     reasoning_tokens: int = 0
+    stop: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +289,7 @@ class LoosenedEvent:
     keywords: tuple[str, ...]
 
 
-ChatEvent = TokenEvent | ReasoningEvent | ToolCallEvent | FinishEvent | LoosenedEvent
+ChatEvent = TokenEvent | ReasoningEvent | ToolCallEvent | FinishEvent | LoosenedEvent | PromptEvent
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,16 @@ SlotAction = Literal["save", "restore", "erase"]
 
 @dataclass(frozen=True, slots=True)
 class SlotState:
-    """``tokens`` in the KV cache of a slot; the number may be an older one while an answer uses the slot (``busy``)."""
+    """``tokens`` in the KV cache of a slot; the numbers may be older ones while an answer uses the slot (``busy``).
+
+    drafted   tokens that its answers guessed ahead since the model is loaded
+    accepted  those of them that the answers kept
+    """
 
     busy: bool = False
     tokens: int = 0
+    drafted: int = 0
+    accepted: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,16 +9,18 @@ import tomllib
 
 from support.sources import ROOT, modules
 
-# Extras apple and mlx: not installed everywhere, so their distributions cannot be asked for.
-APPLE = {"mlx", "mlx_whisper"}
-# Extras zeroconf and microphone: imported where they are installed, and missed with a message elsewhere.
-OPTIONAL = {"zeroconf", "sounddevice"}
+# Extras apple, mlx, pdf, zeroconf and microphone: not installed everywhere, so their distributions cannot be asked for.
+ELSEWHERE = {"mlx", "mlx_whisper", "pypdf", "sounddevice", "zeroconf"}
+
+
+EXPLAINED = ("starter", "piper", "apple", "mlx", "pdf", "zeroconf", "microphone")
+"""Extras of which decision 1 explains each package."""
 
 
 def imported() -> set[str]:
     """Top-level names of other people's modules, wherever they are imported."""
     names = {name.split(".")[0] for module in modules() for name in module.imports}
-    return names - set(sys.stdlib_module_names) - {"edgeserve", "engines"} - APPLE - OPTIONAL
+    return names - set(sys.stdlib_module_names) - {"edgeserve", "engines"} - ELSEWHERE
 
 
 def brought(distribution: str) -> set[str]:
@@ -44,18 +46,7 @@ def test_every_dependency_is_explained() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     text = (ROOT / "docs" / "decisions" / "0001-dependencies.md").read_text(encoding="utf-8")
     extras = project["optional-dependencies"]
-    named = [
-        plain(one)
-        for one in [
-            *project["dependencies"],
-            *extras["starter"],
-            *extras["piper"],
-            *extras["apple"],
-            *extras["mlx"],
-            *extras["zeroconf"],
-            *extras["microphone"],
-        ]
-    ]
+    named = [plain(one) for one in [*project["dependencies"], *(one for extra in EXPLAINED for one in extras[extra])]]
     assert [name for name in named if name not in text] == []
 
 

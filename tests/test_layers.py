@@ -36,7 +36,11 @@ SERVER = (
 )
 """The rooms of the server, a floor a line, the lowest first. A room imports from floors below and from itself."""
 
-ENGINES = ("engines.thinking engines.model_files engines.whole_texts engines.grammar", "engines.onnx", "engines")
+ENGINES = (
+    "engines.thinking engines.shortening engines.model_files engines.whole_texts engines.grammar",
+    "engines.onnx",
+    "engines",
+)
 """The rooms of the engines. Rooms of the last line (llama, encoder, asr, tts, fake) do not know each other."""
 
 BELOW_ENGINES = SERVER[:5]

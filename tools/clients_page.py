@@ -27,8 +27,9 @@ An empty cell says nothing: no test asks that of the client, or the client does 
 
 """
 FOOT = """
-The base address is `http://127.0.0.1:8080/v1` for clients of OpenAI's API. Their key may be any
-text where the server has none. Names of models that are not here mean the job's default
+The base address is `http://127.0.0.1:8080/v1` for clients of OpenAI's API, and
+`http://127.0.0.1:8080` for clients of [Ollama's](api/ollama.md#clients). Their key may be any text
+where the server has none. Names of models that are not here mean the job's default
 ([names](configuration.md#names-of-models-that-are-not-here)).
 """
 

@@ -30,6 +30,7 @@ class Rule:
 
 FORMS = r"POST /v1/(audio/(transcriptions|translations)|transcribe/file|vision/(analyze|ocr))"
 CHATS = r"POST /v1/chat(/stream|/completions)?"
+ANTHROPIC = r"POST /v1/messages(/count_tokens)?"
 OPENAI = r"POST /v1/(chat/)?completions"
 SPEECH = r"POST /v1/(audio/speech|tts/synthesize)"
 SOUND = r"POST /v1/(audio/transcriptions|transcribe/(file|stream))"
@@ -115,6 +116,18 @@ RULES = (
         "POST /v1/chat/completions",
         r"(?s)multipart/form-data 400 \w+ .*: the part .* is no file",
         "schemathesis writes some files of a form as fields",
+    ),
+    Rule(
+        REFUSED,
+        ANTHROPIC,
+        r"(?s)\S+ (400|403|413|415) \w+ messages(: messages hold \d+ images|\[\d+\]\.content\[\d+\]\S*\.source: )",
+        "pictures of blocks are real ones, few, and at addresses that are allowed",
+    ),
+    Rule(
+        REFUSED,
+        ANTHROPIC,
+        r"\S+ 400 \w+ (tool_choice|tools\[\d+\]\.name): ",
+        "a choice names one of the tools, whose names differ",
     ),
     Rule(REFUSED, OPENAI, r"\S+ 400 \w+ stream_options: ", "stream_options needs stream"),
     Rule(REFUSED, "POST /v1/completions", r"\S+ 400 \w+ (best_of|n|logprobs|echo): ", "fields that do not go together"),

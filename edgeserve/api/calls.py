@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from edgeserve.api.fields import Fields, kind
@@ -15,7 +15,7 @@ from edgeserve.api.tools import ToolName
 from edgeserve.api.values import Enum, Ignored, Text
 from edgeserve.messages import ToolCall
 
-ALL_ARGUMENTS = "messages: the text of all arguments"
+ALL_ARGUMENTS = "the text of all arguments"
 
 
 class Arguments(Field[str]):
@@ -65,9 +65,13 @@ def check_arguments(messages: Iterable[Fields]) -> None:
 
     A chat template gets all of them as values at once.
     """
-    texts = [text for one in messages for text in _arguments(one)]
-    if len(texts) > 1:  # a single one is checked by itself
-        check_size(",".join(texts).encode(errors="replace"), ALL_ARGUMENTS, "messages")
+    check_together([text for one in messages for text in _arguments(one)], "messages")
+
+
+def check_together(arguments: Sequence[str], param: str) -> None:
+    """As ``check_arguments``, of arguments whose calls the field ``param`` holds."""
+    if len(arguments) > 1:  # a single one is checked by itself
+        check_size(",".join(arguments).encode(errors="replace"), f"{param}: {ALL_ARGUMENTS}", param)
 
 
 def _arguments(message: Fields) -> Iterator[str]:

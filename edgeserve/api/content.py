@@ -3,35 +3,46 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
-from edgeserve.api.schema import VISIBLE, Field, Record, read_variant
-from edgeserve.api.values import Enum, Text
+from edgeserve.api.openai.accepted import Unavailable
+from edgeserve.api.schema import VISIBLE, Field, Object, Record, read_variant
+from edgeserve.api.values import Enum, Ignored, Text
 from edgeserve.messages import TextPart
 
 PICTURES = ("image_url", "input_image")
 """Types of parts that hold a picture."""
+FILES = ("input_audio", "file", "input_file")
+"""Types of parts that hold a sound, a text, a PDF file or a picture."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class PendingPicture:
-    """A picture that is still to be read: the address, the field that holds the address, and the picture's place."""
+class Pending:
+    """A part that is still to be read.
 
-    url: str
+    - ``address``: of a picture; or the data of a sound or file, in base64 or as a data URL
+    - ``param``: the field that holds the address
+    - ``part``, ``message``: the place
+    - ``name``: of a file
+    """
+
+    kind: Literal["picture", "sound", "file"]
+    address: str
     param: str
     part: int
     message: int = 0
+    name: str = ""
 
 
 class Parts(NamedTuple):
-    """The texts of a message, and its pictures."""
+    """The texts of a message, and its other parts."""
 
     texts: tuple[TextPart, ...] = ()
-    pending: tuple[PendingPicture, ...] = ()
+    pending: tuple[Pending, ...] = ()
 
 
 class ImageUrl(Record):
@@ -60,6 +71,8 @@ class ImageAddress(Field[str]):
 class TextContent(Record):
     type = Enum("", ("text", "input_text", "output_text"), required=True)
     text = Text("")
+    annotations = Ignored("of an answer that comes back")
+    logprobs = Ignored("of an answer that comes back")
 
     @property
     def said(self) -> str:
@@ -88,12 +101,51 @@ class ImageContent(Record):
     detail = Enum("accepted; every picture is read alike", ("auto", "low", "high", "original"))
 
 
-Part = TextContent | RefusalContent | ThoughtContent | ImageContent
+class AudioData(Record):
+    data = Text("the sound file in base64, or attachment:NAME", required=True)
+    format = Text("accepted; the file itself says its form", limit=64)
+
+
+class AudioContent(Record):
+    type = Enum("", ("input_audio",), required=True)
+    input_audio = Object("a recording, which the transcription model turns into text", AudioData, required=True)
+
+    def pending(self, fields: Fields, place: int) -> Pending:
+        return Pending("sound", self.input_audio.data, fields.full("input_audio"), place)
+
+
+class FileData(Record):
+    file_data = Text(
+        "the file as a data: URL or in base64, or attachment:NAME; UTF-8 text, PDF or a picture", required=True
+    )
+    filename = Text("stands before the text of the file", limit=256)
+    file_id = Unavailable("this server keeps no files; send file_data")
+    file_url = Unavailable("this server fetches no files; send file_data")
+
+    def pending(self, fields: Fields, place: int) -> Pending:
+        return Pending("file", self.file_data, self._given.full("file_data"), place, name=self.filename)
+
+
+class FileContent(Record):
+    type = Enum("", ("file",), required=True)
+    file = Object("the file", FileData, required=True)
+
+    def pending(self, fields: Fields, place: int) -> Pending:
+        return self.file.pending(fields, place)
+
+
+class InputFileContent(FileData):
+    type = Enum("", ("input_file",), required=True)
+
+
+Attached = AudioContent | FileContent | InputFileContent
+Part = TextContent | RefusalContent | ThoughtContent | ImageContent | Attached
 PARTS: Mapping[str, type[Part]] = MappingProxyType(
     dict.fromkeys(("text", "input_text", "output_text"), TextContent)
     | {"refusal": RefusalContent}
     | dict.fromkeys(("thinking", "reasoning"), ThoughtContent)
     | dict.fromkeys(PICTURES, ImageContent)
+    | {"input_audio": AudioContent, "file": FileContent, "input_file": InputFileContent}
 )
 
 
@@ -110,12 +162,14 @@ class Content(Field[Parts | None]):
         if not isinstance(content, list):
             raise fields.error(self.name, "must be a string or a list of parts")
         texts: list[TextPart] = []
-        pending: list[PendingPicture] = []
+        pending: list[Pending] = []
         for given in fields.objects(self.name):
             part = read_variant(given, PARTS, limits)
+            place = len(texts) + len(pending)
             if isinstance(part, ImageContent):
-                place = len(texts) + len(pending)
-                pending.append(PendingPicture(part.image_url, given.full("image_url"), place))
+                pending.append(Pending("picture", part.image_url, given.full("image_url"), place))
+            elif isinstance(part, Attached):
+                pending.append(part.pending(given, place))
             elif not isinstance(part, ThoughtContent):
                 texts.append(TextPart(part.said))
         return Parts(tuple(texts), tuple(pending))
@@ -125,8 +179,9 @@ class Content(Field[Parts | None]):
         return {"oneOf": [{"type": "string"}, {"type": "array", "items": {"oneOf": parts}, "minItems": 1}]}
 
 
-def pictures(message: Fields) -> int:
-    """Pictures in a message that is not checked yet."""
+def count(message: Fields, types: Collection[str]) -> int:
+    """Parts of these types in a message that is not checked yet."""
     content = message.raw("content")
     parts = content if isinstance(content, list) else []
-    return sum(isinstance(part, dict) and part.get("type") in PICTURES for part in parts)
+    kinds = (part.get("type") for part in parts if isinstance(part, dict))
+    return sum(isinstance(kind, str) and kind in types for kind in kinds)

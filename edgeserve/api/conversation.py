@@ -8,15 +8,17 @@ from types import MappingProxyType
 from typing import Any
 
 from edgeserve.api import content
+from edgeserve.api.attachments import Attachments
 from edgeserve.api.calls import Called, CalledFunction, check_arguments
-from edgeserve.api.content import Content, PendingPicture
+from edgeserve.api.content import FILES, PICTURES, Content, Pending
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
-from edgeserve.api.pictures.request import Pictures
 from edgeserve.api.schema import Field, Object, Objects, Record
 from edgeserve.api.values import Enum, Ignored, Text
 from edgeserve.messages import Message, Role, TextPart, ToolCall
 
+MAX_FILES = 8
+"""Sounds and files of one request."""
 ROLES: Mapping[str, Role] = MappingProxyType(
     {
         "system": "system",
@@ -31,20 +33,20 @@ ROLES: Mapping[str, Role] = MappingProxyType(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Conversation:
-    """Messages without their pictures, and the pictures in their order."""
+    """Messages without their pictures, sounds and files, and those in their order."""
 
     messages: tuple[Message, ...] = ()
-    pending: tuple[PendingPicture, ...] = ()
+    pending: tuple[Pending, ...] = ()
 
-    async def whole(self, pictures: Pictures) -> tuple[Message, ...]:
-        """The messages with their pictures. Raises InvalidRequest and its kinds, which name the part."""
+    async def whole(self, attachments: Attachments) -> tuple[Message, ...]:
+        """The messages with all their parts. Raises as ``Attachments.read`` does."""
         messages = list(self.messages)
         for one in self.pending:
             message = messages[one.message]
-            picture = await pictures.read(one.url, one.param)
-            parts = (*message.parts[: one.part], picture, *message.parts[one.part :])
+            read = await attachments.read(one)
+            parts = (*message.parts[: one.part], read, *message.parts[one.part :])
             messages[one.message] = dataclasses.replace(message, parts=parts)
-        pictures.check_used()
+        attachments.check_used()
         return tuple(messages)
 
 
@@ -130,7 +132,7 @@ class ChatMessage(Record):
         return super().describe(limits) | {"anyOf": list(WAYS)}
 
     def message(self, open_calls: OpenCalls) -> Message:
-        """The message without its pictures. Raises InvalidRequest."""
+        """The message without its pictures, sounds and files. Raises InvalidRequest."""
         role, said = ROLES[self.role], self.content
         calls = tuple(one.call() for one in self.tool_calls)
         if self.function_call is not None:
@@ -158,18 +160,20 @@ class Messages(Field[Conversation]):
 
     def read(self, fields: Fields, limits: Limits) -> Conversation:
         given = fields.objects(self.name)
-        count = sum(map(content.pictures, given))  # before any is read
-        if count > limits.max_images:
-            raise fields.error(self.name, f"hold {count} images; the limit is {limits.max_images}")
+        images, files = (sum(content.count(one, types) for one in given) for types in (PICTURES, FILES))
+        if images > limits.max_images:  # before any is read
+            raise fields.error(self.name, f"hold {images} images; the limit is {limits.max_images}")
+        if files > MAX_FILES:
+            raise fields.error(self.name, f"hold {files} sounds and files; the limit is {MAX_FILES}")
         check_arguments(given)
         messages: list[Message] = []
-        pending: list[PendingPicture] = []
+        pending: list[Pending] = []
         open_calls = OpenCalls()
         for at, one in enumerate(given):
             given_message = ChatMessage(one, limits)
             messages.append(given_message.message(open_calls))
             if said := given_message.content:
-                pending += [dataclasses.replace(picture, message=at) for picture in said.pending]
+                pending += [dataclasses.replace(part, message=at) for part in said.pending]
         return Conversation(tuple(messages), tuple(pending))
 
     def schema(self, limits: Limits) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from edgeserve.api.origin import Rules, values
 
 METHODS = "GET, HEAD, POST, PATCH, DELETE"
-EXPOSED = "X-Request-Id, Retry-After, X-Edgeserve-Ignored, X-Edgeserve-Loosened"
+EXPOSED = "X-Request-Id, Request-Id, Retry-After, X-Edgeserve-Ignored, X-Edgeserve-Loosened"
 NAMES = re.compile(r"[A-Za-z0-9_-]+(?:, *[A-Za-z0-9_-]+){0,63}")
 REMEMBERED_SECONDS = 600
 

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from edgeserve import errors
+from edgeserve.api.anthropic import failure as anthropic
 from edgeserve.api.ollama import failure as ollama
 from edgeserve.errors import EdgeserveError
 
@@ -20,6 +21,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
     {
         errors.InvalidRequest.code: 400,
         errors.ContextOverflow.code: 400,
+        errors.PreviousResponseNotFound.code: 400,
         errors.NotSupported.code: 400,
         errors.Unauthorized.code: 401,
         errors.Forbidden.code: 403,
@@ -53,14 +55,22 @@ STATUS: Mapping[str, int] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A dialect's own shape of errors: ``body`` makes it of a message. ``name`` and ``schema`` are for OpenAPI."""
+    """A dialect's own shape of errors. ``name`` and ``schema`` are for OpenAPI.
+
+    ``body`` makes it of an error, whose message and param can be written, and of its status.
+    """
 
     name: str
-    body: Callable[[str], dict[str, Any]]
+    body: Callable[[EdgeserveError, int], dict[str, Any]]
     schema: Mapping[str, Any]
 
 
-SHAPES: Mapping[str, Shape] = MappingProxyType({ollama.PATHS: Shape("Ollama", ollama.body, ollama.SCHEMA)})
+SHAPES: Mapping[str, Shape] = MappingProxyType(
+    {
+        ollama.PATHS: Shape("Ollama", lambda error, status: ollama.body(error.message), ollama.SCHEMA),
+        anthropic.PATHS: Shape("Anthropic", anthropic.body, anthropic.SCHEMA),
+    }
+)
 """Shapes by the beginning of the paths of their dialect."""
 
 INTERNAL = EdgeserveError("an internal error; the server's log tells more under this answer's X-Request-Id")
@@ -72,18 +82,17 @@ MAX_MESSAGE, MAX_PARAM = 4000, 400
 
 def body(error: EdgeserveError, path: str = "") -> dict[str, Any]:
     """The error's body, as the dialect of ``path`` writes it. Characters that UTF-8 cannot hold are escaped."""
-    message = _writable(error.message, MAX_MESSAGE)
+    told, status = _told(error), STATUS[error.code]
     for beginning, shape in SHAPES.items():
         if path.startswith(beginning):
-            return shape.body(message)
-    return {
-        "error": {
-            "message": message,
-            "type": _type(STATUS[error.code]),
-            "code": error.code,
-            "param": error.param and _writable(error.param, MAX_PARAM),
-        }
-    }
+            return shape.body(told, status)
+    return {"error": {"message": told.message, "type": _type(status), "code": told.code, "param": told.param}}
+
+
+def _told(error: EdgeserveError) -> EdgeserveError:
+    """The error with a message and a param that can be written."""
+    param = error.param and _writable(error.param, MAX_PARAM)
+    return type(error)(_writable(error.message, MAX_MESSAGE), param=param, figures=error.figures)
 
 
 def _writable(text: str, limit: int) -> str:

@@ -8,6 +8,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 import edgeserve
 from edgeserve.api.ollama.status import RUNNING
 from edgeserve.jobs import ALL_JOBS, JOBS
+from edgeserve.residency.host import Host
 from edgeserve.residency.pool import Pool
 
 READ_BY_PEOPLE = ("application/json", "text/html")
@@ -27,11 +28,18 @@ async def health(request: Request) -> Response:
                 job: bool(pool.directory.of([job])) for job in ALL_JOBS if job in JOBS or pool.directory.of([job])
             },
             "hosts": {model: gate.host.report for model, gate in pool.gates.items()},
+            "drafts": {model: _drafts(gate.host) for model, gate in pool.gates.items() if gate.host.slot_states()},
             "rungs": {model: gate.rung.name.lower() for model, gate in pool.gates.items()},
             "system": {"memory_total_bytes": request.app.state.memory_total()},
         },
         503 if failing else 200,
     )
+
+
+def _drafts(host: Host) -> dict[str, int]:
+    """Tokens that the answers of a model guessed ahead since it was loaded, and those of them that they kept."""
+    slots = host.slot_states()
+    return {"drafted": sum(one.drafted for one in slots), "accepted": sum(one.accepted for one in slots)}
 
 
 async def version(request: Request) -> Response:

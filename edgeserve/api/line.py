@@ -34,6 +34,8 @@ PART_SECONDS = 0.5
 """Seconds of sound that a computing renderer encodes in one call: some milliseconds of work."""
 SENT_BYTES = 64 << 10
 """Bytes of a whole answer in one message to the connection."""
+PING_SECONDS = 5.0
+"""Seconds without an event after which a client is told that its answer is under way."""
 STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
@@ -66,6 +68,7 @@ class Call:
     - ``threaded``: run the renderer on a thread, because it computes
     - ``close``: called once after the renderer's last bytes, also after a failure
     - ``begun``: called on the host's thread as the first request has its turn on a hot engine
+    - ``ping``: bytes that a stream sends whenever nothing else came for ``PING_SECONDS``
     - ``names``: the dialect's names of fields of the requests, for errors that an engine raises about them
     """
 
@@ -78,6 +81,7 @@ class Call:
     close: Callable[[], None] = lambda: None
     begun: Callable[[], None] = lambda: None
     names: Mapping[str, str] = field(default_factory=dict)
+    ping: bytes = b""
 
 
 T = TypeVar("T")
@@ -90,9 +94,9 @@ def answering(parse: Parse, *jobs: Job) -> Callable[[Request], Awaitable[Respons
 
     async def endpoint(request: Request) -> Response:
         pool: Pool = request.app.state.pool
-        pool.expect(jobs)
+        pool.prefetches.expect(jobs)
         call = await parse(request)
-        pool.expect_model(call.model)
+        pool.prefetches.expect_model(call.model)
         lease = await pool.lease(call.model, call.keep_alive, call.begun)
         kept = Kept(pool.deliveries, client_of(request.client.host if request.client else ""))
         try:
@@ -107,7 +111,7 @@ def answering(parse: Parse, *jobs: Job) -> Callable[[Request], Awaitable[Respons
                 folded = _folded(call, first, events, None if call.renderer.stream else kept)
                 begun = await anext(folded)
                 if call.renderer.stream:
-                    return _Stream(call.renderer, begun, folded, lease)
+                    return _Stream(call.renderer, begun, folded, lease, call.ping)
                 body = b"".join([begun, *[part async for part in folded]])
         except BaseException as error:
             kept.release()
@@ -179,13 +183,15 @@ class _Whole(Response):
 class _Stream(Response):
     """A streamed answer. It owns the lease from here on."""
 
-    def __init__(self, renderer: Renderer, begun: bytes, folded: AsyncGenerator[bytes, None], lease: Lease) -> None:
+    def __init__(
+        self, renderer: Renderer, begun: bytes, folded: AsyncGenerator[bytes, None], lease: Lease, ping: bytes
+    ) -> None:
         self.status_code = 200
         self.media_type = renderer.media_type
         self.background = None
         self.init_headers(STREAM_HEADERS)
         del self.headers["content-length"]
-        self._renderer, self._begun, self._folded, self._lease = renderer, begun, folded, lease
+        self._renderer, self._begun, self._folded, self._lease, self._ping = renderer, begun, folded, lease, ping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -204,10 +210,33 @@ class _Stream(Response):
     async def _chunks(self) -> AsyncIterator[bytes | None]:
         try:
             yield self._begun
-            async for part in self._folded:
-                yield part
+            parts = pinged(self._folded, self._ping, PING_SECONDS) if self._ping else self._folded
+            async with contextlib.aclosing(parts):
+                async for part in parts:
+                    yield part
         except Cancelled:
             return  # nobody is left to tell
         except EdgeserveError as error:
             log.warning("the answer was cut short: %s", error.message)
             yield self._renderer.fail(error)
+
+
+async def pinged(parts: AsyncGenerator[bytes, None], ping: bytes, seconds: float) -> AsyncGenerator[bytes, None]:
+    """The parts, and ``ping`` whenever none came for so many seconds."""
+
+    async def following() -> bytes | None:
+        return await anext(parts, None)
+
+    while True:
+        step = asyncio.ensure_future(following())
+        try:
+            while not (await asyncio.wait([step], timeout=seconds))[0]:
+                yield ping
+        finally:
+            if not step.done():
+                step.cancel()
+                await asyncio.wait([step])
+        part = step.result()
+        if part is None:
+            return
+        yield part

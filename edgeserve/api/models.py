@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from edgeserve.api.anthropic import listing
+from edgeserve.api.anthropic.headers import speaks
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import ModelNotFound
 from edgeserve.jobs import ALL_JOBS, CHAT, PICTURES, Job
@@ -88,7 +90,7 @@ def answering_chat(messages: Iterable[Message]) -> tuple[Job, ...]:
 
 
 async def list_models(request: Request) -> Response:
-    """Both shapes in one body: OpenAI's ``data`` and the native ``models``."""
+    """Both shapes in one body: OpenAI's ``data`` and the native ``models``. Anthropic's clients get their own."""
     pool: Pool = request.app.state.pool
     defaults = pool.directory.defaults()
     native = [
@@ -107,6 +109,8 @@ async def list_models(request: Request) -> Response:
         for one in spec.adapters:
             if one.name:
                 listed.setdefault(one.name, _openai(one.name) | {"parent": spec.name})
+    if speaks(request.scope):
+        return JSONResponse(listing.page(list(listed)))
     return JSONResponse({"object": "list", "data": list(listed.values()), "models": native, "system": system})
 
 
@@ -118,7 +122,8 @@ async def get_model(request: Request) -> Response:
         model = pool.directory.stand_in(jobs_of(wanted))
     if model is None:
         raise _not_served(pool, wanted, "; served", pool.configured.values(), "llm")
-    return JSONResponse(_openai(name(pool, model, wanted)))
+    found = name(pool, model, wanted)
+    return JSONResponse(listing.model(found) if speaks(request.scope) else _openai(found))
 
 
 def _not_served(pool: Pool, model: str, here: str, served: Iterable[ModelSpec], job: Job) -> ModelNotFound:

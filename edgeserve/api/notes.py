@@ -23,6 +23,8 @@ MOST, LONGEST = 16, 120
 """Names in one header, and characters of a name as the header writes it."""
 SAFE = "[]._-/$:@"
 MORE = "..."
+EMPTY = '""'
+"""A name without a character."""
 
 
 def ignored(request: Request, names: Iterable[str]) -> None:
@@ -55,5 +57,5 @@ def _add(request: Request, header: str, names: Iterable[str]) -> None:
 
 def _written(name: str) -> str:
     """The name in characters that a header can hold, percent-encoded where it has others."""
-    text = quote(name[:LONGEST], safe=SAFE, errors="replace")
+    text = quote(name[:LONGEST], safe=SAFE, errors="replace") or EMPTY  # a header may not end in a space
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}{MORE}"

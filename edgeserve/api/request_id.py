@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from edgeserve import logs
 from edgeserve.api import failures, notes
+from edgeserve.api.anthropic import headers as anthropic
 
 log = logging.getLogger("edgeserve.access")
 
@@ -48,6 +49,8 @@ class RequestId:
                 status = message.get("status", ACCEPTED)
                 headers = MutableHeaders(scope=message)
                 headers[HEADER] = name
+                if anthropic.speaks(scope):
+                    headers[anthropic.REQUEST_ID] = name
                 for note, value in notes.headers(scope):
                     headers[note] = value
             await send(message)

@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from edgeserve.api import adapters, admin, failures, health, models, slots, sse
+from edgeserve.api.anthropic.entries import ANTHROPIC
 from edgeserve.api.auth import KeyRequired, SameSite, for_owner
 from edgeserve.api.cors import Cors, Preflight
 from edgeserve.api.entry import Entry, Link
@@ -26,12 +27,13 @@ from edgeserve.api.manage.entries import MANAGE
 from edgeserve.api.native import chat as native
 from edgeserve.api.native import sound, vision
 from edgeserve.api.ollama.entries import OLLAMA
-from edgeserve.api.openai import audio, chat, completions, embeddings, speech
+from edgeserve.api.openai import audio, chat, completions, embeddings, moderations, speech
 from edgeserve.api.origin import Rules
 from edgeserve.api.paths import Paths, without_prefix
 from edgeserve.api.request_id import RequestId
 from edgeserve.api.rerank import request as ranking
 from edgeserve.api.rerank import score as scoring
+from edgeserve.api.responses.entries import RESPONSES
 from edgeserve.api.sound import transcripts, voices
 from edgeserve.audio import encode
 from edgeserve.errors import EdgeserveError
@@ -183,6 +185,8 @@ ENTRIES = (
         query=slots.ActionQuery,
         owner=True,
     ),
+    *ANTHROPIC,
+    *RESPONSES,
     *OLLAMA,
     *LLAMA_SERVER,
     *MANAGE,
@@ -203,6 +207,7 @@ def routes() -> list[BaseRoute]:
         *described,
         WebSocketRoute(LIVE, live_socket.endpoint),
         Route(LIVE, live_socket.plain, include_in_schema=False),
+        Route(moderations.PATH, moderations.refuse, methods=["POST"], include_in_schema=False),
         Route("/lora-adapters", adapters.set_adapters, methods=["POST"], include_in_schema=False),
     ]
 

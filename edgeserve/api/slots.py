@@ -92,7 +92,9 @@ async def list_slots(request: Request) -> Response:
                 "n_ctx": size,
                 "n_tokens": one.tokens,
                 "is_processing": one.busy,
-                "speculative": False,
+                "speculative": one.drafted > 0,
+                "n_draft": one.drafted,
+                "n_draft_accepted": one.accepted,
             }
             for number, one in enumerate(states)
         ]

@@ -12,5 +12,10 @@ def event(value: Any) -> bytes:
     return b"data: " + json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n\n"
 
 
+def named(name: str, value: Any) -> bytes:
+    """An event with a line of its name before its data."""
+    return b"event: " + name.encode() + b"\n" + event(value)
+
+
 DONE = b"data: [DONE]\n\n"
 """The end of a stream in OpenAI's dialect."""

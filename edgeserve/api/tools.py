@@ -6,34 +6,42 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from edgeserve.api.fields import NAME_CHARS, Fields
 from edgeserve.api.json_schema import JsonSchema
 from edgeserve.api.limits import Limits
 from edgeserve.api.schema import Field, Object, Objects, Record
 from edgeserve.api.values import Enum, Flag, Text
-from edgeserve.errors import NotSupported
+from edgeserve.errors import InvalidRequest, NotSupported
 from edgeserve.messages import Tool, ToolChoice
 
 MAX_TOOLS = 128
-NAME = r"[a-zA-Z0-9_.-]{1,64}"
+NAME = r"[a-zA-Z0-9_.-]"
+"""A character of a tool's name."""
 
 
 class ToolName(Field[str]):
-    """The name of a tool."""
+    """The name of a tool, of at most ``LONGEST`` characters."""
+
+    LONGEST = 64
 
     def __init__(self) -> None:
         super().__init__("to call the function by", "", required=True)
 
     def read(self, fields: Fields, limits: Limits) -> str:
         name = fields.required_text(self.name)
-        if not re.fullmatch(NAME, name):
-            raise fields.error(self.name, "must be 1 to 64 letters, digits, dots, dashes or underscores")
+        if not re.fullmatch(self._pattern, name):
+            text = f"must be 1 to {self.LONGEST} letters, digits, dots, dashes or underscores"
+            raise fields.error(self.name, text)
         return name
 
     def schema(self, limits: Limits) -> dict[str, Any]:
-        return {"type": "string", "pattern": f"^{NAME}$"}
+        return {"type": "string", "pattern": f"^{self._pattern}$"}
+
+    @property
+    def _pattern(self) -> str:
+        return f"{NAME}{{1,{self.LONGEST}}}"
 
 
 class Parameters(JsonSchema):
@@ -93,10 +101,26 @@ class Allowed(Record):
     mode = Enum("required: the answer is a call", ("auto", "required"), required=True)
     tools = Objects("some of the tools", NamedTool, required=True)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(one.function.name for one in self.tools)
+
 
 class AllowedTools(Record):
     type = Enum("", ("allowed_tools",), required=True)
     allowed_tools = Object("the only tools that the model may call", Allowed, required=True)
+
+
+class Permitted(Protocol):
+    """The record of some of the tools: the only ones that the model may call."""
+
+    @property
+    def mode(self) -> str: ...
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    def error(self, field: str, text: str) -> InvalidRequest: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +129,7 @@ class Choice:
 
     mode: str = "auto"
     name: str = ""
-    allowed: Allowed | None = None
+    allowed: Permitted | None = None
 
 
 class ChoiceField(Field[Choice]):
@@ -163,29 +187,20 @@ class Tools(Record):
     tools = Objects("functions that the model may call", DeclaredTool, empty=True, limit=MAX_TOOLS)
     tool_choice = ChoiceField()
     parallel_tool_calls = Flag("whether an answer may be several calls", default=True)
-    functions = Objects("the older form of tools", DeclaredFunction, empty=True, limit=MAX_TOOLS)
-    function_call = FunctionChoice()
-
-    @property
-    def old_style(self) -> bool:
-        """Whether the request declares functions, and so the answer tells a ``function_call``."""
-        return bool(self.functions)
 
     def declared(self) -> tuple[Tool, ...]:
         """The tools that the model may call: none where ``tool_choice`` is none. Raises InvalidRequest."""
-        if self.tools and self.functions:
-            raise self.error("functions", "cannot stand beside tools, their newer form")
         tools: dict[str, Tool] = {}
-        for function in (*(one.function for one in self.tools), *self.functions):
+        for function in self._functions():
             tool = function.tool()
             if tool.name in tools:
                 raise function.error("name", f"{tool.name!r} is there twice")
             tools[tool.name] = tool
         choice, field = self._chosen()
         if not tools and (choice.mode == "required" or choice.allowed):
-            raise self.error(field, f"needs {'functions' if self.old_style else 'tools'} to choose from")
+            raise self.error(field, f"needs {self._noun} to choose from")
         if choice.allowed:
-            names = {one.function.name for one in choice.allowed.tools}
+            names = set(choice.allowed.names)
             if unknown := names - set(tools):
                 raise choice.allowed.error("tools", f"names {min(unknown)!r}, which is none of the tools")
             return tuple(tool for name, tool in tools.items() if name in names)
@@ -198,11 +213,50 @@ class Tools(Record):
         choice = self._chosen()[0]
         if choice.name:
             return ToolChoice(required=True, name=choice.name, parallel=False)
-        parallel = self.parallel_tool_calls and not self.old_style
-        return ToolChoice(required=choice.mode == "required", parallel=parallel)
+        return ToolChoice(required=choice.mode == "required", parallel=self._parallel)
+
+    def _functions(self) -> tuple[DeclaredFunction, ...]:
+        """The functions of all tools. Raises InvalidRequest."""
+        return tuple(one.function for one in self.tools)
 
     def _chosen(self) -> tuple[Choice, str]:
         """The choice, and the field that it comes from."""
+        return self.tool_choice, "tool_choice"
+
+    @property
+    def _noun(self) -> str:
+        return "tools"
+
+    @property
+    def _parallel(self) -> bool:
+        return self.parallel_tool_calls
+
+
+class ToolsOrFunctions(Tools):
+    """The fields about tools, and their older forms."""
+
+    functions = Objects("the older form of tools", DeclaredFunction, empty=True, limit=MAX_TOOLS)
+    function_call = FunctionChoice()
+
+    @property
+    def old_style(self) -> bool:
+        """Whether the request declares functions, and so the answer tells a ``function_call``."""
+        return bool(self.functions)
+
+    def _functions(self) -> tuple[DeclaredFunction, ...]:
+        if self.tools and self.functions:
+            raise self.error("functions", "cannot stand beside tools, their newer form")
+        return (*super()._functions(), *self.functions)
+
+    def _chosen(self) -> tuple[Choice, str]:
         if self.has("function_call") and not self.has("tool_choice"):
             return self.function_call, "function_call"
-        return self.tool_choice, "tool_choice"
+        return super()._chosen()
+
+    @property
+    def _noun(self) -> str:
+        return "functions" if self.old_style else "tools"
+
+    @property
+    def _parallel(self) -> bool:
+        return self.parallel_tool_calls and not self.old_style

@@ -8,12 +8,12 @@ import math
 import signal
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from edgeserve.errors import Busy, EdgeserveError, EngineFailure
 from edgeserve.hosts.board import WINDOW, Board
+from edgeserve.hosts.dropped import Dropped
 from edgeserve.hosts.inbox import Inbox, Over, kinds_of
 from edgeserve.hosts.watch import HANG, Watch
 from edgeserve.messages import Event, Request
@@ -57,7 +57,7 @@ class Link:
         self._numbers = itertools.count(1)
         self._changed = threading.Condition()
         self._board = Board(self._changed, self._watch, self._stir)
-        self._dropped: deque[int] = deque()
+        self._dropped = Dropped()
         self._stirred = self._stopping = False
         self._killed = ""
         self._reason: EdgeserveError | None = None
@@ -98,7 +98,7 @@ class Link:
 
     def forget(self, number: int) -> None:
         """A prepared request is not wanted any more. Safe in a finaliser: the next frame tells the worker."""
-        self._dropped.append(number)
+        self._dropped.add(number)
 
     # Answers
 
@@ -206,7 +206,8 @@ class Link:
             with self._changed:
                 self._watch.owe(number)
         try:
-            self._flush_dropped()
+            for dropped in self._dropped.take():
+                self._channel.send(Kind.FORGET, dropped, None)
             self._channel.send(kind, number, head, writer.body, writer.descriptors)
         except TimeoutError as error:
             self.kill(f"it has read nothing for {HANG:g} s")
@@ -233,17 +234,6 @@ class Link:
             self._send(kind, value, number)
         except EngineFailure as error:
             log.debug("%s was not told: %s", self._name, error.message)
-
-    def _flush_dropped(self) -> None:
-        while (number := self._next_dropped()) is not None:
-            self._channel.send(Kind.FORGET, number, None)
-
-    def _next_dropped(self) -> int | None:
-        """A prepared request that nobody wants any more. Several threads send, and each may take the last one."""
-        try:
-            return self._dropped.popleft()
-        except IndexError:
-            return None
 
     # Waiting
 

@@ -6,6 +6,7 @@ The lock is never held while an engine steps down, while memory is read, or whil
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import threading
 import time
@@ -16,13 +17,14 @@ from edgeserve.errors import ShuttingDown
 from edgeserve.jobs import INFO
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget
-from edgeserve.memory.entry import Entry, Resident, need_of
+from edgeserve.memory.entry import Entry, need_of
 from edgeserve.memory.history import History
-from edgeserve.memory.occupancy import Need, Occupancy, booked, overhead
+from edgeserve.memory.occupancy import OPTIONAL, Need, Occupancy, Saving, booked, overhead
 from edgeserve.memory.optional_memory import excess
 from edgeserve.memory.peaks import Peaks
 from edgeserve.memory.plan import Decision, plan, within
 from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.memory.resident import Resident
 from edgeserve.memory.tickets import Ticket, Tickets
 from edgeserve.memory.way import Claim, Rules, Turn, turn
 from edgeserve.system.readings import Readings
@@ -186,10 +188,16 @@ class Accounts:
         self.progress += progress
         self.changed.notify_all()
 
-    def excess(self, entry: Entry, optional: int, readings: Readings, limit: Budget) -> int:
-        """Bytes of the engine's optional memory that have no room."""
+    def excess(self, entry: Entry, saving: Saving, readings: Readings, limit: Budget) -> int:
+        """Bytes of the engine's optional memory of one kind that have no room, before later kinds take any."""
+        later = sum(one.private for one in entry.optional() if OPTIONAL.index(one.kind) > OPTIONAL.index(saving.kind))
         with self.changed:
-            return excess(optional, need_of(entry), self.occupancies(), readings, limit, self.policy, base=self.base())
+            need = need_of(entry)
+            need = dataclasses.replace(need, amount=need.amount - Amount(private=later))
+            residents = self.occupancies()
+            return excess(
+                saving.private, need, residents, readings, limit, self.policy, base=self.base(), kind=saving.kind
+            )
 
     def admits(self, need: Need, limit: Budget) -> bool:
         """True when the need fits by the accounts alone, as if all returned memory had arrived."""

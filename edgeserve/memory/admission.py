@@ -185,7 +185,7 @@ class Admission:
         for saving in entry.optional():
             readings = self._probe.read_quick()
             limit = budget(readings, self._accounts.policy)
-            if excess := self._accounts.excess(entry, saving.private, readings, limit):
+            if excess := self._accounts.excess(entry, saving, readings, limit):
                 size = saving.private if saving.kind == "reordered" else excess
                 self._mover.shed(dataclasses.replace(saving, private=size))
 

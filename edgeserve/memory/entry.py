@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Set
-from typing import Literal, Protocol
+from collections.abc import Callable, Iterator, Set
 
-from edgeserve.engine import Footprint, ModelSpec, Rung
+from edgeserve.engine import Footprint, Rung
 from edgeserve.errors import EdgeserveError
 from edgeserve.memory.amount import NOTHING, Amount, per_request, without_requests
 from edgeserve.memory.estimate import heuristic
 from edgeserve.memory.occupancy import OPTIONAL, SAVING_ORDER, Need, Occupancy, Saving
 from edgeserve.memory.peaks import Peaks
+from edgeserve.memory.resident import Resident, cached
 from edgeserve.units import MB
 
 log = logging.getLogger("edgeserve.memory")
@@ -24,91 +24,6 @@ LONGEST_HOT = 60.0
 """Seconds for which a costly switch keeps an engine hot at most: the first way up of a model may take a minute."""
 LEAST_RAISE = 16 * MB
 """Bytes by which the expected memory of an engine grows at least when the system has killed its process."""
-
-
-class Resident(Protocol):
-    """An engine as the governor sees it; the gate is one. ``last_used`` is on the accounts' clock."""
-
-    last_used: float
-    pinned: bool
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def spec(self) -> ModelSpec: ...
-    @property
-    def rung(self) -> Rung: ...
-    @property
-    def leases(self) -> int: ...
-    @property
-    def rounds(self) -> int:
-        """Steps that the answers of the engine have taken. Any thread."""
-        ...
-
-    @property
-    def unread(self) -> bool:
-        """Whether the engine is at work only for readers that have not read for long. Any thread."""
-        ...
-
-    def cut_unread(self) -> None:
-        """End that work, where ``unread`` still holds. Never waits; any thread."""
-        ...
-
-    def estimate(self) -> Footprint: ...
-    def footprint(self) -> Footprint: ...
-
-    def step_down(self, to: Rung, *, leased: bool = False) -> Moved | Refused:
-        """Down to ``to`` on the calling thread. Refuses at once when there already, leased or at work; never waits.
-
-        ``leased``: leases whose work has not begun do not count.
-        """
-        ...
-
-    def savings(self) -> Mapping[str, int]:
-        """Bytes that the engine could do without, by kind (``Thrifty``); empty for most. Any thread."""
-        ...
-
-    def shed(self, kind: str, amount: int) -> bool:
-        """Save at least ``amount`` bytes, or all that was offered. False when at work, or when there is no such saving.
-
-        Never waits; any thread."""
-        ...
-
-    def restore(self) -> bool:
-        """Take the next way up with everything that is configured. False as for ``shed``."""
-        ...
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Moved:
-    """A step down that happened, read while no other thread could move the engine.
-
-    ``held`` before the step, ``left`` after it; ``cached``: the prefix cache, a part of ``left``."""
-
-    before: Rung
-    after: Rung
-    held: Amount
-    left: Amount
-    cached: Amount = NOTHING
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Refused:
-    """A step down that did not happen, with the reason."""
-
-    reason: Literal["already there", "leased", "at work"]
-
-
-def cached(resident: Resident) -> Amount:
-    """The engine's prefix cache, by its own figure."""
-    return Amount(private=resident.savings().get("prefix_cache", 0))
-
-
-def taken(resident: Resident) -> Amount:
-    """Memory that the engine holds now by its own figure, prefix cache included.
-
-    Asks the engine, so the lock of the accounts must not be held."""
-    return without_requests(resident.footprint()) + cached(resident)
 
 
 @dataclasses.dataclass(slots=True)
@@ -191,9 +106,10 @@ class Entry:
         return cached(self.resident)
 
     def optional(self) -> Iterator[Saving]:
-        """Memory that the engine takes only where there is room for it, the first to go first."""
+        """Memory that the engine takes only where there is room for it, in the order in which it takes the room."""
+        offered = self.resident.savings()
         for kind in OPTIONAL:
-            if size := self.resident.savings().get(kind, 0):
+            if size := offered.get(kind, 0):
                 yield Saving(self.resident.id, kind, size)
 
     def estimate_now(self) -> Footprint | None:

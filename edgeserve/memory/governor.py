@@ -16,7 +16,6 @@ from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.memory import metal, report
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.admission import Admission
-from edgeserve.memory.entry import Resident
 from edgeserve.memory.gauge import Gauge
 from edgeserve.memory.history import StepRecord
 from edgeserve.memory.mover import Mover
@@ -27,6 +26,7 @@ from edgeserve.memory.pressure_loop import PressureLoop
 from edgeserve.memory.relief import Relief
 from edgeserve.memory.report import Json
 from edgeserve.memory.reservations import Reservation
+from edgeserve.memory.resident import Resident
 from edgeserve.system import heap, libraries
 from edgeserve.system.accelerator import DeviceReader, Devices
 from edgeserve.system.probe import Probe

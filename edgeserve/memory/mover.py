@@ -8,9 +8,10 @@ import logging
 from edgeserve.engine import Rung
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.amount import Amount
-from edgeserve.memory.entry import Entry, Moved, Refused
+from edgeserve.memory.entry import Entry
 from edgeserve.memory.history import StepRecord, quantization
 from edgeserve.memory.occupancy import Saving
+from edgeserve.memory.resident import Moved, Refused
 from edgeserve.system.probe import Probe
 from edgeserve.system.readings import Readings
 from edgeserve.units import MB

@@ -15,9 +15,9 @@ from edgeserve.system.readings import Readings
 SavingKind = Literal["prefix_cache", "context", "image", "optional_context", "reordered"]
 SAVING_ORDER: tuple[SavingKind, ...] = ("prefix_cache", "context", "image")
 """Savings that come before eviction, in this order."""
-OPTIONAL: tuple[SavingKind, ...] = ("reordered", "optional_context")
-"""Memory that an engine takes only where there is room for it, the first to go first (memory/optional_memory.py). It
-goes before all savings."""
+OPTIONAL: tuple[SavingKind, ...] = ("optional_context", "reordered")
+"""Memory that an engine takes only where there is room for it (memory/optional_memory.py). Each kind takes the room
+that those before it leave. All of it goes before the savings."""
 
 
 @dataclass(frozen=True, slots=True)

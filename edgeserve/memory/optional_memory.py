@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.budget import Budget
-from edgeserve.memory.occupancy import Need, Occupancy, booked, overhead
+from edgeserve.memory.occupancy import Need, Occupancy, SavingKind, booked, overhead
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.system.readings import Readings
 
@@ -24,11 +24,12 @@ def excess(
     policy: MemoryPolicy,
     *,
     base: int = 0,
+    kind: SavingKind = "optional_context",
 ) -> int:
     """Bytes of the ``optional`` bytes in ``need`` that have no room. ``base`` as for ``plan``.
 
-    1. Bytes beyond the share of the budget that ``context_percent`` allows: llama.cpp fills a context with zeros each
-       time it makes one, so each of its bytes costs time and memory, used or not.
+    1. Of a context, bytes beyond the share of the budget that ``context_percent`` allows: llama.cpp fills a context
+       with zeros each time it makes one, so each of its bytes costs time and memory, used or not.
     2. On an accelerator with memory of its own: the bytes beyond the next pressure level there.
     3. Otherwise the bytes beyond that level in the budget, or beyond the budget itself with mapped weights counted.
     """
@@ -36,7 +37,7 @@ def excess(
     device = budget.device if need.amount.device else None
     room = budget.usable if device is None else device
     # 1.
-    most = optional - int(policy.context_percent * room)
+    most = optional - int(policy.context_percent * room) if kind == "optional_context" else 0
     # 2.
     if device is not None:
         return _within(optional, max(most, total.device - _below_next(total.device - optional, room, policy)))

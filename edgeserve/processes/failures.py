@@ -10,6 +10,7 @@ from edgeserve.errors import EdgeserveError, EngineFailure
 Json = Any
 LONGEST_RETRY = 1e6
 """Longest ``retry_after`` in seconds, which goes into a header of HTTP."""
+MOST_FIGURES, LARGEST_FIGURE = 4, 1 << 53
 
 _ERRORS = {name: one for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, EdgeserveError)}
 
@@ -19,14 +20,16 @@ def write_error(error: Exception, model: str, trace: str = "") -> Json:
     if not isinstance(error, EdgeserveError):
         error = EngineFailure(f"{model} failed on this request: {error}")
     known = error if error.__class__.__name__ in _ERRORS else EngineFailure(error.message)
-    return [type(known).__name__, known.message, known.param, known.retry_after, trace]
+    return [type(known).__name__, known.message, known.param, known.retry_after, list(known.figures), trace]
 
 
 def read_error(value: Json) -> EdgeserveError:
     """Raises ValueError for anything but an error."""
     try:
-        name, message, param, retry_after, trace = value
-        error = _ERRORS[name](str(message), param=_param(param), retry_after=_seconds(retry_after))
+        name, message, param, retry_after, figures, trace = value
+        error = _ERRORS[name](
+            str(message), param=_param(param), retry_after=_seconds(retry_after), figures=_figures(figures)
+        )
     except (KeyError, TypeError, ValueError) as problem:
         raise ValueError(f"no error of an edgeserve process: {problem}") from problem
     if trace:
@@ -44,3 +47,11 @@ def _seconds(value: Json) -> float | None:
     if value is None or (isinstance(value, int | float) and 0 <= value <= LONGEST_RETRY):
         return value
     raise ValueError(f"a time of at most {LONGEST_RETRY:g} s is no such time")
+
+
+def _figures(value: Json) -> tuple[int, ...]:
+    if isinstance(value, list | tuple) and len(value) <= MOST_FIGURES:
+        figures = tuple(one for one in value if type(one) is int and 0 <= one <= LARGEST_FIGURE)
+        if len(figures) == len(value):
+            return figures
+    raise ValueError(f"figures are at most {MOST_FIGURES} whole numbers up to {LARGEST_FIGURE}")

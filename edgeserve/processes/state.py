@@ -29,7 +29,8 @@ class EngineState:
     def check(self) -> None:
         """Raises ValueError for figures that no engine can have."""
         sizes = [self.footprint.mapped, self.footprint.private, self.footprint.per_request, self.footprint.device]
-        sizes += [*self.savings.values(), self.context_tokens or 0, *(one.tokens for one in self.slot_states)]
+        sizes += [*self.savings.values(), self.context_tokens or 0]
+        sizes += [count for one in self.slot_states for count in (one.tokens, one.drafted, one.accepted)]
         if self.rung not in list(Rung) or not 1 <= self.slots <= MOST_SLOTS or len(self.slot_states) > self.slots:
             raise ValueError(f"rung {self.rung} and {self.slots} slots")
         if not all(0 <= size <= MOST_BYTES for size in sizes):

@@ -15,8 +15,8 @@ from concurrent.futures import Future
 from edgeserve.clients import NOBODY, Client, Groups
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import Busy, EdgeserveError, ShuttingDown
-from edgeserve.memory.entry import Moved, Refused, cached, taken
 from edgeserve.memory.governor import Governor
+from edgeserve.memory.resident import Moved, Refused, cached, taken
 from edgeserve.residency.host import LONG_PATIENCE, Host
 from edgeserve.residency.loads import Loads
 from edgeserve.residency.turns import Turns

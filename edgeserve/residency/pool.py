@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import threading
 import time
@@ -17,6 +16,7 @@ from edgeserve.jobs import Job
 from edgeserve.memory.governor import Governor
 from edgeserve.messages import Request
 from edgeserve.processes.roster import Roster
+from edgeserve.residency import closing
 from edgeserve.residency.aside import Aside
 from edgeserve.residency.directory import Directory, Terms, arranged, not_configured
 from edgeserve.residency.gate import Gate
@@ -25,11 +25,10 @@ from edgeserve.residency.lease import Lease
 from edgeserve.residency.mailbox import Deliveries
 from edgeserve.residency.monitor import MAPPED_AT_STARTUP
 from edgeserve.residency.names import spellings
+from edgeserve.residency.prefetches import Prefetches
 from edgeserve.residency.successions import Successions
 from edgeserve.residency.work import kind_of
 from edgeserve.system.prefetch import Prefetch
-
-log = logging.getLogger("edgeserve.pool")
 
 OnDemand = Callable[[str, Sequence[Job]], tuple[Host, Terms] | None]
 """Host and terms of the model that a name means, among those of some jobs; None: there is none."""
@@ -80,7 +79,7 @@ class Pool:
         self.roster = roster or Roster()
         self._queue_limit = queue_limit
         self._clock = clock
-        self._prefetches: dict[str, Prefetch] = {}
+        self.prefetches = Prefetches(governor, self.directory)
         for host in hosts:
             self.add(host, terms.get(host.spec.id, Terms()))
 
@@ -101,7 +100,7 @@ class Pool:
             on_idle=self.idle.set,
         )
         self.governor.adopt(gate)
-        self._prefetches[gate.id] = Prefetch(host.prefetch_files, lambda: gate.rung is not Rung.HOT, self._room)
+        self.prefetches.add(gate)
         self.directory.add(host.spec, terms)
         self.gates = MappingProxyType({**self.gates, gate.id: gate})
         return gate
@@ -150,7 +149,7 @@ class Pool:
     async def _leave(self, gate: Gate) -> None:
         self._leaving.append(gate)
         try:
-            await self._removals.run(self._close, gate, self._prefetches.pop(gate.id))
+            await self._removals.run(self._close, gate, self.prefetches.pop(gate.id))
         finally:
             self._leaving.remove(gate)
 
@@ -216,21 +215,6 @@ class Pool:
 
         return Lease(gate, self.deliveries, began, client)
 
-    def expect(self, jobs: Sequence[Job]) -> None:
-        """Fetch the files of the one model of ``jobs``: a request for it is coming in.
-
-        Returns at once. Does nothing for an engine that is hot, and where several models may be meant.
-        """
-        found = [spec for spec in self.directory.of(jobs) if not self.directory.terms(spec.id).by_name]
-        same_job = [spec for spec in found if spec.job == found[0].job]
-        if len(same_job) == 1:
-            self.expect_model(found[0].id)
-
-    def expect_model(self, model: str) -> None:
-        """Fetch the files of a model that a request names, as ``expect`` does."""
-        if model in self._prefetches:
-            self._prefetches[model].start()
-
     def voices(self, model: str = "tts") -> tuple[str, ...]:
         """Voices of a speech model, the default first."""
         return self._gate(model).host.voices()
@@ -268,37 +252,31 @@ class Pool:
 
     async def drain(self, seconds: float) -> None:
         """Take no new requests. Answers under way may end within ``seconds``; then they are cut with ShuttingDown."""
-        until = time.monotonic() + seconds
         self._successions.close()
-        for prefetch in tuple(self._prefetches.values()):
-            await asyncio.to_thread(prefetch.stop)
-        for gate in (*self.gates.values(), *self._leaving):
-            if not await asyncio.to_thread(gate.drain, until):
-                reason = f"the server is shutting down and the answer took longer than its drain time of {seconds:g} s"
-                gate.abort(ShuttingDown(reason))
+        await self.prefetches.stop()
+        await closing.drain(self._all(), seconds)
         await self.give_up()
 
     async def give_up(self) -> None:
         """End the loads under way where that can be done: the server ends."""
-        for gate in (*self.gates.values(), *self._leaving):
-            if gate.host.loading:
-                log.warning("%s is on its way up; its load is given up, since the server ends", gate.id)
-                await asyncio.to_thread(gate.host.give_up)
+        await closing.give_up(self._all())
 
     @property
     def loading(self) -> list[str]:
         """Models that are on their way up."""
-        return [gate.id for gate in (*self.gates.values(), *self._leaving) if gate.host.loading]
+        return [gate.id for gate in self._all() if gate.host.loading]
 
     async def stop(self) -> None:
         """End the threads of all hosts and close all engines."""
         self._successions.close()
         await self.give_up()
-        for prefetch in tuple(self._prefetches.values()):
-            await asyncio.to_thread(prefetch.stop)
-        for gate in (*self.gates.values(), *self._leaving):
+        await self.prefetches.stop()
+        for gate in self._all():
             await asyncio.to_thread(gate.stop)
         await asyncio.to_thread(self.roster.stop)
+
+    def _all(self) -> tuple[Gate, ...]:
+        return (*self.gates.values(), *self._leaving)
 
     def _heat_ahead(self, request: Request) -> None:
         """Called on threads of hosts; models come and go meanwhile."""
@@ -306,11 +284,6 @@ class Pool:
         for model in self.chains.get(kind_of(request), ()):
             if model in gates:
                 gates[model].warm_up()
-
-    def _room(self) -> int:
-        """Bytes free for the page cache beside the weights in use."""
-        readings = self.governor.probe.latest()
-        return readings.available - readings.process.file
 
     async def _current(self, model: str) -> Gate:
         """The gate of a model: of the engine that takes its place, where it is being replaced or its files have been.

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Iterator
 
 from edgeserve.engine import Cancel, Rung
-from edgeserve.memory.entry import Resident
 from edgeserve.memory.governor import Governor, Reservation
+from edgeserve.memory.resident import Resident
 from edgeserve.residency.host import Host
 from edgeserve.residency.work import Admitted
 

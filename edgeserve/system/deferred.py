@@ -32,11 +32,21 @@ def _defer(name: str) -> None:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
     loader, module = spec.loader, importlib.util.module_from_spec(spec)
 
+    running = False
+
     def run(wanted: str) -> Any:
+        nonlocal running
         with _RUNS:  # a second thread waits until the code has run
+            if running:  # the code itself asks for a name that it has not set
+                raise AttributeError(f"module {name!r} has no attribute {wanted!r}", name=wanted, obj=module)
             if module.__dict__.get("__getattr__") is run:
-                del module.__dict__["__getattr__"]
-                loader.exec_module(module)
+                running = True
+                try:
+                    loader.exec_module(module)
+                finally:
+                    running = False
+                if module.__dict__.get("__getattr__") is run:  # kept until now, so that other threads come here
+                    del module.__dict__["__getattr__"]
         return getattr(module, wanted)
 
     module.__dict__["__getattr__"] = run

@@ -7,7 +7,7 @@ import functools
 import os
 from typing import Any
 
-WILLNEED, DONTNEED, POPULATE_READ = 3, 4, 22
+WILLNEED, DONTNEED, HUGEPAGE, POPULATE_READ = 3, 4, 14, 22
 """Advice of madvise(2). POPULATE_READ exists since Linux 5.14."""
 
 

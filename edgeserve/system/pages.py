@@ -27,8 +27,13 @@ def mappings(*paths: Path) -> Iterator[Mapping]:
 
 
 def resident_mapped(*paths: Path) -> int:
-    """Bytes of the files' mappings that are resident now."""
-    return sum(one.resident for one in mappings(*paths))
+    """Bytes of the files' mappings that are resident now. A range that is mapped twice shares its pages, and counts
+    once."""
+    found: dict[tuple[str, int, int], int] = {}
+    for one in mappings(*paths):
+        place = one.path, one.offset, one.size
+        found[place] = max(found.get(place, 0), one.resident)
+    return sum(found.values())
 
 
 def drop_mapped(*paths: Path) -> int:

@@ -15,6 +15,8 @@ MAPS, SMAPS = Path("/proc/self/maps"), Path("/proc/self/smaps")
 class Mapping:
     """One mapped range of a file; sizes in bytes.
 
+    ``offset``: place of the range in its file.
+
     ``permissions`` as the kernel writes them ("r-xp"). ``resident`` and ``anonymous`` are 0 in /proc/self/maps.
     ``anonymous``: pages that the process has written to, which no longer belong to the file.
     """
@@ -25,6 +27,7 @@ class Mapping:
     path: str
     resident: int = 0
     anonymous: int = 0
+    offset: int = 0
 
 
 def read(listing: Path, wanted: Callable[[str], bool]) -> Iterator[Mapping]:
@@ -58,7 +61,7 @@ def _head(line: str, wanted: Callable[[str], bool]) -> Mapping | None:
     if len(parts) < 6 or not wanted(parts[5]):
         return None
     start, end = (int(part, 16) for part in parts[0].split("-"))
-    return Mapping(start, end - start, parts[1], parts[5])
+    return Mapping(start, end - start, parts[1], parts[5], offset=int(parts[2], 16))
 
 
 def _size(text: str) -> int:

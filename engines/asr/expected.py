@@ -6,7 +6,7 @@ from edgeserve.engine import Footprint, Listed
 from engines.asr.model import VAD_BYTES
 from engines.asr.model import footprint as by_bytes
 from engines.asr.whisper.files import exact
-from engines.asr.whisper.onnx import SESSIONS_BYTES, window_bytes
+from engines.asr.whisper.onnx import SESSIONS_BYTES, places, request_bytes
 
 FLOAT_BYTES, INT8_BYTES = 4.0, 1.14
 """Bytes of mapped weights for each parameter of Whisper, in the two forms that a pull writes; measured on tiny.en."""
@@ -21,4 +21,5 @@ def footprint(model: Listed) -> Footprint | None:
     mapped = int(model.parameters * (INT8_BYTES if exact() else FLOAT_BYTES))
     # OpenAI marks about as many alignment heads as a layer has heads.
     shape = {**model.shape, "alignment_heads": range(model.shape["decoder_heads"])}
-    return Footprint(mapped, SESSIONS_BYTES + VAD_BYTES, window_bytes(shape))
+    request = request_bytes(shape, places(shape, model.options))
+    return Footprint(mapped, SESSIONS_BYTES + VAD_BYTES, request)

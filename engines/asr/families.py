@@ -12,7 +12,7 @@ from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import INPUT_SAMPLE_RATE, SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
 from engines.asr.model import OnnxModel
 from engines.asr.segments import Rules, frames
-from engines.asr.stretches import Source, Split, Stretch, Tape
+from engines.asr.stretches import Source, Split, Stretch, Tape, quietest
 from engines.onnx import session
 
 WINDOW_SECONDS = 30.0
@@ -135,7 +135,7 @@ def windows(arrays: Iterable[Any]) -> Iterator[Stretch]:
         tape.add(samples)
         while tape.end - tape.start > longest:
             window = tape.read(tape.start, tape.start + longest)
-            length = cut(window)
+            length = quietest(window)
             yield Stretch(tape.start, window[:length])
             tape.forget(tape.start + length)
     if tape.end > tape.start:
@@ -147,14 +147,3 @@ def padded(samples: Any) -> Any:
     import numpy
 
     return numpy.pad(samples, (0, max(0, SHORTEST - len(samples))))
-
-
-def cut(window: Any) -> int:
-    """The middle of the quietest 20 ms in the last fifth of a window, in samples from the window's start."""
-    import numpy
-
-    frame = INPUT_SAMPLE_RATE // 50
-    begin = len(window) * 4 // 5
-    tail = window[begin:]
-    energy = (tail[: len(tail) // frame * frame].reshape(-1, frame) ** 2).sum(axis=1)
-    return begin + int(numpy.argmin(energy)) * frame + frame // 2

@@ -24,7 +24,7 @@ from engines.asr.families import windows
 from engines.asr.stretches import Source
 from engines.asr.whisper import files, languages
 from engines.asr.whisper.decode import CANCELLED, GREEDY
-from engines.asr.whisper.transcribe import PROMPT_RESET_TEMPERATURE, TEMPERATURES
+from engines.asr.whisper.passage import PROMPT_RESET_TEMPERATURE, TEMPERATURES
 
 PROMPT_CHARACTERS = 1000
 """Characters of the text so far that prompt the next window. Whisper keeps the last 223 tokens of them."""

@@ -100,6 +100,17 @@ def whole(arrays: Iterable[Any]) -> Iterator[Stretch]:
         at += len(samples)
 
 
+def quietest(window: Any) -> int:
+    """The middle of the quietest 20 ms in the last fifth of a window, in samples from the window's start."""
+    import numpy
+
+    frame = INPUT_SAMPLE_RATE // 50
+    begin = len(window) * 4 // 5
+    tail = window[begin:]
+    energy = (tail[: len(tail) // frame * frame].reshape(-1, frame) ** 2).sum(axis=1)
+    return begin + int(numpy.argmin(energy)) * frame + frame // 2
+
+
 class Joined:
     """Stretches end to end, read forwards in windows. Places in them are converted to times in the file."""
 
@@ -112,8 +123,7 @@ class Joined:
         """Place in the file of the first sample after each joint."""
 
     def read(self, low: int, high: int) -> Any:
-        """Samples ``low`` to ``high``, fewer where the audio ends. Samples before ``low`` are forgotten."""
-        self._tape.forget(min(low, self._tape.end))
+        """Samples ``low`` to ``high``, fewer where the audio ends, or where some were forgotten."""
         while self._tape.end < high and (stretch := next(self._stretches, None)) is not None:
             here = self._tape.end
             if not self._starts or stretch.start != self._places[-1] + here - self._starts[-1]:
@@ -121,8 +131,26 @@ class Joined:
                 self._places.append(stretch.start)
             self._tape.add(stretch.samples)
             self._voiced.add(stretch.voiced)
-        self._voiced.forget(min(low // FRAME, self._voiced.end))
         return self._tape.read(low, high)
+
+    def forget(self, samples: int, speech: int) -> None:
+        """Forget the samples before a place, and where speech is before another place."""
+        self._tape.forget(min(samples, self._tape.end))
+        self._voiced.forget(min(speech // FRAME, self._voiced.end))
+
+    def speech_seconds(self, start: int, end: int) -> float | None:
+        """Seconds of speech from ``start`` to ``end``; None without a detector."""
+        voiced = self._voiced.read(start // FRAME, -(-end // FRAME))
+        return float(voiced.sum()) * FRAME / INPUT_SAMPLE_RATE if len(voiced) else None
+
+    def silences(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Begin and end of each silence from ``start`` to ``end``, in order; none without a detector."""
+        import numpy
+
+        low = -(-start // FRAME)
+        voiced = self._voiced.read(low, end // FRAME)
+        edges = numpy.flatnonzero(numpy.diff(voiced, prepend=1, append=1)) + low
+        return [(int(begin) * FRAME, int(stop) * FRAME) for begin, stop in edges.reshape(-1, 2)]
 
     def pauses(self, start: int, end: int) -> list[int]:
         """The middle of each pause between speech and speech from ``start`` to ``end``. Every joint lies in a pause."""

@@ -21,6 +21,8 @@ from edgeserve.messages import (
     EmbeddingEvent,
     EmbedRequest,
     FinishEvent,
+    FinishReason,
+    PromptEvent,
     SlotEvent,
     SlotRequest,
     TextEvent,
@@ -33,6 +35,7 @@ from edgeserve.slots import SlotState
 from edgeserve.units import MB
 from engines.fake.engine import FakeEngine
 from engines.fake.texts import read_text
+from engines.shortening import shortened
 from engines.thinking import Teller, Thoughts
 
 BINS = 8
@@ -90,21 +93,25 @@ class FakeChat(FakeEngine):
     def _answers(self, request: ChatRequest, cancel: Cancel) -> Generator[ChatEvent | None, None, None]:
         """Events of an answer; None before each word, which takes work."""
         self._begin()
-        prompt = self._prompt(request)
-        context = int(self._number("context", 1024))
-        if len(prompt.split()) > context:
-            raise ContextOverflow(f"the prompt is {len(prompt.split())} tokens long; the context holds {context}")
+        prompt = shortened(request, self._fitting, int(self._number("context", 1024)))
+        size = len(prompt.split())
+        if request.count:
+            yield PromptEvent(size)
+        if request.count == "only":
+            return
         if calls := self._calls(request):
             yield from map(ToolCallEvent, calls)
-            yield FinishEvent("tool_calls", len(prompt.split()), len(calls))
+            yield FinishEvent("tool_calls", size, len(calls))
             return
         words = self._answer(request, prompt).split()
         limit = len(words) if request.max_tokens is None else min(request.max_tokens, len(words))
-        told, teller = 0, Teller(Thoughts() if request.prompt is None and not request.json_object else None)
+        teller = Teller(Thoughts() if request.prompt is None and not request.json_object else None)
+        told, stopped = 0, ""
         for word in words[:limit]:
             if cancel.is_set():
                 return
             if word in request.stop:
+                stopped = word
                 break
             yield None
             self._misbehave(word)
@@ -115,10 +122,8 @@ class FakeChat(FakeEngine):
             told += 1
         yield from teller.rest("")
         self._prefix_cache = int(self._number("prefix_cache_mb", 0) * MB)
-        length = told == limit and limit < len(words)
-        yield FinishEvent(
-            "length" if length else "stop", len(prompt.split()), told, reasoning_tokens=teller.reasoning_tokens
-        )
+        reason: FinishReason = "length" if told == limit and limit < len(words) else "stop"
+        yield FinishEvent(reason, size, told, reasoning_tokens=teller.reasoning_tokens, stop=stopped)
 
     def _misbehave(self, word: str) -> None:
         """Do what the options ask for at this word. Raises EngineFailure."""
@@ -152,6 +157,15 @@ class FakeChat(FakeEngine):
             yield EmbeddingEvent(
                 struct.pack(f"<{BINS}f", *(one / (math.hypot(*bins) or 1.0) for one in bins)), len(words)
             )
+
+    def _fitting(self, request: ChatRequest, limit: int) -> str:
+        """The prompt. Raises ContextOverflow for more than ``limit`` words, unless they are only counted."""
+        prompt = self._prompt(request)
+        size = len(prompt.split())
+        if size > limit and request.count != "only":
+            text = f"the prompt is {size} tokens long; the context holds {limit}"
+            raise ContextOverflow(text, param="messages", figures=(size, limit))
+        return prompt
 
     @staticmethod
     def _prompt(request: ChatRequest) -> str:

@@ -20,7 +20,7 @@ from engines.grammar import number, schema_ways
 from engines.grammar import object as gbnf_object
 from engines.grammar import pattern as gbnf_pattern
 from engines.grammar.object import Member
-from engines.grammar.rules import Rules, Unsayable, either, literal, one_of_texts
+from engines.grammar.rules import MAX_STEPS, Rules, Unsayable, either, literal, one_of_texts
 from engines.grammar.schema_formats import FORMATS, known
 from engines.grammar.schema_keywords import check_values, told
 from engines.grammar.schema_oneof import apart
@@ -75,6 +75,8 @@ class SchemaGrammar:
         dropped = self._dropped.setdefault(error.keyword, set())
         if not error.keyword or value in dropped or len(self.loosened) == MAX_LOOSENED:
             return False
+        if self._rules.budget.spent > MAX_STEPS:
+            return False  # what was spent stays spent
         dropped.add(value)
         self.loosened.append(f"{error.keyword} at {place}" if place else error.keyword)
         self._names, self._path, self._depth = {}, [], 0

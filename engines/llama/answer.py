@@ -1,17 +1,25 @@
-"""The loop of one answer: sample a token, turn it into text, decode it, until the answer ends."""
+"""The loop of one answer: sample tokens, turn them into text, decode them, until the answer ends."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from edgeserve.engine import Cancel
-from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, FinishReason
+from edgeserve.messages import (
+    ChatEvent,
+    ChatRequest,
+    FinishEvent,
+    FinishReason,
+    ReasoningEvent,
+    TokenEvent,
+    TokenLogprob,
+)
 from engines.llama.background import Background
 from engines.llama.batch import Batch
-from engines.llama.logprobs import Logprobs
+from engines.llama.model import MappedModel
+from engines.llama.picks import Picker
 from engines.llama.sampler import Sampler
 from engines.llama.slot import Slot
 from engines.llama.text import TextStream
@@ -35,6 +43,41 @@ class Prompt:
     thinks: bool = False
 
 
+class Wording:
+    """Turns the tokens of an answer into events.
+
+    ``said``: tokens so far; ``ended``: the model ended the answer; ``stopped``: a stop string was found.
+    """
+
+    def __init__(self, model: MappedModel, request: ChatRequest, thoughts: Thoughts | None) -> None:
+        self._model = model
+        self._stream = TextStream(request.stop)
+        self._stop_tokens = request.stop_tokens
+        self._teller = Teller(thoughts)
+        self.said, self.ended = 0, False
+
+    @property
+    def stopped(self) -> bool:
+        return self._stream.stopped
+
+    def feed(self, token: int, logprob: TokenLogprob | None) -> Sequence[ChatEvent]:
+        """Events of the next token."""
+        self.said += 1
+        self.ended = self._model.ends(token) or token in self._stop_tokens
+        if self.ended:
+            return ()
+        if logprob is not None:
+            self._teller.note(logprob)
+        return tuple(self._teller.feed(self._stream.feed(self._model.piece(token))))
+
+    def finish(self, prompt: Prompt) -> Iterator[ChatEvent]:
+        """The last events."""
+        yield from self._teller.rest("" if self.stopped else self._stream.flush())
+        reason: FinishReason = "stop" if self.ended or self.stopped else "length"
+        reasoning, stop = self._teller.reasoning_tokens, self._stream.stop
+        yield FinishEvent(reason, prompt.tokens, self.said, prompt.cached, reasoning, stop)
+
+
 def answer(
     batch: Batch,
     prompt: Prompt,
@@ -49,13 +92,15 @@ def answer(
     A cancelled answer ends without a FinishEvent. Raises Busy when other answers leave its prompt no room.
     """
     context, slot = batch.context, prompt.slot
-    model, stream = context.model, TextStream(request.stop)
-    teller = Teller(_thoughts(prompt, request))
-    logprobs = None if request.logprobs is None else Logprobs(context, request.logprobs)
-    said, ended = 0, False
-    while not cancel.is_set():
+    wording = Wording(context.model, request, _thoughts(prompt, request))
+    picker = Picker(context, sampler, request.logprobs, background, guesses=batch.drafts.longest > 0)
+    drafter = batch.drafts.writer([*slot.tokens, *slot.pending])
+    over = False
+    while not over:
+        if cancel.is_set():
+            return
         if slot.full:
-            if not said:
+            if not wording.said:
                 raise batch.no_room()
             break
         if slot.output is None:
@@ -63,26 +108,41 @@ def answer(
             continue
         if not limit:
             break  # the prompt was read, and that is all
-        logits: Any = context.logits(slot.output) if sampler.constrained or logprobs is not None else None
-        if sampler.constrained:
-            logits = logits.copy()  # the next step of the batch overwrites the original
-            token = yield from background.run(functools.partial(sampler.sample_constrained, logits))
+        picks = yield from picker.pick(slot)
+        events: list[ChatEvent] = []
+        room = context.size - slot.cells + len(slot.draft)
+        taken: list[int] = []
+        for token, logprob in (*picks.found, *((one, None) for one in picks.forced)):
+            events += wording.feed(token, logprob)
+            over = wording.ended or wording.stopped or wording.said >= limit or len(taken) >= room
+            taken.append(token)
+            if over:
+                break
+        # All of this before the first event: a slow reader pauses the answer there, and other answers go on.
+        batch.settle(slot, taken[: len(picks.found)][:-1])
+        yield from _merged(events)
+        if not over:
+            if picks.error is not None:
+                raise picks.error
+            drafter.note(taken[: len(picks.found)], picks.forced)
+            batch.push(slot, *taken[len(picks.found) - 1 :], guess=drafter.guess(picks.likely))
+    yield from wording.finish(prompt)
+
+
+def _merged(events: Sequence[ChatEvent]) -> Iterator[ChatEvent]:
+    """The events of one step, with neighbours of a kind as one: each event costs the server as much as a token."""
+    last: ChatEvent | None = None
+    for event in events:
+        if isinstance(last, TokenEvent) and isinstance(event, TokenEvent):
+            last = TokenEvent(last.text + event.text, last.logprobs + event.logprobs)
+        elif isinstance(last, ReasoningEvent) and isinstance(event, ReasoningEvent):
+            last = ReasoningEvent(last.text + event.text)
         else:
-            token = sampler.sample(context.handle, slot.output)
-        said += 1
-        ended = model.ends(token) or token in request.stop_tokens
-        if not ended:
-            if logprobs is not None:
-                teller.note(logprobs.of(token, logits))
-            yield from teller.feed(stream.feed(model.piece(token)))
-        if ended or stream.stopped or said >= limit or slot.cells >= context.size:
-            break
-        batch.push(slot, token)
-    else:
-        return
-    yield from teller.rest("" if stream.stopped else stream.flush())
-    reason: FinishReason = "stop" if ended or stream.stopped else "length"
-    yield FinishEvent(reason, prompt.tokens, said, prompt.cached, teller.reasoning_tokens)
+            if last is not None:
+                yield last
+            last = event
+    if last is not None:
+        yield last
 
 
 def _thoughts(prompt: Prompt, request: ChatRequest) -> Thoughts | None:

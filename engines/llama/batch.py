@@ -11,30 +11,48 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from edgeserve.errors import Busy, EdgeserveError, EngineFailure, InvalidRequest
 from engines.llama.adapters import Active
 from engines.llama.cache import WORTH_SAVING, PrefixCache
 from engines.llama.context import BATCH, Context, Item
+from engines.llama.drafts import Drafts, Guess
 from engines.llama.prepare import overflow
 from engines.llama.slot import Slot
 from engines.llama.state_index import next_victim
 from engines.llama.swapper import Swapper
+from engines.llama.tokenizer import TooLong
 
 log = logging.getLogger("edgeserve.llama")
 
 PROMPT_SHARE = 192
 """Prompt tokens in one call while answers are under way. More of them make each token of an answer later."""
 
+ROOM = 2
+"""Tokens to leave free for each answer, beside the drafts of all."""
+
+SHORT = 32
+"""Pending tokens of an answer at most: one, and those that a grammar forces. More are a prompt."""
+
 TURN = 4
 """Calls for one set of adapters while another waits. A change of the set costs about half a step of a small model."""
+
+
+class Share(NamedTuple):
+    """Tokens of one slot in a call: pending ones, and then a draft."""
+
+    slot: Slot
+    tokens: list[int]
+    draft: list[int]
 
 
 class Batch:
     """The slots of a context. ``step`` decodes for all of them in one call. One thread at a time."""
 
-    def __init__(self, context: Context, slots: int, saved: PrefixCache) -> None:
+    def __init__(self, context: Context, slots: int, saved: PrefixCache, drafts: Drafts | None = None) -> None:
         self.context = context
+        self.drafts = drafts or Drafts(0)
         self._slots = [Slot(number) for number in range(slots)]
         self.saved = saved
         self.swapper = Swapper(context, self._slots, saved)
@@ -64,7 +82,7 @@ class Batch:
         ContextOverflow when the prompt leaves no room for an answer, InvalidRequest when it is empty.
         """
         if len(tokens) >= self.context.size:
-            raise overflow(str(len(tokens)), self.context.size)
+            raise overflow(TooLong(len(tokens), exact=True), self.context.size)
         if not tokens:
             raise InvalidRequest("the prompt is empty", param="prompt")
         slot, known = self._choose_slot(tokens[:-1], salt)
@@ -81,7 +99,8 @@ class Batch:
 
     def give_back(self, slot: Slot) -> None:
         """Free the slot after its answer. Its KV cache stays, unless the slot is opaque."""
-        slot.busy, slot.pending, slot.job = False, [], None
+        self.settle(slot, ())
+        slot.busy, slot.pending, slot.job, slot.guess = False, [], None, None
         self.starved = False
         for one in self._slots:
             one.preempted = False
@@ -90,10 +109,29 @@ class Batch:
         if not self.busy:
             self.context.rest()
 
-    def push(self, slot: Slot, *tokens: int) -> None:
-        """Add tokens to decode."""
+    def push(self, slot: Slot, *tokens: int, guess: Guess | None = None) -> None:
+        """Add tokens to decode. ``guess``: those that may follow."""
         slot.pending += tokens
+        slot.guess = None if slot.opaque else guess
         slot.output = None
+
+    def settle(self, slot: Slot, kept: Sequence[int]) -> None:
+        """Keep the first tokens of the slot's draft, which ``kept`` are, and remove the others from the KV cache.
+
+        A slot that was preempted meanwhile has no draft any more: it decodes them anew. Raises EngineFailure when
+        llama.cpp cannot remove tokens.
+        """
+        draft, slot.draft = slot.draft, []
+        if not draft:
+            slot.pending += kept
+            return
+        slot.tokens += kept
+        slot.position += len(kept)
+        slot.cells -= len(draft) - len(kept)
+        slot.accepted += len(kept)
+        if len(kept) < len(draft) and not self.context.cut(slot.sequence, slot.position):
+            self.swapper.empty(slot)
+            raise EngineFailure('llama.cpp cannot remove refused drafts of this model; set speculation = "off"')
 
     def step(self) -> None:
         """Decode pending tokens in one call of llama.cpp. Raises EngineFailure; all slots are empty then."""
@@ -105,7 +143,8 @@ class Batch:
                     return  # this step's call would overwrite the logits of the job: all other slots wait for the next
         try:
             while (shares := self._schedule()) and not self._decode(shares):
-                self._evict_or_preempt()
+                if not self.swapper.evict_idle():
+                    self._make_do(shares)
         except EngineFailure:
             for slot in self._slots:
                 self.swapper.empty(slot)
@@ -146,27 +185,44 @@ class Batch:
 
     # The next call of llama.cpp
 
-    def _decode(self, shares: Sequence[tuple[Slot, list[int]]]) -> bool:
+    def _decode(self, shares: Sequence[Share]) -> bool:
         """Decode in one call. False when the context has no room."""
-        self.context.use(shares[0][0].adapters)
-        return self.context.decode(_items(shares))
+        self.context.use(shares[0].slot.adapters)
+        if not (self.drafts.longest and all(len(share.slot.pending) == 1 for share in shares)):
+            return self.context.decode(_items(shares))
+        began = self.drafts.clock()
+        done = self.context.decode(_items(shares))
+        if done:
+            self.context.wait()
+            self.drafts.pace.note(sum(1 + len(share.draft) for share in shares), self.drafts.clock() - began)
+        return done
 
-    def _schedule(self) -> list[tuple[Slot, list[int]]]:
+    def _schedule(self) -> list[Share]:
         """The tokens of each slot in the next call: answers first, then prompts, the oldest request first.
 
-        All slots of a call have the same adapters.
+        All slots of a call have the same adapters. Drafts are for calls without prompts.
         """
         waiting = [slot for slot in self._slots if slot.waiting]
         adapters = self._next_adapters(waiting)
         waiting = [slot for slot in waiting if slot.adapters == adapters]
-        waiting.sort(key=lambda one: (len(one.pending) > 1, one.used))
-        answers = sum(len(slot.pending) == 1 for slot in waiting)
+        waiting.sort(key=lambda one: (len(one.pending) > SHORT, one.used))
+        answers = sum(len(slot.pending) <= SHORT for slot in waiting)
         room = min(BATCH, PROMPT_SHARE + answers) if answers else BATCH
         shares = []
         for slot in waiting:
-            shares.append((slot, slot.pending[:room]))
-            room -= len(shares[-1][1])
-        return [share for share in shares if share[1]]
+            shares.append(Share(slot, slot.pending[:room], []))
+            room -= len(shares[-1].tokens)
+        if answers == len(shares) and any(slot.guess is not None for slot in waiting):
+            self._add_drafts(shares)
+        return [share for share in shares if share.tokens]
+
+    def _add_drafts(self, shares: Sequence[Share]) -> None:
+        """Add to each answer as much of its guess as pays, and as has room beside all answers."""
+        spare = self.context.size - sum(slot.cells + ROOM for slot in self._slots if slot.busy)
+        guesses = [share.slot.guess for share in shares]
+        forced = sum(len(share.tokens) - 1 for share in shares)
+        for share, guess, count in zip(shares, guesses, self.drafts.plan(guesses, spare, forced), strict=True):
+            share.draft.extend(guess.tokens[:count] if guess is not None else ())
 
     def _next_adapters(self, waiting: Sequence[Slot]) -> Active:
         """The adapters of the next call: those of its turn, else those of the slot that waits for the most calls."""
@@ -175,32 +231,37 @@ class Batch:
             return self._adapters
         return min(waiting, key=lambda one: one.stepped).adapters
 
-    def _advance(self, shares: Sequence[tuple[Slot, list[int]]]) -> None:
+    def _advance(self, shares: Sequence[Share]) -> None:
         """Note the decoded tokens in their slots."""
         index = -1
         if shares:
-            adapters = shares[0][0].adapters
+            adapters = shares[0].slot.adapters
             self._turn = self._turn + 1 if adapters == self._adapters else 1
             self._adapters = adapters
             self._calls += 1
-        for slot, tokens in shares:
+        for slot, tokens, draft in shares:
             slot.stepped = self._calls
             index += len(tokens)
             slot.tokens += tokens
             del slot.pending[: len(tokens)]
             slot.position += len(tokens)
-            slot.cells += len(tokens)
+            slot.cells += len(tokens) + len(draft)
             slot.output = None if slot.pending else index
+            slot.draft, slot.guess = draft, None
+            slot.drafted += len(draft)
+            index += len(draft)
 
-    def _evict_or_preempt(self) -> None:
-        """Make room for the next call, by the first of these that is possible:
+    def _make_do(self, shares: Sequence[Share]) -> None:
+        """Ask less of the next call than ``shares``, by the first of these that is possible:
 
-        1. Evict an idle slot.
+        1. Leave its drafts out.
         2. Let the youngest answer wait for one that is full: it ends, and then its cells are free.
         3. Preempt the youngest answer: it starts over when another has ended. An answer alone is never preempted.
         4. Mark the youngest answer as full, so that it ends.
         """
-        if self.swapper.evict_idle():
+        if any(share.draft for share in shares):
+            for share in shares:
+                share.slot.guess = None
             return
         working = [slot for slot in self._slots if slot.busy and not slot.full and not slot.preempted]
         movable = [slot for slot in working if not slot.opaque]
@@ -267,8 +328,8 @@ class Batch:
         return slot
 
 
-def _items(shares: Sequence[tuple[Slot, list[int]]]) -> Iterator[Item]:
-    for slot, tokens in shares:
+def _items(shares: Sequence[Share]) -> Iterator[Item]:
+    for slot, tokens, draft in shares:
         last = len(slot.pending) - 1
-        for offset, token in enumerate(tokens):
-            yield Item(token, slot.position + offset, slot.sequence, offset == last)
+        for offset, token in enumerate((*tokens, *draft)):
+            yield Item(token, slot.position + offset, slot.sequence, offset >= last)

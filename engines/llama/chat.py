@@ -17,6 +17,7 @@ from edgeserve.messages import (
     EmbedRequest,
     LoosenedEvent,
     Message,
+    PromptEvent,
     SlotEvent,
     SlotRequest,
     TextEvent,
@@ -41,6 +42,7 @@ from engines.llama.prompt import prompt_text
 from engines.llama.sampler import Sampler
 from engines.llama.template import ChatTemplate
 from engines.llama.texts import read_text
+from engines.shortening import shortened
 
 E = TypeVar("E")
 
@@ -69,7 +71,8 @@ class LlamaChat(LlamaLadder):
 
     def slot_states(self) -> tuple[SlotState, ...]:
         batch = self._batch  # another thread may set it to None
-        return tuple(SlotState(slot.busy, slot.cells) for slot in batch.slots) if batch is not None else ()
+        slots = batch.slots if batch is not None else ()
+        return tuple(SlotState(slot.busy, slot.cells, slot.drafted, slot.accepted) for slot in slots)
 
     def _drive(self, events: Generator[E | None, None, None]) -> Iterator[E]:
         with contextlib.closing(events):
@@ -105,11 +108,15 @@ class LlamaChat(LlamaLadder):
                 return prepare_inputs(model, request, self._longest_input())
             if request.images and not self._marker:
                 raise InvalidRequest("this model takes no images; use a vision model", param="messages")
-            render = functools.partial(self.prompt, model, request, self._marker)
             template, limit = functools.partial(self._chat_template, model), self._longest_prompt()
             limit = limit if request.context is None else min(limit, request.context)
-            with self._explain_overflow(limit):
+
+            def attempt(request: ChatRequest, limit: int) -> Prepared:
+                render = functools.partial(self.prompt, model, request, self._marker)
                 return prepare_chat(model, template, request, render, limit)
+
+            with self._explain_overflow(limit):
+                return shortened(request, attempt, limit)
         finally:
             llama_model.release(model)
 
@@ -172,6 +179,9 @@ class LlamaChat(LlamaLadder):
         with contextlib.ExitStack() as taken, self._explain_overflow(batch.context.size):
             if llama_model.hold(model):  # background work may outlive a cancelled answer
                 taken.callback(background.when_done, functools.partial(llama_model.release, model))
+            if request.count == "only":
+                yield PromptEvent((yield from self._count(request, prepared, background)))
+                return
             if prepared.loosened:
                 yield LoosenedEvent(prepared.loosened)
             make = functools.partial(Sampler, request, self.options, model.vocabulary, prepared.rules, prepared.endings)
@@ -180,6 +190,8 @@ class LlamaChat(LlamaLadder):
             prompt = yield from self._take(batch, request, prepared, background)
             background.slots = 1
             taken.callback(self._done, batch, prompt)
+            if request.count:
+                yield PromptEvent(prompt.tokens, prompt.cached)
             yield from self._feed(batch, prompt, cancel)
             if request.context is not None:
                 limit = min(limit, request.context - prompt.tokens)
@@ -202,7 +214,7 @@ class LlamaChat(LlamaLadder):
                 raise
             if not self._configured.context and now >= DEFAULT_CONTEXT:
                 text = f"{error}. Memory has room for {now} of {full} tokens: for more, set context in models.toml"
-                raise ContextOverflow(text, param=error.param) from error
+                raise ContextOverflow(text, param=error.param, figures=error.figures) from error
             raise DoesNotFit(
                 f"{error}. Memory is short: the context was reduced from {full} to {now} tokens until the engine is "
                 'next idle; free memory on the device, or set kv_type = "q8_0" in models.toml',
@@ -226,6 +238,11 @@ class LlamaChat(LlamaLadder):
         salt = batch.context.model.adapters.salted(request.salt, adapters)
         slot, cached = batch.take(prepared.tokens, salt, adapters)
         return Prompt(slot, len(prepared.tokens), cached, thinks=prepared.thinks)
+
+    def _count(self, request: ChatRequest, prepared: Prepared, background: Background) -> Generator[None, None, int]:
+        """Tokens of a prompt. Yields None for each step to take meanwhile."""
+        yield from ()
+        return len(prepared.tokens)
 
     def _feed(self, batch: Batch, prompt: Prompt, cancel: Cancel) -> Iterator[None]:
         """Decode the parts of a prompt that are no tokens. Yields None for each step to take meanwhile."""

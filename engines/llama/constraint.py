@@ -11,6 +11,7 @@ import ctypes
 from typing import Any
 
 from edgeserve.errors import EdgeserveError, InvalidRequest
+from engines.llama.forced import Ahead, Forced
 from engines.llama.runtime import error_details, llama
 
 LIKELIEST = (256, 4096)
@@ -31,6 +32,8 @@ class Constraint:
             text = f"llama.cpp cannot use the grammar of this schema{error_details()}; write it more simply"
             raise InvalidRequest(text, param=field)
         self._spelling = Spelling(vocabulary)
+        self._grammar, self._end = grammar, int(runtime.llama_vocab_eos(vocabulary))
+        self._forced: Forced | None = None
         self._set(vocabulary, field)
 
     def _set(self, vocabulary: Any, field: str) -> None:
@@ -63,10 +66,18 @@ class Constraint:
 
     def accept(self, token: int) -> None:
         """Advance the grammar by a token that it allows; any other would abort the process."""
+        if self._forced is not None:
+            self._forced.note(self._spelling.text(token))
         # Character by character: llama.cpp follows every parse state through a whole token before it joins equal ones.
         # Measured, a token of 80 equal characters took 11 s with a valid schema.
         for one in self._spelling(token):
             llama().llama_sampler_accept(self._sampler, one)
+
+    def ahead(self) -> Ahead:
+        """The text that alone can come next."""
+        if self._forced is None:
+            self._forced = Forced(self._grammar, self._apply, self._spelling.tokens_of, self._end)
+        return self._forced.ahead(self._sampler)
 
     def free(self) -> None:
         llama().llama_sampler_free(self._sampler)
@@ -130,11 +141,18 @@ class Spelling:
             text = self._piece(token).decode()
         except UnicodeDecodeError:  # part of a character
             return [token]
-        spelled = [self._of.get(one) or self._tokens(one) for one in text] if len(text) > 1 else []
+        spelled = [self.tokens_of(one) for one in text] if len(text) > 1 else []
         return [token] if not all(spelled) else [one for tokens in spelled for one in tokens] or [token]
 
-    def _tokens(self, character: str) -> list[int]:
+    def text(self, token: int) -> str:
+        """The text of a token, with marks in place of parts of characters."""
+        return self._piece(token).decode(errors="replace")
+
+    def tokens_of(self, character: str) -> list[int]:
         """Tokens of a character; empty when their text differs from it, such as by a leading space."""
+        return self._of.get(character) or self._tokens(character)
+
+    def _tokens(self, character: str) -> list[int]:
         runtime, data = llama(), character.encode()
         found = (runtime.llama_token * 8)()
         count = int(runtime.llama_tokenize(self._vocabulary, data, len(data), found, len(found), False, False))

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from edgeserve.errors import EngineFailure
-from edgeserve.system import cores
+from edgeserve.system import cores, huge
 from engines.llama.adapters import Active
 from engines.llama.model import MappedModel
-from engines.llama.options import LlamaOptions, context_size
+from engines.llama.options import LlamaOptions, context_size, longest_draft
 from engines.llama.runtime import error_details, llama
 from engines.llama.threadpool import pool_for
 from engines.llama.threads import Threads
@@ -48,7 +48,8 @@ def context_parameters(model: Any, options: LlamaOptions, threads: int | None) -
     parameters = runtime.llama_context_default_params()
     parameters.n_ctx = context_size(options, int(runtime.llama_model_n_ctx_train(model)))
     parameters.n_batch = parameters.n_ubatch = BATCH
-    parameters.n_seq_max = parameters.n_outputs_max = options.parallel
+    parameters.n_seq_max = options.parallel
+    parameters.n_outputs_max = options.parallel + longest_draft(options, vocabulary_size(model))
     parameters.kv_unified = True
     parameters.n_threads = threads or cores.default_threads(MOST_THREADS)
     parameters.n_threads_batch = options.threads_batch or parameters.n_threads
@@ -64,6 +65,12 @@ def context_parameters(model: Any, options: LlamaOptions, threads: int | None) -
     parameters.flash_attn_type = FLASH_ATTENTION[options.flash_attention]
     parameters.type_k = parameters.type_v = getattr(runtime, f"GGML_TYPE_{options.kv_type.upper()}")
     return parameters
+
+
+def vocabulary_size(model: Any) -> int:
+    """Tokens of the vocabulary of llama.cpp's model."""
+    runtime = llama()
+    return int(runtime.llama_vocab_n_tokens(runtime.llama_model_get_vocab(model)))
 
 
 def pooling(model: Any, options: LlamaOptions) -> int:
@@ -98,7 +105,8 @@ class Context:
         runtime = llama()
         self.model = model
         parameters = context_parameters(model.handle, options, threads)
-        self.handle = runtime.llama_init_from_model(model.handle, parameters)
+        with huge.asked_for():  # llama.cpp fills the KV cache with zeros
+            self.handle = runtime.llama_init_from_model(model.handle, parameters)
         if not self.handle:
             raise EngineFailure(f"{model.path}: no context of {parameters.n_ctx} tokens can be made{error_details()}")
         self.size = int(runtime.llama_n_ctx(self.handle))
@@ -156,6 +164,16 @@ class Context:
         if code not in (0, NO_ROOM):
             raise EngineFailure(f"{self.model.path}: llama.cpp ended decoding with code {code}{error_details()}")
         return bool(code == 0)
+
+    def wait(self) -> None:
+        """Wait until the latest call is computed. Accelerators go on after ``decode`` has returned."""
+        llama().llama_synchronize(self.handle)
+
+    @property
+    def removable(self) -> bool:
+        """Whether ``cut`` can remove the tokens of the latest call: not from the state of recurrent layers."""
+        runtime, handle = llama(), self.model.handle
+        return not (runtime.llama_model_is_recurrent(handle) or runtime.llama_model_is_hybrid(handle))
 
     def logits(self, output: int) -> Any:
         """A view of the logits at index ``output`` of the last call: float32, one for each token of the vocabulary."""

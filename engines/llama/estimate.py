@@ -9,7 +9,7 @@ from edgeserve.engine import Footprint, ModelSpec
 from engines.llama import adapters, probe
 from engines.llama.context import BATCH
 from engines.llama.gguf import Shape
-from engines.llama.options import CONTEXT_STEP, LlamaOptions, context_size
+from engines.llama.options import CONTEXT_STEP, LlamaOptions, context_size, longest_draft
 from engines.llama.probe import Layout
 
 VOCABULARY_BYTES = 380
@@ -41,7 +41,8 @@ def lay_out(spec: ModelSpec, shape: Shape, options: LlamaOptions) -> Layout:
 def by_shape(shape: Shape, options: LlamaOptions) -> Layout:
     """The layout without llama.cpp: vocabulary, KV cache (zero-filled, so resident at once), compute buffer."""
     size = context_size(options, shape.trained_context)
-    compute = 4 * (BATCH * (6 * shape.width + 2 * shape.feed_forward) + options.parallel * shape.vocabulary)
+    outputs = options.parallel + 2 * longest_draft(options, shape.vocabulary)  # computed, and copied for the answers
+    compute = 4 * (BATCH * (6 * shape.width + 2 * shape.feed_forward) + outputs * shape.vocabulary)
     token = int(shape.layers * shape.key_value_width * KV_BYTES[options.kv_type]) + 2 * BATCH
     return Layout(shape.vocabulary * VOCABULARY_BYTES, compute + size * token, token=token)
 

@@ -16,11 +16,12 @@ from engines.llama import estimate as llama_estimate
 from engines.llama import model as llama_model
 from engines.llama.batch import Batch
 from engines.llama.cache import PrefixCache
-from engines.llama.context import Context
+from engines.llama.context import Context, vocabulary_size
+from engines.llama.drafts import Drafts
 from engines.llama.estimate import Span
 from engines.llama.gguf import Shape, read_shape
 from engines.llama.model import MappedModel
-from engines.llama.options import DEFAULT_CONTEXT, context_size, read_options
+from engines.llama.options import DEFAULT_CONTEXT, context_size, longest_draft, read_options
 from engines.llama.states import StateFiles, states_key
 from engines.llama.states_folder import StatesFolder
 from engines.llama.template import ChatTemplate
@@ -98,7 +99,7 @@ class LlamaLadder:
                 self._weights.cool()
                 self._free_weights()
                 raise
-            self._batch = Batch(context, self.options.parallel, self._saved)
+            self._batch = Batch(context, self.options.parallel, self._saved, self._make_drafts(context))
             self._private[Rung.HOT] = self._private[Rung.WARM] + max(0, pages.private_bytes_now() - before)
             resident()
             if not self._configured.context:
@@ -157,6 +158,11 @@ class LlamaLadder:
         if folder is not None:
             log.info("%s: conversations are kept in %s, in clear", self.spec.name, folder.path)
         return PrefixCache(options.prefix_cache_mb << 20, whole=whole, disk=disk)
+
+    def _make_drafts(self, context: Context) -> Drafts:
+        """Drafts of a context, none for a model that cannot remove refused tokens from its memory."""
+        longest = longest_draft(self.options, vocabulary_size(context.model.handle))
+        return Drafts(longest if context.removable else 0)
 
     def _measure_token(self) -> None:
         """Find the bytes of one token of context, unless ``estimate`` has: by the shape, exactly for a sliding window.

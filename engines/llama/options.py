@@ -19,6 +19,10 @@ MOST_CONTEXT = 32_768
 CONTEXT_STEP = 256
 """Tokens. llama.cpp rounds the size of a context up to a multiple of this."""
 BY_DISK = MappingProxyType({"auto": "a bound by the free disk"})
+LONGEST_DRAFT = 16
+"""Tokens of all drafts in one call at most."""
+DRAFT_LOGITS = 8 << 20
+"""Bytes of the logits of a draft at most: large vocabularies take 1 MB a token."""
 POOLED = ("embedding", "rerank")
 """Jobs that read whole texts at once."""
 TUNED = "tuned"
@@ -60,6 +64,7 @@ class LlamaOptions:
     prefix_cache_dir       folder of the states on disk; empty: the folder that the server names, and none without one
     pooling          rows of a text that make its vector: "mean" of all, "cls" the first, "last"; "auto": the file's
     image_max_tokens, image_min_tokens   tokens of one picture; 0: the model's own numbers
+    speculation      "auto": guessed tokens are decoded beside the next one where that pays; "off": never
 
     These are no keys:
 
@@ -92,6 +97,7 @@ class LlamaOptions:
     image_max_tokens: int = key(0, low=0, only=PICTURES)
     image_min_tokens: int = key(0, low=0, only=PICTURES)
     pooling: Literal["auto", "mean", "cls", "last"] = key("auto", only=("embedding",))
+    speculation: Literal["auto", "off"] = key("auto", only=CHAT)
     pooled: bool = False
     ranked: bool = False
     reordered: bool = False
@@ -101,6 +107,13 @@ def context_size(options: LlamaOptions, trained: int) -> int:
     """Tokens of the context of a model with the trained context ``trained`` (0: unknown)."""
     wanted = options.context or min(trained or DEFAULT_CONTEXT, MOST_CONTEXT)
     return min(wanted, trained) if trained else wanted
+
+
+def longest_draft(options: LlamaOptions, vocabulary: int) -> int:
+    """Tokens of all drafts in one call, for a model with ``vocabulary`` tokens; 0 with speculation off."""
+    if options.pooled or options.speculation == "off":
+        return 0
+    return min(LONGEST_DRAFT, DRAFT_LOGITS // (4 * max(1, vocabulary)))
 
 
 def read_options(job: str, given: Mapping[str, object]) -> LlamaOptions:

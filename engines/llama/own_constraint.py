@@ -12,6 +12,7 @@ from engines.grammar.gbnf import FIELD, Gbnf
 from engines.grammar.matcher import Matcher
 from engines.grammar.rules import Unsayable
 from engines.llama.constraint import Constraint
+from engines.llama.forced import NOTHING, Ahead
 from engines.llama.grammar import Written
 from engines.llama.runtime import llama
 
@@ -54,6 +55,10 @@ class OwnConstraint(Constraint):
         for row, token in zip(rows, sorted(ends), strict=True):
             row["id"], row["logit"] = token, logits[token]
         return rows[rows["logit"] > float("-inf")] if ends else super().allowed(logits)
+
+    def ahead(self) -> Ahead:
+        """Nothing: the bounds are on the tokens of the answer."""
+        return NOTHING
 
     def free(self) -> None:
         """There is nothing to free."""

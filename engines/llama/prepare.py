@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgeserve.errors import ContextOverflow, InvalidRequest
-from edgeserve.messages import ChatRequest, EmbedRequest
+from edgeserve.messages import ChatRequest, EmbedRequest, ImagePart
 from engines.llama.grammar import Written, grammar
 from engines.llama.model import MappedModel
 from engines.llama.template import ChatTemplate
@@ -22,6 +22,9 @@ EARLY_FACTOR = 4
 """A conversation longer than this times the longest text of the context is refused before its template is rendered. A
 template may leave out some of a shorter one."""
 
+COUNTED = 1 << 18
+"""Tokens of a prompt at most that a client may have counted, about a second of work."""
+
 MARKER_TOKENS = 64
 """Tokens of a picture's marker at most. They do not count: the picture takes its place."""
 
@@ -32,6 +35,7 @@ class Prepared:
 
     tokens  tokens of a chat without pictures
     text    prompt of a chat with pictures
+    images  its pictures
     thinks  the prompt ends in the tag that opens a model's thoughts
     rules   grammar of the answer; None for free text
     inputs  tokens of each input of an embedding
@@ -41,6 +45,7 @@ class Prepared:
 
     tokens: Sequence[int] = ()
     text: str = ""
+    images: tuple[ImagePart, ...] = ()
     thinks: bool = False
     rules: Written | None = None
     inputs: Sequence[Sequence[int]] = ()
@@ -57,14 +62,15 @@ def prepare_chat(
 ) -> Prepared:
     """Prepare a chat for a context of ``limit`` tokens. A raw prompt needs no template.
 
-    Raises InvalidRequest, and ContextOverflow for a prompt that leaves no room for an answer.
+    Raises InvalidRequest, and ContextOverflow for a prompt that leaves no room for an answer, or is too long to count.
     """
+    most = _longest_counted(request, limit)
     with _fitting(limit):
         if request.prompt is not None:
-            tokens = model.read(request.prompt, param="prompt", most=limit - 1)
+            tokens = model.read(request.prompt, param="prompt", most=most)
             prepared = Prepared(tokens, **_held(model, request, CallForm()))
         else:
-            model.tokenizer.check_size(_length(request), limit - 1, times=EARLY_FACTOR)
+            model.tokenizer.check_size(_length(request), most, times=EARLY_FACTOR)
             text = render()
             thinks = opened_by(text)
             held = _held(model, request, template().form, thinks=thinks)
@@ -72,8 +78,10 @@ def prepare_chat(
                 model.tokenizer.check_size(len(text), limit - 1)
                 model.tokenizer.check_pieces(text, limit - 1 + MARKER_TOKENS * len(request.images))
                 model.tokenizer.check_runs(text)
-                return Prepared(text=text, thinks=thinks, **held)
-            prepared = Prepared(model.tokenize(text, add_special=False, most=limit - 1), "", thinks, **held)
+                return Prepared(text=text, images=request.images, thinks=thinks, **held)
+            prepared = Prepared(model.tokenize(text, add_special=False, most=most), thinks=thinks, **held)
+        if request.count != "only" and len(prepared.tokens) >= limit:
+            raise TooLong(len(prepared.tokens), exact=True)
     if not prepared.tokens:
         raise InvalidRequest("the prompt is empty", param="prompt")
     return prepared
@@ -119,16 +127,24 @@ def _fitting(limit: int) -> Iterator[None]:
     try:
         yield
     except TooLong as error:
-        raise overflow(str(error), limit) from None
+        raise overflow(error, limit) from None
 
 
-def overflow(count: str, limit: int) -> ContextOverflow:
-    """The error for a prompt of ``count`` tokens."""
+def overflow(size: TooLong, limit: int) -> ContextOverflow:
+    """The error for a prompt of this size."""
     return ContextOverflow(
-        f"the prompt is {count} tokens long; the context holds {limit} and needs one for the answer: shorten the "
+        f"the prompt is {size} tokens long; the context holds {limit} and needs one for the answer: shorten the "
         "prompt, or raise context in models.toml",
         param="messages",
+        figures=(size.count, limit - 1),
     )
+
+
+def _longest_counted(request: ChatRequest, limit: int) -> int:
+    """Tokens up to which a prompt is tokenised: beyond the context for a client that wants their number."""
+    if not request.count:
+        return limit - 1
+    return max(COUNTED, limit) if request.count == "only" else EARLY_FACTOR * limit
 
 
 def _length(request: ChatRequest) -> int:

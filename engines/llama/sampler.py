@@ -10,6 +10,7 @@ from edgeserve.errors import InvalidRequest
 from edgeserve.messages import ChatRequest
 from engines.llama.chain import samplers
 from engines.llama.endings import Endings
+from engines.llama.forced import NOTHING, Ahead
 from engines.llama.grammar import Written
 from engines.llama.options import LlamaOptions
 from engines.llama.own_constraint import constraint
@@ -68,6 +69,22 @@ class Sampler:
                 raise
             self._endings = Endings((), 0)  # the grammar allows nothing but the end
             return self._penalised(lambda: logits, lambda: constraint.sample(self.chain, logits))
+
+    def ahead(self) -> Ahead:
+        """Text that alone can come next. Any thread, as ``sample_constrained``."""
+        if self._constraint is None or self._endings.forbidden:  # a forced token may be a forbidden one
+            return NOTHING
+        return self._constraint.ahead()
+
+    def accept(self, tokens: Sequence[int]) -> None:
+        """Go on behind tokens that the grammar forces, as if they were sampled."""
+        for token in tokens:
+            if self._constraint is not None:
+                self._constraint.accept(token)
+            llama().llama_sampler_accept(self.chain, token)
+            if self._penalties is not None:
+                self._penalties.accept(token)
+            self._endings.accept()
 
     def _penalised(self, logits: Callable[[], Any], choose: Callable[[], int]) -> int:
         if self._penalties is None and not self._endings.forbidden:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from edgeserve.errors import EdgeserveError
 from engines.llama.adapters import Active
+from engines.llama.drafts import Guess
 from engines.llama.state_index import shared
 
 
@@ -20,9 +21,13 @@ class Slot:
     stepped    number of the latest call that decoded tokens of it
     tokens     tokens in the KV cache, at the positions from 0
     pending    tokens still to decode
-    output     index of the logits after the last decoded token; None while tokens are pending
+    guess      tokens that may come after the pending one; the next call may draft some
+    draft      tokens in the KV cache beyond ``tokens`` and ``position``, until the answer settles which to keep
+    output     index of the logits after the last token, and those after each token of the draft follow; None while
+               tokens are pending
     position   the next position
-    cells      cells of the KV cache that it takes
+    cells      cells of the KV cache that it takes, those of its draft too
+    drafted    tokens that were drafted so far; ``accepted``: those of them that answers kept
     job        work that the next step does first, such as decoding a picture
     error      error of the job
     opaque     its cells hold pictures or texts to embed, so it has no prefix to share
@@ -37,12 +42,15 @@ class Slot:
         self.salt = ""
         self.adapters: Active = ()
         self.stepped = 0
+        self.drafted = self.accepted = 0
         self.forget()
 
     def forget(self) -> None:
         """Become empty."""
         self.tokens: list[int] = []
         self.pending: list[int] = []
+        self.guess: Guess | None = None
+        self.draft: list[int] = []
         self.output: int | None = None
         self.position = self.cells = 0
         self.job: Callable[[], None] | None = None

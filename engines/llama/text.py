@@ -7,13 +7,17 @@ from collections.abc import Sequence
 
 
 class TextStream:
-    """Decodes pieces of UTF-8, and holds back text that may begin a stop string. ``stopped``: one was found."""
+    """Decodes pieces of UTF-8, and holds back text that may begin a stop string. ``stop``: the one found."""
 
     def __init__(self, stops: Sequence[str] = ()) -> None:
         self._stops = tuple(stop for stop in stops if stop)
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._pending = ""
-        self.stopped = False
+        self.stop = ""
+
+    @property
+    def stopped(self) -> bool:
+        return bool(self.stop)
 
     def feed(self, piece: bytes) -> str:
         """The text that is certain now. When a stop string is found, the text before it is the last."""
@@ -21,10 +25,10 @@ class TextStream:
         if not self._stops:
             return text
         self._pending += text
-        found = [at for stop in self._stops if (at := self._pending.find(stop)) >= 0]
+        found = [(at, stop) for stop in self._stops if (at := self._pending.find(stop)) >= 0]
         if found:
-            self.stopped = True
-            text, self._pending = self._pending[: min(found)], ""
+            at, self.stop = min(found)
+            text, self._pending = self._pending[:at], ""
             return text
         cut = len(self._pending) - self._held()
         text, self._pending = self._pending[:cut], self._pending[cut:]

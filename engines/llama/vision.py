@@ -18,7 +18,7 @@ from engines.llama.context import Context
 from engines.llama.facts import facts as facts
 from engines.llama.model import MappedModel
 from engines.llama.prepare import Prepared
-from engines.llama.projector import Chunk, Projector
+from engines.llama.projector import Chunk, Chunks, Projector
 from engines.llama.projector_shape import ProjectorShape, read_projector_shape
 from engines.llama.slot import Slot
 
@@ -93,10 +93,9 @@ class LlamaVision(LlamaChat):
     def _take(
         self, batch: Batch, request: ChatRequest, prepared: Prepared, background: Background
     ) -> Generator[None, None, Prompt]:
-        if not request.images or self._projector is None:
+        if not prepared.images or self._projector is None:
             return (yield from super()._take(batch, request, prepared, background))
-        cut = functools.partial(self._projector.cut, prepared.text, request.images)
-        chunks = yield from background.run(cut, lambda chunks: chunks.free())
+        chunks = yield from self._cut(self._projector, prepared, background)
         tokens = sum(chunk.size for chunk in chunks)
         if tokens >= batch.context.size:
             chunks.free()
@@ -104,8 +103,23 @@ class LlamaVision(LlamaChat):
                 f"text and images make {tokens} tokens; the context holds {batch.context.size}: send fewer or smaller "
                 "images, set image_max_tokens, or raise context in models.toml",
                 param="messages",
+                figures=(tokens, batch.context.size - 1),
             )
         return Prompt(batch.take_empty(self._adapters(request)), tokens, chunks=chunks, thinks=prepared.thinks)
+
+    def _count(self, request: ChatRequest, prepared: Prepared, background: Background) -> Generator[None, None, int]:
+        if not prepared.images or self._projector is None:
+            return (yield from super()._count(request, prepared, background))
+        chunks = yield from self._cut(self._projector, prepared, background)
+        try:
+            return sum(chunk.size for chunk in chunks)
+        finally:
+            chunks.free()
+
+    def _cut(self, projector: Projector, prepared: Prepared, background: Background) -> Generator[None, None, Chunks]:
+        """Text and pictures of the prompt, to be freed by the caller."""
+        cut = functools.partial(projector.cut, prepared.text, prepared.images)
+        return (yield from background.run(cut, lambda chunks: chunks.free()))
 
     def _feed(self, batch: Batch, prompt: Prompt, cancel: Cancel) -> Iterator[None]:
         """Decode the prompt chunk by chunk, in steps of the batch. A cancel takes effect between steps.

@@ -24,6 +24,7 @@ from typing import Any
 
 from edgeserve.device import Device
 from engines.onnx import session as ort
+from engines.onnx.crowd import Crowd, Sessions
 from engines.onnx.key import Key, Machine, this_machine
 from engines.onnx.note import NOTE, Form, Note
 from engines.onnx.optimise import REFUSED
@@ -51,6 +52,14 @@ class Prepared:
         """Open the graph; settings are those of ``session.session``. Raises EngineFailure naming the file."""
         mapped, optimised = bool(self.data) and self.form != "prepacked", self.form != "original"
         return ort.session(self.path, threads=threads, device=device, mapped=mapped, optimised=optimised, reuse=reuse)
+
+    def sessions(self, crowd: Crowd, *, device: Device = "cpu", reuse: bool = False) -> Sessions:
+        """The graph with as many threads as other programs leave.
+
+        All of them, always, where another session would copy the weights, and on an accelerator.
+        """
+        fixed = not self.data or ort.uses_gpu(device)
+        return Sessions(crowd, lambda threads: self.session(threads=threads, device=device, reuse=reuse), fixed=fixed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,13 @@ The runtime's own arenas are off: an arena keeps the memory of its longest reque
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import importlib
+import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +39,31 @@ MOST_THREADS = 4
 """Default threads of a session at most: speech models gain nothing from more."""
 
 
+ONE_THREAD = ("OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+"""Variables that NumPy's libraries read at import."""
+
+
 def load() -> None:
     """Import the runtime and NumPy. The process keeps their private memory when all sessions are gone."""
-    for name in ("numpy", "onnxruntime"):
-        importlib.import_module(name)
+    with _one_thread():
+        importlib.import_module("numpy")
+    importlib.import_module("onnxruntime")
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """NumPy's products get one thread, unless the user chose another number.
+
+    They are small, and the threads of its library wait for each other by computing
+    (docs/decisions/0016-constants-of-the-speech-engines.md).
+    """
+    missing = [name for name in ONE_THREAD if name not in os.environ]
+    os.environ.update(dict.fromkeys(missing, "1"))
+    try:
+        yield
+    finally:
+        for name in missing:
+            os.environ.pop(name, None)
 
 
 def version() -> str:
@@ -148,6 +171,33 @@ def run(
         return list(session.run(names, inputs, _arena.settings(keep) if reuse else None))
     except Exception as error:  # the runtime's own classes share no other base
         raise EngineFailure(f"ONNX Runtime failed while computing: {error}") from error
+
+
+def run_bound(session: Any, inputs: dict[str, Any], into: dict[str, Any], names: Sequence[str] = ()) -> list[Any]:
+    """Compute outputs without copies: ``into`` has arrays that are written, by name; those of ``names`` are returned.
+
+    Inputs and written arrays are contiguous NumPy arrays. The returned outputs are values of the runtime, which later
+    runs take as inputs, too. Raises EngineFailure when the runtime fails.
+    """
+    try:
+        binding = session.io_binding()
+        for name, value in inputs.items():
+            binding.bind_ortvalue_input(name, _value(value))
+        for name, array in into.items():
+            binding.bind_ortvalue_output(name, _value(array))
+        for name in names:
+            binding.bind_output(name)
+        session.run_with_iobinding(binding)
+        return list(binding.get_outputs())[len(into) :]
+    except Exception as error:  # as in ``run``
+        raise EngineFailure(f"ONNX Runtime failed while computing: {error}") from error
+
+
+def _value(array: Any) -> Any:
+    import numpy
+    import onnxruntime
+
+    return onnxruntime.OrtValue.ortvalue_from_numpy(array) if isinstance(array, numpy.ndarray) else array
 
 
 class _Arena:

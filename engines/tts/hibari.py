@@ -12,6 +12,7 @@ from typing import Any
 
 from edgeserve.engine import ModelSpec
 from engines.onnx import session
+from engines.onnx.crowd import Crowd
 from engines.onnx.prepare import prepared
 from engines.tts import pulses, spectrum
 from engines.tts.phonemes import Phonemizers, ReadByHibari
@@ -35,8 +36,9 @@ class Hibari(ReadByHibari):
     session_bytes = 4 << 20
     kept = KEPT_IDS * KEPT_FOR_ONE
     """Kept activations save page faults in each sentence (docs/decisions/0016-constants-of-the-speech-engines.md)."""
-    per_request = 17 << 20
-    """Measured on a long text of pieces of 194 phonemes, 11 s of audio each."""
+    per_request = 18 << 20
+    """Measured on a long text of pieces of 194 phonemes, 11 s of audio each: 17 MiB. One more is for a session with
+    fewer threads (engines/onnx/crowd.py)."""
 
     @staticmethod
     def voices(spec: ModelSpec) -> list[str]:
@@ -62,9 +64,9 @@ class Hibari(ReadByHibari):
 
     def __init__(self, spec: ModelSpec, folder: Path) -> None:
         graphs = {_voice(role): prepared(path, device=spec.device, rows=self.rows) for role, path in spec.files.items()}
+        crowd = Crowd(spec.threads)
         self._sessions = {
-            voice: graph.session(threads=spec.threads, device=spec.device, reuse=True)
-            for voice, graph in graphs.items()
+            voice: graph.sessions(crowd, device=spec.device, reuse=True) for voice, graph in graphs.items()
         }
         self._noise = spectrum.Noise(SEED)
         self._phonemizers = Phonemizers(folder, {self.british(voice) for voice in graphs})
@@ -76,7 +78,7 @@ class Hibari(ReadByHibari):
         ids = self._phonemizers[self.british(voice)].ids(piece)
         inputs = {"ids": numpy.asarray([ids], numpy.int64), "speed": numpy.asarray([speed], numpy.float32)}
         keep = len(ids) * KEPT_FOR_ONE if len(ids) <= KEPT_IDS else 0
-        outputs = session.run(self._sessions[voice], None, inputs, reuse=True, keep=keep)
+        outputs = session.run(self._sessions[voice].now(), None, inputs, reuse=True, keep=keep)
         return spectrum.samples(_frames([one[0] for one in outputs]), self._noise)
 
 

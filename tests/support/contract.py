@@ -29,6 +29,7 @@ from edgeserve.messages import (
     FinishEvent,
     Message,
     Pcm,
+    PromptEvent,
     RerankEvent,
     RerankRequest,
     Sampling,
@@ -243,6 +244,18 @@ class ChatContract(EngineContract):
     def test_embedding_below_hot_is_refused(self, engine: Any) -> None:
         with pytest.raises(EngineFailure):
             list(engine.embed(EmbedRequest(("one",)), threading.Event()))
+
+    def test_a_prompt_is_counted_before_it_is_read_or_alone(self, hot: Any) -> None:
+        request = ask("Count from one to five.", max_tokens=4, sampling=Sampling(temperature=0.0))
+        plain = list(hot.chat(request, threading.Event()))
+        first, *events = hot.chat(dataclasses.replace(request, count="first"), threading.Event())
+        assert isinstance(first, PromptEvent)
+        assert first.tokens == plain[-1].prompt_tokens
+        assert first.cached_tokens == events[-1].cached_tokens <= first.tokens
+        assert self.essence(events) == self.essence(plain)
+        alone = list(hot.chat(dataclasses.replace(request, count="only"), threading.Event()))
+        assert alone == [PromptEvent(first.tokens)]
+        assert list(self.run(hot, threading.Event()))
 
     def test_raw_prompt_goes_without_template(self, hot: Any) -> None:
         request = ChatRequest(prompt="one two three four", max_tokens=4)

@@ -10,6 +10,7 @@ from edgeserve.errors import EngineFailure
 from engines.llama.batch import Batch
 from engines.llama.cache import PrefixCache
 from engines.llama.context import BATCH, Item
+from engines.llama.drafts import Drafts
 from engines.llama.slot import Slot
 from engines.llama.states import StateFiles
 
@@ -48,6 +49,9 @@ class CountingContext:
         self.applied.append(self.active)
         return True
 
+    def wait(self) -> None:
+        """A call is computed when ``decode`` returns."""
+
     def clear(self, sequence: int) -> None:
         self.held.pop(sequence, None)
 
@@ -82,10 +86,12 @@ def batch_of(
     cuttable: bool = True,
     whole: bool | None = None,
     disk: StateFiles | None = None,
+    drafts: Drafts | None = None,
 ) -> tuple[Batch, CountingContext]:
     """``whole``: states serve whole prompts only, mostly because the context cannot cut either."""
     context: Any = CountingContext(size, cuttable=cuttable)
-    return Batch(context, slots, PrefixCache(limit, whole=not cuttable if whole is None else whole, disk=disk)), context
+    saved = PrefixCache(limit, whole=not cuttable if whole is None else whole, disk=disk)
+    return Batch(context, slots, saved, drafts), context
 
 
 def prompt(seed: int, length: int = 100) -> list[int]:

@@ -15,7 +15,7 @@ from edgeserve.errors import EdgeserveError
 from edgeserve.hosts.engine_host import IDLE_AFTER
 from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.jobs import Job
-from edgeserve.memory.entry import Moved
+from edgeserve.memory.resident import Moved
 from edgeserve.messages import Request
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.work import Done, Work

@@ -11,10 +11,10 @@ from support.gates import Clock, fake_spec
 from edgeserve.engine import Footprint, Rung
 from edgeserve.jobs import Job
 from edgeserve.memory.accounts import Accounts
-from edgeserve.memory.entry import Moved, Refused, cached, taken
 from edgeserve.memory.governor import Governor, Reservation
 from edgeserve.memory.peaks import Peaks
 from edgeserve.memory.policy import MemoryPolicy
+from edgeserve.memory.resident import Moved, Refused, cached, taken
 from edgeserve.system.readings import Accelerator, NullAccelerator, ProcessMemory, Readings
 from edgeserve.units import GB, MB
 

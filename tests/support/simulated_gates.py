@@ -14,8 +14,8 @@ from support.simulation import FOREVER, Simulation
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.errors import Cancelled, EdgeserveError
-from edgeserve.memory.entry import Moved, Refused
 from edgeserve.memory.governor import Reservation
+from edgeserve.memory.resident import Moved, Refused
 
 
 @dataclass(eq=False)

@@ -75,7 +75,7 @@ async def start(request: Request) -> Response:
     asked = await read_record(data, Live, limits) if data else Live(Fields({}), limits)
     pool: Pool = request.app.state.pool
     options = asked.options(pool)
-    pool.expect_model(options.model)
+    pool.prefetches.expect_model(options.model)
     sessions: Sessions = request.app.state.sessions
     session = sessions.start(options, client_of(request.scope))
     return JSONResponse(started_body(session, sessions))
@@ -121,7 +121,7 @@ def expect(pool: Pool, model: str = "") -> None:
     """Fetch a model's files ahead of the sound. ``model``: id; empty: the default. Raises NotConfigured."""
     model = model or models.choose(pool, "", ("asr",))
     pool.rung(model)
-    pool.expect_model(model)
+    pool.prefetches.expect_model(model)
 
 
 def started_body(session: Session, sessions: Sessions) -> dict[str, Any]:

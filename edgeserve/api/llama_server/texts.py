@@ -9,6 +9,7 @@ from typing import Any
 from starlette.requests import Request
 
 from edgeserve.api import models
+from edgeserve.api.attachments import Attachments
 from edgeserve.api.conversation import Messages
 from edgeserve.api.fields import Fields
 from edgeserve.api.json_body import read_json
@@ -16,10 +17,9 @@ from edgeserve.api.limits import Limits
 from edgeserve.api.line import Call
 from edgeserve.api.openai.ending import MAX_TOKEN
 from edgeserve.api.openai.prompts import is_token
-from edgeserve.api.pictures.request import Pictures
 from edgeserve.api.question import Question
 from edgeserve.api.schema import Field
-from edgeserve.api.tools import Tools
+from edgeserve.api.tools import ToolsOrFunctions
 from edgeserve.api.values import Flag, Text
 from edgeserve.errors import EdgeserveError
 from edgeserve.jobs import CHAT
@@ -47,16 +47,15 @@ class TokenIds(Field[tuple[int, ...]]):
         return {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": MAX_TOKEN}}
 
 
-class Conversed(Question, Tools):
+class Conversed(Question, ToolsOrFunctions):
     """A conversation, with the tools that its template tells the model of."""
 
     messages = Messages()
 
     async def request(self, request: Request) -> ChatRequest:
         """Raises InvalidRequest and its kinds."""
-        return ChatRequest(
-            await self.messages.whole(Pictures(request)), tools=self.declared(), tool_choice=self.choice()
-        )
+        messages = await self.messages.whole(Attachments(request))
+        return ChatRequest(messages, tools=self.declared(), tool_choice=self.choice())
 
 
 class Tokenize(Conversed):

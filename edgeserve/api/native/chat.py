@@ -8,13 +8,13 @@ from starlette.requests import Request
 
 from edgeserve.api import cache_salt, models
 from edgeserve.api.adapters import Adapted
+from edgeserve.api.attachments import Attachments
 from edgeserve.api.conversation import Messages
 from edgeserve.api.fields import Fields
 from edgeserve.api.json_body import read_json
 from edgeserve.api.limits import Limits
 from edgeserve.api.line import Call
 from edgeserve.api.native.text import TextBody, TokenStream
-from edgeserve.api.pictures.request import Pictures
 from edgeserve.api.question import MAX_TOKENS
 from edgeserve.api.schema import GIVEN
 from edgeserve.api.values import Integer, Text
@@ -60,7 +60,7 @@ class Chat(Limited):
         """The messages. Raises InvalidRequest and its kinds."""
         if not self.has("messages"):
             return _asked(self.system, self.prompt)
-        return await self.messages.whole(Pictures(request))
+        return await self.messages.whole(Attachments(request))
 
 
 class Soap(Limited):

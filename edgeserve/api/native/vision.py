@@ -22,7 +22,7 @@ READ = "Write down all text in this image, exactly as it stands, and nothing els
 class Image(Form, Prompt):
     """The form of POST /v1/vision/analyze and ocr."""
 
-    image = File("PNG, JPEG, GIF or BMP", ("image/png", "image/jpeg", "image/gif", "image/bmp"))
+    image = File("PNG, JPEG, GIF, BMP or WebP", ("image/png", "image/jpeg", "image/gif", "image/bmp", "image/webp"))
     prompt = Text("what to do with the image")
 
 

@@ -29,7 +29,7 @@ class Answered(Asked):
     options = Object("sampling and the length of the answer", Options)
     logprobs = Flag("tell how likely each token was")
     top_logprobs = Integer("alternatives told with each token; needs logprobs", 0, MAX)
-    truncate = Flag("accepted; a prompt that is too long is refused", default=True)
+    truncate = Flag("leave the oldest turns out of a conversation that is too long; false: refuse it", default=True)
     shift = Flag("accepted; an answer ends where the context is full", default=True)
 
     def shared(self) -> dict[str, Any]:
@@ -43,6 +43,7 @@ class Answered(Asked):
             "json_object": self.format == JSON,
             "json_schema": self.format if self.format.startswith("{") else None,
             "context": options.context if options else None,
+            "truncate": self.truncate,
             "thinking": None if self.think is None else bool(self.think),
             "variables": json.dumps(level) if level else "",
             "logprobs": (self.top_logprobs or 0) if self.logprobs else None,

@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from edgeserve.api import adapters, cache_salt, models
+from edgeserve.api.attachments import Attachments
 from edgeserve.api.limits import limits_of
 from edgeserve.api.line import Call, answering
 from edgeserve.api.ollama import names
@@ -15,7 +16,6 @@ from edgeserve.api.ollama.moves import loaded_or_unloaded
 from edgeserve.api.ollama.renderer import ChatLines, message
 from edgeserve.api.ollama.request import read
 from edgeserve.api.ollama.times import Times
-from edgeserve.api.pictures.request import Pictures
 from edgeserve.api.schema import Objects
 from edgeserve.jobs import CHAT
 from edgeserve.messages import ChatRequest
@@ -42,7 +42,7 @@ async def chat(request: Request) -> Response:
 
 async def _call(request: Request, asked: OllamaChat, times: Times) -> Call:
     pool = request.app.state.pool
-    messages = await conversation(asked.messages, limits_of(request)).whole(Pictures(request))
+    messages = await conversation(asked.messages, limits_of(request)).whole(Attachments(request))
     model = names.choose(pool, asked.model, models.answering_chat(messages))
     await asked.check_thinking(pool, model)
     wanted = ChatRequest(

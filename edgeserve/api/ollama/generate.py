@@ -9,7 +9,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from edgeserve.api import adapters, cache_salt, models
-from edgeserve.api.content import PendingPicture
+from edgeserve.api.attachments import Attachments
+from edgeserve.api.content import Pending
 from edgeserve.api.conversation import Conversation
 from edgeserve.api.limits import limits_of
 from edgeserve.api.line import Call, answering
@@ -21,7 +22,6 @@ from edgeserve.api.ollama.moves import loaded_or_unloaded
 from edgeserve.api.ollama.renderer import AnswerLines, Said
 from edgeserve.api.ollama.request import read
 from edgeserve.api.ollama.times import Times
-from edgeserve.api.pictures.request import Pictures
 from edgeserve.api.values import Flag, Text
 from edgeserve.errors import NotSupported
 from edgeserve.jobs import CHAT
@@ -97,10 +97,10 @@ async def _pictured(request: Request, asked: OllamaGenerate, turns: list[Turn]) 
         raise asked.error("images", f"are {count}; the limit is {limits.max_images}")
     messages = tuple(Message(role, (TextPart(text),)) for role, text in turns)
     pending = tuple(
-        PendingPicture(as_url(image), f"images[{number}]", number, len(turns) - 1)
+        Pending("picture", as_url(image), f"images[{number}]", number, len(turns) - 1)
         for number, image in enumerate(asked.images)
     )
-    return await Conversation(messages, pending).whole(Pictures(request))
+    return await Conversation(messages, pending).whole(Attachments(request))
 
 
 class GenerateLines(AnswerLines):

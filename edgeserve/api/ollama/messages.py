@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from edgeserve.api.calls import CalledFunction
-from edgeserve.api.content import PendingPicture
+from edgeserve.api.content import Pending
 from edgeserve.api.conversation import ROLES, Conversation
 from edgeserve.api.fields import NAME_CHARS, Fields, clipped
 from edgeserve.api.limits import Limits
@@ -81,10 +81,10 @@ def conversation(given: Sequence[OllamaMessage], limits: Limits) -> Conversation
     return Conversation(messages, tuple(pending(given)))
 
 
-def pending(given: Sequence[OllamaMessage]) -> list[PendingPicture]:
+def pending(given: Sequence[OllamaMessage]) -> list[Pending]:
     """The pictures of all messages, each before the text of its message, as Ollama has them."""
     return [
-        PendingPicture(as_url(image), f"messages[{at}].images[{number}]", number, at)
+        Pending("picture", as_url(image), f"messages[{at}].images[{number}]", number, at)
         for at, one in enumerate(given)
         for number, image in enumerate(one.images)
     ]

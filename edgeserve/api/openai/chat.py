@@ -10,6 +10,7 @@ from typing import Any
 from starlette.requests import Request
 
 from edgeserve.api import models
+from edgeserve.api.attachments import Attachments
 from edgeserve.api.calls import body
 from edgeserve.api.conversation import Messages
 from edgeserve.api.line import Call
@@ -18,15 +19,14 @@ from edgeserve.api.openai.logprobs import ChatLogprobs, chat_logprobs
 from edgeserve.api.openai.renderer import Choice, Completion
 from edgeserve.api.openai.sampling import Sampled
 from edgeserve.api.openai.thinking import Thinking
-from edgeserve.api.pictures.request import Pictures
 from edgeserve.api.timings import Timings
-from edgeserve.api.tools import Tools
+from edgeserve.api.tools import ToolsOrFunctions
 from edgeserve.api.uploads import read_body
 from edgeserve.api.values import Flag
 from edgeserve.messages import ChatRequest, Event, FinishEvent, Message, ReasoningEvent, TokenEvent, ToolCallEvent
 
 
-class ChatCompletion(Sampled, Tools, ChatLogprobs, Thinking):
+class ChatCompletion(Sampled, ToolsOrFunctions, ChatLogprobs, Thinking):
     """The body of POST /v1/chat/completions."""
 
     messages = Messages(required=True)
@@ -44,7 +44,7 @@ async def chat(request: Request) -> Call:
     form = asked.form()
     if form.grammar is not None and tools:
         raise asked.error("grammar", "cannot stand beside tools, whose calls have a grammar of their own")
-    messages = await asked.messages.whole(Pictures(request, attached))
+    messages = await asked.messages.whole(Attachments(request, attached))
     asked.check_prompt(messages)
     pool = request.app.state.pool
     model = models.choose(pool, asked.model, models.answering_chat(messages))
@@ -90,6 +90,7 @@ async def chat(request: Request) -> Call:
         renderer,
         asked.keep_alive,
         apart=asked.seed is not None,
+        names=asked.names(),
         threaded=told is not None and not asked.stream,  # 8,000 tokens with 20 alternatives each take a second to write
         begun=timings.begin,
     )

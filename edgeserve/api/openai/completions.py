@@ -112,6 +112,7 @@ async def completions(request: Request) -> Call:
         renderer,
         asked.keep_alive,
         apart=asked.seed is not None,
+        names=asked.names(),
         threaded=told is not None and not asked.stream,
         begun=timings.begin,
     )

@@ -129,7 +129,7 @@ class Completion:
             return (sse.event(usage) if self._usage_wanted else b"") + sse.DONE
         choices = [choice.whole() for choice in self._best()]
         body = self._base | {"object": self._choices[0].WHOLE, "choices": choices, "usage": self._usage()} | self._timed
-        return _written(body).encode()
+        return written(body).encode()
 
     def _best(self) -> Iterator[Choice]:
         """The choices to tell, with new indices where some are left out."""
@@ -163,11 +163,11 @@ class Completion:
         }
 
 
-def _written(value: Any, depth: int = 5) -> str:
+def written(value: Any, depth: int = 5) -> str:
     """JSON, as ``json.dumps`` writes it, made in one call for each token: no other thread runs during a call."""
     if depth and isinstance(value, dict):
-        items = (f"{json.dumps(name, ensure_ascii=False)}: {_written(one, depth - 1)}" for name, one in value.items())
+        items = (f"{json.dumps(name, ensure_ascii=False)}: {written(one, depth - 1)}" for name, one in value.items())
         return "{" + ", ".join(items) + "}"
     if depth and isinstance(value, list):
-        return "[" + ", ".join(_written(one, depth - 1) for one in value) + "]"
+        return "[" + ", ".join(written(one, depth - 1) for one in value) + "]"
     return json.dumps(value, ensure_ascii=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -32,7 +33,14 @@ class ResponseFormat:
 FREE = ResponseFormat()
 
 
-class FreeText(Record):
+class Formed(Record, ABC):
+    """A form of the answer, of one type."""
+
+    @abstractmethod
+    def form(self) -> ResponseFormat: ...
+
+
+class FreeText(Formed):
     type = Enum("", ("text",), required=True)
     schema = Unavailable(BY_SCHEMA)
     json_schema = Unavailable(BY_SCHEMA)
@@ -41,7 +49,7 @@ class FreeText(Record):
         return FREE
 
 
-class AnyObject(Record):
+class AnyObject(Formed):
     type = Enum("", ("json_object",), required=True)
     schema = JsonSchema("holds the answer to it, as in llama.cpp's server")
     json_schema = Unavailable(BY_SCHEMA)
@@ -57,7 +65,7 @@ class NamedSchema(Record):
     strict = Flag("a keyword that a grammar cannot express is an error; without it the answer may break the keyword")
 
 
-class BySchema(Record):
+class BySchema(Formed):
     type = Enum("", ("json_schema",), required=True)
     json_schema = Object("the schema with its name", NamedSchema, required=True)
     schema = Unavailable("the schema belongs into json_schema")
@@ -66,7 +74,7 @@ class BySchema(Record):
         return ResponseFormat(json_schema=self.json_schema.schema, strict=self.json_schema.strict)
 
 
-FORMS: Mapping[str, type[FreeText | AnyObject | BySchema]] = MappingProxyType(
+FORMS: Mapping[str, type[Formed]] = MappingProxyType(
     {"text": FreeText, "json_object": AnyObject, "json_schema": BySchema}
 )
 
@@ -74,12 +82,14 @@ FORMS: Mapping[str, type[FreeText | AnyObject | BySchema]] = MappingProxyType(
 class FormatField(Field[ResponseFormat]):
     """``response_format``."""
 
+    VARIANTS: Mapping[str, type[Formed]] = FORMS
+
     def __init__(self) -> None:
         super().__init__("the form of the answer; left out: free text", FREE)
 
     def read(self, fields: Fields, limits: Limits) -> ResponseFormat:
         nested = fields.object(self.name)
-        return self.default if nested is None else read_variant(nested, FORMS, limits).form()
+        return self.default if nested is None else read_variant(nested, self.VARIANTS, limits).form()
 
     def schema(self, limits: Limits) -> dict[str, Any]:
-        return {"oneOf": [one.describe(limits) for one in FORMS.values()]}
+        return {"oneOf": [one.describe(limits) for one in self.VARIANTS.values()]}

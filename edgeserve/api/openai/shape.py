@@ -106,6 +106,14 @@ class Shaped(Record):
 
     def form(self) -> ResponseFormat:
         """The form of the answer. Raises InvalidRequest for two forms."""
+        return self._named_form()[1]
+
+    def names(self) -> dict[str, str]:
+        """The field that says the form, by the names that an engine's errors have for it."""
+        name, form = self._named_form()
+        return {"grammar" if form.grammar is not None else "response_format": name}
+
+    def _named_form(self) -> tuple[str, ResponseFormat]:
         inside = self.structured_outputs
         wanted = {
             "response_format": self.response_format,
@@ -129,7 +137,7 @@ class Shaped(Record):
         if len(given) > 1:
             first, second = list(given)[:2]
             raise self.error(second, f"cannot stand beside {first}: both say the form of the answer")
-        return next(iter(given.values()), FREE)
+        return next(iter(given.items()), ("response_format", FREE))
 
 
 def _by_schema(text: str) -> ResponseFormat:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Protocol
 
-from edgeserve.api.pictures import bmp, gif, jpeg, png
+from edgeserve.api.pictures import bmp, gif, jpeg, png, webp
 from edgeserve.api.pictures.file import Damaged
 from edgeserve.errors import TooLarge, UnsupportedMedia
 
-FORMS: dict[bytes, ModuleType] = {png.SIGNATURE: png, jpeg.SOI: jpeg, b"GIF": gif, b"BM": bmp}
+FORMS: dict[bytes, ModuleType] = {png.SIGNATURE: png, jpeg.SOI: jpeg, b"GIF": gif, b"BM": bmp, webp.SIGNATURE: webp}
 """Formats by the first bytes of a file."""
 MEMORY = 8
 """Bytes a pixel that decoding the largest picture may take, as for a PNG of 8-bit RGBA."""
@@ -28,12 +28,14 @@ class PixelLimit(Protocol):
 
 
 def check_image(data: bytes, limits: PixelLimit, param: str = "image") -> int:
-    """Pixels of the picture in a PNG, JPEG, GIF or BMP file. Raises UnsupportedMedia, and TooLarge for too many."""
+    """Pixels of the picture in a file of one of the forms. Raises UnsupportedMedia, and TooLarge for too many."""
     if not data:
         raise UnsupportedMedia(f"{param} is empty", param=param)
     form = next((form for begin, form in FORMS.items() if data.startswith(begin)), None)
     if form is None:
-        raise UnsupportedMedia(f"{param} is neither PNG, JPEG, GIF nor BMP (it begins with {data[:4]!r})", param=param)
+        raise UnsupportedMedia(
+            f"{param} is neither PNG, JPEG, GIF, BMP nor WebP (it begins with {data[:4]!r})", param=param
+        )
     try:
         head = form.read_head(data)
         _check_size(head.width, head.height, head.memory, limits, param)

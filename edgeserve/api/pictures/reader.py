@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from edgeserve.api.limits import Limits, limits_of
 from edgeserve.api.presence import leashed
-from edgeserve.errors import InvalidRequest
+from edgeserve.errors import InvalidRequest, UnsupportedMedia
 from edgeserve.media.leash import Leash
 from edgeserve.messages import ImagePart
 from edgeserve.residency.aside import Aside
@@ -21,7 +21,7 @@ class PictureFiles(Protocol):
     """Any thread may use it."""
 
     def read(self, data: bytes, limits: Limits, param: str, leash: Leash) -> ImagePart:
-        """The picture in a PNG, JPEG, GIF or BMP file, checked, and decoded where that is not the engine's work.
+        """The picture in a PNG, JPEG, GIF, BMP or WebP file, checked, and decoded where that is not the engine's work.
 
         Blocks for up to a second. Raises UnsupportedMedia, TooLarge for too many pixels, and Cancelled once ``leash``
         is cut. Raises Busy where all requests, or those of the current client, hold too many pictures.
@@ -34,13 +34,20 @@ class PictureFiles(Protocol):
 
 
 class PictureFilesHere:
-    """Checks on the threads of this process. The engine decodes the file."""
+    """Checks on the threads of this process. The engine decodes the file, unless that is WebP."""
 
     def read(self, data: bytes, limits: Limits, param: str, leash: Leash) -> ImagePart:
+        from edgeserve.api.pictures import webp, webp_pixels
         from edgeserve.api.pictures.image import check_image
 
         leash.check()
-        return ImagePart(data, param, check_image(data, limits, param))
+        promised = check_image(data, limits, param)
+        if not data.startswith(webp.SIGNATURE):
+            return ImagePart(data, param, promised)
+        width, height, pixels = webp_pixels.rgb(data, param)
+        if width * height != promised:
+            raise UnsupportedMedia(f"{param} is damaged: it decodes to {width}×{height} pixels", param=param)
+        return ImagePart(pixels, param, promised, (width, height))
 
     def close(self) -> None:
         """There are no children."""

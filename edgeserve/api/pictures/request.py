@@ -32,7 +32,14 @@ class Pictures:
 
     async def read(self, url: str, param: str) -> ImagePart:
         """A checked picture. Raises InvalidRequest and its kinds, which name ``param``."""
-        picture = await self._read(url, param)
+        return self._counted(await self._read(url, param), param)
+
+    async def read_file(self, data: bytes, param: str) -> ImagePart:
+        """The checked picture in a file. Raises as ``read`` does."""
+        return self._counted(await self._reader.read(data, param), param)
+
+    def _counted(self, picture: ImagePart, param: str) -> ImagePart:
+        """The picture, whose pixels count. Raises TooLarge."""
         self._pixels += picture.pixels
         if self._pixels > (most := TOGETHER * self._limits.max_image_pixels):
             raise TooLarge(
@@ -46,16 +53,17 @@ class Pictures:
         if url.startswith("data:"):
             return await self._reader.read_url(url, param)
         if url.startswith(ATTACHMENT):
-            return await self._reader.read(self._part(url.removeprefix(ATTACHMENT), param), param)
+            return await self._reader.read(self.part(url.removeprefix(ATTACHMENT), param), param)
         return await self._reader.read(await self._remote.fetch(url, param), param)
 
     def check_used(self) -> None:
         """Raises InvalidRequest for a part that no address names, most likely a misspelled name."""
         if unused := sorted(set(self._attached) - self._used):
-            text = f"the part {unused[0]!r} belongs to no image_url; write its url as {ATTACHMENT}{unused[0]}"
+            text = f"the part {unused[0]!r} belongs to no part of a message; write its url as {ATTACHMENT}{unused[0]}"
             raise InvalidRequest(text, param=unused[0])
 
-    def _part(self, name: str, param: str) -> bytes:
+    def part(self, name: str, param: str) -> bytes:
+        """A file of the body. Raises InvalidRequest for one that is not there."""
         if name not in self._attached:
             there = f"there are: {', '.join(self._attached)}" if self._attached else "there are none"
             raise InvalidRequest(

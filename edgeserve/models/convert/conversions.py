@@ -32,8 +32,8 @@ class Conversion:
 
 CONVERSIONS: Mapping[str, Conversion] = MappingProxyType(
     {
-        # Format 1 looked tokens up inside the decoder; format 2 had no int8 graphs.
-        "whisper": Conversion("edgeserve.models.convert.whisper:convert", 3),
+        # Format 1 looked tokens up inside the decoder; format 2 had no int8 graphs; format 3 decoded window by window.
+        "whisper": Conversion("edgeserve.models.convert.whisper:convert", 4),
         "whisper_mlx": Conversion("edgeserve.models.convert.whisper_mlx:convert", 1),
     }
 )

@@ -2,14 +2,15 @@
 
     encoder.onnx   mel [1, mels, 3000] → states [1, 1500, d]
     cross.onnx     states → for each layer cross_k_i [1, heads, d/heads, 1500] and cross_v_i [1, heads, 1500, d/heads]
-    decoder.onnx   embedded [1, n, d], positions [n], mask [1, 1, n, past+n], rows [r], past and cross keys and values
-                   → logits [r, vocabulary] of the rows asked for, present keys and values, and
-                   alignment [alignment heads, n, 1500]: attention to the audio, for word timestamps
+    decoder.onnx   embedded [b, n, d], positions [b, n], mask [b, 1, n, past+n], rows [r], past and cross keys and
+                   values of b windows → logits [b·r, vocabulary] of the rows asked for, present keys and values, and
+                   alignment [b, alignment heads, n, 1500]: attention to the audio, for word timestamps
 
 Each graph is written twice, in float32 and as *.int8.onnx. The int8 graph has int8 matrices with a scale a column; the
 runtime rounds their activations to 8 bits. Convolutions, norms and positions stay float32.
 
-One decoder serves the prompt and each step: the past may be empty. Matrices are transposed to the order of their
+One decoder serves the prompt and each step: the past may be empty. A step serves several windows at once: it reads the
+weights once for all of them. Matrices are transposed to the order of their
 products. The token embedding and the final projection share one matrix [vocabulary, d], as in the checkpoint.
 
 The engine looks tokens up outside the graph, at ``embeddings_offset`` (config.json) of the float32 decoder's data. So a
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from edgeserve.models.convert.checkpoint import AUDIO_STATES, CONFIG, TOKENIZER, Progress, layers, new_folder, read
+from edgeserve.models.convert.conversions import CONVERSIONS
 from edgeserve.models.convert.ctranslate2 import Checkpoint
 from edgeserve.models.convert.graph import GraphWriter, load_onnx
 
@@ -63,6 +65,7 @@ def _write(whisper: _Whisper, settings: dict[str, Any], out: Path, tell: Progres
         "decoder_layers": whisper.decoder_layers,
         "decoder_heads": whisper.decoder_heads,
         "embeddings_offset": whisper.embeddings_offset,
+        "format": CONVERSIONS["whisper"].format,
     }
     (out / CONFIG).write_text(json.dumps(settings, indent=1), encoding="utf-8")
 
@@ -124,14 +127,14 @@ class _Whisper:
         return str(graph.node("Add", value, self._linear(graph, f"{layer}/ffn/linear_1", inner)))
 
     def _split_heads(self, graph: GraphWriter, value: str, heads: int, keys: bool = False) -> str:
-        """Split the heads: [1, n, d] → [1, heads, n, d/heads], or [1, heads, d/heads, n] for keys."""
-        shaped = graph.node("Reshape", value, graph.integers(1, -1, heads, self.width // heads))
+        """Split the heads: [b, n, d] → [b, heads, n, d/heads], or [b, heads, d/heads, n] for keys."""
+        shaped = graph.node("Reshape", value, graph.integers(0, -1, heads, self.width // heads))
         return str(graph.node("Transpose", shaped, perm=[0, 2, 3, 1] if keys else [0, 2, 1, 3]))
 
     def _attend(
         self, graph: GraphWriter, query: str, keys: str, values: str, heads: int, mask: str | None = None
     ) -> tuple[str, str]:
-        """Attention of split heads with scaled queries; returns joined states [1, n, d] and weights [1, heads, n, m].
+        """Attention of split heads with scaled queries; returns joined states [b, n, d] and weights [b, heads, n, m].
 
         The queries are scaled before: a factor in the product would keep the runtime from its fast path for one row.
         """
@@ -140,7 +143,7 @@ class _Whisper:
             scores = graph.node("Add", scores, mask)
         weights = graph.node("Softmax", scores, axis=-1)
         joined = graph.node("Transpose", graph.node("MatMul", weights, values), perm=[0, 2, 1, 3])
-        return str(graph.node("Reshape", joined, graph.integers(1, -1, self.width))), str(weights)
+        return str(graph.node("Reshape", joined, graph.integers(0, -1, self.width))), str(weights)
 
     # The three graphs
 
@@ -180,9 +183,9 @@ class _Whisper:
             graph.output(f"cross_v_{index}", [1, heads, AUDIO_STATES, self.head_width], values)
 
     def decoder(self, graph: GraphWriter) -> None:
-        value = graph.input("embedded", [1, "n", self.width])
-        positions = graph.input("positions", ["n"], "INT64")
-        mask = graph.input("mask", [1, 1, "n", "total"])
+        value = graph.input("embedded", ["b", "n", self.width])
+        positions = graph.input("positions", ["b", "n"], "INT64")
+        mask = graph.input("mask", ["b", 1, "n", "total"])
         rows = graph.input("rows", ["r"], "INT64")
         places = graph.constant("positions_table", self._source.weight("decoder/position_encodings/encodings"))
         value = graph.node("Add", value, graph.node("Gather", places, positions))
@@ -192,7 +195,7 @@ class _Whisper:
             attention.append(weights)
         value = graph.node("Gather", self._norm(graph, "decoder/layer_norm", value), rows, axis=1)
         flat = graph.node("Reshape", value, graph.integers(-1, self.width))
-        graph.output("logits", ["r", self.vocabulary], self._projection(graph, flat))
+        graph.output("logits", ["b_r", self.vocabulary], self._projection(graph, flat))
         self._alignment(graph, attention)
 
     def _projection(self, graph: GraphWriter, value: str) -> str:
@@ -208,19 +211,19 @@ class _Whisper:
         inner = self._norm(graph, f"{layer}/self_attention/layer_norm", value)
         fused = self._linear(graph, f"{layer}/self_attention/linear_0", inner, queries=self.width)
         query, key, val = graph.node("Split", fused, outputs=3, axis=-1, num_outputs=3)
-        past_k = graph.input(f"past_k_{index}", [1, heads, width, "past"])
-        past_v = graph.input(f"past_v_{index}", [1, heads, "past", width])
+        past_k = graph.input(f"past_k_{index}", ["b", heads, width, "past"])
+        past_v = graph.input(f"past_v_{index}", ["b", heads, "past", width])
         keys = graph.node("Concat", past_k, self._split_heads(graph, key, heads, keys=True), axis=3)
         values = graph.node("Concat", past_v, self._split_heads(graph, val, heads), axis=2)
-        graph.output(f"present_k_{index}", [1, heads, width, "total"], keys)
-        graph.output(f"present_v_{index}", [1, heads, "total", width], values)
+        graph.output(f"present_k_{index}", ["b", heads, width, "total"], keys)
+        graph.output(f"present_v_{index}", ["b", heads, "total", width], values)
         states, _ = self._attend(graph, self._split_heads(graph, query, heads), keys, values, heads, mask)
         value = graph.node("Add", value, self._linear(graph, f"{layer}/self_attention/linear_1", states))
 
         inner = self._norm(graph, f"{layer}/attention/layer_norm", value)
         query = self._split_heads(graph, self._linear(graph, f"{layer}/attention/linear_0", inner, self.width), heads)
-        cross_k = graph.input(f"cross_k_{index}", [1, heads, width, AUDIO_STATES])
-        cross_v = graph.input(f"cross_v_{index}", [1, heads, AUDIO_STATES, width])
+        cross_k = graph.input(f"cross_k_{index}", ["b", heads, width, AUDIO_STATES])
+        cross_v = graph.input(f"cross_v_{index}", ["b", heads, AUDIO_STATES, width])
         states, weights = self._attend(graph, query, cross_k, cross_v, heads)
         value = graph.node("Add", value, self._linear(graph, f"{layer}/attention/linear_2", states))
         return self._feed_forward(graph, layer, value), weights
@@ -229,8 +232,7 @@ class _Whisper:
         pairs = self._heads_to_align or [(self.decoder_layers - 1, head) for head in range(self.decoder_heads)]
         chosen = [graph.node("Gather", attention[layer], graph.integers(head), axis=1) for layer, head in pairs]
         joined = graph.node("Concat", *chosen, axis=1) if len(chosen) > 1 else chosen[0]
-        flat = graph.node("Squeeze", joined, graph.integers(0))
-        graph.output("alignment", [len(pairs), "n", AUDIO_STATES], flat)
+        graph.output("alignment", ["b", len(pairs), "n", AUDIO_STATES], joined)
 
 
 def _scaled(array: Any, columns: int, factor: float) -> Any:

@@ -1,19 +1,16 @@
-"""The decode loop over Whisper's three graphs (edgeserve/models/convert/whisper.py): one window in, tokens out."""
+"""The decode loop: the next token of several windows in one step, each window with its own text and temperature."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from dataclasses import dataclass
-from io import FileIO
+from dataclasses import dataclass, field
 from typing import Any
 
 from edgeserve.engine import Cancel
-from edgeserve.errors import Cancelled, EngineFailure
+from edgeserve.errors import Cancelled
+from engines.asr.whisper.graphs import MAX_POSITIONS, Audio, Graphs, Past
 from engines.asr.whisper.vocabulary import Vocabulary, constrain
-from engines.onnx import session
 
-MAX_POSITIONS = 448
 GREEDY = 1e-4
 """Temperatures below this choose the likeliest token: dividing by the smallest of them would overflow."""
 CANCELLED = "the request was cancelled while the audio was transcribed"
@@ -29,122 +26,181 @@ class Decoded:
     no_speech_prob: float
 
 
-class Embeddings:
-    """Rows of a float32 matrix [vocabulary, d] inside a file. Each row is read alone: a token needs one of 50,000."""
+@dataclass(slots=True)
+class _Text:
+    """The text of one window so far. ``length``: positions taken by prompt and tokens. ``total``: their log chances."""
 
-    def __init__(self, file: FileIO, offset: int, width: int) -> None:
-        self._file = file
-        self._offset, self._row = offset, 4 * width
+    temperature: float
+    length: int
+    limit: int
+    no_speech: float
+    random: Any
+    said: list[int] = field(default_factory=list)
+    total: float = 0.0
 
-    def rows(self, tokens: Sequence[int]) -> Any:
-        """float32 [len(tokens), d]. Raises EngineFailure when the file has become shorter."""
-        import numpy
-
-        read = (os.pread(self._file.fileno(), self._row, self._offset + token * self._row) for token in tokens)
-        found = b"".join(read)
-        if len(found) != len(tokens) * self._row:
-            raise EngineFailure(f"{self._file.name}: ends within the embeddings; verify or pull the model again")
-        return numpy.frombuffer(found, numpy.float32).reshape(len(tokens), -1)
+    def decoded(self) -> Decoded:
+        return Decoded(tuple(self.said), self.temperature, self.total / (len(self.said) + 1), self.no_speech)
 
 
-class Graphs:
-    """The three sessions and the token embeddings. All calls come from one thread.
+class Batch:
+    """Windows that are decoded together. Each has a place; places are numbered from 0 without a gap.
 
-    The session of the encoder is opened with ``reuse``. Shapes are those of edgeserve/models/convert/whisper.py. Raises
-    EngineFailure when the runtime fails.
+    The texts of the windows differ in length. Their caches of keys and values end together: the last column belongs to
+    the last token of each window. A mask hides the columns before a window's first token.
+
+    A place keeps its window when its text ends, until another window is listened to there or the place is removed.
     """
 
-    def __init__(self, encoder: Any, cross: Any, decoder: Any, embeddings: Embeddings) -> None:
+    def __init__(self, graphs: Graphs, vocabulary: Vocabulary, places: int, cancel: Cancel) -> None:
+        self._graphs, self._vocabulary, self._cancel = graphs, vocabulary, cancel
+        self._audio = graphs.places(places)
+        self._texts: list[_Text] = []
+        self._past: Past = {}
+
+    def audio(self, place: int) -> Audio:
+        """The keys and values of one window. Valid until a window is listened to or removed."""
+        return {name: array[place : place + 1] for name, array in self._audio.items()}
+
+    def listen(self, place: int, mel: Any) -> None:
+        """Encode a window, features [1, bands, 3000], into a place. Raises Cancelled before."""
+        self._check()
+        self._graphs.listen(mel, self.audio(place))
+
+    def begin(self, place: int, prompt: Sequence[int], temperature: float) -> None:
+        """Begin the text of a window at its place, which has none yet or an ended one. Raises Cancelled before.
+
+        Greedy at temperatures near 0, else sampled with a fixed seed.
+        """
         import numpy
 
-        self._encoder, self._cross, self._decoder, self._embeddings = encoder, cross, decoder, embeddings
-        self._audio = [one.name for one in cross.get_outputs()]
-        shapes = {one.name: one.shape for one in decoder.get_inputs()}
-        self._past = [name for name in shapes if name.startswith("past_")]
-        self._present = ["logits"] + [name.replace("past", "present") for name in self._past]
-        self._nothing = {
-            name: numpy.zeros([0 if size == "past" else size for size in shapes[name]], numpy.float32)
-            for name in self._past
-        }
+        self._check()
+        vocabulary = self._vocabulary
+        start = len(prompt) - 1 - list(reversed(prompt)).index(vocabulary.start)
+        logits, past = self._graphs.begin(prompt, [start, len(prompt) - 1], self.audio(place))
+        limit = min(MAX_POSITIONS // 2, MAX_POSITIONS - len(prompt))
+        no_speech = float(_softmax(logits[0])[vocabulary.no_speech])
+        text = _Text(temperature, len(prompt), limit, no_speech, numpy.random.default_rng(0))
+        self._texts[place : place + 1] = [text]
+        self._say(text, logits[1])
+        self._put(place, past)
 
-    def listen(self, mel: Any) -> dict[str, Any]:
-        """Features [1, bands, 3000] → the keys and values that the decoder attends to, by the decoder's input names."""
-        (states,) = session.run(self._encoder, ["states"], {"mel": mel}, reuse=True)
-        return dict(zip(self._audio, session.run(self._cross, self._audio, {"states": states}), strict=True))
+    def step(self) -> list[tuple[int, Decoded]]:
+        """Decode one token of each window; returns the places whose texts end, highest first, with the texts.
 
-    def no_past(self) -> dict[str, Any]:
-        """The empty KV cache that a sequence starts with."""
-        return self._nothing
-
-    def step(
-        self, tokens: Sequence[int], offset: int, rows: Sequence[int], past: dict[str, Any], audio: dict[str, Any]
-    ) -> tuple[Any, dict[str, Any]]:
-        """Decode ``tokens`` at position ``offset``; returns logits [len(rows), vocabulary] and the new KV cache."""
-        inputs = self._inputs(tokens, offset, rows)
-        logits, *present = session.run(self._decoder, self._present, {**inputs, **past, **audio})
-        return logits, dict(zip(self._past, present, strict=True))
-
-    def align(self, tokens: Sequence[int], audio: dict[str, Any]) -> Any:
-        """Attention of the alignment heads over a whole sequence: [heads, len(tokens), 1500]."""
-        inputs = self._inputs(tokens, 0, [len(tokens) - 1])
-        return session.run(self._decoder, ["alignment"], {**inputs, **self.no_past(), **audio})[0]
-
-    def _inputs(self, tokens: Sequence[int], offset: int, rows: Sequence[int]) -> dict[str, Any]:
+        Each of these places must begin anew or be removed before the next step. Raises Cancelled before.
+        """
         import numpy
 
-        count = len(tokens)
-        mask = numpy.zeros((1, 1, count, offset + count), numpy.float32)
-        if count > 1:
-            mask[0, 0, :, offset:] = numpy.triu(numpy.full((count, count), -numpy.inf, numpy.float32), 1)
-        return {
-            "embedded": self._embeddings.rows(tokens)[None],
-            "positions": numpy.arange(offset, offset + count, dtype=numpy.int64),
-            "mask": mask,
-            "rows": numpy.array(rows, numpy.int64),
-        }
+        self._check()
+        lengths = numpy.array([text.length for text in self._texts], numpy.int64)[:, None]
+        logits, self._past = self._graphs.step(
+            [text.said[-1:] for text in self._texts],
+            lengths,
+            self._mask(lengths),
+            [0],
+            self._past,
+            {name: array[: len(self._texts)] for name, array in self._audio.items()},
+        )
+        ended = []
+        for place, text in enumerate(self._texts):
+            text.length += 1
+            if self._say(text, logits[place, 0]):
+                ended.append((place, text.decoded()))
+        return ended[::-1]
 
+    def remove(self, place: int) -> None:
+        """Remove an ended window. The window at the last place moves to its place."""
+        last = len(self._texts) - 1
+        if place < last:
+            for array in self._audio.values():
+                array[place] = array[last]
+            self._texts[place] = self._texts[last]
+        del self._texts[last]
+        past, self._past = _arrays(self._past), {}
+        if self._texts:
+            for name, array in past.items():
+                array[place] = array[last]
+                self._past[name] = array[:last]
+        self._shorten()
 
-def decode(
-    graphs: Graphs,
-    audio: dict[str, Any],
-    prompt: Sequence[int],
-    vocabulary: Vocabulary,
-    temperature: float,
-    cancel: Cancel,
-) -> Decoded:
-    """Greedy at temperatures near 0, else sampled with a fixed seed. Raises Cancelled within one token."""
-    import numpy
-
-    random = numpy.random.default_rng(0)
-    start = len(prompt) - 1 - list(reversed(prompt)).index(vocabulary.start)
-    logits, past = graphs.step(prompt, 0, [start, len(prompt) - 1], graphs.no_past(), audio)
-    no_speech = float(_softmax(logits[0])[vocabulary.no_speech])
-    said: list[int] = []
-    total = 0.0
-    row = logits[1]
-    limit = min(MAX_POSITIONS // 2, MAX_POSITIONS - len(prompt))
-    while True:
-        if cancel.is_set():
+    def _check(self) -> None:
+        if self._cancel.is_set():
             raise Cancelled(CANCELLED)
-        constrain(row, said, vocabulary)
-        token = int(row.argmax()) if temperature < GREEDY else _draw(row, temperature, random)
-        total += float(row[token] - _log_sum(row))
-        if token == vocabulary.end:
-            break
-        said.append(token)
-        if len(said) >= limit:
-            break
-        logits, past = graphs.step([token], len(prompt) + len(said) - 1, [0], past, audio)
-        row = logits[0]
-    return Decoded(tuple(said), temperature, total / (len(said) + 1), no_speech)
+
+    def _say(self, text: _Text, row: Any) -> bool:
+        """Choose the next token. True at the end of the text, and where it is as long as it may be."""
+        constrain(row, text.said, self._vocabulary)
+        greedy = text.temperature < GREEDY
+        token = int(row.argmax()) if greedy else _draw(row, text.temperature, text.random)
+        text.total += float(row[token] - _log_sum(row))
+        if token == self._vocabulary.end:
+            return True
+        text.said.append(token)
+        return len(text.said) >= text.limit
+
+    def _mask(self, lengths: Any) -> Any:
+        import numpy
+
+        total = _columns(self._past)
+        mask = numpy.zeros((len(lengths), 1, 1, total + 1), numpy.float32)
+        if (lengths < total).any():
+            mask[numpy.arange(total + 1) < total - lengths[:, :, None, None]] = -numpy.inf
+        return mask
+
+    def _put(self, place: int, past: Past) -> None:
+        """Put the cache of one window in its place, or behind the last one."""
+        import numpy
+
+        if not self._past:
+            self._past = past
+            return
+        before, past = _arrays(self._past), _arrays(past)
+        count = max(place + 1, len(next(iter(before.values()))))
+        total = max(_columns(before), _columns(past))
+        self._past = {}
+        for name, array in past.items():
+            axis = _axis(name)
+            shape = [count, *array.shape[1:]]
+            shape[axis] = total
+            joined = numpy.zeros(shape, numpy.float32)
+            _last(joined, axis, before[name].shape[axis])[: len(before[name])] = before[name]
+            joined[place] = 0
+            _last(joined, axis, array.shape[axis])[place] = array[0]
+            self._past[name] = joined
+        self._shorten()
+
+    def _shorten(self) -> None:
+        """Drop the columns that no window needs any more."""
+        import numpy
+
+        needed = max((text.length for text in self._texts), default=0)
+        if not needed:
+            self._past = {}
+        elif needed < _columns(self._past):
+            past = _arrays(self._past)
+            self._past = {name: numpy.ascontiguousarray(_last(one, _axis(name), needed)) for name, one in past.items()}
 
 
-def detect_language(graphs: Graphs, audio: dict[str, Any], vocabulary: Vocabulary) -> str:
-    """The likeliest language of the audio; "en" for an English-only model."""
-    if not vocabulary.languages:
-        return "en"
-    logits, _ = graphs.step([vocabulary.start], 0, [0], graphs.no_past(), audio)
-    return max(vocabulary.languages, key=lambda code: float(logits[0][vocabulary.languages[code]]))
+def _axis(name: str) -> int:
+    """The axis of a cache that grows with the text: keys lie turned (edgeserve/models/convert/whisper.py)."""
+    return 3 if name.startswith("past_k") else 2
+
+
+def _columns(past: Past) -> int:
+    name, one = next(iter(past.items()))
+    shape = one.shape() if callable(one.shape) else one.shape  # a value of the runtime, or an array
+    return int(shape[_axis(name)])
+
+
+def _arrays(past: Past) -> dict[str, Any]:
+    """The caches as arrays; values of the runtime are copied."""
+    return {name: one.numpy() if hasattr(one, "numpy") else one for name, one in past.items()}
+
+
+def _last(array: Any, axis: int, count: int) -> Any:
+    """A view of the last ``count`` columns."""
+    first = array.shape[axis] - count
+    return array[..., first:] if axis == 3 else array[:, :, first:]
 
 
 def _softmax(row: Any) -> Any:

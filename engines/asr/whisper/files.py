@@ -15,6 +15,8 @@ from edgeserve.system import cpu
 PARTS = ("encoder", "cross", "decoder")
 INT8 = "_int8"
 """Suffix of the roles of quantised graphs (edgeserve/models/convert/whisper.py)."""
+FORMAT = 4
+"""Version of the files that this engine reads (edgeserve/models/convert/conversions.py)."""
 ALWAYS = ("decoder_data", "config", "tokenizer")
 """Roles that both forms need: token embeddings are read from the float32 decoder's data."""
 CHOICES = ("auto", "none", "int8")

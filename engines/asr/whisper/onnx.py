@@ -13,10 +13,11 @@ from engines.asr.model import OnnxModel
 from engines.asr.stretches import whole
 from engines.asr.whisper import files as whisper_files
 from engines.asr.whisper import languages
-from engines.asr.whisper.decode import MAX_POSITIONS, Embeddings, Graphs
 from engines.asr.whisper.features import WINDOW_FRAMES
+from engines.asr.whisper.graphs import MAX_POSITIONS, Embeddings, Graphs
 from engines.asr.whisper.transcribe import SPEECH, Whisper
 from engines.asr.whisper.vocabulary import Vocabulary
+from engines.onnx.crowd import Crowd
 from engines.onnx.prepare import files_at_hand, prepared
 
 SESSIONS_BYTES = 4 << 20
@@ -27,6 +28,10 @@ ENCODER_STATES = 21
 """Arrays as large as the encoder's output that the encoder holds at once, measured: 21 in float32, 20 in int8."""
 ENCODER_FRAMES = WINDOW_FRAMES // 2
 """Positions of the encoder's output for one window."""
+CACHES = 3
+"""Caches of the longest text that a step holds at once, measured: the past, joined with the new token, and the copy."""
+MOST_PLACES, MOST_BYTES = 4, 80 << 20
+"""Windows that are decoded together by default, and the memory of those beyond the first, at most."""
 
 
 class WhisperOnnx(OnnxModel):
@@ -41,18 +46,19 @@ class WhisperOnnx(OnnxModel):
         files = self.spec.files
         graphs = [prepared(path, data=data, device=self.spec.device) for path, data in self.graphs()]
         config = whisper_files.shape(self.spec)
-        if "embeddings_offset" not in config:
+        if config.get("format") != whisper_files.FORMAT:
             raise EngineFailure(f"{self.spec.name} was converted by an older edgeserve; pull it again")
         vocabulary = Vocabulary.load(files["tokenizer"], files["config"])
+        crowd = Crowd(self.spec.threads)
         encoder, cross, decoder = (
-            graph.session(threads=self.spec.threads, device=self.spec.device, reuse=number == 0)
-            for number, graph in enumerate(graphs)
+            graph.sessions(crowd, device=self.spec.device, reuse=number == 0) for number, graph in enumerate(graphs)
         )
         split = self.split(SPEECH, whole)
         self.mapped = tuple(path for graph in graphs for path in graph.data)
         self._weights = files["decoder_data"].open("rb", buffering=0)
         embeddings = Embeddings(self._weights, config["embeddings_offset"], config["width"])
-        return Whisper(Graphs(encoder, cross, decoder, embeddings), vocabulary, config["mel_bins"], split)
+        model = Graphs(encoder, cross, decoder, embeddings)
+        return Whisper(model, vocabulary, config["mel_bins"], split, places(config, self.spec.options))
 
     def close(self) -> None:
         super().close()
@@ -65,7 +71,8 @@ class WhisperOnnx(OnnxModel):
         if not shape:
             return super().estimate()
         mapped = sum(path.stat().st_size for path in whisper_files.weights(self.spec))
-        return Footprint(mapped, SESSIONS_BYTES + self.detector_bytes(), window_bytes(shape))
+        request = request_bytes(shape, places(shape, self.spec.options))
+        return Footprint(mapped, SESSIONS_BYTES + self.detector_bytes(), request)
 
     def languages(self) -> tuple[str, ...]:
         vocabulary = whisper_files.shape(self.spec).get("vocabulary_size")
@@ -83,6 +90,29 @@ class WhisperOnnx(OnnxModel):
         return list(whisper_files.graphs(self.spec))
 
 
+def places(shape: Mapping[str, Any], options: Mapping[str, object]) -> int:
+    """Windows that are decoded together, at most: the option ``windows``, or as many as pay."""
+    chosen = options.get("windows", "auto")
+    if isinstance(chosen, int):
+        return chosen
+    return max(1, min(MOST_PLACES, 1 + MOST_BYTES // max(1, _place_bytes(shape))))
+
+
+def request_bytes(shape: Mapping[str, Any], places: int) -> int:
+    """Memory of a long sound at its peak, in bytes."""
+    return window_bytes(shape) + (places - 1) * _place_bytes(shape)
+
+
+def _place_bytes(shape: Mapping[str, Any]) -> int:
+    """Memory of each window beyond the first: the keys and values of its audio and of its text."""
+    cache = 4 * MAX_POSITIONS * int(shape.get("width", 0))
+    return 2 * int(shape.get("decoder_layers", 0)) * (_states(shape) + CACHES * cache)
+
+
+def _states(shape: Mapping[str, Any]) -> int:
+    return 4 * ENCODER_FRAMES * int(shape.get("width", 0))
+
+
 def window_bytes(shape: Mapping[str, Any]) -> int:
     """Memory of 30 s of audio at its peak, in bytes, the same in int8; ``shape``: a converted Whisper's ``config``.
 
@@ -93,7 +123,7 @@ def window_bytes(shape: Mapping[str, Any]) -> int:
        [tokens, 1500] is held twice for one layer's heads, before and after the softmax, and twice for all alignment
        heads, one by one and joined.
     """
-    states = 4 * ENCODER_FRAMES * int(shape.get("width", 0))
+    states = _states(shape)
     heads = int(shape.get("decoder_heads", 0)) + len(shape.get("alignment_heads", ()))
     attention = 2 * heads * 4 * ENCODER_FRAMES * (MAX_POSITIONS // 2)
     decoder = 2 * int(shape.get("decoder_layers", 0)) * states + attention

@@ -1,53 +1,46 @@
-"""Long-form transcription with Whisper: 30 s windows, moved on by the model's own timestamps.
+"""Long-form transcription with Whisper: passages of 30 s, several of them decoded together.
 
 Long silences are taken out before windows are read, so that the model spends no window on silence and hears no words in
 it. Times are those of the file. Features are computed window by window, so that memory does not grow with the length.
 
-The rules and numbers are those of openai/whisper ``transcribe.py``:
-
-- Higher temperatures are tried when the text repeats itself or is unlikely.
-- Windows without speech are skipped.
-- The text of a window is the prompt of the next window.
+A model with one place reads the whole audio as one passage. Each window begins where the text of the one before ends,
+and that text is its prompt. A model with several places cuts long audio at silences, since a step of the decoder takes
+little longer for several windows than for one. Each of these passages begins without a prompt of its own.
 """
 
 from __future__ import annotations
 
-import itertools
-import zlib
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from edgeserve.engine import Cancel
 from edgeserve.errors import Cancelled, InvalidRequest
-from edgeserve.messages import SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
+from edgeserve.messages import INPUT_SAMPLE_RATE, SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd
 from engines.asr.segments import Rules, frames
 from engines.asr.stretches import Joined, Source, Split, whole
 from engines.asr.whisper import features, languages
-from engines.asr.whisper.decode import CANCELLED, MAX_POSITIONS, Decoded, Graphs, decode, detect_language
-from engines.asr.whisper.parts import parted, pauses, placed, widened
-from engines.asr.whisper.vocabulary import SECONDS_PER_TIMESTAMP, Vocabulary
-from engines.asr.whisper.words import time_words
+from engines.asr.whisper.cuts import Passage, passages
+from engines.asr.whisper.decode import CANCELLED, Batch, Decoded
+from engines.asr.whisper.graphs import Audio, Graphs, detect_language
+from engines.asr.whisper.parts import placed, widened
+from engines.asr.whisper.passage import EDGE_FRAMES, Model, Reading, Wanted, read
+from engines.asr.whisper.vocabulary import Vocabulary
 
-TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-COMPRESSION_LIMIT = 2.4
-LOGPROB_LIMIT = -1.0
-NO_SPEECH_LIMIT = 0.6
-PROMPT_RESET_TEMPERATURE = 0.5
 SPEECH = Rules(silence=frames(2.0), pad=frames(0.4), longest=frames(30.0))
 """Silences shorter than 2 s stay: they help the model to separate sentences."""
-EDGE_FRAMES = 2
-"""Frames beyond a window's ends that its first and last spectra reach into."""
-FRAMES_PER_TIMESTAMP = round(SECONDS_PER_TIMESTAMP * features.FRAMES_PER_SECOND)
 
 
 class Whisper:
-    """An open model. ``split`` leaves out long silences."""
+    """An open model. ``split`` leaves out long silences. ``places``: windows that are decoded together, at most."""
 
-    def __init__(self, graphs: Graphs, vocabulary: Vocabulary, bands: int, split: Split = whole) -> None:
-        self._graphs = graphs
-        self._vocabulary = vocabulary
-        self._bands = bands
+    def __init__(
+        self, graphs: Graphs, vocabulary: Vocabulary, bands: int, split: Split = whole, places: int = 1
+    ) -> None:
+        self._model = Model(graphs, vocabulary, bands)
         self._split = split
+        self._places = places
 
     def transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]:
         """Segments window by window, None for a window without segments, then the end.
@@ -58,134 +51,125 @@ class Whisper:
             yield from self._transcribe(request, cancel)
         except Cancelled:
             return
+        finally:
+            self._model.graphs.end()
 
     def _transcribe(self, request: TranscribeRequest, cancel: Cancel) -> Iterator[TranscribeEvent | None]:
-        language = languages.checked(request.language, self._vocabulary.languages)
-        if request.translate and not self._vocabulary.languages:
+        vocabulary = self._model.vocabulary
+        language = _Language(self._model, languages.checked(request.language, vocabulary.languages))
+        if request.translate and not vocabulary.languages:
             raise InvalidRequest(languages.ENGLISH_ONLY, param="model")
-        carried = self._vocabulary.encode(request.prompt) if request.prompt else []
+        prompt = vocabulary.encode(request.prompt) if request.prompt else []
         source = Source(request.audio, cancel)
         stretches = Joined(self._split(source))
-        at, until = 0, 0.0
-        audio: dict[str, Any] = {}
-        while (window := self._window(stretches, at, cancel)) is not None:
-            mel, size = window
-            audio.clear()  # the last window's keys and values go before the next ones come
-            audio = self._graphs.listen(mel)
-            language = language or detect_language(self._graphs, audio, self._vocabulary)
-            prompt = self._vocabulary.prompt(language, carried, MAX_POSITIONS // 2 - 1, translate=request.translate)
-            best = self._best(audio, prompt, request.temperature, cancel)
-            if best.no_speech_prob > NO_SPEECH_LIMIT and best.avg_logprob < LOGPROB_LIMIT:
-                at += size
-                yield None
-                continue
-            segments, moved = self._segments(best, at, size)
-            parts = segments
-            if request.word_timestamps or any(pauses(segment, stretches) for segment in segments):
-                parts = self._with_words(segments, audio, language, at, size, stretches)
-            for segment in widened(parts, stretches, until):
-                until = segment.end
-                yield placed(segment, stretches, with_words=request.word_timestamps)
-            if not parts:
-                yield None
-            carried += [token for segment in segments for token in segment.tokens]
-            if best.temperature > PROMPT_RESET_TEMPERATURE:
-                carried = []
-            at += moved
-        yield TranscriptEnd(language or "en", source.seconds)
+        batch = Batch(self._model.graphs, vocabulary, self._places, cancel)
+        wanted = Wanted(language, prompt, request.temperature, request.translate, request.word_timestamps)
+        for segment in _Desk(self._model, stretches, wanted, batch, self._places).read(cancel):
+            yield segment and placed(segment, stretches, with_words=request.word_timestamps)
+        yield TranscriptEnd(language.code or "en", source.seconds)
 
-    def _window(self, stretches: Joined, at: int, cancel: Cancel) -> tuple[Any, int] | None:
-        """Features of the 30 s from frame ``at``, and the number of frames that hold audio; None at the end."""
-        before = min(at, EDGE_FRAMES)
-        after = at + features.WINDOW_FRAMES + EDGE_FRAMES
-        samples = stretches.read((at - before) * features.HOP, after * features.HOP)
-        if cancel.is_set():
+
+class _Language:
+    """The language of a request, detected in its first window where the request names none."""
+
+    def __init__(self, model: Model, code: str | None) -> None:
+        self._model, self.code = model, code
+
+    def __call__(self, audio: Audio) -> str:
+        self.code = self.code or detect_language(self._model.graphs, audio, self._model.vocabulary)
+        return self.code
+
+
+@dataclass(slots=True)
+class _Seat:
+    """A place of the batch. Its number changes when a place before it is removed."""
+
+    batch: Batch
+    number: int
+
+    def listen(self, mel: Any) -> None:
+        self.batch.listen(self.number, mel)
+
+    def audio(self) -> Audio:
+        return self.batch.audio(self.number)
+
+
+class _Desk:
+    """The passages of one request: as many as there are places at once, their segments in order."""
+
+    def __init__(self, model: Model, stretches: Joined, wanted: Wanted, batch: Batch, places: int) -> None:
+        self._model, self._stretches, self._wanted, self._batch = model, stretches, wanted, batch
+        self._places = places
+        self._waiting = passages(stretches) if places > 1 else iter([Passage(0, None)])
+        self._seated: list[tuple[_Seat, Reading]] = []
+        self._order: deque[Reading] = deque()
+        """Passages whose segments were not all taken, in the order of the audio."""
+        self._until = 0.0
+        """End of the last segment taken."""
+
+    def read(self, cancel: Cancel) -> Iterator[SegmentEvent | None]:
+        """Segments with times of the joined stretches, None for a window without any. Raises Cancelled."""
+        while self._fill() or self._order:
+            yield from self._ready()
+            if self._seated:
+                for place, decoded in self._batch.step():
+                    yield from self._go_on(place, decoded)
+        if cancel.is_set():  # a cancelled source ends early, and so do the passages
             raise Cancelled(CANCELLED)
-        size = min(features.WINDOW_FRAMES, len(samples) // features.HOP - before)
-        if size <= 0:
-            return None
-        return features.window(features.log_mel(samples, self._bands), before), size
 
-    def _best(self, audio: dict[str, Any], prompt: Sequence[int], temperature: float, cancel: Cancel) -> Decoded:
-        """Decode the window; at temperature 0, try higher temperatures until the text is good.
-
-        A good text is likely and does not repeat itself. Without a good text, the likeliest text without repetitions is
-        taken, else the likeliest text.
-        """
-        tried: list[Decoded] = []
-        varied: list[Decoded] = []
-        for one in TEMPERATURES if temperature == 0 else (temperature,):
-            decoded = decode(self._graphs, audio, prompt, self._vocabulary, one, cancel)
-            unlikely = decoded.avg_logprob < LOGPROB_LIMIT
-            repeats = compression_ratio(self._vocabulary.decode(decoded.tokens)) > COMPRESSION_LIMIT
-            if not (repeats or unlikely) or (unlikely and decoded.no_speech_prob > NO_SPEECH_LIMIT):
-                return decoded
-            (tried if repeats else varied).append(decoded)
-        return max(varied or tried, key=lambda one: one.avg_logprob)
-
-    def _segments(self, decoded: Decoded, at: int, size: int) -> tuple[list[SegmentEvent], int]:
-        """Segments between a window's timestamp pairs, and the number of frames to the next window."""
-        first = self._vocabulary.first_timestamp
-        tokens = list(decoded.tokens)
-        stamps = [token >= first for token in tokens]
-        cuts = [index for index in range(1, len(tokens)) if stamps[index - 1] and stamps[index]]
-        ends_alone = stamps[-2:] == [False, True]
-        if not cuts:
-            last = [token for token, stamp in zip(tokens, stamps, strict=True) if stamp]
-            length = size
-            if last and last[-1] != first:
-                length = (last[-1] - first) * FRAMES_PER_TIMESTAMP
-            pieces = [(tokens, 0, length)]
-            moved = size
+    def _go_on(self, place: int, decoded: Decoded) -> Iterator[SegmentEvent | None]:
+        """Give a text to its passage. Segments that are ready go first: the next window takes its time."""
+        _, reading = self._seated[place]
+        attempt = reading.go_on(decoded)
+        while attempt is None and not reading.done:
+            yield from self._ready()
+            attempt = reading.go_on(None)
+        if attempt is None:
+            self._free(place)
         else:
-            bounds = [0, *cuts, *([len(tokens)] if ends_alone else [])]
-            pieces = [
-                (part, (part[0] - first) * FRAMES_PER_TIMESTAMP, (part[-1] - first) * FRAMES_PER_TIMESTAMP)
-                for part in (tokens[low:high] for low, high in itertools.pairwise(bounds))
-            ]
-            moved = size if ends_alone else (tokens[cuts[-1] - 1] - first) * FRAMES_PER_TIMESTAMP
-        segments = [self._segment(part, at + low, at + min(high, size), decoded) for part, low, high in pieces]
-        return [one for one in segments if one.text.strip() and one.start < one.end], moved or size
+            self._batch.begin(place, *attempt)
 
-    def _with_words(
-        self,
-        segments: list[SegmentEvent],
-        audio: dict[str, Any],
-        language: str,
-        at: int,
-        size: int,
-        stretches: Joined,
-    ) -> list[SegmentEvent]:
-        """The segments with their words, parted at pauses. Words are aligned once for the whole window."""
-        texts = [[token for token in one.tokens if token < self._vocabulary.end] for one in segments]
-        tokens = [token for text in texts for token in text]
-        timed = iter(time_words(self._graphs, audio, self._vocabulary, language, tokens, size))
-        offset = at / features.FRAMES_PER_SECOND
-        done: list[SegmentEvent] = []
-        for segment, text in zip(segments, texts, strict=True):
-            words, left = [], len(text)
-            while left > 0 and (pair := next(timed, None)):
-                word, count = pair
-                words.append((Word(word.start + offset, word.end + offset, word.text), count))
-                left -= count
-            done += parted(segment, text, words, stretches)
-        return done
+    def _fill(self) -> bool:
+        """Give places to passages while there are both. Returns whether a passage has a place."""
+        while len(self._seated) < self._places and (passage := next(self._waiting, None)) is not None:
+            self._seat(passage, len(self._seated))
+        return bool(self._seated)
 
-    def _segment(self, tokens: Sequence[int], low: int, high: int, decoded: Decoded) -> SegmentEvent:
-        text = self._vocabulary.decode(tokens)
-        return SegmentEvent(
-            start=low / features.FRAMES_PER_SECOND,
-            end=high / features.FRAMES_PER_SECOND,
-            text=text,
-            tokens=tuple(tokens),
-            temperature=decoded.temperature,
-            avg_logprob=decoded.avg_logprob,
-            compression_ratio=compression_ratio(text),
-            no_speech_prob=decoded.no_speech_prob,
-        )
+    def _seat(self, passage: Passage, place: int) -> bool:
+        """Give a place to a passage. False for one without a window, which takes none."""
+        seat = _Seat(self._batch, place)
+        reading = read(self._model, self._stretches, passage, self._wanted, seat)
+        self._order.append(reading)
+        attempt = reading.go_on(None)
+        if attempt is not None:
+            self._seated[place : place + 1] = [(seat, reading)]
+            self._batch.begin(place, *attempt)
+        return attempt is not None
 
+    def _free(self, place: int) -> None:
+        """Give the place of an ended passage to the next one; without one, the last place moves there."""
+        for passage in self._waiting:
+            if self._seat(passage, place):
+                return
+        self._batch.remove(place)
+        seat, reading = self._seated.pop()
+        if place < len(self._seated):
+            seat.number = place
+            self._seated[place] = seat, reading
 
-def compression_ratio(text: str) -> float:
-    """Bytes of the text for each byte after compression with zlib; high for repeated text."""
-    data = text.encode()
-    return len(data) / len(zlib.compress(data)) if data else 0.0
+    def _ready(self) -> Iterator[SegmentEvent | None]:
+        """The segments of windows before which all are taken."""
+        while self._order:
+            first = self._order[0]
+            while first.found:
+                segments = first.found.popleft()
+                for segment in widened(segments, self._stretches, self._until):
+                    self._until = segment.end
+                    yield segment
+                if not segments:
+                    yield None
+            if not first.done:
+                low = (first.at - EDGE_FRAMES) * features.HOP
+                self._stretches.forget(low, min(low, round(self._until * INPUT_SAMPLE_RATE)))
+                return
+            self._order.popleft()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from edgeserve.messages import Word
-from engines.asr.whisper.decode import Graphs
+from engines.asr.whisper.graphs import Graphs
 from engines.asr.whisper.vocabulary import SECONDS_PER_TIMESTAMP, Vocabulary
 
 MEDIAN_WIDTH = 7

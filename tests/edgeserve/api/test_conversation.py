@@ -12,12 +12,12 @@ import pytest
 from starlette.requests import Request
 from support.turns import counted_calls, most_in_a_turn
 
+from edgeserve.api.attachments import Attachments
 from edgeserve.api.conversation import Messages
 from edgeserve.api.fields import Fields
 from edgeserve.api.json_body import MAX_VALUES, read_record
 from edgeserve.api.limits import HOLD, Limits
 from edgeserve.api.pictures.reader import PictureFilesHere
-from edgeserve.api.pictures.request import Pictures
 from edgeserve.api.schema import Record
 from edgeserve.api.tools import Tools
 from edgeserve.errors import InvalidRequest
@@ -33,25 +33,25 @@ TOOL = {"type": "function", "function": {"name": "f"}}
 
 
 @pytest.fixture(scope="module")
-def pictures() -> Pictures:
+def pictures() -> Attachments:
     app = SimpleNamespace(state=SimpleNamespace(limits=Limits(), picture_files=PictureFilesHere()))
 
     async def receive() -> Any:
         await asyncio.Event().wait()
 
-    return Pictures(Request({"type": "http", "app": app, HOLD: None}, receive))
+    return Attachments(Request({"type": "http", "app": app, HOLD: None}, receive))
 
 
 class Body(Record):
     messages = Messages(required=True)
 
 
-def read(pictures: Pictures, *messages: dict[str, Any]) -> tuple[Message, ...]:
+def read(pictures: Attachments, *messages: dict[str, Any]) -> tuple[Message, ...]:
     said = Body(Fields({"messages": list(messages)}), LIMITS).messages
     return asyncio.run(said.whole(pictures))
 
 
-def test_an_answer_may_be_sent_back_as_it_came(pictures: Pictures) -> None:
+def test_an_answer_may_be_sent_back_as_it_came(pictures: Attachments) -> None:
     said = {"role": "assistant", "content": "Hi", "refusal": None, "annotations": [], "audio": None}
     said |= {"function_call": None, "tool_calls": None, "reasoning_content": "I greet."}
     streamed = {"role": "assistant", "content": None, "tool_calls": [{**CALL, "index": 0}]}
@@ -60,7 +60,7 @@ def test_an_answer_may_be_sent_back_as_it_came(pictures: Pictures) -> None:
     assert [one.text for one in read(pictures, asked, said, streamed, result)] == ["Hi", "Hi", "", "x"]
 
 
-def test_arguments_of_many_calls_hold_no_more_values_together_than_a_body(pictures: Pictures) -> None:
+def test_arguments_of_many_calls_hold_no_more_values_together_than_a_body(pictures: Attachments) -> None:
     many = '{"a": [' + "[]," * (MAX_VALUES // 2 - 9) + "[]]}"
     calls = [{**CALL, "function": {"name": "f", "arguments": many}}] * 3
     for messages in ([{"tool_calls": calls}], [{"tool_calls": [one]} for one in calls]):
@@ -71,16 +71,16 @@ def test_arguments_of_many_calls_hold_no_more_values_together_than_a_body(pictur
 
 
 @pytest.mark.parametrize("text", ["[]", "x", '{"a": 1e999}', '{"a": NaN}', '{"a": "\\ud800"}', '{"a":' * 200])
-def test_broken_arguments_of_a_past_call_stay_as_they_are(pictures: Pictures, text: str) -> None:
+def test_broken_arguments_of_a_past_call_stay_as_they_are(pictures: Attachments, text: str) -> None:
     assert read(pictures, arguments(text))[0].tool_calls[0].arguments == text
 
 
 @pytest.mark.parametrize(("given", "kept"), [({"a": [1, "é"]}, '{"a":[1,"é"]}'), ({}, "{}"), ("", "{}"), (None, "{}")])
-def test_arguments_may_be_an_object(pictures: Pictures, given: Any, kept: str) -> None:
+def test_arguments_may_be_an_object(pictures: Attachments, given: Any, kept: str) -> None:
     assert read(pictures, arguments(given))[0].tool_calls[0].arguments == kept
 
 
-def test_contents_may_be_null(pictures: Pictures) -> None:
+def test_contents_may_be_null(pictures: Attachments) -> None:
     empty = [{"role": "assistant"}, {"role": "assistant", "content": None}, {"role": "assistant", "content": ""}]
     assert [one.text for one in read(pictures, *empty, {"role": "tool", "content": None, "tool_call_id": "x"})] == [
         *("", "", ""),
@@ -95,14 +95,14 @@ def result(**fields: Any) -> dict[str, Any]:
     return {"role": "tool", "content": "7", **fields}
 
 
-def test_a_result_answers_the_oldest_open_call_unless_it_names_one(pictures: Pictures) -> None:
+def test_a_result_answers_the_oldest_open_call_unless_it_names_one(pictures: Attachments) -> None:
     calls = [{**CALL, "id": name, "function": {"name": f"f_{name}", "arguments": "{}"}} for name in "abcd"]
     asked = {"role": "assistant", "tool_calls": calls}
     given = [result(tool_call_id="c"), result(), result(name="f_d"), result(), result(), result(tool_call_id="gone")]
     assert [one.tool_call_id for one in read(pictures, asked, *given)[1:]] == ["c", "a", "d", "b", "", "gone"]
 
 
-def test_the_older_form_of_calls_goes_round(pictures: Pictures) -> None:
+def test_the_older_form_of_calls_goes_round(pictures: Attachments) -> None:
     asked = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": '{"a": 1}'}}
     messages = read(pictures, asked, {"role": "function", "name": "f", "content": "7"})
     (call,) = messages[0].tool_calls
@@ -110,19 +110,19 @@ def test_the_older_form_of_calls_goes_round(pictures: Pictures) -> None:
 
 
 @pytest.mark.parametrize("kind", ["text", "input_text", "output_text"])
-def test_texts_have_several_names(pictures: Pictures, kind: str) -> None:
+def test_texts_have_several_names(pictures: Attachments, kind: str) -> None:
     said = [{"type": kind, "text": "a"}, {"type": "refusal", "refusal": "b"}, {"type": "thinking", "thinking": "c"}]
     assert read(pictures, {"role": "assistant", "content": said})[0].text == "ab"
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning", "thinking"])
-def test_thoughts_of_past_answers_are_kept_for_the_chat_template(pictures: Pictures, field: str) -> None:
+def test_thoughts_of_past_answers_are_kept_for_the_chat_template(pictures: Attachments, field: str) -> None:
     (said,) = read(pictures, {"role": "assistant", "content": "x", field: "I think"})
     assert (said.text, said.reasoning) == ("x", "I think")
     assert read(pictures, {"role": "user", "content": "x", field: "I think"})[0].reasoning == ""
 
 
-def test_a_refusal_is_what_the_assistant_said(pictures: Pictures) -> None:
+def test_a_refusal_is_what_the_assistant_said(pictures: Attachments) -> None:
     assert read(pictures, {"role": "assistant", "content": None, "refusal": "no"})[0].text == "no"
     assert read(pictures, {"role": "assistant", "content": "x", "refusal": "no"})[0].text == "x"
 
@@ -136,7 +136,7 @@ def test_a_refusal_is_what_the_assistant_said(pictures: Pictures) -> None:
         {"type": "input_image", "image_url": "URL", "detail": "auto"},
     ],
 )
-def test_a_picture_stands_in_its_place(pictures: Pictures, role: str, given: dict[str, Any]) -> None:
+def test_a_picture_stands_in_its_place(pictures: Attachments, role: str, given: dict[str, Any]) -> None:
     given = json.loads(json.dumps(given).replace("URL", f"data:image/png;base64,{base64.b64encode(PNG).decode()}"))
     content = [{"type": "text", "text": "a"}, {"type": "thinking"}, given, {"type": "text", "text": "b"}]
     (message,) = read(pictures, {"role": role, "content": content})
@@ -178,7 +178,7 @@ def arguments(text: Any) -> dict[str, Any]:
         (called({**CALL, "function": {"name": "\ud800", "arguments": "{}"}}), "tool_calls[0].function.name"),
     ],
 )
-def test_undeclared_fields_are_refused_by_name(pictures: Pictures, message: dict[str, Any], param: str) -> None:
+def test_undeclared_fields_are_refused_by_name(pictures: Attachments, message: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         read(pictures, message)
     assert caught.value.param == f"messages[0].{param}"
@@ -208,7 +208,7 @@ def test_undeclared_fields_of_tools_and_their_choice_are_refused_by_name(body: d
     "bomb",
     ['{"a":[' + "[]," * 200_000 + "[]]}", '{"a":[' + "1," * 200_000 + "1]}", "{" + '"a":{},' * 200_000 + '"a":1}'],
 )
-def test_arguments_of_many_values_are_refused_before_they_are_read(pictures: Pictures, bomb: str) -> None:
+def test_arguments_of_many_values_are_refused_before_they_are_read(pictures: Attachments, bomb: str) -> None:
     """Commas within a string are no values of the body. The parser of arguments counts their values."""
     call = {**CALL, "function": {"name": "f", "arguments": bomb}}
     with pytest.raises(InvalidRequest, match="more than 131,072 values") as refused:
@@ -227,7 +227,7 @@ SAID = {
 
 
 @pytest.mark.parametrize("said", SAID.values(), ids=SAID)
-def test_a_long_conversation_is_read_beside_the_event_loop(pictures: Pictures, said: list[dict[str, Any]]) -> None:
+def test_a_long_conversation_is_read_beside_the_event_loop(pictures: Attachments, said: list[dict[str, Any]]) -> None:
     data = json.dumps({"messages": said}).encode()
 
     async def work() -> None:

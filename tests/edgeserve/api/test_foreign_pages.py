@@ -32,7 +32,11 @@ def ask(running: Running, content_type: str = "application/json", **headers: str
 
 
 def path_of(entry: Any) -> str:
-    return str(entry.path.replace(":path}", "}").format(engine="asr", session="x", model="asr", slot=0, digest="x"))
+    return str(
+        entry.path.replace(":path}", "}").format(
+            engine="asr", session="x", model="asr", slot=0, digest="x", response="x"
+        )
+    )
 
 
 @pytest.mark.parametrize("entry", [one for one in ENTRIES if one.method != "GET"], ids=lambda one: one.path)

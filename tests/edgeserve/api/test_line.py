@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import logging
 import socket
 import threading
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import httpx
@@ -14,6 +16,7 @@ import pytest
 from support.gates import engine_of
 from support.server import Running, fake_pool, serving, until
 
+from edgeserve.api.line import pinged
 from edgeserve.errors import EngineFailure
 from edgeserve.residency.mailbox import LARGEST
 
@@ -150,3 +153,48 @@ def test_an_engine_that_lost_its_thread_is_reported() -> None:
 def connected(running: Running) -> socket.socket:
     host, port = running.url.rstrip("/").removeprefix("http://").split(":")
     return socket.create_connection((host, int(port)), timeout=10)
+
+
+def test_a_ping_comes_for_each_pause_and_none_without() -> None:
+    async def pauses() -> None:
+        go = asyncio.Event()
+
+        async def parts() -> AsyncGenerator[bytes, None]:
+            yield b"one"
+            await go.wait()
+            yield b"two"
+
+        found = []
+        async for part in pinged(parts(), b"ping", 0.001):
+            found.append(part)
+            if found.count(b"ping") == 2:
+                go.set()
+        assert found == [b"one", b"ping", b"ping", b"two"]
+        assert [one async for one in pinged(parts(), b"ping", 60)] == [b"one", b"two"]
+
+    asyncio.run(pauses())
+
+
+def test_the_parts_end_with_their_reader_and_their_error_is_its_own() -> None:
+    ended = []
+
+    async def parts(error: Exception | None = None) -> AsyncGenerator[bytes, None]:
+        try:
+            yield b"one"
+            if error:
+                raise error
+            await asyncio.Event().wait()
+        finally:
+            ended.append(error)
+
+    async def reads() -> None:
+        async with contextlib.aclosing(pinged(parts(), b"ping", 0.001)) as found:
+            assert [await anext(found), await anext(found)] == [b"one", b"ping"]
+        assert ended == [None]
+        failure = EngineFailure("the runtime fell over")
+        with pytest.raises(EngineFailure):
+            async for _ in pinged(parts(failure), b"ping", 60):
+                pass
+        assert ended == [None, failure]
+
+    asyncio.run(reads())

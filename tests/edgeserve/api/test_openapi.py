@@ -20,6 +20,7 @@ from edgeserve.api.entry import Entry
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.native.chat import Chat
+from edgeserve.api.responses.tools import FlatTools
 from edgeserve.api.routes import ENTRIES, routes
 from edgeserve.api.schema import File, Form, Record
 from edgeserve.api.sound import transcripts
@@ -53,6 +54,10 @@ BASE: dict[str, dict[str, Any]] = {
     "SettingsPatch": {},
     "RouterModel": {"model": "asr"},
     "SlotFile": {"filename": "a.bin"},
+    "ResponseRequest": {"input": "hello"},
+    "ResponseTokens": {"input": "hello"},
+    "AnthropicMessages": {"messages": TALK, "max_tokens": 8},
+    "AnthropicCount": {"messages": TALK},
     "Completing": {"prompt": "hello"},
     "Tokenize": {},
     "Detokenize": {"tokens": [104]},
@@ -76,6 +81,8 @@ BESIDE: dict[str, dict[str, Any]] = {
     "texts": {"documents": None},
 }
 """Other fields that a field needs."""
+FLAT = {"tool_choice": {"tools": [{"type": "function", "name": "1"}]}}
+"""The same in the dialect whose tools are flat."""
 NAMES = {
     "voice": "tone",
     "language": "en",
@@ -89,6 +96,7 @@ NAMES = {
     "suffix": "",
     "images": [],
     "context": [],
+    "previous_response_id": "",
 }
 """Values of fields that name a thing of the server; None for a field that is left out here."""
 SPOKEN = {"context": "is not the context of an answer of this server"}
@@ -182,6 +190,11 @@ def as_text(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, bool | int | float) else value
 
 
+def needs(record: type[Record], name: str) -> dict[str, Any]:
+    """Other fields that a field of the record needs."""
+    return (BESIDE | (FLAT if issubclass(record, FlatTools) else {})).get(name, {})
+
+
 def refusal(record: type[Record], fields: dict[str, Any]) -> EdgeserveError | None:
     try:
         record(given(record, fields), LIMITS)
@@ -211,7 +224,7 @@ def agree(record: type[Record], name: str) -> None:
     file = {record.file_name(): "file"} if issubclass(record, Form) else {}
     seen = set()
     for value in fitting(record, schema, distinct(candidates(schema))):
-        beside = {key: one for key, one in BESIDE.get(name, {}).items() if key in record.FIELDS and value is not None}
+        beside = {key: one for key, one in needs(record, name).items() if key in record.FIELDS and value is not None}
         fields = BASE[record.__name__] | beside | {name: value}
         valid = validator.is_valid(fields | file)
         seen.add(valid)
@@ -312,7 +325,7 @@ def test_a_route_takes_every_documented_field(running: Running, document: Any, p
         value = NAMES.get(name, sample(schema))
         if value is None or schema.get("format") == "binary":
             continue
-        answer = ask(running.client, path, record, base | BESIDE.get(name, {}) | {name: value})
+        answer = ask(running.client, path, record, base | needs(record, name) | {name: value})
         assert answer.status_code == 200, (name, value, answer.text)
         if path == "/v1/transcribe/stream":
             running.client.delete(f"{path}/{answer.json()['session']}").raise_for_status()
@@ -402,6 +415,8 @@ FORMATS: dict[str, list[dict[str, Any]]] = {
     "/v1/completions": [{}, {"stream": True}],
     "/v1/audio/transcriptions": [{"response_format": one} for one in transcripts.FORMS] + [{"stream": True}],
     "/v1/audio/translations": [{"response_format": one} for one in transcripts.FORMS],
+    "/v1/messages": [{}, {"stream": True}],
+    "/v1/responses": [{}, {"stream": True}],
     "/api/chat": [{}, {"stream": False}],
     "/api/generate": [{}, {"stream": False}],
     "/v1/audio/speech": [{"response_format": one} for one in encode.FORMS] + [{"stream_format": "sse"}],
@@ -428,10 +443,11 @@ def test_links_lead_from_an_answer_to_the_next_request(running: Running, documen
         for path, item in document["paths"].items()
         for method, operation in item.items()
     }
+    bodies = {(one.method.lower(), one.path): BASE[one.body.__name__] for one in ENTRIES if one.links and one.body}
     followed = []
     for method, path, operation in routes.values():
         for link in operation["responses"]["200"].get("links", {}).values():
-            answer = running.client.request(method, path).json()
+            answer = running.client.request(method, path, json=bodies.get((method, path))).json()
             next_method, next_path, next_operation = routes[link["operationId"]]
             for name, expression in link["parameters"].items():
                 value = resolve(answer, expression)
@@ -445,7 +461,7 @@ def test_links_lead_from_an_answer_to_the_next_request(running: Running, documen
             followed.append(next_path.partition("?")[0])
             if "session" in answer and followed[-1] == "/v1/transcribe/push":
                 running.client.delete(f"{path}/{answer['session']}").raise_for_status()
-    assert len(followed) == 4
+    assert len(followed) == 7
 
 
 def resolve(answer: Any, expression: str) -> str:
@@ -468,7 +484,8 @@ def test_a_form_names_the_media_types_of_its_file(document: Any) -> None:
 
 def test_a_full_server_is_documented(document: Any) -> None:
     for path, item in document["paths"].items():
-        busy = "OllamaBusy" if path.startswith("/api/") else "Busy"
+        shapes = {"/api/": "OllamaBusy", "/v1/messages": "AnthropicBusy"}
+        busy = next((name for beginning, name in shapes.items() if path.startswith(beginning)), "Busy")
         references = [one["responses"]["503"]["$ref"] for one in item.values()]
         assert set(references) == {f"#/components/responses/{busy}"}
         assert "Retry-After" in document["components"]["responses"][busy]["headers"]

@@ -38,10 +38,18 @@ def test_looking_at_slots_loads_nothing(running: Running) -> None:
             "n_tokens": 0,
             "is_processing": False,
             "speculative": False,
+            "n_draft": 0,
+            "n_draft_accepted": 0,
         }
         for number in range(2)
     ]
     assert running.client.get("/v1/health").json()["rungs"]["llm"] != "hot"
+
+
+def test_the_health_check_counts_the_guessed_tokens_of_loaded_models(running: Running) -> None:
+    assert running.client.get("/v1/health").json()["drafts"] == {}
+    say(running.client, "one two three")
+    until(lambda: running.client.get("/v1/health").json()["drafts"] == {"llm": {"drafted": 0, "accepted": 0}})
 
 
 def test_a_slot_is_saved_restored_and_erased(running: Running) -> None:

@@ -21,6 +21,7 @@ from support.server import until
 
 from edgeserve.engine import Footprint
 from edgeserve.errors import Busy, EngineFailure
+from edgeserve.hosts import dropped
 from edgeserve.hosts import link as module
 from edgeserve.hosts.board import WINDOW
 from edgeserve.hosts.inbox import Inbox, Over
@@ -318,7 +319,7 @@ class Raced(deque[int]):
 
 def test_threads_that_send_at_once_may_meet_at_the_last_dropped_request(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that goes drops its request, and the threads that begin and prepare other answers tell the worker."""
-    monkeypatch.setattr(module, "deque", Raced)
+    monkeypatch.setattr(dropped, "deque", Raced)
     worker = Worker()
     worker.link.forget(7)
     first = worker.link.begin(REQUEST, None, "-")

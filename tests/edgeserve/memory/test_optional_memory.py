@@ -170,4 +170,18 @@ def test_a_copy_of_the_weights_goes_before_the_context() -> None:
     llm = ThriftyResident("llm", 0, 900, reordered=300, optional=300)
     world = World(1000, llm)
     assert heated(world) == 599
-    assert llm.shed_kinds == ["reordered", "optional_context"]
+    assert llm.shed_kinds == ["optional_context", "reordered"]
+
+
+def test_a_context_as_large_as_the_model_was_trained_on_leaves_room_for_the_copy() -> None:
+    llm = ThriftyResident("llm", 0, 60_300, reordered=300, optional=60_000)
+    world = World(1000, llm, policy=dataclasses.replace(POLICY, context_percent=0.1))
+    assert heated(world) == 400
+    assert llm.shed_kinds == ["optional_context"]
+
+
+def test_the_share_of_a_context_does_not_bound_a_copy() -> None:
+    amount, limit = Amount(private=300), Budget(1000, 1000, "total", {"total": 1000}, None, 1000)
+    policy = dataclasses.replace(POLICY, context_percent=0.1)
+    llm, need = Occupancy("llm", "llm", Rung.WARM, Amount()), Need("llm", "llm", amount)
+    assert excess(300, need, [llm], readings(total=0, available=0), limit, policy, kind="reordered") == 0

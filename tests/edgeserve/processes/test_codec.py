@@ -59,7 +59,9 @@ def test_nothing_is_not_an_empty_list() -> None:
 
 
 def test_figures_cross() -> None:
-    state = EngineState(2, Footprint(1, 2, 3, 4), {"context": 5}, 6, 7, True, {"landlock": "on"}, (SlotState(True, 8),))
+    state = EngineState(
+        2, Footprint(1, 2, 3, 4), {"context": 5}, 6, 7, True, {"landlock": "on"}, (SlotState(True, 8, 9, 4),)
+    )
     assert crossed(state) == state
 
 
@@ -98,9 +100,9 @@ def test_bytes_come_once_and_in_order() -> None:
         ("TokenEvent", [5, []]),
         ("TokenEvent", [None, []]),
         ("TokenEvent", ["text", ["no logprob"]]),
-        ("FinishEvent", ["bored", 1, 1, 0, 0]),
-        ("FinishEvent", ["stop", 1.5, 1, 0, 0]),
-        ("FinishEvent", ["stop", True, 1, 0, 0]),
+        ("FinishEvent", ["bored", 1, 1, 0, 0, ""]),
+        ("FinishEvent", ["stop", 1.5, 1, 0, 0, ""]),
+        ("FinishEvent", ["stop", True, 1, 0, 0, ""]),
         ("AudioEvent", ["text", 1]),
         ("SegmentEvent", ["0", 1.0, "", [], 0.0, 0.0, 0.0, 0.0, []]),
         ("EngineState", [0, None, {"d": {}}, None, 1, False, {"d": {}}, []]),

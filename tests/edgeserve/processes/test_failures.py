@@ -8,18 +8,26 @@ from typing import Any
 
 import pytest
 
-from edgeserve.errors import Busy, EngineFailure, InvalidRequest
+from edgeserve.errors import Busy, ContextOverflow, EngineFailure, InvalidRequest
 from edgeserve.processes import failures
 
 
-@pytest.mark.parametrize("error", [InvalidRequest("text", param="field"), Busy("text", retry_after=2.5)])
+@pytest.mark.parametrize(
+    "error",
+    [
+        InvalidRequest("text", param="field"),
+        Busy("text", retry_after=2.5),
+        ContextOverflow("text", figures=(210_118, 200_000)),
+    ],
+)
 def test_an_error_crosses(error: Any) -> None:
     found = failures.read_error(json.loads(json.dumps(failures.write_error(error, "model", "trace"))))
-    assert (type(found), found.message, found.param, found.retry_after) == (
+    assert (type(found), found.message, found.param, found.retry_after, found.figures) == (
         type(error),
         error.message,
         error.param,
         error.retry_after,
+        error.figures,
     )
     assert found.__notes__ == ["trace"]
 
@@ -33,4 +41,10 @@ def test_a_foreign_error_is_a_failure_of_the_engine() -> None:
 @pytest.mark.parametrize("retry_after", ["2", math.inf, math.nan, -1, 1e9])
 def test_an_error_with_a_time_that_is_none_is_refused(retry_after: object) -> None:
     with pytest.raises(ValueError, match="no error of an edgeserve process"):
-        failures.read_error(["Busy", "text", None, retry_after, ""])
+        failures.read_error(["Busy", "text", None, retry_after, [], ""])
+
+
+@pytest.mark.parametrize("figures", [None, "12", [1.5], [True], [-1], [1 << 60], [1] * 5])
+def test_an_error_with_figures_that_are_none_is_refused(figures: object) -> None:
+    with pytest.raises(ValueError, match="no error of an edgeserve process"):
+        failures.read_error(["ContextOverflow", "text", None, None, figures, ""])

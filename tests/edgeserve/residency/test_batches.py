@@ -23,7 +23,7 @@ from edgeserve.errors import (
     InvalidRequest,
     MemoryPressure,
 )
-from edgeserve.memory.entry import Moved, Refused
+from edgeserve.memory.resident import Moved, Refused
 from edgeserve.messages import EmbedRequest, TokenEvent
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.work import Work

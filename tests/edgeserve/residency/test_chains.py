@@ -15,7 +15,7 @@ from support.server import serving, small_pool, until
 from edgeserve.engine import Rung
 from edgeserve.errors import DoesNotFit
 from edgeserve.jobs import Job
-from edgeserve.memory.entry import Moved
+from edgeserve.memory.resident import Moved
 from edgeserve.messages import (
     ChatRequest,
     EmbedRequest,

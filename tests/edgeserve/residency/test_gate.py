@@ -29,7 +29,7 @@ from edgeserve.errors import (
     MemoryPressure,
     ShuttingDown,
 )
-from edgeserve.memory.entry import Moved, Refused
+from edgeserve.memory.resident import Moved, Refused
 from edgeserve.messages import ChatRequest, FinishEvent, SpeakRequest, TokenEvent
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.work import Done, Work

@@ -16,6 +16,7 @@ CODE = {
     "__init__.py": "import builtins\nbuiltins.runs.append('package')\nfrom rarely.part import VALUE\n",
     "part.py": "VALUE = 3\n",
     "costly.py": "import builtins\nbuiltins.runs.append('costly')\nVALUE = 4\n",
+    "slow.py": "import builtins\nbuiltins.meanwhile()\nVALUE = 5\n",
     "broken.py": "VALUE = 1 / 0\n",
 }
 
@@ -73,6 +74,24 @@ def test_threads_wait_for_the_code(runs: list[str]) -> None:
     for one in threads:
         one.join()
     assert (seen, runs) == ([4] * 8, ["package", "costly"])
+
+
+def test_a_thread_that_asks_while_the_code_runs_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    importlib.import_module("rarely")
+    defer("rarely.slow")
+    slow, seen, asking = sys.modules["rarely.slow"], list[int](), threading.Event()
+    second = threading.Thread(target=lambda: (asking.set(), seen.append(slow.VALUE)))
+
+    def meanwhile() -> None:
+        second.start()
+        assert asking.wait(10)
+        with pytest.raises(AttributeError, match="no attribute 'VALUE'"):
+            _ = slow.VALUE  # which is not set yet
+
+    monkeypatch.setattr("builtins.meanwhile", meanwhile, raising=False)
+    assert slow.VALUE == 5
+    second.join()
+    assert seen == [5]
 
 
 def test_errors_reach_who_asks() -> None:

@@ -149,7 +149,7 @@ def test_the_pages_arrive_in_the_page_cache(tmp_path: Path) -> None:
 def noted(running: Running) -> list[str]:
     """List of the jobs whose prefetch starts from now on."""
     jobs: list[str] = []
-    for job, prefetch in running.pool._prefetches.items():
+    for job, prefetch in running.pool.prefetches._by_model.items():
         prefetch.start = lambda job=job: jobs.append(job)  # type: ignore[method-assign, misc]
     return jobs
 
@@ -205,18 +205,18 @@ def test_an_engine_may_name_other_files(files: list[Path], tmp_path: Path) -> No
         engine = kind(ModelSpec("llm", "x", "e:E", {"model": tmp_path / "given"}))
         return Pool([ThreadHost(engine, governor)], governor)
 
-    assert list(pool_of(FakeChat)._prefetches["llm"]._files()) == [tmp_path / "given"]
-    assert list(pool_of(Prepared)._prefetches["llm"]._files()) == files
+    assert list(pool_of(FakeChat).prefetches._by_model["llm"]._files()) == [tmp_path / "given"]
+    assert list(pool_of(Prepared).prefetches._by_model["llm"]._files()) == files
 
 
 def test_a_hot_engine_wants_no_files(tmp_path: Path) -> None:
     pool = fake_pool(["llm"])
-    wanted = pool._prefetches["llm"]._wanted
+    wanted = pool.prefetches._by_model["llm"]._wanted
     assert wanted()
     pool.gates["llm"].preload()
     assert pool.gates["llm"].rung is Rung.HOT
     assert not wanted()
-    assert pool._room() > 0
+    assert pool.prefetches._room() > 0
 
 
 def test_without_a_thread_nothing_is_fetched_and_the_request_goes_on(

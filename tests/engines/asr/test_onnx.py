@@ -35,8 +35,8 @@ def spec_of(files: Mapping[str, Path], **options: object) -> ModelSpec:
 
 @pytest.fixture(scope="module")
 def engine(pulled: Pulled) -> Iterator[OnnxSpeechToText]:
-    """In float32, as the reference."""
-    engine = OnnxSpeechToText(spec_of(pulled("whisper-tiny.en"), quantization="none"))
+    """In float32 and window after window, as the reference."""
+    engine = OnnxSpeechToText(spec_of(pulled("whisper-tiny.en"), quantization="none", windows=1))
     engine.heat()
     yield engine
     engine.close()
@@ -53,7 +53,7 @@ def small(pulled: Pulled) -> Iterator[OnnxSpeechToText]:
 @pytest.fixture(scope="module")
 def bare(pulled: Pulled) -> Iterator[OnnxSpeechToText]:
     """Without voice-activity detection, as the reference: with Whisper's own times."""
-    engine = OnnxSpeechToText(spec_of(pulled("whisper-tiny.en"), quantization="none", vad=False))
+    engine = OnnxSpeechToText(spec_of(pulled("whisper-tiny.en"), quantization="none", vad=False, windows=1))
     engine.heat()
     yield engine
     engine.close()
@@ -135,7 +135,7 @@ def test_encoder_states_are_those_of_the_reference(engine: OnnxSpeechToText, ref
     mel = features.window(features.log_mel(samples, 80), 0)
     theirs = FeatureExtractor(feature_size=80)(samples)
     assert mel[0, :, : theirs.shape[1]] == pytest.approx(theirs, abs=1e-4)
-    states = engine._model._graphs._encoder.run(["states"], {"mel": mel})[0]  # type: ignore[union-attr]
+    states = engine._model._model.graphs._encoder.now().run(["states"], {"mel": mel})[0]  # type: ignore[union-attr]
     expected = numpy.array(reference.encode(mel[0]))
     assert states == pytest.approx(expected, abs=2e-2)
 
@@ -211,7 +211,7 @@ def test_cancel_in_the_second_window_ends_within_it(engine: OnnxSpeechToText) ->
     cancel, read, windows, model = threading.Event(), [0], [0], engine._model
     assert isinstance(model, Whisper)
     assert len(speech) > 90 * 16_000
-    listen = model._graphs.listen
+    listen = model._model.graphs.listen
 
     class Told:
         def pieces(self) -> Iterator[bytes]:
@@ -219,14 +219,14 @@ def test_cancel_in_the_second_window_ends_within_it(engine: OnnxSpeechToText) ->
                 read[0] += len(piece) // 64_000
                 yield piece
 
-    def second(mel: Any) -> dict[str, Any]:
+    def second(mel: Any, place: dict[str, Any]) -> None:
         windows[0] += 1
         if windows[0] == 2:
             cancel.set()
-        return listen(mel)
+        listen(mel, place)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(model._graphs, "listen", second)
+        patched.setattr(model._model.graphs, "listen", second)
         events = list(engine.transcribe(TranscribeRequest(Told()), cancel))
     assert windows == [2]
     assert events

@@ -43,6 +43,7 @@ def test_windows_are_read_across_pieces_and_the_past_is_forgotten() -> None:
     source = Source(Pcm(audio.tobytes()), threading.Event())
     joined = Joined(whole(source))
     for low in range(0, len(audio), 7 * SECOND):
+        joined.forget(low, low)
         assert (joined.read(low, low + 30 * SECOND) == audio[low : low + 30 * SECOND]).all()
         assert joined._tape.end - joined._tape.start <= 40 * SECOND
     assert len(joined.read(len(audio), len(audio) + 5)) == 0
@@ -76,6 +77,15 @@ def test_pauses_lie_between_speech_and_speech() -> None:
     assert joined.pauses(0, 180 * FRAME) == [60 * FRAME, 120 * FRAME], "a silence left out, and one that is heard"
     assert joined.pauses(0, 64 * FRAME) == []
     assert joined.pauses(50 * FRAME, 110 * FRAME) == []
+
+
+def test_silences_and_the_length_of_speech(joined: Joined) -> None:
+    assert joined.silences(0, 80 * FRAME) == [(0, 5 * FRAME), (35 * FRAME, 45 * FRAME), (75 * FRAME, 80 * FRAME)]
+    assert joined.silences(10 * FRAME, 40 * FRAME) == [(35 * FRAME, 40 * FRAME)]
+    assert joined.speech_seconds(0, 40 * FRAME) == pytest.approx(30 * FRAME / SECOND)
+    undetected = Joined(whole([numpy.zeros(SECOND, numpy.float32)]))
+    undetected.read(0, SECOND)
+    assert (undetected.silences(0, SECOND), undetected.speech_seconds(0, SECOND)) == ([], None)
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.lists(st.booleans(), min_size=1, max_size=40)), min_size=1), st.data())

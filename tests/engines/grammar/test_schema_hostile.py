@@ -35,10 +35,22 @@ DEAR = pytest.param("a long enum beside many branches", marks=pytest.mark.slow)
 @pytest.mark.parametrize("name", [DEAR, *(name for name in REFUSED_HOSTILE if name not in DEAR.values)])
 def test_what_would_hurt_is_refused(name: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        grammar(ask("Hi", json_schema=json.dumps(REFUSED_HOSTILE[name])), CallForm())
+        grammar(ask("Hi", json_schema=json.dumps(REFUSED_HOSTILE[name]), strict=True), CallForm())
     assert caught.value.param == "response_format"
     assert caught.value.message.startswith("response_format: the schema ")
     assert len(caught.value.message) < 1000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [DEAR, *(name for name in REFUSED_HOSTILE if name not in DEAR.values)])
+def test_what_would_hurt_is_refused_or_left_out_where_the_schema_is_not_strict(name: str) -> None:
+    rules = Rules()
+    made = SchemaGrammar(rules, REFUSED_HOSTILE[name], "response_format", strict=False)
+    with contextlib.suppress(InvalidRequest, limits.Unsayable):  # an exception of any other kind fails the test
+        root = made.convert()
+        limits.check(rules.text(root))
+        assert made.loosened, "neither refused nor left out"
+        assert rules.budget.spent <= MAX_STEPS, "a grammar beyond the budget is refused"
 
 
 @pytest.mark.slow
@@ -51,11 +63,12 @@ def test_what_is_only_large_is_taken(name: str) -> None:
 @given(schemas())
 @examples(150, suppress_health_check=[HealthCheck.too_slow])
 def test_any_schema_becomes_a_grammar_or_an_error(schema: Any) -> None:
-    rules = Rules()
-    with contextlib.suppress(InvalidRequest, limits.Unsayable):  # an exception of any other kind fails the test
-        root = SchemaGrammar(rules, schema, "response_format").convert()
-        limits.check(rules.text(root))
-    assert rules.budget.spent <= MAX_STEPS + MOST_AT_ONCE
+    for strict in (True, False):
+        rules = Rules()
+        with contextlib.suppress(InvalidRequest, limits.Unsayable):  # an exception of any other kind fails the test
+            root = SchemaGrammar(rules, schema, "response_format", strict=strict).convert()
+            limits.check(rules.text(root))
+        assert rules.budget.spent <= MAX_STEPS + MOST_AT_ONCE
 
 
 @pytest.mark.slow

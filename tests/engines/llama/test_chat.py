@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from support.contract import ChatContract, ask
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.engine_abilities import Contextual
 from edgeserve.errors import ContextOverflow, EngineFailure, InvalidRequest
-from edgeserve.messages import ChatRequest, FinishEvent, ImagePart, Message, Sampling, TextPart, TokenEvent
+from edgeserve.messages import ChatRequest, FinishEvent, ImagePart, Message, PromptEvent, Sampling, TextPart, TokenEvent
 from edgeserve.system import pages
 from engines.llama.chat import LlamaChat
 from engines.llama.model import MappedModel
@@ -77,7 +78,7 @@ def test_a_stop_string_across_tokens_ends_the_answer_and_is_not_in_it(engine: Ll
     stop = whole[len(whole) // 2 - 2 : len(whole) // 2 + 3]
     text, finish = chat(engine, ask("What is the capital of France?", sampling=GREEDY, max_tokens=64, stop=(stop,)))
     assert text == whole[: whole.index(stop)]
-    assert finish.reason == "stop"
+    assert (finish.reason, finish.stop) == ("stop", stop)
 
 
 def test_characters_of_several_tokens_come_whole(engine: LlamaChat) -> None:
@@ -134,7 +135,22 @@ def test_a_full_context_ends_the_answer(pulled: Pulled) -> None:
     with pytest.raises(ContextOverflow, match=f"the context holds {size}") as caught:
         chat(engine, ask("word " * 2 * size))
     assert caught.value.param == "messages"
+    assert caught.value.figures[1] == size - 1
+    _counts_beyond(engine, size)
     engine.close()
+
+
+def _counts_beyond(engine: LlamaChat, size: int) -> None:
+    """A prompt beyond the context is counted, and its error tells the exact number, for clients that want it."""
+    long = ask("word " * 2 * size, count="only")
+    (counted,) = engine.chat(long, threading.Event())
+    assert isinstance(counted, PromptEvent)
+    assert counted.tokens > 2 * size
+    with pytest.raises(ContextOverflow) as caught:
+        chat(engine, dataclasses.replace(long, count="first"))
+    assert caught.value.figures == (counted.tokens, size - 1)
+    with pytest.raises(ContextOverflow, match="more than"):
+        chat(engine, ask("word " * 40_000, count="first"))
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -15,7 +15,7 @@ from engines.llama import context as llama_context
 from engines.llama import devices
 from engines.llama import model as llama_model
 from engines.llama.chat import LlamaChat
-from engines.llama.options import context_size, read_options
+from engines.llama.options import context_size, longest_draft, read_options
 from engines.llama.runtime import llama
 
 
@@ -72,6 +72,7 @@ def test_options_reach_llama(monkeypatch: pytest.MonkeyPatch) -> None:
     options = read_options("llm", {**given, "tensor_split": [3, 1], "split_mode": "row", "main_gpu": 1})
     runtime = llama()
     monkeypatch.setattr(runtime, "llama_model_n_ctx_train", lambda model: 4096)
+    monkeypatch.setattr(llama_context, "vocabulary_size", lambda model: 49_152)
     context = llama_context.context_parameters(None, options, 2)
     assert (context.n_ctx, context.n_threads, context.n_threads_batch, context.swa_full) == (4096, 2, 3, True)
     assert context.type_k == context.type_v == runtime.GGML_TYPE_Q4_0
@@ -85,6 +86,13 @@ def test_options_reach_llama(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "accelerators", lambda: 1)
     with pytest.raises(EngineFailure, match=r"tensor_split = \[3, 1\]: llama\.cpp sees only 1 accelerators"):
         llama_model.model_parameters("auto", options)
+
+
+@pytest.mark.parametrize(("vocabulary", "longest"), [(320, 16), (49_152, 16), (151_936, 13), (262_144, 8)])
+def test_the_logits_of_a_draft_take_little_memory(vocabulary: int, longest: int) -> None:
+    assert longest_draft(read_options("llm", {}), vocabulary) == longest
+    assert longest_draft(read_options("llm", {"speculation": "off"}), vocabulary) == 0
+    assert longest_draft(read_options("embedding", {}), vocabulary) == 0
 
 
 @pytest.mark.models

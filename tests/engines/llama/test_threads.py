@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgeserve.system import cores
-from engines.llama.threads import LOOK_EVERY, Threads, beside
+from edgeserve.system.beside import beside
+from engines.llama.threads import LOOK_EVERY, Threads
 
 
 @pytest.mark.parametrize(

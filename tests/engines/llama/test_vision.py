@@ -18,7 +18,17 @@ from support.together import events_together, text_of
 
 from edgeserve.engine import ModelSpec
 from edgeserve.errors import Busy, ContextOverflow, EngineFailure, UnsupportedMedia
-from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, ImagePart, Message, Sampling, TextPart, TokenEvent
+from edgeserve.messages import (
+    ChatEvent,
+    ChatRequest,
+    FinishEvent,
+    ImagePart,
+    Message,
+    PromptEvent,
+    Sampling,
+    TextPart,
+    TokenEvent,
+)
 from edgeserve.system import heap, pages
 from engines.llama.chat import LlamaChat
 from engines.llama.model import MappedModel
@@ -99,6 +109,13 @@ def test_several_pictures_take_several_places(engine: LlamaVision) -> None:
     _, one = answer(engine, look(picture("red")))
     _, two = answer(engine, look(picture("red"), picture("blue")))
     assert two.prompt_tokens >= one.prompt_tokens + 4
+
+
+def test_a_prompt_with_pictures_is_counted(engine: LlamaVision) -> None:
+    asked = look(picture("red"), picture("blue"))
+    _, finish = answer(engine, asked)
+    counted = list(engine.chat(dataclasses.replace(asked, count="only"), threading.Event()))
+    assert counted == [PromptEvent(finish.prompt_tokens)]
 
 
 def test_text_after_a_picture_starts_a_fresh_context(engine: LlamaVision) -> None:
@@ -205,7 +222,7 @@ def first_choices(events: Sequence[ChatEvent]) -> dict[str, float]:
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_picture_that_ends_a_prompt_is_answered_from_its_own_logits(at_end: LlamaVision, place: int) -> None:
-    requests = [dataclasses.replace(one, logprobs=3) for one in (COUNT, look(picture("red")), look(picture("blue")))]
+    requests = [dataclasses.replace(one, logprobs=2) for one in (COUNT, look(picture("red")), look(picture("blue")))]
     alone = [list(at_end.chat(one, threading.Event())) for one in requests]
     assert first_choices(alone[1]) != pytest.approx(first_choices(alone[2]), abs=0.02)
     order = [*range(place, 3), *range(place)]  # whose turn comes first must not matter

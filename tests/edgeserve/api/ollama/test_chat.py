@@ -215,3 +215,18 @@ def _engine(running: Running) -> Any:
     from support.gates import engine_of
 
     return engine_of(running.pool.gates["llm"])
+
+
+def test_a_conversation_that_is_too_long_loses_its_oldest_turns_unless_it_may_not() -> None:
+    with serving(fake_pool(["llm"], context=12)) as running:
+        said = [{"role": "user", "content": "one two three"}, {"role": "assistant", "content": "four five"}] * 4
+        said.append({"role": "user", "content": "six"})
+        found = chat(running.client, model="llm", messages=said)
+        assert (found["message"]["content"], found["prompt_eval_count"]) == ("six", 6)
+        assert "tokens long" in refusal(running.client, 400, model="llm", messages=said, truncate=False)
+
+
+def test_a_field_without_a_name_is_ignored_too(client: httpx.Client) -> None:
+    """A header that ends in a space cannot be written."""
+    answer = client.post("/api/chat", json={"model": "llm", "messages": SAID, "colour": 1, "": 1})
+    assert (answer.status_code, answer.headers["x-edgeserve-ignored"]) == (200, 'colour, ""')

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+from support.replays import holds
 
 FOLDER = Path(__file__).parent / "replays"
 STEPS = [
@@ -15,15 +16,6 @@ STEPS = [
     for path in sorted(FOLDER.glob("*.json"))
     for step in json.loads(path.read_text(encoding="utf-8"))
 ]
-
-
-def holds(found: Any, wanted: Any) -> bool:
-    """Whether ``found`` has all that ``wanted`` has."""
-    if isinstance(wanted, dict):
-        return isinstance(found, dict) and all(key in found and holds(found[key], one) for key, one in wanted.items())
-    if isinstance(wanted, list):
-        return isinstance(found, list) and len(found) == len(wanted) and all(map(holds, found, wanted))
-    return bool(found == wanted)
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -21,7 +21,7 @@ from support.speech import wav
 
 from edgeserve.engine import Cancel, Rung
 from edgeserve.errors import EngineFailure
-from edgeserve.memory.entry import Moved
+from edgeserve.memory.resident import Moved
 from edgeserve.messages import SegmentEvent, TranscribeEvent, TranscribeRequest
 from engines.fake.engine import FakeSpeechToText
 
@@ -198,6 +198,12 @@ def test_translations(ai: OpenAI) -> None:
     assert (verbose.task, verbose.language, verbose.text) == ("translate", "en", "one two")
     assert [one.text for one in verbose.segments] == [" one", " two"]
     assert get(extra_body={"language": "de"}).text == "one two", "a field that the route does not know"
+
+
+def test_moderations_are_refused_clearly(ai: OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match="this server moderates nothing") as caught:
+        ai.moderations.create(input="x")
+    assert caught.value.code == "not_supported"
 
 
 def test_models(ai: OpenAI) -> None:

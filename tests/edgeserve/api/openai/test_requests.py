@@ -12,6 +12,7 @@ from support.gates import FAKES
 from support.server import Running, fake_pool, serving
 
 from edgeserve.engine import Cancel
+from edgeserve.errors import InvalidRequest
 from edgeserve.messages import ChatEvent, ChatRequest, LoosenedEvent, Sampling
 from engines.fake.chat import FakeBatchChat
 
@@ -23,12 +24,17 @@ TEXT = json.dumps(SCHEMA, separators=(",", ":"))
 
 
 class Noting(FakeBatchChat):
-    """Notes its requests. A request with the stop string "loose" has keywords that no grammar holds."""
+    """Notes its requests. A request with the stop string "loose" has keywords that no grammar holds.
+
+    One with the stop string "bad" has a form that cannot be used.
+    """
 
     def _answers(self, request: ChatRequest, cancel: Cancel) -> Generator[ChatEvent | None, None, None]:
         SEEN.append(request)
         if "loose" in request.stop:
             yield LoosenedEvent(("response_format: uniqueItems at a/é, b", "response_format: not"))
+        if "bad" in request.stop:
+            raise InvalidRequest("no such form", param="grammar" if request.grammar is not None else "response_format")
         yield from super()._answers(request, cancel)
 
 
@@ -169,6 +175,21 @@ def test_the_form_of_an_answer(both: Any, fields: dict[str, Any], expected: dict
     found = {name: getattr(seen, name) for name in names}
     assert found == dict.fromkeys(names) | {"json_object": False, "choices": (), "strict": False} | expected
     assert seen.shaped == bool(expected)
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"guided_regex": "("}, "guided_regex"),
+        ({"grammar": "root"}, "grammar"),
+        ({"structured_outputs": {"grammar": "root"}}, "structured_outputs.grammar"),
+        ({"format": SCHEMA}, "format"),
+        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({}, "response_format"),
+    ],
+)
+def test_an_engines_error_names_the_field_of_the_client(both: Any, fields: dict[str, Any], param: str) -> None:
+    refused(both, param, "no such form", stop="bad", **fields)
 
 
 @pytest.mark.parametrize(

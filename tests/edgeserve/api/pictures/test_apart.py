@@ -50,12 +50,14 @@ def read(files: PictureFilesApart, data: bytes, limits: Limits | None = None, cl
     return asking.run(files.read, data, limits or Limits(), "image", Leash())
 
 
-@pytest.mark.parametrize(("form", "width"), [("PNG", 30), ("PNG", 900), ("BMP", 30), ("GIF", 30)])
+@pytest.mark.parametrize(("form", "width"), [("PNG", 30), ("PNG", 900), ("BMP", 30), ("GIF", 30), ("WEBP", 30)])
 def test_a_child_gives_the_pixels_of_the_file(files: PictureFilesApart, form: str, width: int) -> None:
     data = made(form, width, width)
     picture = read(files, data)
     assert (picture.size, picture.pixels, picture.param) == ((width, width), width * width, "image")
-    assert bytes(picture.data) == Image.open(BytesIO(data)).convert("RGB").tobytes()
+    expected = Image.open(BytesIO(data)).convert("RGB").tobytes()
+    loss = 2 * (form == "WEBP")  # decoders round colours in their own way
+    assert max(abs(one - other) for one, other in zip(bytes(picture.data), expected, strict=True)) <= loss
 
 
 REFUSED = {

@@ -67,9 +67,7 @@ def png_of(width: int, height: int, depth: int, colour: int) -> bytes:
     )
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"words", encoded("WEBP"), b"RIFF", b"\xff\xff\xd8", b"\x89PN", b"II*\0" + bytes(99)]
-)
+@pytest.mark.parametrize("data", [b"", b"words", b"RIFF", b"\xff\xff\xd8", b"\x89PN", b"II*\0" + bytes(99)])
 def test_other_data_are_no_picture(data: bytes) -> None:
     with pytest.raises(UnsupportedMedia):
         image.check_image(data, Limits())

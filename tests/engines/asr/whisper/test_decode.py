@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from edgeserve.errors import Cancelled, EngineFailure
 from edgeserve.models.convert import whisper
 from engines.asr.onnx import OnnxSpeechToText
 from engines.asr.whisper import words
-from engines.asr.whisper.decode import MAX_POSITIONS, decode
+from engines.asr.whisper.decode import Batch, Decoded
+from engines.asr.whisper.graphs import MAX_POSITIONS
 from engines.onnx import session
 
 FORMS = [("float32", 80), ("float16", 128), ("int8", 80), ("bfloat16", 80)]
@@ -36,14 +38,34 @@ class Pair:
         options = {"quantization": "none"}
         self.engine = OnnxSpeechToText(ModelSpec("asr", "tiny", "", files, threads=1, options=options))
         self.engine.heat()
-        self.graphs, self.words = self.engine._model._graphs, self.engine._model._vocabulary  # type: ignore[union-attr]
+        model = self.engine._model._model  # type: ignore[union-attr]
+        self.graphs, self.words = model.graphs, model.vocabulary
         self.reference = ctranslate2.models.Whisper(str(source), compute_type="float32", intra_threads=1)
         self.mel = numpy.random.default_rng(1).standard_normal((1, mels, 3000)).astype(numpy.float32)
         self.view = ctranslate2.StorageView.from_array(self.mel)
-        self.audio = self.graphs.listen(self.mel)
+        self.audio = self.graphs.places(1)
+        self.graphs.listen(self.mel, self.audio)
 
-    def decoded(self, prompt: list[int], temperature: float = 0.0) -> Any:
-        return decode(self.graphs, self.audio, prompt, self.words, temperature, threading.Event())
+    def batch(self, mels: Sequence[Any]) -> Batch:
+        batch = Batch(self.graphs, self.words, len(mels), threading.Event())
+        for place, mel in enumerate(mels):
+            batch.listen(place, mel)
+        return batch
+
+    def decoded(self, prompt: list[int], temperature: float = 0.0) -> Decoded:
+        batch = self.batch([self.mel])
+        batch.begin(0, prompt, temperature)
+        return finished(batch)[0]
+
+
+def finished(batch: Batch) -> dict[int, Decoded]:
+    """The texts of a batch by the place at which each ended; a place is removed when its text ends."""
+    found = {}
+    while batch._texts:
+        for place, decoded in batch.step():
+            found[place] = decoded
+            batch.remove(place)
+    return found
 
 
 @pytest.fixture(scope="module", params=FORMS, ids=lambda form: f"{form[0]}-{form[1]}")
@@ -54,7 +76,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def test_the_encoder_agrees(pair: Pair) -> None:
-    (states,) = session.run(pair.graphs._encoder, None, {"mel": pair.mel})
+    (states,) = session.run(pair.graphs._encoder.now(), None, {"mel": pair.mel})
     assert states == pytest.approx(numpy.array(pair.reference.encode(pair.view)), abs=1e-4)
 
 
@@ -77,7 +99,7 @@ def test_logits_of_given_text_agree(pair: Pair) -> None:
     prompt, text = pair.words.prompt("de", (), 1), list(range(300, 340))
     (theirs,) = pair.reference.align(pair.view, prompt, [text], 3000)
     rows = range(len(prompt), len(prompt) + len(text))
-    logits, _ = pair.graphs.step([*prompt, pair.words.no_timestamps, *text], 0, rows, *_start(pair))
+    logits, _ = pair.graphs.begin([*prompt, pair.words.no_timestamps, *text], rows, pair.audio)
     among_text = numpy.exp(logits[:, : pair.words.end])
     chances = (among_text / among_text.sum(axis=1, keepdims=True))[range(len(text)), text]
     assert chances == pytest.approx(numpy.array(theirs.text_token_probs), rel=1e-3)
@@ -93,11 +115,59 @@ def test_alignment_agrees(pair: Pair) -> None:
 @of_one_form
 def test_step_by_step_is_the_same_as_at_once(pair: Pair) -> None:
     tokens = [*pair.words.prompt("en", (), 1), 400, 401, 402]
-    at_once, _ = pair.graphs.step(tokens, 0, [len(tokens) - 1], *_start(pair))
+    at_once = pair.graphs.begin(tokens, [len(tokens) - 1], pair.audio)[0].copy()
     past = pair.graphs.no_past()
     for place, token in enumerate(tokens):
-        logits, past = pair.graphs.step([token], place, [0], past, pair.audio)
-    assert logits == pytest.approx(at_once, abs=1e-3)
+        mask, places = numpy.zeros((1, 1, 1, place + 1), numpy.float32), numpy.array([[place]])
+        logits, past = pair.graphs.step([[token]], places, mask, [0], past, pair.audio)
+    assert logits[0] == pytest.approx(at_once, abs=1e-3)
+
+
+@of_one_form
+def test_windows_that_are_decoded_together_say_what_they_say_alone(pair: Pair) -> None:
+    """Each has a prompt of its own length and begins at another step; places move when windows before them end."""
+    random = numpy.random.default_rng(2)
+    mels = [random.standard_normal((1, 80, 3000)).astype(numpy.float32) for _ in range(3)]
+    prompts = [pair.words.prompt("de", list(range(1000, 1000 + count)), 300) for count in (0, 219, 40)]
+    alone = []
+    for mel, prompt, temperature in zip(mels, prompts, (0.0, 0.0, 0.6), strict=True):
+        batch = pair.batch([mel])
+        batch.begin(0, prompt, temperature)
+        alone.append(finished(batch)[0])
+    batch = pair.batch(mels)
+    ended: list[Decoded] = []
+    for place, (prompt, temperature) in enumerate(zip(prompts, (0.0, 0.0, 0.6), strict=True)):
+        batch.begin(place, prompt, temperature)
+        for _ in range(5):
+            assert batch.step() == []
+    while batch._texts:
+        for place, decoded in batch.step():
+            ended.append(decoded)
+            batch.remove(place)
+    assert sorted(one.tokens for one in ended) == sorted(one.tokens for one in alone)
+    assert sorted(one.avg_logprob for one in ended) == pytest.approx(sorted(one.avg_logprob for one in alone), rel=1e-3)
+
+
+@of_one_form
+def test_an_ended_window_may_begin_anew_beside_others(pair: Pair) -> None:
+    prompt = pair.words.prompt("de", (), 1)
+    expected = pair.decoded(prompt)
+    batch = pair.batch([pair.mel, pair.mel])
+    batch.begin(0, pair.words.prompt("de", list(range(1000, 1219)), 300), 0.0)
+    for _ in range(5):
+        assert batch.step() == []
+    batch.begin(1, prompt, 0.0)
+    (first,) = _until_one_ends(batch)
+    batch.begin(first[0], prompt, 0.0)
+    found = finished(batch)
+    assert expected.tokens in {one.tokens for one in (*found.values(), first[1])}
+    assert [one.tokens for one in found.values()].count(expected.tokens) >= 1
+
+
+def _until_one_ends(batch: Batch) -> list[tuple[int, Decoded]]:
+    while not (ended := batch.step()):
+        pass
+    return ended
 
 
 @of_one_form
@@ -125,16 +195,17 @@ def test_the_smallest_that_are_sampled_are_numbers(pair: Pair, temperature: floa
 @of_one_form
 def test_cancel_is_asked_before_each_token(pair: Pair) -> None:
     cancel = threading.Event()
+    batch = Batch(pair.graphs, pair.words, 1, cancel)
+    batch.listen(0, pair.mel)
+    batch.begin(0, pair.words.prompt("en", (), 1), 0.0)
+    assert batch.step() == []
     cancel.set()
-    with pytest.raises(Cancelled):
-        decode(pair.graphs, pair.audio, pair.words.prompt("en", (), 1), pair.words, 0.0, cancel)
+    for call in (batch.step, lambda: batch.listen(0, pair.mel), lambda: batch.begin(0, [pair.words.start], 0.0)):
+        with pytest.raises(Cancelled):
+            call()
 
 
 @of_one_form
 def test_a_failing_runtime_is_an_engine_failure(pair: Pair) -> None:
     with pytest.raises(EngineFailure, match="failed while computing"):
-        pair.graphs.listen(pair.mel[:, :1])
-
-
-def _start(pair: Pair) -> tuple[Any, Any]:
-    return pair.graphs.no_past(), pair.audio
+        pair.graphs.listen(pair.mel[:, :1], pair.audio)

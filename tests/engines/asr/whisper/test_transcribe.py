@@ -18,6 +18,7 @@ from edgeserve.models.convert import whisper as convert
 from engines.asr.onnx import OnnxSpeechToText
 from engines.asr.segments import FRAME
 from engines.asr.stretches import Stretch
+from engines.asr.whisper import passage as whisper_passage
 from engines.asr.whisper import transcribe as whisper
 from engines.asr.whisper.decode import Decoded
 from engines.asr.whisper.onnx import WhisperOnnx
@@ -36,25 +37,62 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def engine(files: dict[str, Path]) -> Iterator[OnnxSpeechToText]:
-    engine = OnnxSpeechToText(ModelSpec("asr", "tiny", "", files, threads=1))
+    """It reads windows one after the other."""
+    yield from opened(files, 1)
+
+
+@pytest.fixture(scope="module")
+def together(files: dict[str, Path]) -> Iterator[OnnxSpeechToText]:
+    """It decodes up to three windows together."""
+    yield from opened(files, 3)
+
+
+def opened(files: dict[str, Path], windows: int) -> Iterator[OnnxSpeechToText]:
+    engine = OnnxSpeechToText(ModelSpec("asr", "tiny", "", files, threads=1, options={"windows": windows}))
     engine.heat()
     yield engine
     engine.close()
 
 
 class Script:
-    """A decoder that gives written answers, window by window; floats are timestamps in seconds."""
+    """A batch that gives written answers, in the order in which windows begin; floats are timestamps in seconds.
 
-    def __init__(self, engine: OnnxSpeechToText, *windows: Sequence[int | float]) -> None:
-        self.first = engine._model._vocabulary.first_timestamp  # type: ignore[union-attr]
+    It stands for ``Batch``. ``last_first``: the window that began last ends first, else all end in one step.
+    """
+
+    def __init__(self, engine: OnnxSpeechToText, *windows: Sequence[int | float], last_first: bool = False) -> None:
+        self.first = engine._model._model.vocabulary.first_timestamp  # type: ignore[union-attr]
         self.windows = list(windows)
+        self.last_first = last_first
         self.prompts: list[list[int]] = []
+        self.mels: list[Any] = []
+        self.most = 0
+        self._begun: dict[int, Decoded] = {}
 
-    def __call__(self, graphs: Any, audio: Any, prompt: Sequence[int], *settings: object) -> Decoded:
+    def __call__(self, *given: object) -> Script:
+        return self
+
+    def listen(self, place: int, mel: Any) -> None:
+        self.mels.append(mel)
+
+    def audio(self, place: int) -> dict[str, Any]:
+        return {}
+
+    def begin(self, place: int, prompt: Sequence[int], temperature: float) -> None:
         self.prompts.append(list(prompt))
         said = self.windows.pop(0)
         tokens = (one if isinstance(one, int) else self.first + round(one / 0.02) for one in said)
-        return Decoded(tuple(tokens), 0.0, -0.1, 0.0)
+        self._begun[place] = Decoded(tuple(tokens), 0.0, -0.1, 0.0)
+        self.most = max(self.most, len(self._begun))
+
+    def step(self) -> list[tuple[int, Decoded]]:
+        places = sorted(self._begun, reverse=True)
+        return [(place, self._begun[place]) for place in (places[:1] if self.last_first else places)]
+
+    def remove(self, place: int) -> None:
+        last = max(self._begun)
+        self._begun[place] = self._begun[last]
+        del self._begun[last]
 
 
 def transcribe(engine: OnnxSpeechToText, seconds: float, **settings: Any) -> list[Any]:
@@ -72,11 +110,55 @@ def test_windows_move_on_by_their_last_timestamp_and_carry_the_text(
     engine: OnnxSpeechToText, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = Script(engine, [0.0, A, 9.0, 9.0, B, 27.0, 27.0], [0.5, B, 13.0])
-    monkeypatch.setattr(whisper, "decode", script)
+    monkeypatch.setattr(whisper, "Batch", script)
     events = transcribe(engine, 40.5, language="de")
     assert times(events) == [(0.0, 9.0), (9.0, 27.0), (27.0, 40.0)]
     assert events[-1] == TranscriptEnd("de", 40.5)
     assert (A in script.prompts[1], A in script.prompts[0]) == (True, False)
+
+
+def quiet_at(*seconds: float) -> Any:
+    """A split that hears speech in all of the audio but for a third of a second from each of these places on."""
+
+    def split(arrays: Iterable[Any]) -> Iterator[Stretch]:
+        samples = numpy.concatenate(list(arrays))
+        at = numpy.arange(-(-len(samples) // FRAME)) * FRAME / SECOND
+        voiced = ~numpy.any([(at >= one) & (at < one + 0.33) for one in seconds], axis=0)
+        yield Stretch(0, samples, tuple(voiced.tolist()))
+
+    return split
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("last_first", [False, True])
+def test_long_audio_is_cut_at_silences_and_its_segments_come_in_order(
+    together: OnnxSpeechToText, monkeypatch: pytest.MonkeyPatch, last_first: bool
+) -> None:
+    """Four passages for three places, whichever ends first. Each begins without the text of another one."""
+    ends = (27.0, 52.0, 76.0)
+    script = Script(together, *([0.0, A + number, 8.0] for number in range(4)), last_first=last_first)
+    monkeypatch.setattr(whisper, "Batch", script)
+    monkeypatch.setattr(together._model, "_split", quiet_at(*ends))
+    *found, end = transcribe(together, 90.0, language="de")
+    assert sorted(token for one in found for token in one.tokens if token < script.first) == [A, A + 1, A + 2, A + 3]
+    starts = [one.start for one in found]
+    assert starts == sorted(starts)
+    assert starts == pytest.approx([0.0, *(one + 0.33 / 2 for one in ends)], abs=0.25)
+    assert {len(prompt) for prompt in script.prompts} == {3}
+    assert (script.most, end.duration) == (3, 90.0)
+
+
+@pytest.mark.slow
+def test_speech_after_the_last_timestamp_of_a_passage_is_heard_with_its_text(
+    together: OnnxSpeechToText, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = Script(together, [0.0, A, 9.0, 9.0], [0.0, B, 5.0], [0.0, A, 15.0])
+    monkeypatch.setattr(whisper, "Batch", script)
+    monkeypatch.setattr(together._model, "_split", quiet_at(27.0))
+    *found, _ = transcribe(together, 40.0, language="de")
+    assert [tuple(token for token in one.tokens if token < script.first) for one in found] == [(A,), (A,), (B,)]
+    assert [one.start for one in found] == pytest.approx([0.0, 9.0, 27.2], abs=0.2)
+    assert [A in prompt for prompt in script.prompts] == [False, False, True]
 
 
 @pytest.mark.slow
@@ -85,7 +167,7 @@ def test_a_translation_is_asked_for_by_its_token(
     engine: OnnxSpeechToText, monkeypatch: pytest.MonkeyPatch, translate: bool, task: str
 ) -> None:
     script = Script(engine, [0.0, A, 2.0])
-    monkeypatch.setattr(whisper, "decode", script)
+    monkeypatch.setattr(whisper, "Batch", script)
     transcribe(engine, 2.0, language="fr", translate=translate)
     assert script.prompts[0][-2:] == [tiny_whisper.special("fr"), tiny_whisper.special(task)]
 
@@ -109,14 +191,14 @@ def test_a_segment_over_a_long_silence_is_parted_by_its_words(
             yield Stretch(start, samples[start : start + 64 * FRAME], voiced)
 
     said = [(Word(0.2, 1.5, " aa."), 1), (Word(1.5, 3.8, " bb"), 1)]
-    monkeypatch.setattr(whisper, "decode", Script(engine, [0.0, A, B, 4.0], [0.0, A, B, 4.0]))
-    monkeypatch.setattr(whisper, "time_words", lambda *given: said)
+    monkeypatch.setattr(whisper, "Batch", Script(engine, [0.0, A, B, 4.0], [0.0, A, B, 4.0]))
+    monkeypatch.setattr(whisper_passage, "time_words", lambda *given: said)
     monkeypatch.setattr(engine._model, "_split", split)
-    *parts, end = transcribe(engine, 103.0)
+    *parts, end = transcribe(engine, 103.0, language="en")
     assert times(parts) == [(10.37, 11.65), (100.38, 101.66)]
     assert [(one.text, one.tokens, one.words) for one in parts] == [(" aa.", (A,), ()), (" bb", (B,), ())]
     assert end.duration == 103.0
-    *parts, end = transcribe(engine, 103.0, word_timestamps=True)
+    *parts, end = transcribe(engine, 103.0, language="en", word_timestamps=True)
     assert [[word.text for word in one.words] for one in parts] == [[" aa."], [" bb"]]
     assert parts[1].words[0].start == pytest.approx(100.38, abs=0.01)
 

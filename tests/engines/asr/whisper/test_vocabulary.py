@@ -10,7 +10,7 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from edgeserve.errors import EngineFailure
-from engines.asr.whisper.decode import detect_language
+from engines.asr.whisper.graphs import detect_language
 from engines.asr.whisper.vocabulary import MAX_INITIAL_TIMESTAMP, Vocabulary, constrain
 
 SPECIALS = ["endoftext", "startoftranscript", "en", "de", "haw", "translate", "transcribe", "startoflm", "startofprev"]
@@ -58,10 +58,7 @@ def test_a_tokenizer_of_something_else_is_refused(tmp_path: Path) -> None:
 
 def test_the_likeliest_language_is_detected(words: Vocabulary) -> None:
     class Graphs:
-        def no_past(self) -> dict[str, object]:
-            return {}
-
-        def step(self, tokens: list[int], *rest: object) -> tuple[object, dict[str, object]]:
+        def begin(self, tokens: list[int], *rest: object) -> tuple[object, dict[str, object]]:
             assert tokens == [words.start]
             logits = numpy.zeros((1, words.size), numpy.float32)
             logits[0, words.languages["haw"]] = 2.0

@@ -1,0 +1,17 @@
+"""The line about billing with which Claude Code begins its system text.
+
+Part of the line changes with every request. A prompt that begins with it shares nothing with the prompts before it, so
+that no cache can serve the 20,000 tokens behind it. The line tells the model nothing.
+"""
+
+from __future__ import annotations
+
+import re
+
+LINE = re.compile(r"x-anthropic-billing-header:[^\S\n]*(?:[\w-]+=[^;\n]*;[^\S\n]*)*\n*")
+
+
+def without(text: str) -> str:
+    """The text without such a line at its beginning."""
+    found = LINE.match(text)
+    return text[found.end() :] if found else text

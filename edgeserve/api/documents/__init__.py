@@ -1,0 +1,1 @@
+"""Files of a chat: texts and PDF documents."""

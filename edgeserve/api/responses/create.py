@@ -1,0 +1,60 @@
+"""POST /v1/responses, and the size of its prompt."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+
+from starlette.requests import Request
+
+from edgeserve.api import models
+from edgeserve.api.json_body import read_json
+from edgeserve.api.line import Call
+from edgeserve.api.responses.output import Json
+from edgeserve.api.responses.owner import owner_of
+from edgeserve.api.responses.renderer import PING, Keep, ResponseAnswer, TokensAnswer
+from edgeserve.api.responses.request import ResponseRequest, ResponseTokens, responses_of
+from edgeserve.api.responses.store import StoredItem, StoredResponse
+
+NAMES = {"messages": "input", "response_format": "text.format", "json_schema": "text.format"}
+"""This dialect's names of fields, for errors of engines."""
+
+
+async def create(request: Request) -> Call:
+    asked = await read_json(request, ResponseRequest)
+    prompted = await asked.prompted(request)
+    # Counted first, so that a stream begins before its prompt is read.
+    chat = dataclasses.replace(prompted.chat, count="first" if asked.stream else "", **asked.answered())
+    name = models.name(request.app.state.pool, prompted.model, asked.model)
+    keep = keeping(request, prompted.items) if asked.store else None
+    told = asked.told() | {"store": keep is not None}
+    return Call(
+        prompted.model,
+        [chat],
+        ResponseAnswer(name, told, stream=asked.stream, keep=keep),
+        asked.keep_alive,
+        threaded=chat.logprobs is not None,  # 8,000 tokens with 20 alternatives each take a second to write
+        names=NAMES,
+        ping=PING,
+    )
+
+
+async def input_tokens(request: Request) -> Call:
+    asked = await read_json(request, ResponseTokens)
+    prompted = await asked.prompted(request)
+    chat = dataclasses.replace(prompted.chat, count="only")
+    return Call(prompted.model, [chat], TokensAnswer(), asked.keep_alive, names=NAMES)
+
+
+def keeping(request: Request, items: tuple[StoredItem, ...]) -> Keep | None:
+    """Stores the response to this request; None where its items alone are too large for the store."""
+    store, owner = responses_of(request), owner_of(request)
+    if not store.fits(items):
+        return None
+
+    def keep(name: str, body: bytes, output: Sequence[Json]) -> bool:
+        made = (StoredItem(one["id"], json.dumps(one, ensure_ascii=False).encode()) for one in output)
+        return store.add(StoredResponse(name, body, (*items, *made), len(items)), owner)
+
+    return keep

@@ -1,0 +1,82 @@
+"""The conversation of a request: items of stored responses, and the request's own items."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from edgeserve.api.fields import Fields, clipped
+from edgeserve.api.json_schema import ENCODER
+from edgeserve.api.limits import Limits
+from edgeserve.api.responses.items import Item, ReferenceItem, read_item
+from edgeserve.api.responses.store import Owner, ResponseStore, StoredItem
+from edgeserve.errors import InvalidRequest, NotFound, PreviousResponseNotFound
+
+SHOWN = 100
+"""Characters of an id that an error quotes."""
+Pair = tuple[StoredItem, Item]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Stored items: ``past`` of the response to go on from, and all ``known`` ones of the client by id."""
+
+    past: tuple[StoredItem, ...] = ()
+    known: Mapping[str, StoredItem] | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes to read."""
+        return sum(one.size for one in self.past)
+
+    def pairs(self, given: Sequence[Item], limits: Limits) -> Iterator[Pair]:
+        """All items in their order, each as it is stored and as it was read.
+
+        Items of tools that are not here are left out. Raises InvalidRequest, and NotFound for an unknown reference.
+        """
+        for one in self.past:
+            yield one, _read(one, limits)
+        for item in given:
+            if isinstance(item, ReferenceItem):
+                found = self._referenced(item)
+                yield found, _read(found, limits)
+            elif item.PREFIX:
+                yield stored(item), item
+
+    def _referenced(self, item: ReferenceItem) -> StoredItem:
+        found = (self.known or {}).get(item.id)
+        if found is None:
+            text = f"Item with id '{clipped(item.id, SHOWN)}' not found: no stored response of this client has it"
+            raise NotFound(text, param=item.place)
+        return found
+
+
+def history(store: ResponseStore, owner: Owner, previous: str, given: Sequence[Item]) -> History:
+    """The stored items that a request needs. Raises PreviousResponseNotFound."""
+    past: tuple[StoredItem, ...] = ()
+    if previous:
+        if (found := store.find(previous, owner)) is None:
+            raise PreviousResponseNotFound(
+                f"Previous response with id '{clipped(previous, SHOWN)}' not found. The server keeps the latest "
+                "responses of each client in memory, where store is not false: send the whole conversation in input",
+                param="previous_response_id",
+            )
+        past = found.items
+    known = store.items(owner) if any(isinstance(one, ReferenceItem) for one in given) else None
+    return History(past, known)
+
+
+def stored(item: Item) -> StoredItem:
+    """An item as it is kept, under its own id or a new one. Raises InvalidRequest."""
+    name = item.id or f"{item.PREFIX}_{secrets.token_hex(16)}"
+    try:
+        data = "".join(ENCODER.iterencode({"id": name} | item.told())).encode()
+    except ValueError:  # 1e999 was read as infinite
+        raise InvalidRequest(f"{item.place} holds a number beyond the range of a float", param=item.place) from None
+    return StoredItem(name, data)
+
+
+def _read(item: StoredItem, limits: Limits) -> Item:
+    return read_item(Fields(json.loads(item.data), f"{item.id}."), limits)

@@ -1,0 +1,44 @@
+"""Long audio cut into passages of one window each, at silences, so that windows can be decoded together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from edgeserve.messages import INPUT_SAMPLE_RATE
+from engines.asr.stretches import Joined, quietest
+from engines.asr.whisper.features import HOP, WINDOW_FRAMES
+
+LONGEST = WINDOW_FRAMES * HOP
+"""Samples of a window."""
+SHARES = ((0.2, 0.2), (0.5, 0.1))
+"""Parts of a window, from its end, that are looked at for a silence, one after the other, with its least seconds."""
+
+
+class Passage(NamedTuple):
+    """Frames of features from ``start`` to ``end``; the end of the audio where ``end`` is None."""
+
+    start: int
+    end: int | None
+
+
+def passages(stretches: Joined) -> Iterator[Passage]:
+    """The whole audio in passages of at most one window."""
+    start = 0
+    while len(window := stretches.read(start * HOP, start * HOP + LONGEST + HOP)) > LONGEST:
+        end = cut(stretches, start * HOP, window[:LONGEST]) // HOP
+        yield Passage(start, end)
+        start = end
+    if len(window):
+        yield Passage(start, None)
+
+
+def cut(stretches: Joined, start: int, window: Any) -> int:
+    """The end of a window from ``start``: in its longest silence near its end, else at its quietest moment there."""
+    end = start + LONGEST
+    for share, least in SHARES:
+        found = stretches.silences(round(end - share * LONGEST), end)
+        first, last = max(found, key=lambda one: one[1] - one[0], default=(0, 0))
+        if last - first >= least * INPUT_SAMPLE_RATE:
+            return (first + last) // 2
+    return start + quietest(window)

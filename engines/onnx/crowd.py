@@ -1,0 +1,73 @@
+"""Sessions with as many threads as find a core each beside other programs.
+
+A thread that lost its core to another program holds up all others of a session, at each operation. The number of a
+session's threads is fixed, so a graph is opened once more for each number that is needed. The weights of prepared
+graphs are mapped, and all sessions of a graph share them.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from edgeserve.system import cores
+from edgeserve.system.beside import beside
+from edgeserve.system.load import Neighbours
+from engines.onnx import session
+
+log = logging.getLogger("edgeserve.onnx")
+
+LOOK_EVERY = 0.25
+"""Seconds between two readings of the load. The first one after a pause covers the pause."""
+
+
+class Crowd:
+    """The number of threads to compute with now, shared by the sessions of one model. ``clock`` in seconds."""
+
+    def __init__(
+        self,
+        most: int | None = None,
+        neighbours: Neighbours | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        count: int | None = None,
+    ) -> None:
+        self.most = self.now = most or cores.default_threads(session.MOST_THREADS)
+        self._neighbours = neighbours or Neighbours()
+        self._clock = clock
+        self._count = count or cores.usable()
+        self._next = -math.inf
+
+    def threads(self) -> int:
+        """Reads the load of the machine four times a second at most."""
+        now = self._clock()
+        if self.most > 1 and now >= self._next:
+            self._next = now + LOOK_EVERY
+            others = self._neighbours.read()
+            if others is not None:
+                self.now = beside(others, self.now, self.most, self._count)
+        return self.now
+
+
+class Sessions:
+    """One graph. ``make`` opens it with a number of threads: with all of them now, and with fewer when they are needed.
+
+    ``fixed``: it always has all of them.
+    """
+
+    def __init__(self, crowd: Crowd, make: Callable[[int], Any], *, fixed: bool = False) -> None:
+        self._crowd, self._make, self._fixed = crowd, make, fixed
+        self._opening = threading.Lock()
+        self._open = {crowd.most: make(crowd.most)}
+
+    def now(self) -> Any:
+        """The session to run now. Raises EngineFailure where the graph cannot be opened again."""
+        threads = self._crowd.most if self._fixed else self._crowd.threads()
+        with self._opening:
+            if threads not in self._open:
+                log.debug("other programs are busy: a session of %d threads is opened", threads)
+                self._open[threads] = self._make(threads)
+            return self._open[threads]

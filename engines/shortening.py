@@ -1,0 +1,48 @@
+"""Conversations that are too long for the context: the oldest turns are left out until the rest fits."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TypeVar
+
+from edgeserve.errors import ContextOverflow
+from edgeserve.messages import ChatRequest
+
+ROOM_SHARE = 4
+"""A conversation that is shortened leaves this part of the context to the answer, or as much as the answer may take."""
+
+T = TypeVar("T")
+
+
+def shortened(request: ChatRequest, attempt: Callable[[ChatRequest, int], T], limit: int) -> T:
+    """The result of ``attempt`` for the request, without its oldest turns where it may be truncated and is too long.
+
+    System messages stay, and the rest begins with a message of the user: templates want that, and no result loses its
+    call. ``attempt`` gets a request and a number of tokens at most, and raises ContextOverflow for a longer one.
+    Raises ContextOverflow where even the last turn is too long.
+    """
+    if not request.truncate:
+        return attempt(request, limit)
+    room = limit - min(limit // ROOM_SHARE, request.max_tokens or limit)
+    starts = _starts(request)
+    found: T | None = None
+    low, high, middle = 0, len(starts), 0  # the first attempt is the whole conversation, which most often fits
+    while low < high:
+        try:
+            found, high = attempt(_from(request, starts[middle]), room), middle
+        except ContextOverflow:
+            low = middle + 1
+        middle = (low + high) // 2
+    return attempt(_from(request, starts[-1]), limit) if found is None else found
+
+
+def _starts(request: ChatRequest) -> list[int]:
+    """Messages with which the rest may begin; the first of them leaves nothing out."""
+    said = [number for number, one in enumerate(request.messages) if one.role == "user"]
+    return [0, *said[1:]]
+
+
+def _from(request: ChatRequest, start: int) -> ChatRequest:
+    kept = [one for number, one in enumerate(request.messages) if number >= start or one.role == "system"]
+    return dataclasses.replace(request, messages=tuple(kept))

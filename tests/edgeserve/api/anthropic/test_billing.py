@@ -1,0 +1,36 @@
+"""The line about billing at the beginning of Claude Code's system text."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from edgeserve.api.anthropic.billing import without
+
+LINE = "x-anthropic-billing-header: cc_version=2.1.29.f1a; cc_entrypoint=cli; cch=0a1b2;"
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (LINE, ""),
+        (f"{LINE}\n", ""),
+        (f"{LINE}\n\nYou are Claude Code.", "You are Claude Code."),
+        (f"{LINE} You are Claude Code.", "You are Claude Code."),
+        ("x-anthropic-billing-header: cc_version=2.1.29; cch=fffff;", ""),
+        ("You are Claude Code.", "You are Claude Code."),
+        (f"Say {LINE}", f"Say {LINE}"),
+        ("", ""),
+    ],
+)
+def test_only_the_line_goes(text: str, left: str) -> None:
+    assert without(text) == left
+
+
+def test_a_hostile_line_takes_no_time() -> None:
+    began = time.process_time()
+    without("x-anthropic-billing-header:" + " a=b" * 250_000)
+    without("x-anthropic-billing-header:" + "a=;" * 300_000)
+    without("x-anthropic-billing-header:" + " " * 1_000_000)
+    assert time.process_time() - began < 0.5

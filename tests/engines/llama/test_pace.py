@@ -1,0 +1,61 @@
+"""Costs of calls by their size."""
+
+from __future__ import annotations
+
+import pytest
+
+from engines.llama.pace import FIRST_SLOPE, KEPT, STALE, Pace
+
+
+def pace_of(**seconds: float) -> Pace:
+    """``n4=2.0``: a call of 4 tokens took 2 seconds."""
+    pace = Pace()
+    for name, one in seconds.items():
+        pace.note(int(name[1:]), one)
+    return pace
+
+
+def test_a_measured_size_costs_its_median() -> None:
+    pace = Pace()
+    for seconds in (1.0, 9.0, 1.2):
+        pace.note(1, seconds)
+    assert pace.cost(1) == 1.2
+
+
+def test_only_the_latest_calls_count() -> None:
+    pace = Pace()
+    for seconds in [9.0] * KEPT + [1.0] * KEPT:
+        pace.note(1, seconds)
+    assert pace.cost(1) == 1.0
+
+
+def test_between_two_sizes_the_cost_is_on_their_line() -> None:
+    pace = pace_of(n2=1.0, n6=3.0)
+    assert pace.cost(3) == pytest.approx(1.5)
+
+
+def test_beyond_the_largest_size_the_mean_slope_goes_on() -> None:
+    pace = pace_of(n1=1.0, n3=2.0, n5=5.0)
+    assert pace.cost(6) == pytest.approx(6.0)
+
+
+def test_the_first_guess_is_a_quarter_a_token() -> None:
+    assert pace_of(n1=2.0).cost(3) == pytest.approx(2.0 * (1 + 2 * FIRST_SLOPE))
+
+
+def test_a_smaller_call_than_any_costs_as_the_smallest() -> None:
+    assert pace_of(n3=2.0).cost(1) == 2.0
+
+
+def test_calls_grow_step_by_step() -> None:
+    assert Pace().reach == 0
+    assert pace_of(n1=1.0).reach == 2
+    assert pace_of(n1=1.0, n4=1.0).reach == 8
+
+
+def test_a_size_that_no_call_had_for_long_is_forgotten_but_never_the_smallest() -> None:
+    pace = pace_of(n1=1.0, n8=9.0)
+    for _ in range(2 * STALE):
+        pace.note(2, 1.1)
+    assert pace.reach == 4
+    assert pace.cost(1) == 1.0

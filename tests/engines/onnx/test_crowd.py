@@ -1,0 +1,78 @@
+"""Sessions with as many threads as other programs leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from edgeserve.errors import EngineFailure
+from edgeserve.system.load import Neighbours
+from engines.onnx.crowd import LOOK_EVERY, Crowd, Sessions
+
+
+class Loads(Neighbours):
+    """Gives written loads, one a reading."""
+
+    def __init__(self, loads: Iterable[float | None]) -> None:
+        self._loads = iter(loads)
+
+    def read(self) -> float | None:
+        return next(self._loads)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def crowd(clock: Clock, *loads: float | None) -> Crowd:
+    return Crowd(2, Loads(loads), clock, count=2)
+
+
+def test_threads_follow_the_load_a_few_times_a_second() -> None:
+    clock = Clock()
+    found, seen = crowd(clock, 0.0, 1.0, None, 0.0), []
+    for _ in range(4):
+        seen += [found.threads(), found.threads()]
+        clock.now += LOOK_EVERY
+    assert seen == [2, 2, 1, 1, 1, 1, 2, 2]
+
+
+def test_one_thread_is_one_thread_and_reads_no_load() -> None:
+    assert Crowd(1, Loads([]), Clock(), count=2).threads() == 1
+
+
+def test_a_session_of_fewer_threads_is_opened_once_when_it_is_needed() -> None:
+    clock, made = Clock(), list[int]()
+
+    def make(threads: int) -> str:
+        made.append(threads)
+        return f"session of {threads}"
+
+    found = Sessions(crowd(clock, 0.0, 1.0, 0.0, 1.0), make)
+    seen = []
+    for _ in range(4):
+        seen.append(found.now())
+        clock.now += LOOK_EVERY
+    assert seen == ["session of 2", "session of 1", "session of 2", "session of 1"]
+    assert made == [2, 1]
+
+
+def test_a_fixed_graph_has_one_session() -> None:
+    clock, made = Clock(), list[int]()
+    found = Sessions(crowd(clock, 1.0, 1.0), lambda threads: made.append(threads), fixed=True)
+    found.now()
+    assert made == [2]
+
+
+def test_a_graph_that_cannot_be_opened_again_is_an_engine_failure() -> None:
+    def make(threads: int) -> object:
+        if threads == 1:
+            raise EngineFailure("gone")
+        return object()
+
+    with pytest.raises(EngineFailure, match="gone"):
+        Sessions(crowd(Clock(), 1.0), make).now()

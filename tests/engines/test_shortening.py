@@ -1,0 +1,88 @@
+"""Conversations without their oldest turns, counted in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from edgeserve.errors import ContextOverflow
+from edgeserve.messages import ChatRequest, Message, Role, TextPart, ToolCall
+from engines.shortening import shortened
+
+
+def talk(*turns: tuple[Role, int], truncate: bool = True, max_tokens: int | None = None) -> ChatRequest:
+    """A conversation of messages of so many words; each word is the number of its message."""
+    messages = tuple(Message(role, (TextPart(f"{at} " * size),)) for at, (role, size) in enumerate(turns))
+    return ChatRequest(messages, truncate=truncate, max_tokens=max_tokens)
+
+
+class Attempts:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, request: ChatRequest, limit: int) -> list[int]:
+        self.count += 1
+        words = [int(word) for one in request.messages for word in one.text.split()]
+        if len(words) > limit:
+            raise ContextOverflow(f"{len(words)} words; {limit} fit")
+        return sorted(set(words))
+
+
+LONG: Sequence[tuple[Role, int]] = [("system", 2), *[("user", 4), ("assistant", 4)] * 50, ("user", 4)]
+
+
+def test_a_conversation_that_fits_is_tried_once() -> None:
+    attempts = Attempts()
+    assert shortened(talk(("user", 3), ("assistant", 3), ("user", 3)), attempts, 100) == [0, 1, 2]
+    assert attempts.count == 1
+
+
+@pytest.mark.parametrize("limit", [60, 100, 400])
+def test_the_oldest_turns_go_and_as_many_stay_as_fit(limit: int) -> None:
+    attempts = Attempts()
+    kept = shortened(talk(*LONG), attempts, limit)
+    room = limit - limit // 4
+    assert kept == [0, *range(kept[1], len(LONG))]
+    assert LONG[kept[1]][0] == "user"
+    assert room - 8 < 2 + 4 * (len(kept) - 1) <= room
+    assert attempts.count < 9
+
+
+def test_a_short_answer_needs_less_room() -> None:
+    kept = [len(shortened(talk(*LONG, max_tokens=most), Attempts(), 100)) for most in (None, 50, 1)]
+    assert kept[0] == kept[1] < kept[2]
+
+
+def test_a_result_never_loses_its_call() -> None:
+    turns = (("user", 9), ("assistant", 9), ("user", 2), ("assistant", 2), ("tool", 2))
+    request = talk(*turns)
+    call = Message("assistant", (), (ToolCall("add", "{}", "call_1"),))
+    messages = (*request.messages[:3], call, Message("tool", (TextPart("4 4"),), (), "call_1"))
+    kept = shortened(ChatRequest(messages, truncate=True), lambda one, limit: check(one, limit), 10)
+    assert [one.role for one in kept.messages] == ["user", "assistant", "tool"]
+
+
+def check(request: ChatRequest, limit: int) -> ChatRequest:
+    Attempts()(request, limit)
+    return request
+
+
+def test_a_last_turn_may_take_the_room_of_the_answer_but_no_more() -> None:
+    assert shortened(talk(("user", 50), ("user", 95)), Attempts(), 100) == [1]
+    with pytest.raises(ContextOverflow, match="120 words; 100 fit"):
+        shortened(talk(("user", 50), ("user", 120)), Attempts(), 100)
+
+
+def test_nothing_is_left_out_unasked() -> None:
+    with pytest.raises(ContextOverflow, match="406 words; 100 fit"):
+        shortened(talk(*LONG, truncate=False), Attempts(), 100)
+
+
+def test_a_prompt_of_text_has_no_turns() -> None:
+    with pytest.raises(ContextOverflow):
+        shortened(ChatRequest(prompt="a", truncate=True), lambda one, limit: overflow(), 100)
+
+
+def overflow() -> None:
+    raise ContextOverflow("too long")

@@ -1,0 +1,123 @@
+"""Answers without a model: a context that knows what each output has seen, and a sampler that throws dice on it.
+
+Everything is exact, so that two ways to the same answer can be compared token by token.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any
+
+from support.counting import CountingContext
+
+from edgeserve.engine import Cancel
+from edgeserve.messages import ChatEvent, ChatRequest
+from engines.llama.answer import Prompt, answer
+from engines.llama.background import Background
+from engines.llama.batch import Batch
+from engines.llama.cache import PrefixCache
+from engines.llama.context import Item
+from engines.llama.drafts import Drafts
+from engines.llama.forced import NOTHING, Ahead
+
+PIECES = (b"", b"a", b"b", b"ab", b" ", b"\xc3", b"\xa4", b"<think>", b"</think>", b"c")
+"""The tokens by number; the first ends an answer."""
+END = 0
+
+
+class SpellingModel:
+    """Tokens with a text."""
+
+    window = 0
+
+    def ends(self, token: int) -> bool:
+        return token == END
+
+    def piece(self, token: int, *, special: bool = False) -> bytes:
+        return PIECES[token]
+
+
+class SpellingContext(CountingContext):
+    """Its logits are the tokens that the output has seen. The next call overwrites them."""
+
+    def __init__(self, size: int, *, cuttable: bool = True) -> None:
+        super().__init__(size, cuttable=cuttable)
+        self.model = SpellingModel()
+        self.handle = self
+        self._seen: dict[int, list[int]] = {}
+
+    def decode(self, items: Iterable[Item]) -> bool:
+        wanted = list(items)
+        before = {sequence: list(held) for sequence, held in self.held.items()}
+        if not super().decode(wanted):
+            return False
+        self._seen = {}
+        for at, item in enumerate(wanted):
+            before.setdefault(item.sequence, []).append(item.token)
+            if item.output:
+                self._seen[at] = list(before[item.sequence])
+        return True
+
+    def logits(self, output: int) -> list[int]:
+        return self._seen[output]
+
+
+class DiceSampler:
+    """Chooses by all tokens seen, by its own latest choices and by one throw of its dice a token.
+
+    ``fancy``: share of free choices; the others follow from the latest two tokens, so that the text repeats itself.
+    """
+
+    def __init__(self, seed: int, fancy: float, *, constrained: bool = False) -> None:
+        self.constrained = constrained
+        self._dice, self._fancy = random.Random(seed), fancy
+        self._said: list[int] = []
+
+    def sample(self, context: Any, output: int) -> int:
+        return self.sample_constrained(context.logits(output))
+
+    def sample_constrained(self, seen: Sequence[int]) -> int:
+        throw = self._dice.random()
+        if throw < self._fancy:
+            token = random.Random(f"{seen} {self._said[-4:]} {throw}").randrange(len(PIECES))
+        else:
+            token = 1 + random.Random(f"{seen[-2:]}").randrange(len(PIECES) - 1)
+        self._said.append(token)
+        return token
+
+    def ahead(self) -> Ahead:
+        return NOTHING
+
+    def accept(self, tokens: Sequence[int]) -> None:
+        self._said += tokens
+
+
+def spelling_batch(size: int, slots: int, drafts: Drafts | None = None) -> tuple[Batch, SpellingContext]:
+    context: Any = SpellingContext(size)
+    return Batch(context, slots, PrefixCache(0), drafts), context
+
+
+def spell(
+    batch: Batch, tokens: Sequence[int], request: ChatRequest, sampler: Any, limit: int, cancel: Cancel
+) -> Generator[ChatEvent | None, None, None]:
+    """The events of one answer."""
+    slot, cached = batch.take(tokens)
+    background = Background(lambda: batch.busy)
+    background.slots = 1
+    try:
+        yield from answer(batch, Prompt(slot, len(tokens), cached), request, sampler, limit, cancel, background)
+    finally:
+        batch.give_back(slot)
+
+
+def slope(of: float) -> Callable[[], float]:
+    """A clock for Drafts whose calls all take ``of`` seconds."""
+    now = 0.0
+
+    def clock() -> float:
+        nonlocal now
+        now += of
+        return now
+
+    return clock
