@@ -25,7 +25,7 @@ def options(services: Services, model: str, asked: Transcribe) -> Options:
     pool = services.pool
     chosen = models.choose(pool, model, ("asr",))
     pool.rung(chosen)  # raises where nothing is configured
-    pool.expect_model(chosen)
+    pool.prefetches.expect_model(chosen)
     return Options(languages.choose(pool.languages(chosen), asked.language), asked.prompt or None, None, chosen)
 
 

@@ -26,7 +26,7 @@ class Speaking:
         self._pool, self._send = pool, send
         self._model, self._voice = model, voice
         self._form: dict[str, int] = {}
-        pool.expect_model(model)
+        pool.prefetches.expect_model(model)
 
     async def say(self, text: str) -> None:
         """Speak a text. Raises EdgeserveError."""
