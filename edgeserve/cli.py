@@ -123,6 +123,7 @@ def _serve(commands: Any) -> None:
     parser = _command(commands, "serve", SERVE, "answer HTTP requests until Ctrl-C or SIGTERM")
     parser.add_argument("--host", help="address to listen on (127.0.0.1)")
     parser.add_argument("--port", type=int, help="port to listen on (8080); 0 takes a free one")
+    parser.add_argument("--wyoming", type=int, metavar="PORT", help="speak Wyoming on this port, too; 0 does not (0)")
     for job in INFO.values():
         parser.add_argument(job.flag, metavar="NAME", help=f"model for {job.words}")
     parser.add_argument("--mmproj", metavar="FILE", help="projector of the vision model, a file")

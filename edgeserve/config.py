@@ -32,6 +32,8 @@ class ServerSettings:
 
     host: str = key("127.0.0.1", env="HOST")
     port: int = key(8080, env="PORT", low=0, high=65_535)
+    wyoming: int = key(0, env="WYOMING", low=1, high=65_535, special={0: "off"})
+    """Port for Wyoming."""
     api_key: str = key("", env="API_KEY", secret=True)
     log_level: str = key("info", env="LOG_LEVEL", choices=("debug", "info", "warning", "error"))
     log_json: bool = key(False, env="LOG_JSON")

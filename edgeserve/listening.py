@@ -13,6 +13,10 @@ from edgeserve.errors import ConfigError
 log = logging.getLogger("edgeserve.server")
 
 
+FREE = {"--port": ", or 0 for a free one"}
+"""Words about port 0, by the flags that take it."""
+
+
 def check_open(config: Config, bound: str, *, insecure: bool) -> None:
     """Raises ConfigError when other machines could use the server without a key, unless ``insecure`` allows it."""
     if config.server.api_key or is_loopback(bound):
@@ -25,8 +29,8 @@ def check_open(config: Config, bound: str, *, insecure: bool) -> None:
     log.warning("listening on %s without api_key: whoever reaches this machine can use it", bound)
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A bound socket; port 0 takes a free one."""
+def listen(host: str, port: int, flag: str = "--port") -> socket.socket:
+    """A bound socket; port 0 takes a free one. ``flag`` chooses the port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio sets TCP_NODELAY only on sockets that name TCP. Without it each small write waits 40 ms.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -38,7 +42,7 @@ def listen(host: str, port: int) -> socket.socket:
         listener.close()
         reason = error.strerror if isinstance(error, OSError) else "this is no name of a host"
         is_host = isinstance(error, (UnicodeError, socket.gaierror)) or error.errno == errno.EADDRNOTAVAIL
-        other = "an address of this machine with --host" if is_host else "another with --port, or 0 for a free one"
+        other = "an address of this machine with --host" if is_host else f"another with {flag}{FREE.get(flag, '')}"
         raise ConfigError(f"cannot listen on {host} port {port}: {reason}; choose {other}") from None
     return listener
 

@@ -38,6 +38,7 @@ from edgeserve.listening import address, check_open, listen
 from edgeserve.live.window import FRAME_BYTES, MAX_PUSH_BYTES
 from edgeserve.manage.manager import Means
 from edgeserve.models.store import Store
+from edgeserve.ports import Port, further
 from edgeserve.protocols.http import HttpConnection
 from edgeserve.protocols.reading import Reading
 from edgeserve.residency.pool import Pool
@@ -90,11 +91,13 @@ def serve(
     heap.exempt()
     connections = Connections(most(config.server.max_connections, raise_descriptors()))
     patience = Patience(write=config.server.write_timeout)
-    with contextlib.closing(listen(config.server.host, config.server.port)) as listener:
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(contextlib.closing(listen(config.server.host, config.server.port)))
         check_open(config, listener.getsockname()[0], insecure=insecure)
         preload = [model for model, settings in config.models.items() if settings.preload]
         application = app.build(config, pool, means)
         server = Server(application, pool, config.server.drain_seconds, preload, connections, patience)
+        server.ports = stack.enter_context(further(config, application.state, insecure=insecure))
         server.on_ready = lambda: on_ready(address(listener))
         asyncio.run(server.serve(sockets=[listener]))
     return 0 if server.started else 128 + server.ended_by
@@ -121,7 +124,7 @@ class Server(UvicornServer):
     ) -> None:
         self.connections = Connections(ServerSettings().max_connections) if connections is None else connections
         patience = patience or Patience()
-        shared = {"connections": self.connections, "patience": patience, "reading": Reading()}
+        shared = self._shared = {"connections": self.connections, "patience": patience, "reading": Reading()}
         self._look_seconds = min(LOOK_SECONDS, *(seconds / 4 for seconds in astuple(patience)))
         super().__init__(
             UvicornConfig(
@@ -142,6 +145,8 @@ class Server(UvicornServer):
         )
         self.on_ready: Callable[[], None] = lambda: None
         self._application = application
+        self.ports: list[Port] = []
+        """Further ports, which open and close with the server."""
         self._pool = pool
         self._drain_seconds = drain_seconds
         self._preload = preload
@@ -173,6 +178,8 @@ class Server(UvicornServer):
             await super().startup(sockets)
             for one in sockets or ():
                 one.listen(BACKLOG)  # asyncio listened with its own, smaller backlog
+            for port in self.ports:
+                self.servers.append(await port.open(self.server_state, self._shared))
         except OSError as error:  # another server began to listen while models were mapped
             await self.lifespan.shutdown()
             raise ConfigError(f"cannot listen: {error.strerror}; choose another with --port, or 0") from None
@@ -218,6 +225,8 @@ class Server(UvicornServer):
         self._last_resort.arm(self._drain_seconds + LAST_WORDS_SECONDS + END_SECONDS)
         self._application.state.begin_end()
         drain = asyncio.create_task(self._pool.drain(self._drain_seconds))
+        for port in self.ports:
+            await port.close()
         # Uvicorn would cancel the remaining tasks with a traceback for each client that does not read or send.
         last = asyncio.get_running_loop().call_later(self._drain_seconds + LAST_WORDS_SECONDS - 1, self._drop)
         await super().shutdown(sockets)

@@ -20,6 +20,7 @@ PoolBuilder = Callable[["Config"], "Pool"]
 FLAGS = (
     "host",
     "port",
+    "wyoming",
     *(one.variable.lower() for one in INFO.values()),
     "mmproj",
     "device",

@@ -50,7 +50,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def address() -> Iterator[str]:
+def wyoming_port() -> int:
+    """The server's port for Wyoming."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    return port
+
+
+@pytest.fixture(scope="session")
+def address(wyoming_port: int) -> Iterator[str]:
     """The address of a server on the starter models, without a path."""
     if not PYTHON:
         pytest.skip("make clients installs the clients and runs these tests")
@@ -61,6 +69,7 @@ def address() -> Iterator[str]:
         settings = Path(folder) / "models.toml"
         settings.write_text(SETTINGS, encoding="utf-8")
         command = [PYTHON, "-m", "edgeserve", "serve", "--config", str(settings), "--port", str(port)]
+        command += ["--wyoming", str(wyoming_port)]
         server = subprocess.Popen(command, stdout=log, stderr=log)
         try:
             deadline = time.monotonic() + START_SECONDS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import faulthandler
+import socket
 import tempfile
 import threading
 import time
@@ -30,6 +31,7 @@ from edgeserve.model_settings import ModelSettings
 from edgeserve.residency.pool import Pool
 from edgeserve.server import Server, address, listen
 from edgeserve.units import MB
+from edgeserve.wyoming import WyomingPort
 
 
 def fake_pool(
@@ -109,11 +111,15 @@ def serving(
     drain_seconds: float = 5.0,
     connections: Connections | None = None,
     patience: Patience | None = None,
+    wyoming: socket.socket | None = None,
     **server: Any,
 ) -> Iterator[Running]:
+    """``wyoming``: a bound socket for that protocol."""
     listener = listen("127.0.0.1", 0)
     built = build(pool, drain_seconds=drain_seconds, **server)
     running = Server(built, pool, drain_seconds, connections=connections, patience=patience)
+    if wyoming is not None:
+        running.ports.append(WyomingPort(wyoming, built.state, server.get("live_idle_seconds", 60.0)))
     ready = threading.Event()
     running.on_ready = ready.set
     thread = threading.Thread(target=running.run, args=([listener],))

@@ -1,0 +1,1 @@
+"""Wyoming, the protocol of Home Assistant's voice assistants: events over a plain connection, without HTTP."""
