@@ -100,7 +100,7 @@ SETTINGS = examples(250, suppress_health_check=[HealthCheck.function_scoped_fixt
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Running]:
-    with serving(fake_pool((*JOBS, "rerank")), live_sessions=10_000) as running:
+    with serving(fake_pool((*JOBS, "rerank"), abilities="insert"), live_sessions=10_000) as running:
         yield running
         for path, body in (("/v1/chat", {"prompt": "hello"}), ("/v1/tts/synthesize", {"text": "hello"})):
             assert running.client.post(path, json=body).status_code == 200
