@@ -16,6 +16,7 @@ from edgeserve.api.origin import Rules, read_host
 from edgeserve.api.pictures import apart
 from edgeserve.api.pictures.apart import PictureFilesApart
 from edgeserve.api.pictures.reader import PictureFiles, PictureFilesHere
+from edgeserve.api.realtime.places import Places
 from edgeserve.api.responses.store import ResponseStore
 from edgeserve.api.routes import exception_handlers, middleware, routes
 from edgeserve.assembly import rests_after
@@ -124,6 +125,7 @@ def build(config: Config, pool: Pool, means: Means | None = None) -> Starlette:
     application.state.begin_end = lambda: pulls.stop(0)
     application.state.limits = limits
     application.state.sessions = sessions
+    application.state.places = Places(config.server.live_sessions)
     application.state.responses = ResponseStore()
     application.state.sound_files = sound_files
     application.state.picture_files = picture_files

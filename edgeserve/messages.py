@@ -19,7 +19,7 @@ from edgeserve.sound import Pcm as Pcm
 
 Role = Literal["system", "user", "assistant", "tool"]
 FinishReason = Literal["stop", "length", "tool_calls"]
-Count = Literal["", "first", "only"]
+Count = Literal["", "first", "each", "only"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +142,8 @@ class ToolChoice:
 class ChatRequest:
     """A conversation to continue; with ``prompt``, raw text or tokens to continue without the chat template.
 
+    - ``suffix``: text behind the gap after a prompt of text; the answer fills the gap
+    - ``snippets``: names and texts of other files of the repository, for a prompt with a suffix; None: it has none
     - ``max_tokens``: tokens of the answer at most; None: until the model ends, or the context or the cap is full; 0:
       the prompt is read, and the answer is empty
     - ``stop``: strings that end the answer and are no part of it
@@ -164,13 +166,16 @@ class ChatRequest:
     - ``ignore_eos``: the model cannot end its answer
     - ``stop_tokens``: tokens that end the answer and are no part of it
     - ``context``: tokens of prompt and answer together at most; None: as many as the context holds
-    - ``count``: "first": the answer begins with a PromptEvent, before the prompt is read; "only": the answer is the
+    - ``count``: "first": the answer begins with a PromptEvent, before the prompt is read; "each": another
+      follows each step that reads the prompt; "only": the answer is the
       PromptEvent alone, also for a prompt that the context does not hold
     - ``truncate``: leave the oldest turns out where the conversation is too long
     """
 
     messages: tuple[Message, ...] = ()
     prompt: str | tuple[int, ...] | None = None
+    suffix: str | None = None
+    snippets: tuple[tuple[str, str], ...] | None = None
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     sampling: Sampling = Sampling()
@@ -257,10 +262,11 @@ class ToolCallEvent:
 
 @dataclass(frozen=True, slots=True)
 class PromptEvent:
-    """The size of the prompt. ``cached_tokens`` of it come from a cache."""
+    """The size of the prompt. ``cached_tokens`` of it come from a cache, and ``computed_tokens`` were read so far."""
 
     tokens: int
     cached_tokens: int = 0
+    computed_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

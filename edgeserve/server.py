@@ -10,7 +10,6 @@ import logging
 import os
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple
@@ -43,7 +42,7 @@ from edgeserve.ports import Port, further
 from edgeserve.protocols.http import HttpConnection
 from edgeserve.protocols.reading import Reading
 from edgeserve.residency.pool import Pool
-from edgeserve.system import heap
+from edgeserve.system import heap, turns
 from edgeserve.system.hangup import has_terminal
 
 log = logging.getLogger("edgeserve.server")
@@ -58,8 +57,6 @@ HURRY_SECONDS = 1.0
 END_SECONDS = 10.0
 """Time after the last words in which engines close. Then a load on a thread of the server ends with the process."""
 NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-SWITCH_SECONDS = 0.0005
-"""Python's switch interval instead of 5 ms: a step of a model hands the interpreter over several times."""
 LOOK_SECONDS_AT_START = 0.2
 """Time between two looks for a signal while models are mapped."""
 BACKLOG = 1024
@@ -87,7 +84,7 @@ def serve(
     logs.configure(config.server.log_level, as_json=config.server.log_json)
     for line in exposure.warnings(config):
         log.warning("%s", line)
-    sys.setswitchinterval(SWITCH_SECONDS)
+    turns.shorten()
     pool, assembly = assemble(config, store)
     conversations.sweep(pool.configured.values())
     means = Means(store, assembly.hosts, read or (lambda: config))

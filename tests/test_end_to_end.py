@@ -92,11 +92,12 @@ def test_schemas_and_tools_through_the_official_client(server: Server) -> None:
     form = {"type": "json_schema", "json_schema": {"name": "city", "schema": city, "strict": True}}
     said = ai.chat.completions.create(**ask, response_format=form).choices[0].message.content
     assert json.loads(said or "")["city"] in ("Rome", "Oslo")
-    form["json_schema"] = {"name": "city", "schema": {"not": city}}
+    form["json_schema"] = {"name": "city", "schema": {"not": city}, "strict": True}
     with pytest.raises(BadRequestError, match="response_format: the schema uses not") as caught:
         ai.chat.completions.create(**ask, response_format=form, stream=True)
     assert caught.value.param == "response_format"
     strange = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "if": city}}}
+    strange["function"]["strict"] = True  # type: ignore[index]
     with pytest.raises(BadRequestError, match=r"tools\[0\].function.parameters: the schema uses if"):
         ai.chat.completions.create(**ask, tools=[strange], tool_choice="required")
 

@@ -15,4 +15,4 @@ def test_the_table_of_routes_is_complete() -> None:
     rows = [line for line in PAGE.read_text(encoding="utf-8").split("\n") if line.startswith("| `")]
     told = {pair for row in rows for pair in ROW.findall(row)}
     there = {(one.method, one.path.replace(":path}", "}")) for one in routes.ENTRIES}
-    assert told == there | {("WebSocket", routes.LIVE)}
+    assert told == there | {("WebSocket", routes.LIVE), ("WebSocket", routes.REALTIME)}

@@ -46,7 +46,10 @@ class Reply:
 
 
 def told_in(body: bytes) -> tuple[str, str] | None:
-    """Code and message of the error in a body, whole or streamed; None where it has none."""
+    """Code and message of the error in a body, whole or streamed; None where it has none.
+
+    An event of Responses has the error inside its response, or a null there.
+    """
     for line in body.decode(errors="replace").splitlines():
         if '"error"' in line and (found := _error(line.removeprefix("data: "))):
             return found
@@ -55,9 +58,10 @@ def told_in(body: bytes) -> tuple[str, str] | None:
 
 def _error(text: str) -> tuple[str, str] | None:
     try:
-        error = json.loads(text)["error"]
+        told = json.loads(text)
+        error = told.get("response", told)["error"]
         if isinstance(error, str):
             return SENTENCE, error
         return str(error["code"]), str(error["message"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None

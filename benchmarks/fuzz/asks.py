@@ -15,15 +15,17 @@ from benchmarks.fuzz.mutate import mutated
 from edgeserve.api.ollama.context import written
 
 JSON = "application/json"
-TOOL = {
+TOOL: dict[str, Any] = {
     "type": "function",
     "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {"a": {}}}},
 }
 CALL = {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": '{"a": 1}'}}
-FORM = {
+FORM: dict[str, Any] = {
     "type": "json_schema",
     "json_schema": {"name": "x", "schema": {"type": "object", "properties": {"a": {"type": "integer"}}}},
 }
+FLAT, FLAT_FORM = {"type": "function"} | TOOL["function"], {"type": "json_schema"} | FORM["json_schema"]
+"""The tool and the form in the dialect Responses."""
 USER = {"role": "user", "content": 'hello get_weather {"a": 1}'}
 GIF = "R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
 BODIES: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -71,6 +73,24 @@ BODIES: tuple[tuple[str, dict[str, Any]], ...] = (
         "/v1/completions",
         {"prompt": [1, 2, 3], "stream": True, "temperature": 0.5, "top_p": 0.9, "logit_bias": {"1": -1}},
     ),
+    ("/v1/responses", {"input": 'hello get_weather {"a": 1}', "tools": [FLAT, {"type": "web_search"}], "stream": True}),
+    (
+        "/v1/responses",
+        {
+            "input": [
+                {"role": "developer", "content": "short"},
+                {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]},
+                {"type": "function_call", "call_id": "call_1", "name": "get_weather", "arguments": "{}"},
+                {"type": "function_call_output", "call_id": "call_1", "output": [{"type": "input_text", "text": "1"}]},
+            ],
+            "text": {"format": FLAT_FORM},
+            "include": ["message.output_text.logprobs"],
+            "top_logprobs": 2,
+            "metadata": {"a": "b"},
+            "max_output_tokens": 9,
+        },
+    ),
+    ("/v1/responses/input_tokens", {"input": "one two", "instructions": "short", "reasoning": {"effort": "none"}}),
     ("/v1/embeddings", {"input": ["one", "two"], "encoding_format": "base64", "dimensions": 4}),
     ("/v1/rerank", {"query": "one", "documents": ["one two", {"text": "three"}], "top_n": 1, "max_tokens_per_doc": 4}),
     ("/rerank", {"query": "one", "texts": ["one", "two"], "raw_scores": True, "truncate": True, "return_text": True}),

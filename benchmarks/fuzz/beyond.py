@@ -32,6 +32,7 @@ FORMS = r"POST /v1/(audio/(transcriptions|translations)|transcribe/file|vision/(
 CHATS = r"POST /v1/chat(/stream|/completions)?"
 ANTHROPIC = r"POST /v1/messages(/count_tokens)?"
 OPENAI = r"POST /v1/(chat/)?completions"
+RESPONSES = r"POST /v1/responses(/input_tokens)?"
 SPEECH = r"POST /v1/(audio/speech|tts/synthesize)"
 SOUND = r"POST /v1/(audio/transcriptions|transcribe/(file|stream))"
 LIVE = r"POST /v1/transcribe/(push|flush)"
@@ -96,6 +97,30 @@ RULES = (
         CHATS,
         r"\S+ (400|403|415) \w+ messages\[\d+\]\.content\[\d+\]\.image_url",
         "a picture is a real one, and its address is allowed",
+    ),
+    Rule(
+        REFUSED,
+        RESPONSES,
+        r"(?s)\S+ 40[04] \w+ (previous_response_id|input\[\d+\]): .* not found",
+        "a response, and an item, that the server has stored",
+    ),
+    Rule(
+        REFUSED,
+        RESPONSES,
+        r"(?s)\S+ (400|403|413|415) \w+ input(: input holds|\[\d+\]\.(content|output)\[\d+\])",
+        "an input holds a message, and its pictures, sounds and files are real ones and few",
+    ),
+    Rule(
+        REFUSED,
+        RESPONSES,
+        r"(?s)\S+ 400 \w+ (tool_choice\S*: .*(needs tools|none of the tools)|tools\S*\.name: .* is there twice)",
+        "tool_choice names one of the functions, and each function has a name of its own",
+    ),
+    Rule(
+        REFUSED,
+        r"(GET|DELETE|POST) /v1/responses/\{response\}(/input_items|/cancel)?",
+        r"(?s)\S+ 40[04] \w+ (response_id|stream|after): ",
+        "a stored response, none of which is streamed or cancelled",
     ),
     Rule(REFUSED, CHATS, r"\S+ 400 \w+ messages: messages hold \d+ images", "all messages together have few pictures"),
     Rule(

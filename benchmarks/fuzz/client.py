@@ -27,6 +27,8 @@ OVERLOAD = {"queue_full", "memory_pressure", "insufficient_memory"}
 FULL = (503, 507)
 """Statuses of ``OVERLOAD``, for errors without a code."""
 STREAMS = (b"text/event-stream", b"application/x-ndjson")
+ERROR = re.compile(rb'"error":(?! ?null)')
+"""An error in a stream. Each response of the dialect Responses has a null there."""
 CLOSES = {1000, 1001, 1002, 1003, 1005, 1007, 1008, 1009, *range(3000, 5000)}
 """Codes of RFC 6455 with which a server may close what a client broke, or repeats the client's own. 1011 is a failure
 of the server."""
@@ -106,7 +108,7 @@ class Client:
 
     def _look(self, end: End, status: int, headers: bytes, body: bytes) -> None:
         is_json = b"content-type: application/json" in headers
-        if status >= 400 or (any(one in headers for one in STREAMS) and b'"error"' in body):
+        if status >= 400 or (any(one in headers for one in STREAMS) and ERROR.search(body)):
             told = told_in(body)
             if told is None:
                 end.faults.append(f"{status} without the shape of an error: {body[:200]!r}")

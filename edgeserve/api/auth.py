@@ -24,6 +24,8 @@ OPEN = ("/v1/health",)
 ASKED = ("http", "websocket")
 BESIDE = (b"x-api-key", b"api-key")
 """Headers that hold a key alone: Anthropic's, and Azure's."""
+OFFERED = "openai-insecure-api-key."
+"""Beginning of the sub-protocol that holds the key of a browser's WebSocket, which can send no header."""
 KEY = "edgeserve.key"
 """Key in a request's scope: the hash of the API key that came with the request."""
 
@@ -67,7 +69,8 @@ class SameSite:
 
 def keys(scope: Scope) -> list[bytes]:
     """The keys that came with a request, whether right or wrong."""
-    found = []
+    offered = scope.get("subprotocols") or ()
+    found = [one.removeprefix(OFFERED).encode("latin-1", "replace") for one in offered if one.startswith(OFFERED)]
     for name, value in scope["headers"]:
         scheme, _, given = value.strip().partition(b" ")
         if name in BESIDE:

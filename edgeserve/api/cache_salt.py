@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection
 
 from edgeserve.api.auth import keys
 
@@ -12,7 +12,7 @@ LIMIT = 256
 """Characters of ``prompt_cache_key``."""
 
 
-def salt(request: Request, name: str) -> str:
+def salt(request: HTTPConnection, name: str) -> str:
     """A hash of the client's API key and its ``prompt_cache_key``; empty where it gives neither."""
     key = b"\n".join(keys(request.scope)) or request.headers.get("authorization", "").encode("latin-1", "replace")
     if not key and not name:

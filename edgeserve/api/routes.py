@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
-from edgeserve.api import adapters, admin, failures, health, models, slots, sse
+from edgeserve.api import adapters, admin, failures, health, models, slots, sse, upgrade
 from edgeserve.api.anthropic.entries import ANTHROPIC
 from edgeserve.api.auth import KeyRequired, SameSite, for_owner
 from edgeserve.api.cors import Cors, Preflight
@@ -30,6 +30,7 @@ from edgeserve.api.ollama.entries import OLLAMA
 from edgeserve.api.openai import audio, chat, completions, embeddings, moderations, speech
 from edgeserve.api.origin import Rules
 from edgeserve.api.paths import Paths, without_prefix
+from edgeserve.api.realtime import socket as realtime
 from edgeserve.api.request_id import RequestId
 from edgeserve.api.rerank import request as ranking
 from edgeserve.api.rerank import score as scoring
@@ -197,6 +198,10 @@ ENTRIES = (
 
 LIVE = "/v1/transcribe/live"
 """The WebSocket of live transcription. OpenAPI describes no WebSockets; docs/api/live.md does."""
+OVER_HTTP = "send sound over HTTP to POST /v1/transcribe/stream, push and flush"
+REALTIME = "/v1/realtime"
+"""The WebSocket of conversations (docs/api/realtime.md)."""
+IN_TURN = "ask POST /v1/audio/transcriptions, /v1/chat/completions and /v1/audio/speech in turn"
 
 
 def routes() -> list[BaseRoute]:
@@ -206,7 +211,9 @@ def routes() -> list[BaseRoute]:
     return [
         *described,
         WebSocketRoute(LIVE, live_socket.endpoint),
-        Route(LIVE, live_socket.plain, include_in_schema=False),
+        Route(LIVE, upgrade.required(OVER_HTTP), include_in_schema=False),
+        WebSocketRoute(REALTIME, realtime.endpoint),
+        Route(REALTIME, upgrade.required(IN_TURN), include_in_schema=False),
         Route(moderations.PATH, moderations.refuse, methods=["POST"], include_in_schema=False),
         Route("/lora-adapters", adapters.set_adapters, methods=["POST"], include_in_schema=False),
     ]
@@ -216,7 +223,7 @@ def middleware(limits: Limits, rules: Rules) -> list[Middleware]:
     """Outermost first."""
     door = Middleware(KeyRequired, key=limits.api_key) if limits.api_key else Middleware(SameSite, rules=rules)
     pages = (Middleware(Cors, rules=rules), Middleware(Preflight, rules=rules)) if rules.pages else ()
-    paths = Middleware(Paths, short=without_prefix({LIVE, *(one.path for one in ENTRIES)}))
+    paths = Middleware(Paths, short=without_prefix({LIVE, REALTIME, *(one.path for one in ENTRIES)}))
     body = Middleware(BodyLimit, limit=limits.max_body_bytes, patience=limits.body_seconds)
     return [*pages[:1], Middleware(RequestId), *pages[1:], paths, door, body, Middleware(Inflate)]
 

@@ -27,6 +27,10 @@ class Timings:
         if self._first is None:
             self._first = self._clock()
 
+    def elapsed(self) -> float:
+        """Milliseconds since the turn began; 0 before it."""
+        return 0.0 if self._begun is None else round(1000 * (self._clock() - self._begun), 3)
+
     def told(self, finish: FinishEvent) -> dict[str, Any]:
         """The figures at the end of the answer; llama-server's names, milliseconds."""
         now = self._clock()

@@ -14,13 +14,14 @@ from edgeserve.named import make_engine
 from edgeserve.processes import codec
 from edgeserve.processes.allowed import engine_confinement
 from edgeserve.processes.frames import Channel
-from edgeserve.system import heap
+from edgeserve.system import heap, turns
 from edgeserve.system.confinement import confine
 
 
 def main(connection: socket.socket, arguments: dict[str, Any]) -> None:
     """The entry of a worker. Arguments: the model's ``spec``, and the ``level`` of log lines to send."""
     heap.tune()
+    turns.shorten()  # requests are prepared, and grammars followed, beside the thread that makes tokens
     channel = _channel(connection, arguments)
     engine = make_engine(_spec(arguments))
     Guest(channel, engine, confine(engine_confinement(engine)).words).serve()

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from edgeserve.engine import Cancel, ModelSpec, Rung
 from edgeserve.engine_abilities import ModelFacts
-from edgeserve.errors import Busy, ContextOverflow, EngineFailure, InvalidRequest, NotFound
+from edgeserve.errors import Busy, ContextOverflow, EngineFailure, InvalidRequest, NotFound, NotSupported
 from edgeserve.messages import (
     Candidate,
     ChatEvent,
@@ -93,12 +93,16 @@ class FakeChat(FakeEngine):
     def _answers(self, request: ChatRequest, cancel: Cancel) -> Generator[ChatEvent | None, None, None]:
         """Events of an answer; None before each word, which takes work."""
         self._begin()
+        if request.suffix is not None and "insert" not in facts(self.spec).abilities:
+            raise NotSupported("this model has no tokens for a text with a gap", param="suffix")
         prompt = shortened(request, self._fitting, int(self._number("context", 1024)))
         size = len(prompt.split())
         if request.count:
             yield PromptEvent(size)
         if request.count == "only":
             return
+        if request.count == "each":
+            yield from (PromptEvent(size, 0, read) for read in (size // 2, size))
         if calls := self._calls(request):
             yield from map(ToolCallEvent, calls)
             yield FinishEvent("tool_calls", size, len(calls))
@@ -170,7 +174,8 @@ class FakeChat(FakeEngine):
     @staticmethod
     def _prompt(request: ChatRequest) -> str:
         if request.prompt is not None:
-            return _words(request.prompt)
+            others = [text for _, text in request.snippets or ()]
+            return " ".join([*others, _words(request.prompt), *filter(None, [request.suffix])])
         return " ".join(message.text for message in request.messages)
 
     def _answer(self, request: ChatRequest, prompt: str) -> str:

@@ -4,6 +4,7 @@ Their answers are deterministic:
 
 - Chat (engines/fake/chat.py) repeats the last user message word by word, and in JSON mode the JSON object in it. It
   calls each tool that the message names with that object; when it must call, it calls the chosen tool or the first.
+- A prompt with a gap is the texts of its files, the text before the gap and the one behind it.
 - Vision names the picture's size in bytes.
 - A vector counts a text's words in eight bins.
 - A document's relevance counts the query's words in it.
@@ -12,7 +13,7 @@ Their answers are deterministic:
 
 ``options`` shape them:
 
-    abilities  words of a chat model's facts, such as "thinking" (none)
+    abilities  words of a chat model's facts, such as "thinking"; "insert": it takes prompts with a gap (none)
     delay      seconds each event takes (0)
     fail_on    step that raises EngineFailure: "open", "heat", "park", "close", "run" or, of a batch, "step" or "idle"
     fail_word  word at which a chat engine's answer raises EngineFailure (none)

@@ -15,8 +15,12 @@ from engines.grammar.rules import Unsayable
 
 MAX_STACKS = 1_000
 """Stacks of one state."""
-STEPS, STEPS_EACH = 20_000_000, 20_000
-"""Steps of one answer, and more of them for each of its tokens. A step takes some tenths of a microsecond."""
+STEPS, STEPS_EACH = 5_000_000, 20_000
+"""Steps of one answer, and more of them for each of its tokens. A step takes about a microsecond, in which no other
+thread of the process runs Python.
+"""
+MAX_NODES = 200_000
+"""Nodes of one answer, and places looked at for one character: some 50 MB."""
 GARBAGE = 20_000
 """Nodes after which those that no stack needs any more are dropped."""
 DONE = 0
@@ -63,6 +67,7 @@ class Matcher:
 
     def allows(self, piece: bytes) -> bool:
         """Whether the text may go on with these bytes, of which the last may be a part of a character."""
+        self._spend(1)
         return bool(piece) and self._after(piece) is not None
 
     def accept(self, piece: bytes) -> None:
@@ -92,6 +97,8 @@ class Matcher:
 
     def _walked(self, text: str) -> State:
         """The state after a text; empty where the grammar forbids it."""
+        if len(self._known) > GARBAGE:
+            self._known = {}
         state = self._state
         for length in range(1, len(text) + 1):
             begun = text[:length]
@@ -115,10 +122,11 @@ class Matcher:
 
     def _takes(self, state: State, low: int, high: int) -> bool:
         """Whether the next character may be one from ``low`` to ``high``."""
+        self._spend(len(state))
         for node in state:
             place = self._nodes[node][0]
             chars = self._places[place] if place >= 0 else None
-            if isinstance(chars, tuple) and any(first <= high and last >= low for first, last in chars[1]):
+            if isinstance(chars, tuple) and _among(chars, high, low):
                 return True
         return False
 
@@ -127,10 +135,12 @@ class Matcher:
         waiting, seen, found = list(places), set[tuple[int, int]](), set[int]()
         while waiting:
             at = waiting.pop()
+            self._spend(1)  # also for a place that was seen: many ways may lead there
             if at in seen:
                 continue
             seen.add(at)
-            self._spend(1)
+            if len(seen) > MAX_NODES:
+                raise _crowded()
             place, after = at
             element = self._places[place]
             if isinstance(element, int):
@@ -150,6 +160,8 @@ class Matcher:
     def _node(self, place: int, after: int) -> int:
         node = self._ids.get((place, after))
         if node is None:
+            if len(self._nodes) >= MAX_NODES:
+                raise _crowded()
             node = self._ids[place, after] = len(self._nodes)
             self._nodes.append((place, after))
         return node
@@ -175,9 +187,14 @@ class Matcher:
         self._state = frozenset(new[node] for node in self._state)
 
 
-def _among(chars: tuple[tuple[int, ...], Chars], code: int) -> bool:
-    at = bisect_right(chars[0], code) - 1
-    return at >= 0 and code <= chars[1][at][1]
+def _among(chars: tuple[tuple[int, ...], Chars], high: int, low: int | None = None) -> bool:
+    """Whether the characters have ``high``, or any from ``low`` on to it."""
+    at = bisect_right(chars[0], high) - 1
+    return at >= 0 and (high if low is None else low) <= chars[1][at][1]
+
+
+def _crowded() -> Unsayable:
+    return Unsayable(f"the answer needs more than {MAX_NODES:,} places to be followed; write it more simply")
 
 
 def _range(part: bytes) -> tuple[int, int]:

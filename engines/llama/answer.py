@@ -12,6 +12,7 @@ from edgeserve.messages import (
     ChatRequest,
     FinishEvent,
     FinishReason,
+    PromptEvent,
     ReasoningEvent,
     TokenEvent,
     TokenLogprob,
@@ -105,6 +106,10 @@ def answer(
             break
         if slot.output is None:
             yield None
+            if request.count == "each" and not wording.said:
+                yield PromptEvent(
+                    prompt.tokens, prompt.cached, max(0, prompt.tokens - prompt.cached - len(slot.pending))
+                )
             continue
         if not limit:
             break  # the prompt was read, and that is all

@@ -50,7 +50,8 @@ def _filtered(wanted: Sampling, options: LlamaOptions, temperature: float, seed:
 def _temperature(wanted: Sampling, temperature: float) -> Any:
     if not wanted.dynatemp_range:
         return llama().llama_sampler_init_temp(temperature)
-    spread = min(wanted.dynatemp_range, temperature - COLDEST)  # the coldest that it may become
+    # The coldest that it may become, also after llama.cpp rounded both numbers to floats of seven digits.
+    spread = min(wanted.dynatemp_range, temperature * (1 - COLDEST) - COLDEST)
     return llama().llama_sampler_init_temp_ext(temperature, spread, _or(wanted.dynatemp_exponent, 1.0))
 
 

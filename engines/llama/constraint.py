@@ -112,6 +112,8 @@ class Constraint:
         return rows[rows["logit"] > float("-inf")]
 
     def _choose(self, chain: Any, rows: Any) -> int:
+        if not len(rows):
+            raise RuntimeError("there is no token to sample from, on which llama.cpp would abort the process")
         candidates = self._apply(chain, rows)
         if not 0 <= candidates.selected < candidates.size:
             raise EdgeserveError("llama.cpp's samplers chose no token: the model's logits are no numbers")

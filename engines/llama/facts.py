@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from edgeserve.engine import ModelSpec
 from edgeserve.engine_abilities import ModelFacts
-from engines.llama.gguf import ARRAY, read_contents, whole
+from engines.llama.gguf import ARRAY, Contents, read_contents, whole
 from engines.thinking import OPEN
 
 TEMPLATE = "tokenizer.chat_template"
@@ -18,13 +19,21 @@ TYPES = tuple(NAMES.split())
 """Names of ``general.file_type`` by its number: llama_ftype in llama.cpp's include/llama.h."""
 SWITCHES = ("enable_thinking", OPEN)
 """Words in the templates of models that think."""
+FILLING = (
+    ("pre", "prefix", "<|fim_prefix|> <fim-prefix> <fim_prefix> <｜fim▁begin｜> <PRE> ▁<PRE> <|code_prefix|>"),
+    ("suf", "suffix", "<|fim_suffix|> <fim-suffix> <fim_suffix> <｜fim▁hole｜> <SUF> ▁<SUF> <|code_suffix|>"),
+    ("mid", "middle", "<|fim_middle|> <fim-middle> <fim_middle> <｜fim▁end｜> <MID> ▁<MID> <|code_middle|>"),
+)
+"""Tokens of models that fill text in: the newer and the older name of their entry, and their texts in vocabularies
+without one (src/llama-vocab.cpp)."""
+SOUGHT = frozenset(text.encode() for *_, texts in FILLING for text in texts.split())
 LONGEST = 1000
 """Characters of a text that is told."""
 
 
 def facts(spec: ModelSpec) -> ModelFacts:
     """Reads the header of the file "model". Raises EngineFailure naming the file."""
-    contents = read_contents(spec.files["model"])
+    contents = read_contents(spec.files["model"], SOUGHT)
     header = contents.header
     family, template = str(header.get("general.architecture", "")), str(header.get(TEMPLATE, ""))
     return ModelFacts(
@@ -35,8 +44,23 @@ def facts(spec: ModelSpec) -> ModelFacts:
         context=whole(header, f"{family}.context_length"),
         width=whole(header, f"{family}.embedding_length"),
         template=template,
-        abilities=("thinking",) if any(one in template for one in SWITCHES) else (),
+        abilities=tuple(_abilities(contents, template)),
         entries={name: value for name, value in header.items() if contents.kinds[name] != ARRAY and _told(name, value)},
+    )
+
+
+def _abilities(contents: Contents, template: str) -> Iterator[str]:
+    if any(one in template for one in SWITCHES):
+        yield "thinking"
+    if all(_fills(contents, *names) for names in FILLING):
+        yield "insert"
+
+
+def _fills(contents: Contents, newer: str, older: str, texts: str) -> bool:
+    """Whether the model has one of the tokens that ``FILLING`` lists."""
+    entries = f"tokenizer.ggml.fim_{newer}_token_id", f"tokenizer.ggml.{older}_token_id"
+    return any(one in contents.header for one in entries) or any(
+        one.encode() in contents.tokens for one in texts.split()
     )
 
 

@@ -19,6 +19,7 @@ MAGIC = b"GGUF"
 MAX_PAIRS, MAX_TENSORS, MAX_TEXT, MAX_ARRAY = 10_000, 1_000_000, 64 << 20, 1 << 40
 SCALARS = {0: "B", 1: "b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "?", 10: "<Q", 11: "<q", 12: "<d"}
 TEXT, ARRAY, FLOAT32 = 8, 9, 6
+TOKENS = "tokenizer.ggml.tokens"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +32,12 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """A file's metadata by key, the type of each entry, and its tensors by name."""
+    """A file's metadata by key, the type of each entry, its tensors by name, and the tokens of it that were sought."""
 
     header: Mapping[str, Any]
     kinds: Mapping[str, int]
     tensors: Mapping[str, Tensor]
+    tokens: frozenset[bytes] = frozenset()
 
 
 def read_header(path: Path) -> dict[str, Any]:
@@ -43,12 +45,15 @@ def read_header(path: Path) -> dict[str, Any]:
     return dict(_read(path, tensors=False).header)
 
 
-def read_contents(path: Path) -> Contents:
-    """Metadata and tensors; an array is its length. Raises EngineFailure naming the file."""
-    return _read(path, tensors=True)
+def read_contents(path: Path, sought: frozenset[bytes] = frozenset()) -> Contents:
+    """Metadata and tensors; an array is its length. ``sought``: texts to look for in the vocabulary.
+
+    Raises EngineFailure naming the file.
+    """
+    return _read(path, tensors=True, sought=sought)
 
 
-def _read(path: Path, *, tensors: bool) -> Contents:
+def _read(path: Path, *, tensors: bool, sought: frozenset[bytes] = frozenset()) -> Contents:
     try:
         with path.open("rb") as file:
             if file.read(4) != MAGIC:
@@ -57,13 +62,15 @@ def _read(path: Path, *, tensors: bool) -> Contents:
             if version < 2 or pairs > MAX_PAIRS or count > MAX_TENSORS:
                 text = f"GGUF version {version} with {pairs} entries and {count} tensors cannot be read"
                 raise EngineFailure(f"{path}: {text}")
-            header, kinds = dict[str, Any](), dict[str, int]()
+            header, kinds, found = dict[str, Any](), dict[str, int](), set[bytes]()
             for _ in range(pairs):
                 name, kind = _text(file), _unpack(file, "<I")
-                header[name], kinds[name] = _value(file, kind), kind
+                header[name] = _value(file, kind, sought if name == TOKENS else frozenset(), found)
+                kinds[name] = kind
             if file.tell() > os.fstat(file.fileno()).st_size:
                 raise struct.error("its last array is longer than the file")
-            return Contents(header, kinds, dict(_tensor(file) for _ in range(count if tensors else 0)))
+            named = dict(_tensor(file) for _ in range(count if tensors else 0))
+            return Contents(header, kinds, named, frozenset(found))
     except FileNotFoundError:
         raise EngineFailure(f"{path}: no such file; pull the model again with `edgeserve pull`") from None
     except (OSError, struct.error, UnicodeDecodeError, KeyError) as error:
@@ -90,7 +97,8 @@ def _text(file: BinaryIO) -> str:
     return file.read(length).decode()
 
 
-def _value(file: BinaryIO, kind: int) -> Any:
+def _value(file: BinaryIO, kind: int, sought: frozenset[bytes], found: set[bytes]) -> Any:
+    """The value; of an array its length. Texts of an array that are ``sought`` are added to ``found``."""
     if kind == TEXT:
         return _text(file)
     if kind != ARRAY:
@@ -99,11 +107,15 @@ def _value(file: BinaryIO, kind: int) -> Any:
     if count > MAX_ARRAY:
         raise struct.error(f"an array of {count} values")
     if inner == TEXT:
+        lengths = set(map(len, sought))
         for _ in range(count):
             length = _unpack(file, "<Q")
             if length > MAX_TEXT:
                 raise struct.error(f"a text of {length} bytes")
-            file.seek(length, 1)
+            if length in lengths:
+                found |= sought & {file.read(length)}
+            else:
+                file.seek(length, 1)
     else:
         file.seek(struct.calcsize(SCALARS[inner]) * count, 1)
     return count
@@ -149,7 +161,7 @@ def read_shape(path: Path) -> Shape:
         width=width,
         feed_forward=number("feed_forward_length", 4 * width),
         key_value_width=shared * head_width,
-        vocabulary=number("vocab_size", whole(header, "tokenizer.ggml.tokens", 32_000)),
+        vocabulary=number("vocab_size", whole(header, TOKENS, 32_000)),
         trained_context=number("context_length", 2048),
         window=number("attention.sliding_window"),
     )

@@ -175,7 +175,7 @@ class LlamaLadder:
 
     def _warn_of_length(self) -> None:
         trained = self._read_shape().trained_context
-        if self._configured.context > trained > 0:
+        if "context" in self.spec.options and self._configured.context > trained > 0:
             text = "%s: context = %d is more than the %d tokens that the model was trained on; it has %d"
             log.warning(text, self.spec.name, self._configured.context, trained, trained)
 

@@ -54,7 +54,9 @@ class OwnConstraint(Constraint):
         rows = self._data[: len(ends)]
         for row, token in zip(rows, sorted(ends), strict=True):
             row["id"], row["logit"] = token, logits[token]
-        return rows[rows["logit"] > float("-inf")] if ends else super().allowed(logits)
+        rows = rows[rows["logit"] > float("-inf")]
+        # Without any, the request forbids the end, too: the search of all tokens then tells why there is no answer.
+        return rows if len(rows) else super().allowed(logits)
 
     def ahead(self) -> Ahead:
         """Nothing: the bounds are on the tokens of the answer."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from edgeserve.errors import ContextOverflow, InvalidRequest
 from edgeserve.messages import ChatRequest, EmbedRequest, ImagePart
+from engines.llama.filling import filling
 from engines.llama.grammar import Written, grammar
 from engines.llama.model import MappedModel
 from engines.llama.template import ChatTemplate
@@ -60,10 +61,13 @@ def prepare_chat(
     render: Callable[[], str],
     limit: int,
 ) -> Prepared:
-    """Prepare a chat for a context of ``limit`` tokens. A raw prompt needs no template.
+    """Prepare a chat for a context of ``limit`` tokens. A raw prompt needs no template, nor does one
+    with a gap.
 
     Raises InvalidRequest, and ContextOverflow for a prompt that leaves no room for an answer, or is too long to count.
     """
+    if request.suffix is not None:
+        return Prepared(filling(model, request, limit), **_held(model, request, CallForm()))
     most = _longest_counted(request, limit)
     with _fitting(limit):
         if request.prompt is not None:

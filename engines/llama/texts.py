@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from edgeserve.errors import TooLarge
 from edgeserve.messages import TextEvent, TextRequest
 from engines.llama.model import MappedModel
+from engines.llama.tokenizer import TooLong
+
+MOST = 1 << 19
+"""Tokens that one answer tells. A character may be three of them; an answer takes some 100 bytes of memory for each."""
 
 
 def read_text(model: MappedModel, request: TextRequest, render: Callable[[], str], context: int) -> TextEvent:
     """The answer to a request. Any thread that holds the model. ``render``: the prompt of the conversation.
 
-    Raises InvalidRequest for an unknown token, half a character, and a template that refuses the conversation.
+    Raises InvalidRequest for an unknown token, half a character, and a template that refuses the conversation; and
+    TooLarge for more than MOST tokens.
     """
     if request.chat is not None:
         return _told(model, render(), request, context)
@@ -23,8 +29,14 @@ def read_text(model: MappedModel, request: TextRequest, render: Callable[[], str
 
 
 def _told(model: MappedModel, text: str, request: TextRequest, context: int) -> TextEvent:
-    tokens: Sequence[int] = model.tokenizer.tokenize(
-        text, add_special=request.add_special, parse_special=request.parse_special
-    )
+    try:
+        tokens: Sequence[int] = model.tokenizer.tokenize(
+            text, add_special=request.add_special, parse_special=request.parse_special, most=MOST
+        )
+    except TooLong as error:
+        raise TooLarge(
+            f"the text is {error} tokens long; the limit is {MOST:,} at a time: send it in parts",
+            param="text" if request.chat is None else "messages",
+        ) from None
     pieces = tuple(model.piece(token, special=True) for token in tokens) if request.pieces else ()
     return TextEvent(text if request.chat is not None else "", tuple(tokens), pieces, context)

@@ -12,9 +12,9 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
-from edgeserve.system import cores
+from edgeserve.system import cores, pages
 from edgeserve.system.beside import beside
 from edgeserve.system.load import Neighbours
 from engines.onnx import session
@@ -26,7 +26,10 @@ LOOK_EVERY = 0.25
 
 
 class Crowd:
-    """The number of threads to compute with now, shared by the sessions of one model. ``clock`` in seconds."""
+    """The number of threads to compute with now, shared by the sessions of one model. ``clock`` in seconds.
+
+    ``extra``: private bytes of the sessions with fewer threads.
+    """
 
     def __init__(
         self,
@@ -40,6 +43,17 @@ class Crowd:
         self._clock = clock
         self._count = count or cores.usable()
         self._next = -math.inf
+        self._sessions: list[Sessions] = []
+        self.extra = 0
+
+    def join(self, sessions: Sessions) -> None:
+        self._sessions.append(sessions)
+
+    def shrink(self) -> None:
+        """Close the sessions with fewer threads. The model must be at rest."""
+        for sessions in self._sessions:
+            sessions.shrink()
+        self.extra = 0
 
     def threads(self) -> int:
         """Reads the load of the machine four times a second at most."""
@@ -61,7 +75,10 @@ class Sessions:
     def __init__(self, crowd: Crowd, make: Callable[[int], Any], *, fixed: bool = False) -> None:
         self._crowd, self._make, self._fixed = crowd, make, fixed
         self._opening = threading.Lock()
-        self._open = {crowd.most: make(crowd.most)}
+        self.whole = make(crowd.most)
+        """The session with all threads."""
+        self._open = {crowd.most: self.whole}
+        crowd.join(self)
 
     def now(self) -> Any:
         """The session to run now. Raises EngineFailure where the graph cannot be opened again."""
@@ -69,5 +86,31 @@ class Sessions:
         with self._opening:
             if threads not in self._open:
                 log.debug("other programs are busy: a session of %d threads is opened", threads)
+                before = pages.private_bytes_now()
                 self._open[threads] = self._make(threads)
+                self._crowd.extra += max(0, pages.private_bytes_now() - before)
             return self._open[threads]
+
+    def shrink(self) -> None:
+        """Close all sessions but the one with all threads."""
+        with self._opening:
+            self._open = {self._crowd.most: self.whole}
+
+
+@runtime_checkable
+class Crowded(Protocol):
+    """A model whose sessions share a crowd."""
+
+    @property
+    def crowd(self) -> Crowd: ...
+
+
+def extra_bytes(model: object) -> int:
+    """Private bytes of a model's sessions with fewer threads; 0 for a model that has none."""
+    return model.crowd.extra if isinstance(model, Crowded) else 0
+
+
+def shrink(model: object) -> None:
+    """Close these sessions."""
+    if isinstance(model, Crowded):
+        model.crowd.shrink()

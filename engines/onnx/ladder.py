@@ -12,7 +12,7 @@ from edgeserve.engine_abilities import Access
 from edgeserve.errors import EngineFailure
 from edgeserve.system import pages
 from engines import model_files
-from engines.onnx import session
+from engines.onnx import crowd, session
 
 M_co = TypeVar("M_co", covariant=True)
 M = TypeVar("M")
@@ -72,7 +72,8 @@ class OnnxLadder(Generic[M]):
     def footprint(self) -> Footprint:
         if self._model is None:
             return Footprint()
-        return Footprint(mapped=pages.resident_mapped(*self._files.mapped), private=self._private)
+        private = self._private + crowd.extra_bytes(self._model)
+        return Footprint(mapped=pages.resident_mapped(*self._files.mapped), private=private)
 
     def prefetch_files(self) -> Iterable[Path]:
         return self._files.prefetch_files()
@@ -104,6 +105,7 @@ class OnnxLadder(Generic[M]):
             self.close()
         elif self._hot:
             self._hot = False
+            crowd.shrink(self._model)
             pages.drop_mapped(*self._files.mapped)
             session.release()
 

@@ -64,9 +64,9 @@ class Hibari(ReadByHibari):
 
     def __init__(self, spec: ModelSpec, folder: Path) -> None:
         graphs = {_voice(role): prepared(path, device=spec.device, rows=self.rows) for role, path in spec.files.items()}
-        crowd = Crowd(spec.threads)
+        self.crowd = Crowd(spec.threads)
         self._sessions = {
-            voice: graph.sessions(crowd, device=spec.device, reuse=True) for voice, graph in graphs.items()
+            voice: graph.sessions(self.crowd, device=spec.device, reuse=True) for voice, graph in graphs.items()
         }
         self._noise = spectrum.Noise(SEED)
         self._phonemizers = Phonemizers(folder, {self.british(voice) for voice in graphs})

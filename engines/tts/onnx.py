@@ -16,8 +16,8 @@ from edgeserve.errors import ConfigError, EngineFailure, InvalidRequest
 from edgeserve.messages import AudioEvent, SpeakRequest
 from edgeserve.system import pages
 from engines import model_files
+from engines.onnx import crowd, session
 from engines.onnx import prepare as onnx_prepare
-from engines.onnx import session
 from engines.tts import phonemes
 from engines.tts.family import Family
 from engines.tts.hibari import Hibari
@@ -126,7 +126,8 @@ class OnnxTextToSpeech:
         if self._voice is None:
             return Footprint()
         kept = session.kept() if self._voice.kept else 0
-        return Footprint(mapped=pages.resident_mapped(*self._voice.mapped), private=self._private + kept)
+        private = self._private + kept + crowd.extra_bytes(self._voice)
+        return Footprint(mapped=pages.resident_mapped(*self._voice.mapped), private=private)
 
     def prefetch_files(self) -> Iterable[Path]:
         """Files that opening the model reads: graphs and dictionaries as prepared rather than as pulled."""
@@ -179,6 +180,7 @@ class OnnxTextToSpeech:
     def park(self) -> None:
         if self._voice is not None and self._hot:
             self._hot = False
+            crowd.shrink(self._voice)
             _cool(self._voice)
 
     def close(self) -> None:

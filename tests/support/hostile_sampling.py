@@ -33,7 +33,28 @@ def named() -> Iterator[tuple[str, ChatRequest]]:
         yield f"temperature {temperature}", ask("Hi", json_object=True, max_tokens=8, sampling=Sampling(temperature))
         yield f"temperature {temperature}, free", ask("Hi", max_tokens=8, sampling=Sampling(temperature))
     against = tuple((token, -100.0) for token in range(1024))
+    for name, end in ENDLESS.items():
+        for chain, sampling in CHAINS.items():
+            fields = end | {"sampling": Sampling(**sampling)}
+            yield f"endless {name}, {chain}", ask("Hi", grammar='root ::= "ab"', max_tokens=12, **fields)
+    for exponent in (0.01, 1.0, 5.0, 7.0, 7.5, 10.0):
+        coldest = Sampling(100.0, top_k=2, dynatemp_range=100.0, dynatemp_exponent=exponent, logit_bias=((28, 16.0),))
+        yield f"temperature from 0 to 100, {exponent}", ask("Hi", max_tokens=8, sampling=coldest)
     yield "biased against", ask("Hi", json_object=True, max_tokens=8, sampling=Sampling(1e-40, logit_bias=against))
+
+
+ENDLESS: dict[str, Any] = {
+    "always": {"ignore_eos": True},
+    "for long": {"min_tokens": 50},
+    "and stopped": {"min_tokens": 50, "stop_tokens": (1, 2, 3)},
+}
+"""Answers that may not end, where a grammar allows nothing but the end."""
+CHAINS: dict[str, Any] = {
+    "greedy": {"temperature": 0.0},
+    "drawn": {"temperature": 1.0},
+    "mirostat": {"temperature": 1.0, "mirostat": 1},
+    "mirostat 2": {"temperature": 1.0, "mirostat": 2},
+}
 
 
 def held(schema: Any, **sampling: Any) -> ChatRequest:
@@ -52,6 +73,16 @@ def randomly(seed: int) -> Iterator[tuple[str, ChatRequest]]:
             frequency_penalty=draw.choice([-2.0, 0.0, 2.0]),
             repeat_penalty=draw.choice([0.01, 1.0, 10.0]),
             seed=draw.choice([-(2**63), -1, 0, 2**32 - 1, 2**63 - 1]),
+            typical_p=draw.choice([None, 0.0, 5e-324, 0.5]),
+            top_n_sigma=draw.choice([None, 1e-30, 1.0, 100.0]),
+            xtc_probability=draw.choice([None, 1.0]),
+            xtc_threshold=draw.choice([0.0, 0.1, 1.0]),
+            dynatemp_range=draw.choice([None, 5e-324, 100.0]),
+            dynatemp_exponent=draw.choice([0.0, 1e-300, 10.0]),
+            mirostat=draw.choice([None, None, 1, 2]),
+            mirostat_tau=draw.choice([0.0, 100.0]),
+            mirostat_eta=draw.choice([0.0, 1.0]),
+            repeat_last_n=draw.choice([-1, 0, 1, 64]),
             logit_bias=tuple((draw.randrange(49_000), draw.choice([-100.0, 100.0])) for _ in range(draw.randrange(40))),
         )
         schema = draw.choice(

@@ -6,6 +6,7 @@ Prompts are token numbers; the vocabulary is there because a file needs one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,16 @@ Tensors = dict[str, Any]
 
 
 def write_model(
-    path: Path, architecture: str, seed: int = 1, splitter: str = "default", added: Tensors | None = None
+    path: Path,
+    architecture: str,
+    seed: int = 1,
+    splitter: str = "default",
+    added: Tensors | None = None,
+    words: Mapping[int, str] | None = None,
 ) -> Path:
     """``architecture``: "llama", "gemma3" (five layers of six see a window of 24 tokens) or "mamba" (recurrent).
-    ``splitter``: how the vocabulary cuts a text into words. ``added``: numbers to add to weights, by name."""
+    ``splitter``: how the vocabulary cuts a text into words. ``added``: numbers to add to weights, by name.
+    ``words``: texts of tokens by their number; one that begins with "<" is a control token."""
     import gguf
 
     writer = gguf.GGUFWriter(str(path), architecture)
@@ -38,7 +45,7 @@ def write_model(
     tensors |= {"token_embd.weight": dice.normal(0, 0.1, (VOCABULARY, WIDTH)), "output_norm.weight": numpy.ones(WIDTH)}
     tensors |= {"output.weight": dice.normal(0, 0.4, (VOCABULARY, WIDTH))}
     tensors |= {name: tensors[name] + array for name, array in (added or {}).items()}
-    _add_vocabulary(writer, splitter)
+    _add_vocabulary(writer, splitter, words or {})
     for name, array in tensors.items():
         writer.add_tensor(name, numpy.ascontiguousarray(array, numpy.float32))
     writer.write_header_to_file()
@@ -48,13 +55,14 @@ def write_model(
     return path
 
 
-def _add_vocabulary(writer: Any, splitter: str) -> None:
+def _add_vocabulary(writer: Any, splitter: str, words: Mapping[int, str]) -> None:
     from gguf.constants import TokenType
 
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre(splitter)
-    writer.add_token_list(["<end>", *(f"word{number}," for number in range(1, VOCABULARY))])
-    writer.add_token_types([TokenType.CONTROL, *[TokenType.NORMAL] * (VOCABULARY - 1)])
+    texts = ["<end>", *(words.get(number, f"word{number},") for number in range(1, VOCABULARY))]
+    writer.add_token_list(texts)
+    writer.add_token_types([TokenType.CONTROL if one.startswith("<") else TokenType.NORMAL for one in texts])
     writer.add_token_merges(["w o"])
     writer.add_bos_token_id(0)
     writer.add_eos_token_id(0)

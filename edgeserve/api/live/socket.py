@@ -14,8 +14,6 @@ from types import MappingProxyType
 from typing import Any
 
 from starlette.datastructures import State
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from edgeserve.api import failures
@@ -26,7 +24,7 @@ from edgeserve.api.live import http as live
 from edgeserve.api.live.http import MAX_OPTIONS, Live
 from edgeserve.api.schema import Strict, read_variant
 from edgeserve.api.values import Enum
-from edgeserve.errors import Busy, EdgeserveError, InvalidRequest, NotFound, TooLarge
+from edgeserve.errors import Busy, EdgeserveError, NotFound, TooLarge
 from edgeserve.live.ear import Options
 from edgeserve.live.session import PATIENCE_SECONDS, Session
 from edgeserve.live.sessions import Sessions
@@ -56,13 +54,6 @@ class Close(Strict):
 
 
 COMMANDS: Mapping[str, type[Start | Flush | Close]] = MappingProxyType({"start": Start, "flush": Flush, "close": Close})
-
-
-async def plain(request: Request) -> Response:
-    """The answer to a request without a WebSocket handshake: 426 (RFC 9110, 15.5.22)."""
-    text = f"{request.url.path} is a WebSocket: connect to it with ws:// or wss:// and a client of WebSockets,"
-    error = InvalidRequest(f"{text} or send sound over HTTP to POST /v1/transcribe/stream, push and flush")
-    return JSONResponse(failures.body(error), 426, {"Upgrade": "websocket", "Connection": "Upgrade"})
 
 
 async def endpoint(socket: WebSocket) -> None:

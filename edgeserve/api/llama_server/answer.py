@@ -10,7 +10,16 @@ from typing import Any
 from edgeserve.api import failures, sse
 from edgeserve.api.timings import Timings
 from edgeserve.errors import EdgeserveError
-from edgeserve.messages import Candidate, ChatRequest, Event, FinishEvent, ReasoningEvent, TokenEvent, TokenLogprob
+from edgeserve.messages import (
+    Candidate,
+    ChatRequest,
+    Event,
+    FinishEvent,
+    PromptEvent,
+    ReasoningEvent,
+    TokenEvent,
+    TokenLogprob,
+)
 
 STOP_TYPES = {"length": "limit", "stop": "eos"}
 SETTINGS = ("temperature", "top_p", "top_k", "min_p", "seed", "repeat_penalty", "presence_penalty", "frequency_penalty")
@@ -20,11 +29,11 @@ NO_SLOT = -1
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request and the wishes about its answer. ``fields``: the only ones to tell; none: all."""
+    """A request and the wishes about its answer. ``fields``: paths of the only ones to tell; none: all."""
 
     model: str
     request: ChatRequest
-    fields: frozenset[str] = frozenset()
+    fields: tuple[str, ...] = ()
 
 
 class Answer:
@@ -43,6 +52,8 @@ class Answer:
     def feed(self, index: int, event: Event) -> bytes:
         if isinstance(event, FinishEvent):
             self._finish = event
+        if isinstance(event, PromptEvent) and self.stream:
+            return self._progress(event)
         if not isinstance(event, TokenEvent | ReasoningEvent):
             return b""
         self._timings.token()
@@ -55,6 +66,17 @@ class Answer:
         part = {"index": 0, "content": event.text, "tokens": [], "id_slot": NO_SLOT, "stop": False}
         part |= {"tokens_predicted": self._told, "tokens_evaluated": self._finish.prompt_tokens}
         return sse.event(self._chosen(part | _probabilities(logged)))
+
+    def _progress(self, event: PromptEvent) -> bytes:
+        """The event of a prompt that is read, with llama-server's ``prompt_progress``."""
+        figures = {
+            "total": event.tokens,
+            "cache": event.cached_tokens,
+            "processed": event.cached_tokens + event.computed_tokens,
+            "time_ms": self._timings.elapsed(),
+        }
+        part = {"index": 0, "content": "", "tokens": [], "id_slot": NO_SLOT, "stop": False, "tokens_predicted": 0}
+        return sse.event(part | {"tokens_evaluated": event.tokens, "prompt_progress": figures})
 
     def end(self) -> bytes:
         text, finish, request = "".join(self._texts), self._finish, self._asked.request
@@ -71,8 +93,8 @@ class Answer:
             "prompt": request.prompt if isinstance(request.prompt, str) else "",
             "has_new_line": "\n" in text,
             "truncated": False,
-            "stop_type": STOP_TYPES.get(finish.reason, "none"),
-            "stopping_word": "",
+            "stop_type": "word" if finish.stop else STOP_TYPES.get(finish.reason, "none"),
+            "stopping_word": finish.stop,
             "tokens_cached": finish.cached_tokens,
             "timings": self._timings.told(finish),
         }
@@ -85,8 +107,18 @@ class Answer:
         return sse.event(failures.body(error))
 
     def _chosen(self, told: dict[str, Any]) -> dict[str, Any]:
-        fields = self._asked.fields
-        return {name: value for name, value in told.items() if name in fields} if fields else told
+        paths = self._asked.fields
+        return {path: value for path in paths for value in _at(told, path)} if paths else told
+
+
+def _at(told: dict[str, Any], path: str) -> list[Any]:
+    """The value at a path such as "timings/prompt_n"; none where there is no such field."""
+    value: Any = told
+    for name in path.split("/"):
+        if not isinstance(value, dict) or name not in value:
+            return []
+        value = value[name]
+    return [value]
 
 
 def _settings(request: ChatRequest) -> dict[str, Any]:

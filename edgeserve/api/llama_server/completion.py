@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 from starlette.requests import Request
 
@@ -22,36 +24,56 @@ from edgeserve.messages import ChatRequest
 MAX_FIELDS = 64
 
 
-class Completing(Sampled):
-    """The body of POST /completion."""
+class Continued(Sampled):
+    """The fields of raw prompts that the model goes on from."""
 
     n = Integer("accepted where it is 1", 1, 1, default=1)
     best_of = Integer("accepted where it is 1", 1, 1)
-    prompt = Prompts("a text, or its tokens", 1)
     n_probs = Integer("alternatives told with each token; 0: none", 0, MAX, default=0)
     return_tokens = Only(False)
-    response_fields = Texts("the only fields of the answer to tell; none: all", MAX_FIELDS)
+    response_fields = Texts(
+        'the only fields of the answer to tell, such as "content" or "timings/prompt_n"; none: all', MAX_FIELDS
+    )
+
+    def call(self, request: Request, names: Mapping[str, str], **prompt: Any) -> Call:
+        """The call of an answer to ``prompt``, these fields of a ``ChatRequest``. ``names``: as in ``Call``."""
+        pool = request.app.state.pool
+        model = models.choose(pool, self.model, CHAT)
+        wanted = ChatRequest(
+            **prompt,
+            max_tokens=self.most_tokens(),
+            stop=self.stops(),
+            sampling=self.sampling(),
+            **dataclasses.asdict(self.form()),
+            logprobs=self.n_probs or None,
+            salt=self.salted(request),
+            adapters=self.adapters(pool, model),
+            min_tokens=self.min_tokens,
+            ignore_eos=self.ignore_eos,
+            stop_tokens=self.stop_token_ids,
+            context=self.num_ctx,
+            count="each" if self.stream and self.return_progress else "",
+        )
+        told = Asked(models.name(pool, model, self.model), wanted, self.response_fields)
+        timings = Timings()
+        renderer = Answer(told, timings, stream=self.stream)
+        return Call(
+            model,
+            [wanted],
+            renderer,
+            self.keep_alive,
+            threaded=bool(self.n_probs),
+            begun=timings.begin,
+            names={**self.names(), **names},
+        )
+
+
+class Completing(Continued):
+    """The body of POST /completion."""
+
+    prompt = Prompts("a text, or its tokens", 1)
 
 
 async def completion(request: Request) -> Call:
     asked = await read_json(request, Completing)
-    pool = request.app.state.pool
-    model = models.choose(pool, asked.model, CHAT)
-    wanted = ChatRequest(
-        prompt=asked.prompt[0],
-        max_tokens=asked.most_tokens(),
-        stop=asked.stops(),
-        sampling=asked.sampling(),
-        **dataclasses.asdict(asked.form()),
-        logprobs=asked.n_probs or None,
-        salt=asked.salted(request),
-        adapters=asked.adapters(pool, model),
-        min_tokens=asked.min_tokens,
-        ignore_eos=asked.ignore_eos,
-        stop_tokens=asked.stop_token_ids,
-        context=asked.num_ctx,
-    )
-    told = Asked(models.name(pool, model, asked.model), wanted, frozenset(asked.response_fields))
-    timings = Timings()
-    renderer = Answer(told, timings, stream=asked.stream)
-    return Call(model, [wanted], renderer, asked.keep_alive, threaded=bool(asked.n_probs), begun=timings.begin)
+    return asked.call(request, {}, prompt=asked.prompt[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from edgeserve.api import sse
 from edgeserve.api.entry import Entry
 from edgeserve.api.line import answering
-from edgeserve.api.llama_server import completion, props, texts
+from edgeserve.api.llama_server import completion, infill, props, texts
 from edgeserve.jobs import CHAT
 
 LLAMA_SERVER = (
@@ -18,6 +18,14 @@ LLAMA_SERVER = (
         "A raw text continued, as llama-server does",
         answering(completion.completion, *CHAT),
         completion.Completing,
+        also=(sse.MEDIA_TYPE,),
+    ),
+    Entry(
+        "POST",
+        "/infill",
+        "The text between two others, as llama-server does",
+        answering(infill.infill, *CHAT),
+        infill.Infilling,
         also=(sse.MEDIA_TYPE,),
     ),
     Entry(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from starlette.requests import Request
@@ -27,8 +28,10 @@ from edgeserve.messages import ChatRequest, Event, TextEvent, TextRequest
 
 TEXT_CHARS = 1 << 20
 """Characters of a text to cut: some 300,000 tokens, and a second of work beside the answers under way."""
-Told = Callable[[TextEvent], Any]
-"""Makes the answer of an event."""
+Told = Callable[[TextEvent], Mapping[str, Any]]
+"""Makes the answer of an event. Values that are iterators are written as lists."""
+AT_ONCE = 4096
+"""Tokens that are written in one call, during which no other thread of the process runs."""
 
 
 class TokenIds(Field[tuple[int, ...]]):
@@ -112,7 +115,7 @@ class TextAnswer:
         return b""
 
     def end(self) -> bytes:
-        return json.dumps(self._told(self._event), ensure_ascii=False).encode()
+        return b"".join(_written(self._told(self._event)))
 
     def fail(self, error: EdgeserveError) -> bytes:
         return b""
@@ -157,34 +160,50 @@ def _call(request: Request, asked: Question, wanted: TextRequest, told: Told) ->
     return Call(model, [wanted], TextAnswer(told), asked.keep_alive, threaded=True, names={"text": "content"})
 
 
-def bare(event: TextEvent) -> Any:
+def _written(told: Mapping[str, Any]) -> Iterator[bytes]:
+    """The JSON text of an object, in pieces."""
+    for number, (name, value) in enumerate(told.items()):
+        yield f"{'{,'[number > 0]}{json.dumps(name)}:".encode()
+        if isinstance(value, Iterator):
+            before = b"["
+            while part := list(itertools.islice(value, AT_ONCE)):
+                yield before
+                yield json.dumps(part, ensure_ascii=False)[1:-1].encode()
+                before = b","
+            yield b"[]" if before == b"[" else b"]"
+        else:
+            yield json.dumps(value, ensure_ascii=False).encode()
+    yield b"}"
+
+
+def bare(event: TextEvent) -> Mapping[str, Any]:
     """llama-server's tokens."""
-    return {"tokens": list(event.tokens)}
+    return {"tokens": iter(event.tokens)}
 
 
-def with_pieces(event: TextEvent) -> Any:
+def with_pieces(event: TextEvent) -> Mapping[str, Any]:
     """llama-server's tokens with their texts; one that is a part of a character is a list of its bytes."""
     pairs = zip(event.tokens, event.pieces, strict=True)
-    return {"tokens": [{"id": token, "piece": _piece(data)} for token, data in pairs]}
+    return {"tokens": ({"id": token, "piece": _piece(data)} for token, data in pairs)}
 
 
-def counted(event: TextEvent) -> Any:
+def counted(event: TextEvent) -> Mapping[str, Any]:
     """vLLM's tokens, with the number that the model reads at most."""
-    texts = [data.decode(errors="replace") for data in event.pieces]
-    told = {"count": len(event.tokens), "max_model_len": event.context, "tokens": list(event.tokens)}
-    return {**told, "token_strs": texts or None}
+    texts = (data.decode(errors="replace") for data in event.pieces)
+    told = {"count": len(event.tokens), "max_model_len": event.context, "tokens": iter(event.tokens)}
+    return {**told, "token_strs": texts if event.pieces else None}
 
 
-def joined(event: TextEvent) -> Any:
+def joined(event: TextEvent) -> Mapping[str, Any]:
     """The text, as llama-server and as vLLM name it."""
     return {"content": event.text, "prompt": event.text}
 
 
-def prompted(event: TextEvent) -> Any:
+def prompted(event: TextEvent) -> Mapping[str, Any]:
     return {"prompt": event.text}
 
 
-def numbered(event: TextEvent) -> Any:
+def numbered(event: TextEvent) -> Mapping[str, Any]:
     """llama-server's count of a conversation's tokens."""
     return {"object": "response.input_tokens", "input_tokens": len(event.tokens)}
 

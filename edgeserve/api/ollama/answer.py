@@ -51,11 +51,14 @@ class Answered(Asked):
 
     async def check_thinking(self, pool: Pool, model: str) -> None:
         """Raises NotSupported where the request asks a model to think that cannot."""
-        if not self.think:
-            return
+        if self.think:
+            await self.check_ability(pool, model, "thinking", "think")
+
+    async def check_ability(self, pool: Pool, model: str, ability: str, field: str) -> None:
+        """Raises NotSupported, which names the field, for a model without the ability."""
         found = await details.LOOKS.run(details.facts, pool.gates[model].spec)
-        if "thinking" not in found.abilities:
-            raise NotSupported(f'"{self.named(pool, model)}" does not support thinking', param="think")
+        if ability not in found.abilities:
+            raise NotSupported(f'"{self.named(pool, model)}" does not support {ability}', param=field)
 
     def named(self, pool: Pool, model: str) -> str:
         return names.answered(pool, self.model, model)

@@ -23,7 +23,6 @@ from edgeserve.api.ollama.renderer import AnswerLines, Said
 from edgeserve.api.ollama.request import read
 from edgeserve.api.ollama.times import Times
 from edgeserve.api.values import Flag, Text
-from edgeserve.errors import NotSupported
 from edgeserve.jobs import CHAT
 from edgeserve.messages import ChatRequest, Message, TextPart
 
@@ -32,7 +31,7 @@ class OllamaGenerate(Answered):
     """The body of POST /api/generate."""
 
     prompt = Text("the text to answer; left out: the model is loaded, or unloaded")
-    suffix = Text("text behind the one to fill in; only for a model that can insert")
+    suffix = Text("text behind a gap after prompt, which the answer fills; without the chat template")
     system = Text("how to answer; not with raw")
     context = ContextField()
     raw = Flag("continue the prompt as it is, without the chat template")
@@ -62,12 +61,13 @@ async def _call(request: Request, asked: OllamaGenerate, times: Times) -> Call:
     pool = request.app.state.pool
     turns = asked.turns()
     wanted = ChatRequest(salt=cache_salt.salt(request, ""), **asked.shared())
-    if asked.suffix:
-        model = names.choose(pool, asked.model, CHAT)
-        raise NotSupported(f'"{asked.named(pool, model)}" does not support insert', param="suffix")
-    if asked.raw:
-        _check_raw(asked)
+    plain = asked.raw or bool(asked.suffix)
+    if plain:
+        _check_plain(asked)
         wanted, model = _with(wanted, prompt=asked.prompt), names.choose(pool, asked.model, CHAT)
+        if asked.suffix:
+            await asked.check_ability(pool, model, "insert", "suffix")
+            wanted = _with(wanted, suffix=asked.suffix)
     else:
         messages = await _pictured(request, asked, turns)
         model = names.choose(pool, asked.model, models.answering_chat(messages))
@@ -75,7 +75,7 @@ async def _call(request: Request, asked: OllamaGenerate, times: Times) -> Call:
     await asked.check_thinking(pool, model)
     wanted = _with(wanted, adapters=adapters.named(pool, model, asked.model))
     named = asked.named(pool, model)
-    renderer = GenerateLines(named, times, stream=asked.stream, turns=None if asked.raw else turns)
+    renderer = GenerateLines(named, times, stream=asked.stream, turns=None if plain else turns)
     return asked.call(model, wanted, renderer, times)
 
 
@@ -83,11 +83,12 @@ def _with(wanted: ChatRequest, **fields: Any) -> ChatRequest:
     return dataclasses.replace(wanted, **fields)
 
 
-def _check_raw(asked: OllamaGenerate) -> None:
-    """Raises InvalidRequest for fields that a raw prompt has no place for."""
+def _check_plain(asked: OllamaGenerate) -> None:
+    """Raises InvalidRequest for fields that a prompt without the chat template has no place for."""
+    beside = "raw" if asked.raw else "suffix"
     for name in ("system", "images", "context"):
         if getattr(asked, name):
-            raise asked.error(name, "cannot stand beside raw, which sends the prompt to the model as it is")
+            raise asked.error(name, f"cannot stand beside {beside}, which sends the prompt to the model as it is")
 
 
 async def _pictured(request: Request, asked: OllamaGenerate, turns: list[Turn]) -> tuple[Message, ...]:

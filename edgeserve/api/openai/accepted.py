@@ -59,7 +59,7 @@ class Accepted(Record):
     web_search_options = Unavailable("this server searches nothing")
     id_slot = Ignored("accepted; the server chooses the slot")
     timings_per_token = Flag("the answer's end tells llama-server's timings")
-    return_progress = Ignored()
+    return_progress = Flag("/completion and /infill: a stream tells how much of the prompt was read")
     allowed_token_ids = Unavailable("bias other tokens with logit_bias")
     bad_words = Unavailable("bias their tokens with logit_bias")
     logits_processors = Unavailable("a request brings no code")

@@ -24,7 +24,10 @@ def read_head(data: bytes) -> Head:
     """Raises Damaged, also for an animation."""
     if data[8:12] != KIND:
         raise Damaged("its RIFF file is no WebP")
-    chunks = dict(_chunks(data))
+    listed = list(_chunks(data))
+    if sum(kind in MEMORY for kind, _ in listed) > 1:  # FFmpeg decodes the first
+        raise Damaged("it has more than one picture")
+    chunks = dict(listed)
     if ANIMATION in chunks:
         raise Damaged("it is an animation; send one picture")
     kind = next((one for one in (LOSSY, LOSSLESS) if one in chunks), None)

@@ -8,7 +8,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from edgeserve.api.fields import NAME_CHARS, Fields, clipped
+from edgeserve.api.fields import Fields, clipped
 from edgeserve.api.limits import limits_of
 from edgeserve.api.responses.history import SHOWN
 from edgeserve.api.responses.owner import owner_of
@@ -19,13 +19,15 @@ from edgeserve.api.values import Enum, Flag, Integer, Text, Texts
 from edgeserve.errors import InvalidRequest, NotFound
 
 MOST_LISTED = 100
+MOST_INCLUDED, INCLUDED_CHARS, AFTER_CHARS = 8, 64, 256
+"""Bounds of texts in a query, all of which together fit into a request's head."""
 
 
 class ResponseQuery(Record):
     """The query of GET /v1/responses/{response}."""
 
     NULLS = False
-    include = Texts("accepted; it changes nothing here", MOST_LISTED, chars=NAME_CHARS)
+    include = Texts("accepted; it changes nothing here", MOST_INCLUDED, chars=INCLUDED_CHARS)
     stream = Flag("must be false: only a response that is being made is streamed")
     include_obfuscation = Flag("accepted; it changes nothing here")
     starting_after = Integer("accepted; it changes nothing here", 0, 2**53)
@@ -35,10 +37,10 @@ class ItemsQuery(Record):
     """The query of GET /v1/responses/{response}/input_items."""
 
     NULLS = False
-    after = Text("the id of an item: the list begins behind it", limit=NAME_CHARS)
+    after = Text("the id of an item: the list begins behind it", limit=AFTER_CHARS)
     limit = Integer("items at most", 1, MOST_LISTED, default=20)
     order = Enum("asc: the oldest item first", ("asc", "desc"), default="desc")
-    include = Texts("accepted; it changes nothing here", MOST_LISTED, chars=NAME_CHARS)
+    include = Texts("accepted; it changes nothing here", MOST_INCLUDED, chars=INCLUDED_CHARS)
 
 
 async def retrieve(request: Request) -> Response:

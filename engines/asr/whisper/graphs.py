@@ -49,10 +49,10 @@ class Graphs:
 
     def __init__(self, encoder: Sessions, cross: Sessions, decoder: Sessions, embeddings: Embeddings) -> None:
         self._encoder, self._cross, self._decoder, self._embeddings = encoder, cross, decoder, embeddings
-        self._shapes = {one.name: one.shape[1:] for one in decoder.now().get_inputs()}
+        self._shapes = {one.name: one.shape[1:] for one in decoder.whole.get_inputs()}
         self._past = [name for name in self._shapes if name.startswith("past_")]
         self._present = [name.replace("past", "present") for name in self._past]
-        outputs = {one.name: one.shape for one in decoder.now().get_outputs()}
+        outputs = {one.name: one.shape for one in decoder.whole.get_outputs()}
         self._vocabulary = int(outputs["logits"][1])
         self._logits: Any = ()
 

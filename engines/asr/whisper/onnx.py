@@ -58,7 +58,7 @@ class WhisperOnnx(OnnxModel):
         self._weights = files["decoder_data"].open("rb", buffering=0)
         embeddings = Embeddings(self._weights, config["embeddings_offset"], config["width"])
         model = Graphs(encoder, cross, decoder, embeddings)
-        return Whisper(model, vocabulary, config["mel_bins"], split, places(config, self.spec.options))
+        return Whisper(model, vocabulary, config["mel_bins"], split, places(config, self.spec.options), crowd)
 
     def close(self) -> None:
         super().close()

@@ -19,7 +19,7 @@ from edgeserve.engine import Cancel
 from edgeserve.errors import Cancelled, InvalidRequest
 from edgeserve.messages import INPUT_SAMPLE_RATE, SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd
 from engines.asr.segments import Rules, frames
-from engines.asr.stretches import Joined, Source, Split, whole
+from engines.asr.stretches import Joined, Source, Split
 from engines.asr.whisper import features, languages
 from engines.asr.whisper.cuts import Passage, passages
 from engines.asr.whisper.decode import CANCELLED, Batch, Decoded
@@ -27,6 +27,7 @@ from engines.asr.whisper.graphs import Audio, Graphs, detect_language
 from engines.asr.whisper.parts import placed, widened
 from engines.asr.whisper.passage import EDGE_FRAMES, Model, Reading, Wanted, read
 from engines.asr.whisper.vocabulary import Vocabulary
+from engines.onnx.crowd import Crowd
 
 SPEECH = Rules(silence=frames(2.0), pad=frames(0.4), longest=frames(30.0))
 """Silences shorter than 2 s stay: they help the model to separate sentences."""
@@ -36,8 +37,9 @@ class Whisper:
     """An open model. ``split`` leaves out long silences. ``places``: windows that are decoded together, at most."""
 
     def __init__(
-        self, graphs: Graphs, vocabulary: Vocabulary, bands: int, split: Split = whole, places: int = 1
+        self, graphs: Graphs, vocabulary: Vocabulary, bands: int, split: Split, places: int, crowd: Crowd
     ) -> None:
+        self.crowd = crowd
         self._model = Model(graphs, vocabulary, bands)
         self._split = split
         self._places = places

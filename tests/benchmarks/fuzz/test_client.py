@@ -19,6 +19,11 @@ def answer(status: int, body: object = None, *, head: str = "", code: str = "") 
     return "\r\n".join(lines).encode() + data
 
 
+def streamed(event: object) -> bytes:
+    data = f"event: x\ndata: {json.dumps(event)}\n\n".encode()
+    return answer(200, data).replace(b"application/json", b"text/event-stream")
+
+
 @pytest.mark.parametrize(
     ("data", "fault"),
     [
@@ -32,6 +37,9 @@ def answer(status: int, body: object = None, *, head: str = "", code: str = "") 
         (answer(404, {"error": "gone"}), ""),
         (answer(500, {"error": "broken"}), "500 without a code: broken"),
         (answer(200, b'{"done":false}\n{"error":"cut"}\n').replace(b"/json", b"/x-ndjson"), "200 without a code: cut"),
+        (streamed({"response": {"error": None}}), ""),
+        (streamed({"response": {"error": {"code": "engine_failure", "message": "why"}}}), "200 engine_failure: why"),
+        (streamed({"error": {"code": "engine_failure", "message": "why"}}), "200 engine_failure: why"),
         (answer(400, {"detail": "no"}), "without the shape of an error"),
         (answer(200, b'{"a": NaN}'), "JSON that is none"),
         (answer(200, {"a": 1}, head="content-length: 99"), "8 of 99 bytes"),

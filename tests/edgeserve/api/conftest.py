@@ -13,7 +13,7 @@ from edgeserve.jobs import JOBS
 
 @pytest.fixture(scope="package")
 def running() -> Iterator[Running]:
-    with serving(fake_pool((*JOBS, "rerank"))) as running:
+    with serving(fake_pool((*JOBS, "rerank"), abilities="insert")) as running:
         yield running
 
 

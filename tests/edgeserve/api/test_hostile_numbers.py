@@ -38,6 +38,7 @@ BASE: dict[str, dict[str, str]] = {
     "Speech": {"input": '"hello"', "response_format": '"pcm"'},
     "ResponseRequest": {"input": '"hello"'},
     "ResponseTokens": {"input": '"hello"'},
+    "Infilling": {"input_prefix": '"hello"', "input_suffix": '"bye"'},
     "Completing": {"prompt": '"hello"'},
     "Tokenize": {"content": '"hello"'},
     "Detokenize": {"tokens": "[104]"},

@@ -99,6 +99,7 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any], dict[str, bytes]]] = {
     **dict.fromkeys(("/v1/score", "/score"), ("rerank", {"text_1": "hello", "text_2": ["hello"]}, {})),
     "/v1/responses": ("llm", {"input": "hello"}, {}),
     "/v1/responses/input_tokens": ("llm", {"input": "hello"}, {}),
+    "/infill": ("llm", {"input_prefix": "hello", "input_suffix": "bye"}, {}),
     "/completion": ("llm", {"prompt": "hello"}, {}),
     "/tokenize": ("llm", {"content": "hello"}, {}),
     "/detokenize": ("llm", {"tokens": [104]}, {}),

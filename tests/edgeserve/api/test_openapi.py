@@ -59,6 +59,7 @@ BASE: dict[str, dict[str, Any]] = {
     "AnthropicMessages": {"messages": TALK, "max_tokens": 8},
     "AnthropicCount": {"messages": TALK},
     "Completing": {"prompt": "hello"},
+    "Infilling": {"input_prefix": "hello", "input_suffix": "world"},
     "Tokenize": {},
     "Detokenize": {"tokens": [104]},
     "ApplyTemplate": {"messages": TALK},
@@ -93,7 +94,6 @@ NAMES = {
     "lora": [],
     "name": None,
     "think": False,
-    "suffix": "",
     "images": [],
     "context": [],
     "previous_response_id": "",
@@ -377,7 +377,7 @@ def test_a_route_ignores_an_undeclared_field_and_names_it(running: Running, path
 
 @pytest.fixture(scope="module")
 def strict() -> Iterator[Running]:
-    with serving(fake_pool((*JOBS, "rerank")), unknown_fields="refuse") as running:
+    with serving(fake_pool((*JOBS, "rerank"), abilities="insert"), unknown_fields="refuse") as running:
         yield running
 
 
@@ -412,6 +412,7 @@ def test_a_query_is_documented_with_its_headers(running: Running, document: Any,
 FORMATS: dict[str, list[dict[str, Any]]] = {
     "/v1/chat/completions": [{}, {"stream": True}],
     "/completion": [{}, {"stream": True}],
+    "/infill": [{}, {"stream": True}],
     "/v1/completions": [{}, {"stream": True}],
     "/v1/audio/transcriptions": [{"response_format": one} for one in transcripts.FORMS] + [{"stream": True}],
     "/v1/audio/translations": [{"response_format": one} for one in transcripts.FORMS],

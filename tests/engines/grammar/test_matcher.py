@@ -96,3 +96,43 @@ def test_the_steps_of_an_answer_are_bounded() -> None:
     matcher._left = 50_000
     with pytest.raises(Unsayable, match="too many steps"):
         matcher.allows(b"ab" * 40)
+
+
+@pytest.mark.parametrize("depth", [18, 24, 200])
+def test_rules_that_double_take_bounded_memory(depth: int) -> None:
+    """Each of them may be empty, and each way through them is a stack of its own: 2 to the power of ``depth``."""
+    doubling = "\n".join(f"r{number} ::= r{number + 1} r{number + 1}" for number in range(depth))
+    with pytest.raises(Unsayable, match="more than 200,000 places"):
+        walk(f'root ::= r0 "a"\n{doubling}\nr{depth} ::= ""')
+
+
+def test_ways_that_lead_to_the_same_place_count_as_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``ways`` times ``ends`` of them were looked at, and none counted."""
+    monkeypatch.setattr("engines.grammar.matcher.STEPS", 50_000)
+    ways, ends = 1_000, 1_000
+    with pytest.raises(Unsayable, match="too many steps"):
+        walk("root ::= one" + "|one" * ways + "\none ::= " + "|" * ends)
+
+
+def test_every_look_at_a_token_counts() -> None:
+    matcher = walk('root ::= "a"')
+    before = matcher._left
+    for _ in range(100):
+        assert not matcher.allows(b"b")
+    assert matcher._left <= before - 100
+
+
+def test_what_was_looked_at_is_not_kept_for_ever() -> None:
+    matcher = walk("root ::= [^a]*")
+    for code in range(0x4E00, 0x4E00 + GARBAGE + 1000):
+        assert matcher.allows(chr(code).encode())
+    assert len(matcher._known) <= GARBAGE + 1
+
+
+@given(st.sets(st.integers(0x80, 0x10FFFF).filter(lambda code: not 0xD800 <= code <= 0xDFFF), min_size=1), st.data())
+def test_the_beginning_of_a_character_is_allowed_where_one_of_its_ends_is(codes: set[int], data: st.DataObject) -> None:
+    matcher = walk("root ::= [" + "".join(f"\\U{code:08X}" for code in codes) + "]")
+    whole = chr(data.draw(st.sampled_from([*codes, 0x80, 0x7FF, 0x4E00, 0x10FFFF]))).encode()
+    for length in range(1, len(whole)):
+        begun = whole[:length]
+        assert matcher.allows(begun) == any(chr(code).encode().startswith(begun) for code in codes)

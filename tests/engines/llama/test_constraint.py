@@ -66,7 +66,7 @@ def test_no_named_request_ends_the_process(pulled: Pulled) -> None:
     ends = {name: (end, told) for name, end, told in hostile(pulled, "named")}
     for name, (end, told) in ends.items():
         assert end in ("stop", "length", "InvalidRequest"), name
-        if name.startswith(("temperature", "biased")):
+        if name.startswith(("temperature", "biased", "endless")):
             assert end in ("stop", "length"), name
         elif end == "InvalidRequest":
             assert told == "response_format"

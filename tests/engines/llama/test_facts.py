@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -57,13 +58,39 @@ def test_a_template_tells_whether_a_model_thinks(tmp_path: Path, template: str, 
     assert of(written(tmp_path, 0, template)).abilities == abilities
 
 
-def written(folder: Path, number: int, template: str) -> Path:
+MARKS = ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"]
+ENTRIES = ["tokenizer.ggml.fim_pre_token_id", "tokenizer.ggml.suffix_token_id", "tokenizer.ggml.fim_mid_token_id"]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "entries", "fills"),
+    [
+        (["a", *MARKS], [], True),
+        (["a", *MARKS[:2]], [], False),
+        ([f"{one} " for one in MARKS], [], False),
+        (["a"], ENTRIES, True),
+        (MARKS[2:], ENTRIES[:2], True),
+        (MARKS[1:], ENTRIES[1:], False),
+    ],
+)
+def test_a_vocabulary_tells_whether_a_model_fills_in(
+    tmp_path: Path, tokens: list[str], entries: list[str], fills: bool
+) -> None:
+    path = written(tmp_path, 0, "", tokens, entries)
+    assert of(path).abilities == (("insert",) if fills else ())
+
+
+def written(folder: Path, number: int, template: str, tokens: Sequence[str] = (), entries: Sequence[str] = ()) -> Path:
     import gguf
 
     path = folder / "model.gguf"
     writer = gguf.GGUFWriter(str(path), "llama")
     writer.add_file_type(number)
     writer.add_chat_template(template)
+    if tokens:
+        writer.add_token_list(list(tokens))
+    for one in entries:
+        writer.add_uint32(one, 1)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

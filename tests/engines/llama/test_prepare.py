@@ -17,7 +17,7 @@ from support.tiny_gguf import VOCABULARY, write_model
 
 from edgeserve.engine import ModelSpec
 from edgeserve.errors import ContextOverflow, DoesNotFit, EdgeserveError, EngineFailure, InvalidRequest
-from edgeserve.messages import ChatRequest, EmbedRequest, FinishEvent, Sampling
+from edgeserve.messages import ChatRequest, EmbedRequest, FinishEvent, PromptEvent, Sampling
 from engines import whole_texts
 from engines.llama import model
 from engines.llama.batch import Batch
@@ -122,6 +122,20 @@ def test_an_answer_that_never_began_takes_nothing(make: MAKE) -> None:
         begun.close()
     assert free_slots(engine) == 3
     assert answered(engine, PLAIN)
+
+
+def test_the_progress_of_a_prompt_is_told_by_step(make: MAKE) -> None:
+    engine = make(context=2048)
+    request = ChatRequest(prompt=(5, 6, 7, 8) * 400, max_tokens=2, sampling=GREEDY, count="each")
+    first, *read = [one for one in engine.chat(request, threading.Event()) if isinstance(one, PromptEvent)]
+    assert first == PromptEvent(1600)
+    computed = [one.computed_tokens for one in read]
+    assert len(computed) > 1
+    assert computed == sorted(set(computed))
+    assert computed[-1] == 1600
+    again, *read = [one for one in engine.chat(request, threading.Event()) if isinstance(one, PromptEvent)]
+    assert again.cached_tokens > 1500
+    assert [one.cached_tokens + one.computed_tokens for one in read] == [1600]
 
 
 TEMPLATES = ["{{ 1 / 0 }}", "{{ raise_exception('no') }}", "{% for", "{{ 'a' * 10**9 }}", "{{ none.x.y }}"]

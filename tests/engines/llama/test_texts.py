@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from edgeserve.engine import ModelSpec
-from edgeserve.errors import InvalidRequest
+from edgeserve.errors import InvalidRequest, TooLarge
 from edgeserve.messages import ChatRequest, Message, TextEvent, TextPart, TextRequest
+from engines.llama import texts
 from engines.llama.chat import LlamaChat
 
 pytestmark = pytest.mark.models
@@ -62,3 +63,16 @@ def test_a_prompt_has_the_tokens_that_an_answer_counts(engine: LlamaChat) -> Non
 def test_an_unknown_token_is_an_error(engine: LlamaChat) -> None:
     with pytest.raises(InvalidRequest, match="token 2000000 is not in the vocabulary"):
         read(engine, TextRequest(tokens=(2_000_000,)))
+
+
+@pytest.mark.parametrize("talk", [True, False])
+def test_more_tokens_than_an_answer_may_tell_are_refused(
+    engine: LlamaChat, talk: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A character may be three tokens, and a token takes a hundred bytes on its way."""
+    monkeypatch.setattr(texts, "MOST", 100)
+    text = "𐐀" * 101
+    chat = ChatRequest((Message("user", (TextPart(text),)),)) if talk else None
+    with pytest.raises(TooLarge, match="the limit is 100 at a time: send it in parts") as caught:
+        read(engine, TextRequest(text=None if talk else text, chat=chat))
+    assert caught.value.param == ("messages" if talk else "text")

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 import pytest
 
 from edgeserve.errors import EngineFailure
+from edgeserve.system import pages
 from edgeserve.system.load import Neighbours
-from engines.onnx.crowd import LOOK_EVERY, Crowd, Sessions
+from engines.onnx.crowd import LOOK_EVERY, Crowd, Sessions, extra_bytes, shrink
 
 
 class Loads(Neighbours):
@@ -76,3 +77,21 @@ def test_a_graph_that_cannot_be_opened_again_is_an_engine_failure() -> None:
 
     with pytest.raises(EngineFailure, match="gone"):
         Sessions(crowd(Clock(), 1.0), make).now()
+
+
+def test_sessions_of_fewer_threads_are_counted_and_closed_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    readings = iter([100, 140])
+    monkeypatch.setattr(pages, "private_bytes_now", lambda: next(readings))
+    model = Model(crowd(Clock(), 1.0, 1.0))
+    sessions = Sessions(model.crowd, lambda threads: [threads])
+    whole, fewer = sessions.whole, sessions.now()
+    assert (whole, fewer, extra_bytes(model)) == ([2], [1], 40)
+    shrink(model)
+    assert extra_bytes(model) == 0
+    assert list(sessions._open.values()) == [whole]
+    assert extra_bytes("a model of another kind") == 0
+
+
+class Model:
+    def __init__(self, crowd: Crowd) -> None:
+        self.crowd = crowd

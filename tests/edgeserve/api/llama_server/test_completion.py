@@ -36,6 +36,13 @@ def test_without_a_limit_the_model_ends_its_answer(client: httpx.Client, limit: 
     assert told["stop_type"] == ("limit" if limit == 1 else "eos")
 
 
+def test_a_stop_string_is_told(client: httpx.Client) -> None:
+    told = ask(client, prompt="one two three", stop=["three", "nine"])
+    assert (told["content"], told["stop_type"], told["stopping_word"]) == ("one two", "word", "three")
+    told = ask(client, prompt="one two", stop=["nine"])
+    assert (told["stop_type"], told["stopping_word"]) == ("eos", "")
+
+
 def test_a_stream_is_of_the_same_parts(client: httpx.Client) -> None:
     with client.stream("POST", "/completion", json={"prompt": "one two three", "stream": True}) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
@@ -46,6 +53,24 @@ def test_a_stream_is_of_the_same_parts(client: httpx.Client) -> None:
     assert (last["content"], last["tokens_predicted"], last["timings"]["predicted_n"]) == ("", 3, 3)
 
 
+def test_a_stream_tells_the_progress_of_its_prompt(client: httpx.Client) -> None:
+    body = {"prompt": "one two three four", "stream": True, "return_progress": True}
+    events = [
+        json.loads(line.removeprefix("data: "))
+        for line in client.post("/completion", json=body).text.split("\n\n")
+        if line
+    ]
+    told = [one["prompt_progress"] for one in events if "prompt_progress" in one]
+    assert [(one["total"], one["cache"], one["processed"]) for one in told] == [(4, 0, 0), (4, 0, 2), (4, 0, 4)]
+    assert all(one["time_ms"] > 0 for one in told)
+    assert [one["content"] for one in events] == ["", "", "", "one", " two", " three", " four", ""]
+    assert events[-1]["timings"]["predicted_n"] == 4
+
+
+def test_a_whole_answer_tells_no_progress(client: httpx.Client) -> None:
+    assert "prompt_progress" not in ask(client, prompt="one", return_progress=True)
+
+
 def test_tokens_are_a_prompt_too(client: httpx.Client) -> None:
     told = ask(client, prompt=[5, 6])
     assert told["tokens_evaluated"] == 2
@@ -54,6 +79,8 @@ def test_tokens_are_a_prompt_too(client: httpx.Client) -> None:
 
 def test_only_the_fields_that_are_asked_for(client: httpx.Client) -> None:
     assert ask(client, prompt="a", response_fields=["content", "stop"]) == {"content": "a", "stop": True}
+    paths = ["timings/prompt_n", "timings/none", "content/stop", "content"]
+    assert ask(client, prompt="a", response_fields=paths) == {"timings/prompt_n": 1, "content": "a"}
 
 
 def test_probabilities_of_each_token(client: httpx.Client) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -41,8 +43,31 @@ def test_pieces_come_with_their_ids(client: httpx.Client) -> None:
 
 
 def test_a_part_of_a_character_is_a_list_of_bytes() -> None:
-    told = texts.with_pieces(TextEvent(tokens=(1, 2), pieces=(b"a", b"\xf0\x9f")))
-    assert told == {"tokens": [{"id": 1, "piece": "a"}, {"id": 2, "piece": [240, 159]}]}
+    event = TextEvent(tokens=(1, 2), pieces=(b"a", b"\xf0\x9f"))
+    assert told(texts.with_pieces, event) == {"tokens": [{"id": 1, "piece": "a"}, {"id": 2, "piece": [240, 159]}]}
+
+
+def told(shape: texts.Told, event: TextEvent) -> Any:
+    renderer = texts.TextAnswer(shape)
+    renderer.feed(0, event)
+    return json.loads(renderer.end())
+
+
+@pytest.mark.parametrize("count", [0, 1, texts.AT_ONCE, texts.AT_ONCE + 1, 3 * texts.AT_ONCE])
+def test_long_answers_are_written_in_parts(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other thread runs while ``json`` writes: two million tokens in one call stopped every stream for seconds."""
+    written: list[int] = []
+
+    def dumps(value: Any, **settings: Any) -> str:
+        written.append(len(value) if isinstance(value, list) else 1)
+        return json.dumps(value, **settings)
+
+    monkeypatch.setattr(texts, "json", SimpleNamespace(dumps=dumps))
+    event = TextEvent(tokens=tuple(range(count)), pieces=(b"x",) * count)
+    assert told(texts.bare, event) == {"tokens": list(range(count))}
+    assert told(texts.with_pieces, event) == {"tokens": [{"id": one, "piece": "x"} for one in range(count)]}
+    assert told(texts.counted, event)["token_strs"] == (["x"] * count or None)
+    assert max(written) <= texts.AT_ONCE
 
 
 def test_nothing_has_no_tokens(client: httpx.Client) -> None:

@@ -108,7 +108,7 @@ def test_an_answer_ends_whole_while_its_model_is_removed() -> None:
             (gate,) = world.pool.leaving
             assert gate.rung is Rung.HOT
             refused = httpx.post(f"{running.url}/v1/chat", json={"prompt": "hello"})
-            assert refused.status_code == 503
+            assert refused.status_code == 404
             assert is_whole(lines)
         until(lambda: not world.pool.leaving)
         assert gate.rung is Rung.COLD

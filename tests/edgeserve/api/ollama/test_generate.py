@@ -53,9 +53,21 @@ def test_raw_text_is_continued_without_a_template(client: httpx.Client) -> None:
 
 
 def test_what_no_model_here_can_do_is_refused(client: httpx.Client) -> None:
-    assert refusal(client, 400, prompt="a", suffix="b") == '"llm" does not support insert'
     assert "its own chat template" in refusal(client, 400, prompt="a", template="{{ .Prompt }}")
     assert generate(client, prompt="a", template="", suffix="")["response"] == "a"
+
+
+def test_a_suffix_stands_behind_a_gap(client: httpx.Client) -> None:
+    found = generate(client, prompt="def add(a, b):", suffix="return c")
+    assert found["response"] == "def add(a, b): return c"
+    assert "context" not in found
+    assert generate(client, prompt="", suffix="b")["response"] == "b"
+    assert "system cannot stand beside suffix" in refusal(client, 400, prompt="a", suffix="b", system="c")
+
+
+def test_a_suffix_needs_a_model_that_fills_in() -> None:
+    with serving(fake_pool(["llm"])) as running:
+        assert refusal(running.client, 400, prompt="a", suffix="b") == '"llm" does not support insert'
 
 
 def test_a_format_holds(client: httpx.Client) -> None:

@@ -94,3 +94,13 @@ def test_a_picture_that_ffmpeg_refuses_is_damaged() -> None:
     for one in (broken, bytes(data[:20]) + b"\0" * 40):
         with pytest.raises(UnsupportedMedia, match="damaged"):
             PictureFilesHere().read(one, Limits(), "image", Leash())
+
+
+@pytest.mark.parametrize("first", [{}, {"lossless": True}])
+@pytest.mark.parametrize("last", [{}, {"lossless": True}])
+def test_a_second_picture_is_refused(first: dict[str, Any], last: dict[str, Any]) -> None:
+    """FFmpeg decodes the first: the dimensions that were checked would be those of another."""
+    large, small = made(width=600, height=400, **first)[12:], made(**last)[12:]
+    assert check_image(file(small), Limits()) == 620
+    with pytest.raises(UnsupportedMedia, match="more than one picture"):
+        check_image(file(large, small), Limits())

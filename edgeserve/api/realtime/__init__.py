@@ -1,0 +1,1 @@
+"""OpenAI's Realtime over a WebSocket: transcription sessions and spoken conversations."""

@@ -1,0 +1,211 @@
+"""The models of a session and their work: the words of a sound, an answer, and its speech.
+
+A lease lasts as long as the work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+
+from edgeserve.api import models
+from edgeserve.api.realtime.items import Item
+from edgeserve.api.realtime.response import Response
+from edgeserve.api.realtime.shape import Config
+from edgeserve.api.sound import languages, voices
+from edgeserve.errors import ContextOverflow
+from edgeserve.jobs import CHAT
+from edgeserve.messages import (
+    AudioEvent,
+    ChatRequest,
+    Event,
+    FinishEvent,
+    Message,
+    Pcm,
+    Sampling,
+    SegmentEvent,
+    SpeakRequest,
+    TextPart,
+    TokenEvent,
+    ToolCall,
+    ToolCallEvent,
+    TranscribeRequest,
+)
+from edgeserve.residency.pool import Pool
+from edgeserve.talk.clauses import Clauses
+from edgeserve.talk.forms import Outgoing
+
+SHORTENINGS = 8
+"""Times that a conversation is halved until it fits into the context."""
+Room = Callable[[], Awaitable[None]]
+Parts = asyncio.Queue[str | ToolCall | None]
+"""Clauses and calls in their order, and None at the end."""
+
+
+class Engines:
+    """All that a session asks of engines. ``salt`` as in ``ChatRequest``."""
+
+    def __init__(self, pool: Pool, salt: str = "") -> None:
+        self._pool = pool
+        self._salt = salt
+
+    def check(self, config: Config) -> None:
+        """Raises ModelNotFound, NotConfigured and InvalidRequest for settings that no served model can follow."""
+        ear = self._ear(config)
+        if ear in self._pool.gates:
+            languages.choose(self._pool.languages(ear), self._language(config))
+        if config.talks:
+            self._pool.rung(self._chat(config))
+            mouth = models.choose(self._pool, "", ("tts",))
+            if mouth in self._pool.gates:
+                voices.choose(self._pool.voices(mouth), config.voice)
+        else:
+            self._pool.rung(ear)
+
+    def warm(self, config: Config) -> None:
+        """Get the engines of a turn ready while the user speaks, as far as memory is free. Returns at once."""
+        wanted = [self._ear(config)]
+        if config.talks:
+            wanted.append(self._chat(config))
+        if config.talks and config.speaks:
+            wanted.append(models.choose(self._pool, "", ("tts",)))
+        for model in wanted:
+            if model in self._pool.gates:
+                self._pool.gates[model].warm_up()
+
+    async def words(self, config: Config, sound: bytes) -> str:
+        """The words in a sound. Raises the errors of a lease and of the engine."""
+        ear = self._ear(config)
+        language = languages.choose(self._pool.languages(ear), self._language(config))
+        prompt = config.transcription.prompt if config.transcription else ""
+        request = TranscribeRequest(Pcm(sound), language, prompt or None)
+        async with await self._pool.lease(ear) as lease:
+            texts = [event.text async for event in lease.run(request) if isinstance(event, SegmentEvent)]
+        return "".join(texts).strip()
+
+    async def answer(self, response: Response, items: list[Item], room: Room) -> FinishEvent | None:
+        """Make an answer; returns its end. Waits for ``room`` after each event.
+
+        Raises the errors of leases and of engines.
+        """
+        if not response.config.speaks:
+            return await self._write(response, items, room)
+        parts: Parts = asyncio.Queue()
+        speaking = asyncio.create_task(self._speak(response, parts, room))
+        thinking = asyncio.create_task(self._think(response, items, parts))
+        try:
+            await asyncio.wait([speaking, thinking], return_when=asyncio.FIRST_EXCEPTION)
+            end = await thinking if thinking.done() else None
+            await speaking
+            return end
+        finally:
+            speaking.cancel()
+            thinking.cancel()
+            await asyncio.wait([speaking, thinking])
+
+    async def _write(self, response: Response, items: list[Item], room: Room) -> FinishEvent | None:
+        end = None
+        async with contextlib.aclosing(self._events(response.config, items)) as events:
+            async for event in events:
+                match event:
+                    case TokenEvent():
+                        response.say(event.text)
+                    case ToolCallEvent():
+                        response.call(event.call)
+                    case FinishEvent():
+                        end = event
+                await room()
+        return end
+
+    async def _think(self, response: Response, items: list[Item], parts: Parts) -> FinishEvent | None:
+        """Cut the model's text into clauses. The text is bounded by the context."""
+        end, clauses = None, Clauses()
+        async with contextlib.aclosing(self._events(response.config, items)) as events:
+            async for event in events:
+                match event:
+                    case TokenEvent():
+                        new: list[str | ToolCall] = [*clauses.feed(event.text)]
+                    case ToolCallEvent():
+                        new = [*clauses.end(), event.call]
+                    case FinishEvent():
+                        end, new = event, [*clauses.end()]
+                    case _:
+                        new = []
+                for one in new:
+                    parts.put_nowait(one)
+        parts.put_nowait(None)
+        return end
+
+    async def _speak(self, response: Response, parts: Parts, room: Room) -> None:
+        """Say the clauses as they come. A lease lasts for one clause, since the model may still think."""
+        config = response.config
+        mouth = models.choose(self._pool, "", ("tts",))
+        voice = voices.choose(self._pool.voices(mouth), config.voice)
+        while (part := await parts.get()) is not None:
+            if isinstance(part, ToolCall):
+                response.call(part)
+                continue
+            response.speak(part)
+            if not part.strip():
+                response.spoke()
+                continue
+            out = Outgoing(config.target)
+            async with await self._pool.lease(mouth) as lease:
+                async for event in lease.run(SpeakRequest(part.strip(), voice, config.speed)):
+                    if isinstance(event, AudioEvent):
+                        for piece in out.feed(event):
+                            response.sound(piece)
+                            await room()
+            response.sound(out.end())
+            response.spoke()
+            await room()
+
+    async def _events(self, config: Config, items: list[Item]) -> AsyncGenerator[Event, None]:
+        """The model's answer. The oldest messages are left out until the others fit into its context."""
+        chat, messages = self._chat(config), written(items)
+        head = [Message("system", (TextPart(config.settings.instructions),))] if config.settings.instructions else []
+        for left in range(SHORTENINGS, -1, -1):
+            request = ChatRequest(
+                (*head, *messages),
+                max_tokens=config.settings.max_output_tokens,
+                sampling=Sampling(temperature=config.settings.temperature),
+                tools=config.offered,
+                tool_choice=config.tool_choice,
+                salt=self._salt,
+                thinking=False,  # nobody hears thoughts, and everybody waits for them
+            )
+            begun = False
+            try:
+                async with await self._pool.lease(chat) as lease:
+                    async for event in lease.run(request):
+                        begun = True
+                        yield event
+                return
+            except ContextOverflow:
+                if begun or not left or len(messages) < 2:
+                    raise
+                messages = shortened(messages)
+
+    def _chat(self, config: Config) -> str:
+        return models.choose(self._pool, config.settings.model, CHAT)
+
+    def _ear(self, config: Config) -> str:
+        return models.choose(self._pool, config.transcription.model if config.transcription else "", ("asr",))
+
+    def _language(self, config: Config) -> str:
+        return config.transcription.language if config.transcription else ""
+
+
+def written(items: Iterable[Item]) -> list[Message]:
+    """The items as messages. Items that say nothing are left out."""
+    messages = [message for item in items if (message := item.message()) is not None]
+    return messages or [Message("user", (TextPart(""),))]
+
+
+def shortened(messages: list[Message]) -> list[Message]:
+    """The later half. It begins with no result whose call is gone."""
+    rest = messages[(len(messages) + 1) // 2 :]
+    while len(rest) > 1 and rest[0].role == "tool":
+        rest = rest[1:]
+    return rest

@@ -1,0 +1,245 @@
+"""Items of a conversation: messages, calls of functions and their results."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from edgeserve.api.calls import Arguments
+from edgeserve.api.fields import NAME_CHARS, Fields
+from edgeserve.api.limits import Limits
+from edgeserve.api.schema import Field, Record, read_variant
+from edgeserve.api.tools import ToolName
+from edgeserve.api.values import Enum, Ignored, Text
+from edgeserve.errors import InvalidRequest, NotSupported
+from edgeserve.messages import Message, Role, TextPart, ToolCall
+from edgeserve.talk.spoken import Spoken
+
+MAX_PARTS = 64
+ROLES: Mapping[str, Role] = MappingProxyType({"system": "system", "user": "user", "assistant": "assistant"})
+TEXTS = ("input_text", "output_text", "text")
+SOUNDS = ("input_audio", "output_audio", "audio")
+PICTURE = "input_image"
+
+
+@dataclass(slots=True)
+class Item:
+    """One item. ``content``: parts as clients read them, without sound. ``spoken``: of an answer that was spoken.
+
+    ``sound`` of a user's part that is still to be transcribed stays until then, with the number of the part.
+    """
+
+    id: str
+    type: str = "message"
+    role: str = ""
+    status: str = "completed"
+    content: list[dict[str, Any]] = field(default_factory=list)
+    call_id: str = ""
+    name: str = ""
+    arguments: str = ""
+    output: str = ""
+    spoken: Spoken | None = None
+    sound: tuple[int, bytes] | None = None
+
+    def written(self) -> dict[str, Any]:
+        head = {"id": self.id, "object": "realtime.item", "type": self.type, "status": self.status}
+        if self.type == "function_call":
+            return head | {"call_id": self.call_id, "name": self.name, "arguments": self.arguments}
+        if self.type == "function_call_output":
+            return head | {"call_id": self.call_id, "output": self.output}
+        return head | {"role": self.role, "content": [dict(part) for part in self.content]}
+
+    @property
+    def text(self) -> str:
+        """All that the parts say."""
+        return "".join(str(part.get("text") or part.get("transcript") or "") for part in self.content)
+
+    @property
+    def size(self) -> int:
+        """Characters that the item keeps."""
+        return len(self.text) + len(self.arguments) + len(self.output)
+
+    def message(self) -> Message | None:
+        """The item as engines read it; None for one that says nothing."""
+        if self.type == "function_call":
+            return Message("assistant", (), (ToolCall(self.name, self.arguments, self.call_id),))
+        if self.type == "function_call_output":
+            return Message("tool", (TextPart(self.output),), tool_call_id=self.call_id)
+        return Message(ROLES[self.role], (TextPart(self.text),)) if self.text.strip() else None
+
+
+class Base64(Field[bytes]):
+    """Bytes as base64."""
+
+    def __init__(self, words: str, *, required: bool = False) -> None:
+        super().__init__(words, b"", required=required)
+
+    def read(self, fields: Fields, limits: Limits) -> bytes:
+        if fields.raw(self.name) is None:
+            raise fields.error(self.name, "is required: sound as base64")
+        try:
+            return base64.b64decode(fields.text(self.name), validate=True)
+        except (binascii.Error, ValueError):
+            raise fields.error(self.name, "is not base64") from None
+
+    def schema(self, limits: Limits) -> dict[str, Any]:
+        return {"type": "string", "contentEncoding": "base64"}
+
+
+class TextPiece(Record):
+    type = Enum("", TEXTS, required=True)
+    text = Text("", limit=lambda limits: limits.max_text_chars)
+
+
+class SoundPiece(Record):
+    type = Enum("", SOUNDS, required=True)
+    audio = Base64("sound in the session's form")
+    transcript = Text("", limit=lambda limits: limits.max_text_chars)
+    format = Ignored()
+
+
+class PicturePiece(Record):
+    OPEN = True
+    type = Enum("", (PICTURE,), required=True)
+
+
+Piece = TextPiece | SoundPiece | PicturePiece
+PIECES: Mapping[str, type[Piece]] = MappingProxyType(
+    dict.fromkeys(TEXTS, TextPiece) | dict.fromkeys(SOUNDS, SoundPiece) | {PICTURE: PicturePiece}
+)
+
+
+class Pieces(Field[tuple[Piece, ...]]):
+    """The content of a message."""
+
+    def __init__(self) -> None:
+        super().__init__("parts of the message", (), required=True)
+
+    def read(self, fields: Fields, limits: Limits) -> tuple[Piece, ...]:
+        given = fields.objects(self.name)
+        if len(given) > MAX_PARTS:
+            raise fields.error(self.name, f"has {len(given)} entries; the limit is {MAX_PARTS}")
+        read = [read_variant(one, PIECES, limits) for one in given]
+        for at, one in enumerate(read):
+            if isinstance(one, PicturePiece):
+                where = fields.full(f"{self.name}[{at}]")
+                text = "is a picture, which conversations do not take: send it to /v1/chat/completions"
+                raise NotSupported(f"{where} {text}", param=where)
+        return tuple(read)
+
+    def schema(self, limits: Limits) -> dict[str, Any]:
+        parts = [one.describe(limits) for one in dict.fromkeys(PIECES.values())]
+        return {"type": "array", "items": {"oneOf": parts}, "minItems": 1, "maxItems": MAX_PARTS}
+
+
+class Given(Record):
+    """Fields of every item."""
+
+    id = Text("of the client's choice", limit=64)
+    object = Ignored()
+    status = Ignored()
+
+
+class GivenMessage(Given):
+    type = Enum("", ("message",), required=True)
+    role = Enum("who speaks", tuple(ROLES), required=True)
+    content = Pieces()
+
+    def item(self, name: str) -> Item:
+        item = Item(name, role=self.role)
+        for at, piece in enumerate(self.content):
+            if isinstance(piece, TextPiece):
+                item.content.append({"type": piece.type, "text": piece.text})
+            elif isinstance(piece, SoundPiece):
+                self._add_sound(item, piece, at)
+        return item
+
+    def _add_sound(self, item: Item, piece: SoundPiece, at: int) -> None:
+        known = piece.transcript or None
+        if piece.audio and not known:
+            if self.role != "user":
+                raise self.error(f"content[{at}].audio", "needs a transcript: only the user's sound is transcribed")
+            if item.sound:
+                raise self.error(f"content[{at}].audio", "is a second sound of one message; send two messages")
+            item.sound = at, piece.audio
+        item.content.append({"type": piece.type, "transcript": known})
+
+
+class GivenCall(Given):
+    type = Enum("", ("function_call",), required=True)
+    call_id = Text("", limit=NAME_CHARS)
+    name = ToolName()
+    arguments = Arguments()
+
+    def item(self, name: str) -> Item:
+        call = self.call_id or name
+        return Item(name, "function_call", call_id=call, name=self.name, arguments=self.arguments)
+
+
+class GivenOutput(Given):
+    type = Enum("", ("function_call_output",), required=True)
+    call_id = Text("the call that it answers", required=True, limit=NAME_CHARS)
+    output = Text("", limit=lambda limits: limits.max_text_chars)
+
+    def item(self, name: str) -> Item:
+        return Item(name, "function_call_output", call_id=self.call_id, output=self.output)
+
+
+GivenItem = GivenMessage | GivenCall | GivenOutput
+VARIANTS: Mapping[str, type[GivenItem]] = MappingProxyType(
+    {"message": GivenMessage, "function_call": GivenCall, "function_call_output": GivenOutput}
+)
+
+
+def read_item(fields: Fields, limits: Limits, new_id: str) -> Item:
+    """The item in an object. ``new_id``: its id where the client gives none. Raises InvalidRequest."""
+    given = read_variant(fields, VARIANTS, limits)
+    return given.item(given.id or new_id)
+
+
+class Conversation:
+    """The items in their order. Characters and number are bounded: the oldest items make room."""
+
+    MOST, CHARS = 512, 262_144
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+
+    def find(self, name: str) -> Item:
+        """Raises InvalidRequest for an item that is not there."""
+        for item in self.items:
+            if item.id == name:
+                return item
+        raise InvalidRequest(f"there is no item {name[:80]!r} in the conversation", param="item_id")
+
+    def add(self, item: Item, after: str | None = None) -> str | None:
+        """Add an item at the end, behind item ``after``, or with "root" first. Returns the id of the one before.
+
+        Raises InvalidRequest for an id that is there, and an ``after`` that is not.
+        """
+        if any(one.id == item.id for one in self.items):
+            raise InvalidRequest(f"there is an item {item.id[:80]!r} already", param="item.id")
+        at = len(self.items)
+        if after is not None:
+            at = 0 if after == "root" else self.items.index(self.find(after)) + 1
+        self.items.insert(at, item)
+        return self.items[at - 1].id if at else None
+
+    def crowd_out(self, kept: Item) -> list[Item]:
+        """Remove the oldest items until the rest is within bounds, those of the system last; never ``kept``."""
+        gone: list[Item] = []
+        while len(self.items) > self.MOST or sum(one.size for one in self.items) > self.CHARS:
+            others = [one for one in self.items if one is not kept]
+            if not others:
+                break
+            oldest = next((one for one in others if one.role != "system"), others[0])
+            self.items.remove(oldest)
+            gone.append(oldest)
+        return gone
+
+    def remove(self, name: str) -> None:
+        self.items.remove(self.find(name))
