@@ -100,7 +100,7 @@ def make_parser() -> Parser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for add in (_serve, _pull, _list, _show, _remove, _chat, _vision, _transcribe, _speak, _doctor, _recommend, _tune):
         add(commands)
-    for add in (_ps, _top, _load, _unload, _rm, _reload):
+    for add in (_ps, _top, _load, _unload, _rm, _reload, _launch, _talk):
         add(commands)
     return parser
 
@@ -117,6 +117,13 @@ def _command(commands: Any, name: str, run: str, text: str) -> Parser:
 def _engine_options(parser: Parser, model_flag: str) -> None:
     parser.add_argument("--model", dest=model_flag, metavar="NAME", help="model to use instead of the configured one")
     parser.add_argument("--device", choices=DEVICES, help="device that computes (auto)")
+
+
+def _asks_server(parser: Parser) -> None:
+    """Options of a command that lets a running server work where there is one."""
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--url", metavar="URL", help="ask the server at this address ($EDGESERVE_URL)")
+    where.add_argument("--local", action="store_true", help="ask no running server; work in this process")
 
 
 def _serve(commands: Any) -> None:
@@ -189,6 +196,20 @@ def _reload(commands: Any) -> None:
     _server_options(_command(commands, "reload", "manage:reload", "let the running server read its settings again"))
 
 
+def _launch(commands: Any) -> None:
+    parser = _command(commands, "launch", "launch:launch", "print the settings that make a client use the server")
+    parser.add_argument("client", nargs="?", metavar="CLIENT", help="such as open-webui; without one: list all")
+    _server_options(parser)
+
+
+def _talk(commands: Any) -> None:
+    parser = _command(commands, "talk", "talk:talk", "hold a conversation by microphone and loudspeaker")
+    parser.add_argument("--system", metavar="TEXT", help="system message of the conversation")
+    parser.add_argument("--language", metavar="CODE", help="spoken language as ISO 639-1 code")
+    parser.add_argument("--voice", metavar="NAME", help="voice to use (the model's default)")
+    _server_options(parser)
+
+
 def _list(commands: Any) -> None:
     parser = _command(commands, "list", "models:list_models", "list the models on this device")
     parser.add_argument("--all", action="store_true", help="add the catalogue's other models")
@@ -218,6 +239,7 @@ def _chat(commands: Any) -> None:
     parser.add_argument("--system", metavar="TEXT", help="system message of the conversation")
     parser.add_argument("--max-tokens", type=_positive, metavar="N", help="longest answer, in tokens")
     _engine_options(parser, "llm")
+    _asks_server(parser)
 
 
 def _vision(commands: Any) -> None:
@@ -245,6 +267,7 @@ def _transcribe(commands: Any) -> None:
         "--translate", action="store_true", help="translate into English (needs a multilingual Whisper)"
     )
     _engine_options(parser, "asr_model")
+    _asks_server(parser)
 
 
 def _speak(commands: Any) -> None:
@@ -257,6 +280,7 @@ def _speak(commands: Any) -> None:
     parser.add_argument("--voice", metavar="NAME", help="voice to use (the model's default)")
     parser.add_argument("--speed", type=float, default=1.0, metavar="FACTOR", help="speed, 0.25 to 4.0 (1.0)")
     _engine_options(parser, "tts_model")
+    _asks_server(parser)
 
 
 def _doctor(commands: Any) -> None:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from edgeserve.commands import Call
-from edgeserve.commands.session import Session, open_session
+from edgeserve.commands.session import Asked, open_session
 from edgeserve.errors import EdgeserveError, InvalidRequest
 from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, ImagePart, Message, TextPart, TokenEvent
 from edgeserve.system import streams
@@ -47,7 +47,7 @@ def vision(call: Call) -> int:
     return 0
 
 
-def answer(session: Session, request: ChatRequest, said: list[str] | None = None) -> None:
+def answer(session: Asked, request: ChatRequest, said: list[str] | None = None) -> None:
     """Print the answer as it comes, and append its pieces to ``said``, also of an interrupted answer."""
 
     def take(event: ChatEvent) -> None:
@@ -66,7 +66,7 @@ def answer(session: Session, request: ChatRequest, said: list[str] | None = None
 class Conversation:
     """The messages so far; each turn sends all of them."""
 
-    def __init__(self, session: Session, system: str | None, max_tokens: int | None) -> None:
+    def __init__(self, session: Asked, system: str | None, max_tokens: int | None) -> None:
         self._session = session
         self._system = (Message("system", (TextPart(system),)),) if system else ()
         self._max_tokens = max_tokens

@@ -20,6 +20,8 @@ SECONDS = 60.0
 """Longest silence of the server; a stream repeats its state every 10 s."""
 LOAD_SECONDS = 600.0
 """The same for a load, which may read gigabytes, and for a reload, which may wait for the end of answers."""
+DONE = b"data: [DONE]"
+"""The end of a stream in OpenAI's dialect."""
 LONGEST_LINE = 1 << 20
 """Bytes of one line of a stream."""
 
@@ -33,20 +35,29 @@ class Server:
 
     def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None, *, seconds: float = SECONDS) -> Any:
         """The answer's JSON. Raises EdgeserveError, with the server's own words where it answers with an error."""
-        with self._answer(method, path, body, seconds) as answer:
+        with self.open(method, path, body, seconds=seconds) as answer:
             return _json(answer.read(), self.url)
 
-    def events(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Generator[Any, None, None]:
+    def events(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, seconds: float = SECONDS
+    ) -> Generator[Any, None, None]:
         """Events of a stream, each when it comes. Closing the iterator closes the stream."""
-        with self._answer(method, path, body, SECONDS) as answer:
+        with self.open(method, path, body, seconds=seconds) as answer:
             while line := answer.readline(LONGEST_LINE):
-                if line.startswith(b"data: "):
+                if line.startswith(b"data: ") and line.strip() != DONE:
                     yield _json(line.removeprefix(b"data: "), self.url)
 
     @contextlib.contextmanager
-    def _answer(
-        self, method: str, path: str, body: Mapping[str, Any] | None, seconds: float
+    def open(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | bytes | None = None,
+        *,
+        media: str = "application/json",
+        seconds: float = SECONDS,
     ) -> Iterator[http.client.HTTPResponse]:
+        """The answer as it comes. ``media``: the type of a body of bytes. Raises as ``ask``."""
         parts = urlsplit(self.url)
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         with contextlib.closing(kind(parts.hostname or "", parts.port, timeout=seconds)) as connection:
@@ -55,7 +66,8 @@ class Server:
             headers = {"Authorization": f"Bearer {key}"} if key else {}
             data = None
             if body is not None:
-                headers["Content-Type"], data = "application/json", json.dumps(body).encode()
+                headers["Content-Type"] = media
+                data = body if isinstance(body, bytes) else json.dumps(body).encode()
             try:
                 connection.request(method, parts.path.rstrip("/") + path, data, headers)
                 answer = connection.getresponse()

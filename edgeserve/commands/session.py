@@ -6,10 +6,11 @@ import asyncio
 import dataclasses
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from edgeserve import logs
 from edgeserve.commands import Call
+from edgeserve.commands.served import find_served
 from edgeserve.config import tables
 from edgeserve.conversations import STATES_MB
 from edgeserve.errors import NotConfigured
@@ -17,6 +18,18 @@ from edgeserve.jobs import Job
 from edgeserve.messages import Event, Request
 from edgeserve.model_settings import ModelSettings
 from edgeserve.residency.pool import Pool
+
+
+class Asked(Protocol):
+    """An engine that answers a command: in this process, or behind a running server. A context manager."""
+
+    def __enter__(self) -> Asked: ...
+
+    def __exit__(self, *ignored: object) -> None: ...
+
+    def ask(self, request: Request, take: Callable[[Any], object]) -> None:
+        """Hand each event of the answer to ``take``. Raises EdgeserveError."""
+        ...
 
 
 class Session:
@@ -55,8 +68,13 @@ def without_traceback(record: logging.LogRecord) -> bool:
     return record.exc_info is None
 
 
-def open_session(call: Call, job: Job) -> Session:
-    """Build the configured engine of ``job`` and no other. Raises NotConfigured, ModelMissing and ConfigError."""
+def open_session(call: Call, job: Job) -> Asked:
+    """The running server, where one serves ``job``; else the configured engine of ``job`` and no other, built here.
+
+    Raises NotConfigured, ModelMissing and ConfigError, and the error of a server that the call names.
+    """
+    if (served := find_served(call, job)) is not None:
+        return served
     config = call.config()
     of_job = [model for model, one in config.models.items() if one.job == job]
     if not of_job:
