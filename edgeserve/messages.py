@@ -6,136 +6,33 @@ little-endian mono at the event's own rate.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from edgeserve.chat_parts import ImagePart as ImagePart
+from edgeserve.chat_parts import Message as Message
+from edgeserve.chat_parts import Role as Role
+from edgeserve.chat_parts import Sampling as Sampling
+from edgeserve.chat_parts import TextPart as TextPart
+from edgeserve.chat_parts import Tool as Tool
+from edgeserve.chat_parts import ToolCall as ToolCall
+from edgeserve.chat_parts import ToolChoice as ToolChoice
 from edgeserve.slots import SlotEvent as SlotEvent
 from edgeserve.slots import SlotRequest as SlotRequest
 from edgeserve.sound import INPUT_SAMPLE_RATE as INPUT_SAMPLE_RATE
 from edgeserve.sound import PIECE_SECONDS as PIECE_SECONDS
 from edgeserve.sound import Audio as Audio
 from edgeserve.sound import Pcm as Pcm
+from edgeserve.speech import AudioEvent as AudioEvent
+from edgeserve.speech import SegmentEvent as SegmentEvent
+from edgeserve.speech import SpeakRequest as SpeakRequest
+from edgeserve.speech import TranscribeEvent as TranscribeEvent
+from edgeserve.speech import TranscribeRequest as TranscribeRequest
+from edgeserve.speech import TranscriptEnd as TranscriptEnd
+from edgeserve.speech import Word as Word
 
-Role = Literal["system", "user", "assistant", "tool"]
 FinishReason = Literal["stop", "length", "tool_calls"]
 Count = Literal["", "first", "each", "only"]
-
-
-@dataclass(frozen=True, slots=True)
-class TextPart:
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class ImagePart:
-    """A picture, already checked: the bytes of a file, or with a ``size`` its pixels.
-
-    - ``param``: the field of the request, for errors of a decoder
-    - ``pixels``: width times height
-    - ``size``: width and height; the data are then rows of RGB, three bytes a pixel
-    """
-
-    data: bytes | memoryview = field(repr=False)
-    param: str = field(default="image", repr=False, compare=False)
-    pixels: int = field(default=0, repr=False, compare=False)
-    size: tuple[int, int] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCall:
-    """A function that the model wants called. ``arguments`` is the text of a JSON object.
-
-    ``id`` names the call to the client, and is empty for a call without a name yet.
-    """
-
-    name: str
-    arguments: str
-    id: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One turn. An assistant's message may hold calls; a tool's message answers the call ``tool_call_id``.
-
-    ``reasoning``: the thoughts before an assistant's message. The chat template keeps them or leaves them out.
-    """
-
-    role: Role
-    parts: tuple[TextPart | ImagePart, ...]
-    tool_calls: tuple[ToolCall, ...] = ()
-    tool_call_id: str = ""
-    reasoning: str = ""
-
-    @property
-    def text(self) -> str:
-        """The text parts, joined."""
-        return "".join(part.text for part in self.parts if isinstance(part, TextPart))
-
-    @property
-    def images(self) -> tuple[ImagePart, ...]:
-        return tuple(part for part in self.parts if isinstance(part, ImagePart))
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """Parameters of sampling. None stands for the model's own default (``ModelSpec.options``).
-
-    - ``temperature``: 0 is greedy
-    - ``seed``: without one the engine draws one
-    - ``logit_bias``: token ids with numbers to add to their logits, -100 to 100
-    - ``top_k``: 0 considers all tokens
-    - ``repeat_last_n``: latest tokens of the answer that penalties apply to; 0 none, -1 all
-    - ``mirostat``: 1 or 2 take the place of the filters (top_k, top_p, min_p, typical_p, xtc, top_n_sigma); 0 is off
-    - ``dynatemp_range``: the temperature varies by so much in both directions, by the entropy of the next token
-    """
-
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    min_p: float | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    repeat_penalty: float | None = None
-    seed: int | None = None
-    logit_bias: tuple[tuple[int, float], ...] = ()
-    typical_p: float | None = None
-    top_n_sigma: float | None = None
-    xtc_probability: float | None = None
-    xtc_threshold: float | None = None
-    dynatemp_range: float | None = None
-    dynatemp_exponent: float | None = None
-    mirostat: int | None = None
-    mirostat_tau: float | None = None
-    mirostat_eta: float | None = None
-    repeat_last_n: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Tool:
-    """A function that the model may call. ``parameters`` is the JSON schema of the arguments, as text.
-
-    ``strict``: a keyword that a grammar cannot express is an error, and is loosened otherwise.
-    """
-
-    name: str
-    description: str = ""
-    parameters: str = '{"type":"object","properties":{}}'
-    strict: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ToolChoice:
-    """The choice among tools.
-
-    - ``required``: the answer must be a call
-    - ``name``: the only tool that the answer may call
-    - ``parallel``: the answer may be several calls
-    """
-
-    required: bool = False
-    name: str | None = None
-    parallel: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,12 +75,12 @@ class ChatRequest:
     snippets: tuple[tuple[str, str], ...] | None = None
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
-    sampling: Sampling = Sampling()
+    sampling: Sampling = field(default_factory=Sampling)
     json_object: bool = False
     logprobs: int | None = None
     json_schema: str | None = None
     tools: tuple[Tool, ...] = ()
-    tool_choice: ToolChoice = ToolChoice()
+    tool_choice: ToolChoice = field(default_factory=ToolChoice)
     salt: str = ""
     adapters: tuple[tuple[str, float], ...] | None = None
     strict: bool = False
@@ -343,77 +240,6 @@ class RerankEvent:
     logit: float
     tokens: int
     cut: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class TranscribeRequest:
-    """Speech to write down. ``language`` is an ISO 639-1 code or None. ``translate`` asks for English text."""
-
-    audio: Audio = field(repr=False)
-    language: str | None = None
-    prompt: str | None = None
-    temperature: float = 0.0
-    word_timestamps: bool = False
-    translate: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    start: float
-    end: float
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentEvent:
-    """One stretch of speech; times in seconds from the start of the audio. ``text`` keeps its leading space.
-
-    Figures that a runtime cannot give stay at their defaults.
-    """
-
-    start: float
-    end: float
-    text: str
-    tokens: tuple[int, ...] = ()
-    temperature: float = 0.0
-    avg_logprob: float = 0.0
-    compression_ratio: float = 0.0
-    no_speech_prob: float = 0.0
-    words: tuple[Word, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TranscriptEnd:
-    """The last event of a transcription: the recognised language, and the length of the audio in seconds."""
-
-    language: str
-    duration: float
-
-
-TranscribeEvent = SegmentEvent | TranscriptEnd
-
-
-@dataclass(frozen=True, slots=True)
-class SpeakRequest:
-    """Text to say. ``voice`` None is the model's default. ``speed`` 1.0 is the voice's natural pace (0.25 to 4.0)."""
-
-    text: str
-    voice: str | None = None
-    speed: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class AudioEvent:
-    """A piece of speech: int16 little-endian mono samples at ``sample_rate`` Hz."""
-
-    pcm: bytes = field(repr=False)
-    sample_rate: int
-
-    def parts(self, seconds: float) -> Iterator[AudioEvent]:
-        """The event in pieces of at most so many seconds."""
-        step = 2 * int(seconds * self.sample_rate)
-        for start in range(0, len(self.pcm), step):
-            yield AudioEvent(self.pcm[start : start + step], self.sample_rate)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ HEAVY = RUNTIMES | {"av", "numpy", "onnx", "huggingface_hub", "jinja2"}
 SERVER = (
     "edgeserve.errors edgeserve.sound edgeserve.slots edgeserve.strict_json edgeserve.units edgeserve.device "
     "edgeserve.duration edgeserve.setting_values edgeserve.clients edgeserve.ending",
+    "edgeserve.chat_parts edgeserve.speech",
     "edgeserve.jobs edgeserve.messages edgeserve.settings edgeserve.shares",
     "edgeserve.engine",
     "edgeserve.engine_abilities",

@@ -1,0 +1,79 @@
+"""Requests to speech engines and the events of their answers. Import them from ``messages``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from edgeserve.sound import Audio
+
+
+@dataclass(frozen=True, slots=True)
+class TranscribeRequest:
+    """Speech to write down. ``language`` is an ISO 639-1 code or None. ``translate`` asks for English text."""
+
+    audio: Audio = field(repr=False)
+    language: str | None = None
+    prompt: str | None = None
+    temperature: float = 0.0
+    word_timestamps: bool = False
+    translate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    start: float
+    end: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentEvent:
+    """One stretch of speech; times in seconds from the start of the audio. ``text`` keeps its leading space.
+
+    Figures that a runtime cannot give stay at their defaults.
+    """
+
+    start: float
+    end: float
+    text: str
+    tokens: tuple[int, ...] = ()
+    temperature: float = 0.0
+    avg_logprob: float = 0.0
+    compression_ratio: float = 0.0
+    no_speech_prob: float = 0.0
+    words: tuple[Word, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptEnd:
+    """The last event of a transcription: the recognised language, and the length of the audio in seconds."""
+
+    language: str
+    duration: float
+
+
+TranscribeEvent = SegmentEvent | TranscriptEnd
+
+
+@dataclass(frozen=True, slots=True)
+class SpeakRequest:
+    """Text to say. ``voice`` None is the model's default. ``speed`` 1.0 is the voice's natural pace (0.25 to 4.0)."""
+
+    text: str
+    voice: str | None = None
+    speed: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class AudioEvent:
+    """A piece of speech: int16 little-endian mono samples at ``sample_rate`` Hz."""
+
+    pcm: bytes = field(repr=False)
+    sample_rate: int
+
+    def parts(self, seconds: float) -> Iterator[AudioEvent]:
+        """The event in pieces of at most so many seconds."""
+        step = 2 * int(seconds * self.sample_rate)
+        for start in range(0, len(self.pcm), step):
+            yield AudioEvent(self.pcm[start : start + step], self.sample_rate)
