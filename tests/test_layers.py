@@ -44,7 +44,7 @@ ENGINES = (
 )
 """The rooms of the engines. Rooms of the last line (llama, encoder, asr, tts, fake) do not know each other."""
 
-BELOW_ENGINES = SERVER[:5]
+BELOW_ENGINES = SERVER[:6]
 """Floors of the server that engines may know: the contract and the system."""
 
 WITHOUT_HTTP = ("engines", "edgeserve.memory", "edgeserve.system", "edgeserve.residency", "edgeserve.hosts")
