@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.chaos import fakes
 
-OPTIONS = {"mapped_mb": 1, "private_mb": 4, "request_mb": 1, "context": 100_000}
+OPTIONS = {"mapped_mb": 1, "private_mb": 4, "request_mb": 1, "context": 100_000, "abilities": "insert"}
 
 if __name__ == "__main__":
     fakes.serve(Path(sys.argv[1]), int(sys.argv[2]), OPTIONS)
