@@ -145,20 +145,8 @@ def rows(results: Mapping[int, Sequence[Run]]) -> list[list[str]]:
 
 
 def draw(results: Mapping[int, Sequence[Run]]) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axis = pyplot.subplots(figsize=(7, 3.2))
-    finals = [[one.final for run in runs for one in run.heard] for runs in results.values()]
-    axis.boxplot(finals, orientation="horizontal", whis=(0, 100), widths=0.5)
-    axis.set_yticks(range(1, len(results) + 1), [f"{size} at once" for size in results])
-    axis.set_xlim(left=0)
-    axis.set_xlabel("seconds from the end of speech to its final text")
-    axis.spines[["top", "right"]].set_visible(False)
-    figure.tight_layout()
-    figure.savefig(report.picture("live"), dpi=120)
+    finals = {f"{size} at once": [one.final for run in runs for one in run.heard] for size, runs in results.items()}
+    report.draw_boxes("live", finals, "seconds from the end of speech to its final text")
 
 
 def main() -> int:

@@ -6,7 +6,7 @@ import datetime
 import importlib.metadata
 import os
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -45,6 +45,23 @@ def write(name: str, title: str, body: str) -> Path:
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     path.write_text(f"# {title}\n\nMeasured on {today}: {machine()}.\n\n{body}\n", encoding="utf-8")
     return path
+
+
+def draw_boxes(name: str, drawn: Mapping[str, Sequence[float]], label: str) -> None:
+    """docs/benchmarks/NAME.png: a box a row, with whiskers to the extremes. ``label``: of the axis."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axis = pyplot.subplots(figsize=(7, 3.2))
+    axis.boxplot(list(drawn.values()), orientation="horizontal", whis=(0, 100), widths=0.5)
+    axis.set_yticks(range(1, len(drawn) + 1), list(drawn))
+    axis.set_xlim(left=0)
+    axis.set_xlabel(label)
+    axis.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout()
+    figure.savefig(picture(name), dpi=120)
 
 
 def picture(name: str) -> Path:

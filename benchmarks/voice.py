@@ -189,21 +189,9 @@ def rows(results: Results) -> list[list[str]]:
 
 
 def draw(results: Results) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axis = pyplot.subplots(figsize=(7, 3.2))
     drawn = {f"{count} at once": [one.first for one in found] for count, found in results.answers.items()}
     drawn["interruption"] = results.interruptions
-    axis.boxplot(list(drawn.values()), orientation="horizontal", whis=(0, 100), widths=0.5)
-    axis.set_yticks(range(1, len(drawn) + 1), list(drawn))
-    axis.set_xlim(left=0)
-    axis.set_xlabel("seconds to the first sound of the answer, and to silence")
-    axis.spines[["top", "right"]].set_visible(False)
-    figure.tight_layout()
-    figure.savefig(report.picture("voice"), dpi=120)
+    report.draw_boxes("voice", drawn, "seconds to the first sound of the answer, and to silence")
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""The renderers of this dialect: a message, whole or streamed, and the count of a prompt."""
+"""The renderer of this dialect: a message, whole or streamed."""
 
 from __future__ import annotations
 
@@ -107,24 +107,3 @@ class MessageAnswer:
             "cache_read_input_tokens": cached,
             "output_tokens": finish.completion_tokens if finish else 0,
         }
-
-
-class CountAnswer:
-    """Folds the size of a prompt into the answer of count_tokens."""
-
-    stream = False
-    media_type = "application/json"
-
-    def __init__(self) -> None:
-        self._tokens = 0
-
-    def feed(self, index: int, event: Event) -> bytes:
-        if isinstance(event, PromptEvent):
-            self._tokens = event.tokens
-        return b""
-
-    def end(self) -> bytes:
-        return json.dumps({"input_tokens": self._tokens}).encode()
-
-    def fail(self, error: EdgeserveError) -> bytes | None:
-        return None

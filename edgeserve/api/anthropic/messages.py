@@ -7,10 +7,11 @@ import dataclasses
 from starlette.requests import Request
 
 from edgeserve.api import models
-from edgeserve.api.anthropic.answer import PING, CountAnswer, MessageAnswer
+from edgeserve.api.anthropic.answer import PING, MessageAnswer
 from edgeserve.api.anthropic.request import AnthropicCount, AnthropicMessages
 from edgeserve.api.json_body import read_json
 from edgeserve.api.line import Call
+from edgeserve.api.prompt_size import PromptSize
 
 NAMES = {"response_format": "output_config.format", "json_schema": "output_config.format", "stop": "stop_sequences"}
 """This dialect's names of fields, for errors of engines."""
@@ -28,4 +29,4 @@ async def messages(request: Request) -> Call:
 async def count_tokens(request: Request) -> Call:
     asked = await read_json(request, AnthropicCount)
     model, prompt = await asked.prompt(request)
-    return Call(model, [dataclasses.replace(prompt, count="only")], CountAnswer(), asked.keep_alive, names=NAMES)
+    return Call(model, [dataclasses.replace(prompt, count="only")], PromptSize(), asked.keep_alive, names=NAMES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,11 +14,11 @@ from edgeserve.api.calls import body
 from edgeserve.api.conversation import Messages
 from edgeserve.api.line import Call
 from edgeserve.api.openai import sampling
+from edgeserve.api.openai.call import completion_call
 from edgeserve.api.openai.logprobs import ChatLogprobs, chat_logprobs
-from edgeserve.api.openai.renderer import Choice, Completion
+from edgeserve.api.openai.renderer import Choice
 from edgeserve.api.openai.sampling import Sampled
 from edgeserve.api.openai.thinking import Thinking
-from edgeserve.api.timings import Timings
 from edgeserve.api.tools import ToolsOrFunctions
 from edgeserve.api.uploads import read_body
 from edgeserve.api.values import Flag
@@ -40,60 +39,29 @@ class ChatCompletion(Sampled, ToolsOrFunctions, ChatLogprobs, Thinking):
 
 async def chat(request: Request) -> Call:
     asked, attached = await read_body(request, ChatCompletion)
-    tools, alternatives, usage_wanted, runs = asked.declared(), asked.alternatives(), asked.usage_wanted, asked.runs()
-    form = asked.form()
-    if form.grammar is not None and tools:
+    tools, alternatives, runs = asked.declared(), asked.alternatives(), asked.runs()
+    if asked.form().grammar is not None and tools:
         raise asked.error("grammar", "cannot stand beside tools, whose calls have a grammar of their own")
     messages = await asked.messages.whole(Attachments(request, attached))
     asked.check_prompt(messages)
-    pool = request.app.state.pool
-    model = models.choose(pool, asked.model, models.answering_chat(messages))
-    told = alternatives if runs == asked.n or alternatives is not None else 0
+    model = models.choose(request.app.state.pool, asked.model, models.answering_chat(messages))
     base = ChatRequest(
         messages=messages,
         max_tokens=asked.most_tokens(),
-        stop=asked.stops(),
-        sampling=asked.sampling(),
-        **dataclasses.asdict(form),
         tools=tools,
         tool_choice=asked.choice(),
-        logprobs=told,
-        salt=asked.salted(request),
-        adapters=asked.adapters(pool, model),
+        logprobs=alternatives if runs == asked.n or alternatives is not None else 0,
         thinking=asked.wishes().on,
         variables=asked.variables(),
         continues=asked.continue_final_message,
         generation_prompt=asked.add_generation_prompt,
-        min_tokens=asked.min_tokens,
-        ignore_eos=asked.ignore_eos,
-        stop_tokens=asked.stop_token_ids,
-        context=asked.num_ctx,
+        **asked.shared(request, model),
     )
     style = Style(
         thoughts=asked.include_reasoning, function=asked.old_style, head=asked.head(messages), logprobs=alternatives
     )
     choices = [ChatChoice(index, style) for index in range(runs)]
-    name = models.name(pool, model, asked.model)
-    timings = Timings()
-    renderer = Completion(
-        name,
-        choices,
-        runs,
-        stream=asked.stream,
-        usage_wanted=usage_wanted,
-        kept=asked.n,
-        timings=timings if asked.timings_per_token else None,
-    )
-    return Call(
-        model,
-        sampling.choices(base, runs),
-        renderer,
-        asked.keep_alive,
-        apart=asked.seed is not None,
-        names=asked.names(),
-        threaded=told is not None and not asked.stream,  # 8,000 tokens with 20 alternatives each take a second to write
-        begun=timings.begin,
-    )
+    return completion_call(request, asked, model, sampling.choices(base, runs), choices)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from edgeserve.api.json_body import read_json
 from edgeserve.api.limits import Limits, limits_of
 from edgeserve.api.line import Call
 from edgeserve.api.openai import sampling
+from edgeserve.api.openai.call import completion_call
 from edgeserve.api.openai.logprobs import CompletionLogprobs, Logged
 from edgeserve.api.openai.prompts import Prompts
-from edgeserve.api.openai.renderer import Choice, Completion
+from edgeserve.api.openai.renderer import Choice
 from edgeserve.api.openai.sampling import Sampled
 from edgeserve.api.schema import Field
-from edgeserve.api.timings import Timings
 from edgeserve.api.values import Flag
 from edgeserve.jobs import CHAT
 from edgeserve.messages import ChatRequest, Event, FinishEvent, ReasoningEvent, TokenEvent
@@ -73,49 +73,18 @@ class RawCompletion(Sampled):
 async def completions(request: Request) -> Call:
     asked = await read_json(request, RawCompletion)
     asked.check(limits_of(request).max_choices)
-    heads, usage_wanted = asked.heads(), asked.usage_wanted
-    pool = request.app.state.pool
-    model = models.choose(pool, asked.model, CHAT)
-    runs = asked.runs()
-    told = asked.logprobs if runs == asked.n or asked.logprobs is not None else 0
+    heads, runs = asked.heads(), asked.runs()
+    model = models.choose(request.app.state.pool, asked.model, CHAT)
     base = ChatRequest(
         max_tokens=asked.most_tokens(DEFAULT_TOKENS),
-        stop=asked.stops(),
-        sampling=asked.sampling(),
-        **dataclasses.asdict(asked.form()),
-        logprobs=told,
-        salt=asked.salted(request),
-        adapters=asked.adapters(pool, model),
-        min_tokens=asked.min_tokens,
-        ignore_eos=asked.ignore_eos,
-        stop_tokens=asked.stop_token_ids,
-        context=asked.num_ctx,
+        logprobs=asked.logprobs if runs == asked.n or asked.logprobs is not None else 0,
+        **asked.shared(request, model),
     )
     prompted = (dataclasses.replace(base, prompt=prompt) for prompt in asked.prompt)
     requests = [one for each in prompted for one in sampling.choices(each, runs)]
     logged = asked.logprobs is not None
     choices = [TextChoice(index, heads[index // runs], logged=logged) for index in range(len(requests))]
-    name = models.name(pool, model, asked.model)
-    timings = Timings()
-    renderer = Completion(
-        name,
-        choices,
-        runs,
-        stream=asked.stream,
-        usage_wanted=usage_wanted,
-        kept=asked.n,
-        timings=timings if asked.timings_per_token else None,
-    )
-    return Call(
-        model,
-        requests,
-        renderer,
-        asked.keep_alive,
-        apart=asked.seed is not None,
-        names=asked.names(),
-        threaded=told is not None and not asked.stream,
-        begun=timings.begin,
-    )
+    return completion_call(request, asked, model, requests, choices)
 
 
 class TextChoice(Choice):

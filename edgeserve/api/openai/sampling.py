@@ -138,6 +138,20 @@ class Sampled(Adapted, Accepted, Ended, Shaped):
             )
         return self.best_of
 
+    def shared(self, request: Request, model: str) -> dict[str, Any]:
+        """Fields of ``ChatRequest`` that chat completions and completions read alike."""
+        return {
+            "stop": self.stops(),
+            "sampling": self.sampling(),
+            **dataclasses.asdict(self.form()),
+            "salt": self.salted(request),
+            "adapters": self.adapters(request.app.state.pool, model),
+            "min_tokens": self.min_tokens,
+            "ignore_eos": self.ignore_eos,
+            "stop_tokens": self.stop_token_ids,
+            "context": self.num_ctx,
+        }
+
     def salted(self, request: Request) -> str:
         """The salt of the prompt's caches. With ``cache_prompt`` false no past prompt serves this one."""
         salt = cache_salt.salt(request, self.prompt_cache_key)

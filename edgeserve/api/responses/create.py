@@ -11,9 +11,10 @@ from starlette.requests import Request
 from edgeserve.api import models
 from edgeserve.api.json_body import read_json
 from edgeserve.api.line import Call
+from edgeserve.api.prompt_size import PromptSize
 from edgeserve.api.responses.output import Json
 from edgeserve.api.responses.owner import owner_of
-from edgeserve.api.responses.renderer import PING, Keep, ResponseAnswer, TokensAnswer
+from edgeserve.api.responses.renderer import PING, Keep, ResponseAnswer
 from edgeserve.api.responses.request import ResponseRequest, ResponseTokens, responses_of
 from edgeserve.api.responses.store import StoredItem, StoredResponse
 
@@ -44,7 +45,7 @@ async def input_tokens(request: Request) -> Call:
     asked = await read_json(request, ResponseTokens)
     prompted = await asked.prompted(request)
     chat = dataclasses.replace(prompted.chat, count="only")
-    return Call(prompted.model, [chat], TokensAnswer(), asked.keep_alive, names=NAMES)
+    return Call(prompted.model, [chat], PromptSize({"object": "response.input_tokens"}), asked.keep_alive, names=NAMES)
 
 
 def keeping(request: Request, items: tuple[StoredItem, ...]) -> Keep | None:

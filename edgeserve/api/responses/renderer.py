@@ -1,12 +1,10 @@
-"""The renderers of this dialect: a response, whole or in events, and the size of a prompt."""
+"""The renderer of this dialect: a response, whole or in events."""
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from edgeserve.api import failures, sse
 from edgeserve.api.openai.renderer import written
@@ -15,7 +13,6 @@ from edgeserve.errors import EdgeserveError
 from edgeserve.messages import (
     Event,
     FinishEvent,
-    PromptEvent,
     ReasoningEvent,
     TokenEvent,
     TokenLogprob,
@@ -143,25 +140,3 @@ def _usage(finish: FinishEvent | None) -> Json:
         "output_tokens_details": {"reasoning_tokens": finish.reasoning_tokens if finish else 0},
         "total_tokens": prompt + said,
     }
-
-
-class TokensAnswer:
-    """Folds the size of a prompt into the answer of input_tokens."""
-
-    stream = False
-    media_type = "application/json"
-
-    def __init__(self) -> None:
-        self._tokens = 0
-
-    def feed(self, index: int, event: Event) -> bytes:
-        if isinstance(event, PromptEvent):
-            self._tokens = event.tokens
-        return b""
-
-    def end(self) -> bytes:
-        told: dict[str, Any] = {"object": "response.input_tokens", "input_tokens": self._tokens}
-        return json.dumps(told).encode()
-
-    def fail(self, error: EdgeserveError) -> bytes | None:
-        return None

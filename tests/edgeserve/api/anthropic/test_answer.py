@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from edgeserve.api.anthropic.answer import CountAnswer, MessageAnswer
+from edgeserve.api.anthropic.answer import MessageAnswer
 from edgeserve.errors import EngineFailure
 from edgeserve.messages import (
     Event,
@@ -183,9 +183,3 @@ def test_an_error_in_a_stream_is_an_event() -> None:
     ((name, told),) = parsed(answer.fail(EngineFailure("it broke")))
     assert name == "error"
     assert (told["error"]["type"], told["error"]["message"]) == ("api_error", "it broke")
-
-
-def test_the_count_of_a_prompt() -> None:
-    answer = CountAnswer()
-    answer.feed(0, PromptEvent(12, 3))
-    assert json.loads(answer.end()) == {"input_tokens": 12}
