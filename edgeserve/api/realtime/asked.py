@@ -1,4 +1,4 @@
-"""What ``response.create`` asks for."""
+"""The answer that ``response.create`` asks for."""
 
 from __future__ import annotations
 
