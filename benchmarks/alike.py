@@ -1,5 +1,7 @@
-"""Answers that are equal but for rounding: a runtime adds in another order when it computes with another number of
-threads, or for several requests together."""
+"""Answers that are equal but for rounding.
+
+A runtime adds in another order when it computes with another number of threads, or for several requests together.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ LOUDNESS, STEP = 0.02, 1.0
 difference are root mean squares. With one thread and with two the voice of the starter models differs by 0.0001."""
 
 HEADERS = (b"RIFF", b"ID3", b"\xff\xfb", b"\xff\xf3", b"\xff\xf2")
-"""How WAV and MP3 files begin; all else is samples."""
+"""First bytes of WAV and MP3 files; all else is samples."""
 
 
 @dataclass(frozen=True, slots=True)
