@@ -24,6 +24,7 @@ from edgeserve.audio.apart import SHARED, SoundFilesApart
 from edgeserve.audio.files import SoundFiles, SoundFilesHere
 from edgeserve.config import Config, ServerSettings
 from edgeserve.errors import ConfigError
+from edgeserve.figures.spans import NoTraces, Traces
 from edgeserve.live.ear import Ear
 from edgeserve.live.sessions import Sessions
 from edgeserve.manage.manager import Manager, Means, idle_policy
@@ -80,10 +81,11 @@ def _files(config: Config, roster: Roster) -> tuple[SoundFiles, PictureFiles, Do
     return SoundFilesApart(children(*SHARED)), PictureFilesApart(pictures, catalog.PICTURES), DocumentsApart(pictures)
 
 
-def build(config: Config, pool: Pool, means: Means | None = None) -> Starlette:
+def build(config: Config, pool: Pool, means: Means | None = None, traces: Traces | None = None) -> Starlette:
     """The application. Its lifespan starts the governor and the monitor, and closes all engines at the end.
 
-    ``means`` to manage the server while it runs; without them its models stay as they are. Raises ConfigError.
+    ``means`` to manage the server while it runs; without them its models stay as they are. ``traces``: takes the spans
+    of requests, and is closed at the end. Raises ConfigError.
     """
     limits, means = _limits(config.server), means or Means.none(config)
     monitor = Monitor(lambda: pool.gates.values(), pool.governor, idle_policy(config), pool.idle)
@@ -111,16 +113,19 @@ def build(config: Config, pool: Pool, means: Means | None = None) -> Starlette:
             await asyncio.to_thread(picture_files.close)
             await pool.stop()
             await manager.stop()
+            if traces is not None:
+                await asyncio.to_thread(traces.close)
 
     application = Starlette(
         routes=routes(),
-        middleware=middleware(limits, _rules(config)),
+        middleware=middleware(limits, _rules(config), pool.figures, traces or NoTraces()),
         exception_handlers=exception_handlers(),
         lifespan=lifespan,
     )
     application.state.pool = pool
     application.state.manager = manager
     application.state.monitor = monitor
+    application.state.llamacpp_metrics = config.server.llamacpp_metrics
     application.state.pulls = pulls
     application.state.begin_end = lambda: pulls.stop(0)
     application.state.limits = limits

@@ -144,7 +144,7 @@ def _serve(commands: Any) -> None:
         action="store_true",
         help="let any machine that reaches this one use the server without a key",
     )
-    parser.add_argument("--log-json", action="store_true", default=None, help="log lines as JSON objects")
+    parser.add_argument("--log-format", choices=("plain", "json"), help="log lines for people or as JSON (plain)")
 
 
 def _pull(commands: Any) -> None:

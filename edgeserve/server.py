@@ -34,6 +34,7 @@ from edgeserve.connections import (
 )
 from edgeserve.ending import LastResort
 from edgeserve.errors import ConfigError, EdgeserveError, ShuttingDown
+from edgeserve.figures.collecting import collecting
 from edgeserve.listening import address, check_open, listen
 from edgeserve.live.window import FRAME_BYTES, MAX_PUSH_BYTES
 from edgeserve.manage.manager import Means
@@ -81,7 +82,7 @@ def serve(
     Raises ConfigError for an address that cannot be bound, and for one that needs a key; and the errors of building
     and mapping the engines.
     """
-    logs.configure(config.server.log_level, as_json=config.server.log_json)
+    logs.configure(config.server.log_level, config.server.log_format)
     for line in exposure.warnings(config):
         log.warning("%s", line)
     turns.shorten()
@@ -95,7 +96,7 @@ def serve(
         listener = stack.enter_context(contextlib.closing(listen(config.server.host, config.server.port)))
         check_open(config, listener.getsockname()[0], insecure=insecure)
         preload = [model for model, settings in config.models.items() if settings.preload]
-        application = app.build(config, pool, means)
+        application = app.build(config, pool, means, collecting(os.environ))
         server = Server(application, pool, config.server.drain_seconds, preload, connections, patience)
         server.ports = stack.enter_context(further(config, application.state, insecure=insecure))
         server.on_ready = lambda: on_ready(address(listener))

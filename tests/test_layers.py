@@ -19,7 +19,8 @@ SERVER = (
     "edgeserve.engine",
     "edgeserve.engine_abilities",
     "edgeserve.system edgeserve.logs edgeserve.connections edgeserve.terminal",
-    "edgeserve.named edgeserve.processes edgeserve.model_settings edgeserve.talk edgeserve.announcement",
+    "edgeserve.named edgeserve.processes edgeserve.model_settings edgeserve.talk edgeserve.announcement "
+    "edgeserve.figures",
     "edgeserve.media",
     "edgeserve.memory edgeserve.audio edgeserve.models.sources edgeserve.models.convert",
     "edgeserve.models edgeserve.residency edgeserve.config edgeserve.doctor",

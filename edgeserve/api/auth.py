@@ -20,7 +20,7 @@ from edgeserve.api.origin import Rules
 from edgeserve.clients import LOOPBACK, Client
 from edgeserve.errors import EdgeserveError, Forbidden, Unauthorized
 
-OPEN = ("/v1/health",)
+OPEN = ("/v1/health", "/health/live", "/health/ready")
 ASKED = ("http", "websocket")
 BESIDE = (b"x-api-key", b"api-key")
 """Headers that hold a key alone: Anthropic's, and Azure's."""
@@ -31,7 +31,7 @@ KEY = "edgeserve.key"
 
 
 class KeyRequired:
-    """Demands the key on every route but the health check. No foreign page can send it.
+    """Demands the key on every route but the health checks. No foreign page can send it.
 
     A client sends ``Authorization: Bearer <key>``, as OpenAI's do, or one of the headers of ``BESIDE``.
     """

@@ -26,10 +26,12 @@ from edgeserve.api.ollama.entries import OLLAMA
 from edgeserve.api.openai.entries import OPENAI
 from edgeserve.api.origin import Rules
 from edgeserve.api.paths import Paths, without_prefix
-from edgeserve.api.request_id import RequestId
+from edgeserve.api.request_id import RequestId, Routed
 from edgeserve.api.rerank.entries import RERANK
 from edgeserve.api.responses.entries import RESPONSES
 from edgeserve.errors import EdgeserveError
+from edgeserve.figures.figures import Figures
+from edgeserve.figures.spans import Traces
 from edgeserve.jobs import CHAT
 
 
@@ -57,6 +59,15 @@ ENTRIES = (
         also=("text/plain",),
     ),
     Entry("GET", "/v1/health", "Configured engines and their rungs", "edgeserve.api.health:health"),
+    Entry("GET", "/health/live", "Whether the process answers", "edgeserve.api.health:live"),
+    Entry("GET", "/health/ready", "Whether the server takes requests", "edgeserve.api.health:ready"),
+    Entry(
+        "GET",
+        "/metrics",
+        "Figures for Prometheus",
+        "edgeserve.api.metrics.scrape:scrape",
+        media="edgeserve.api.metrics.scrape:MEDIA_TYPES",
+    ),
     Entry("GET", "/version", "The server's version", "edgeserve.api.health:version"),
     Entry(
         "GET",
@@ -137,13 +148,14 @@ def routes() -> list[BaseRoute]:
     ]
 
 
-def middleware(limits: Limits, rules: Rules) -> list[Middleware]:
+def middleware(limits: Limits, rules: Rules, figures: Figures, traces: Traces) -> list[Middleware]:
     """Outermost first."""
     door = Middleware(KeyRequired, key=limits.api_key) if limits.api_key else Middleware(SameSite, rules=rules)
     pages = (Middleware(Cors, rules=rules), Middleware(Preflight, rules=rules)) if rules.pages else ()
     paths = Middleware(Paths, short=without_prefix({LIVE, REALTIME, *(one.path for one in ENTRIES)}))
     body = Middleware(BodyLimit, limit=limits.max_body_bytes, patience=limits.body_seconds)
-    return [*pages[:1], Middleware(RequestId), *pages[1:], paths, door, body, Middleware(Inflate)]
+    outer = Middleware(RequestId, figures=figures, traces=traces)
+    return [*pages[:1], outer, *pages[1:], paths, door, body, Middleware(Inflate), Middleware(Routed)]
 
 
 def exception_handlers() -> dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]]:

@@ -27,7 +27,7 @@ FLAGS = (
     "idle_timeout",
     "preload",
     "log_level",
-    "log_json",
+    "log_format",
 )
 """Options that win over the variables of the same name."""
 

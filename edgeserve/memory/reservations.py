@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from edgeserve.engine import Footprint, Rung
+from edgeserve.figures.moves import LOAD, Move
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.entry import Entry
 from edgeserve.system.probe import Probe
@@ -77,6 +78,8 @@ class Reservations:
             self._accounts.count_restoration(reservation.before)
             overdrawn = entry.held.total > expected
             self._accounts.stir(progress=True)
+        move = Move(reservation.before, Rung.HOT, LOAD, reservation.booked_at, now)
+        self._accounts.figures.moved(entry.resident.spec, move)
         if measured is not None:
             self._learn(entry)
         return overdrawn

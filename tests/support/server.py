@@ -21,6 +21,7 @@ from support.memory import POLICY, FakeProbe
 from edgeserve import app
 from edgeserve.config import Config, ResidencySettings, ServerSettings
 from edgeserve.connections import Connections, Patience
+from edgeserve.figures.spans import Traces
 from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.jobs import JOBS, Job
 from edgeserve.manage.manager import Means
@@ -73,14 +74,16 @@ def build(
     residency: ResidencySettings | None = None,
     config: Config | None = None,
     means: Means | None = None,
+    traces: Traces | None = None,
     **server: Any,
 ) -> Starlette:
     if config is not None:
-        return app.build(config, pool, means)
+        return app.build(config, pool, means, traces)
     engines = {job: ModelSettings(job=job, model=spec.name) for job, spec in pool.configured.items()}
     server.setdefault("isolation", "thread")
     settings = ServerSettings(drain_seconds=drain_seconds, **server)
-    return app.build(Config(server=settings, residency=residency or ResidencySettings(), models=engines), pool)
+    config = Config(server=settings, residency=residency or ResidencySettings(), models=engines)
+    return app.build(config, pool, means, traces)
 
 
 class Prompt:
