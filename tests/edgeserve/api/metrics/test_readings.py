@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
 from typing import Any
 
 from support.contract import ask
 from support.gates import Held, Mailbox, engine_of
+from support.memory import FakeResident, World
 from support.server import considerate_governor, fake_pool, until
 
-from edgeserve.api.metrics.readings import readings
+from edgeserve.api.metrics.readings import memory_of, readings
 from edgeserve.engine import Rung
 from edgeserve.figures.families import READ
 from edgeserve.residency.pool import Pool
@@ -73,3 +76,28 @@ def test_a_model_that_is_served_no_more_is_gone() -> None:
     pool = fake_pool(["llm", "tts"])
     pool.gates = {"tts": pool.gates["tts"]}
     assert read(pool, "engine_rung") == {("tts", "tts"): Rung.COLD}
+
+
+def test_a_file_that_two_models_map_is_shown_once(tmp_path: Path) -> None:
+    weights = tmp_path / "weights"
+    weights.write_bytes(bytes(100))
+    world = World(1000, FakeResident("llm", 50, 10), FakeResident("vision", 50, 10))
+    residents: list[Any] = list(world.residents.values())
+    for one in residents:
+        one.spec = dataclasses.replace(one.spec, files={"model": weights})
+        world.heat(one.id)
+    shown: set[str] = set()
+    found = [dict(memory_of(one, world.governor.accounts[one.id], shown)) for one in residents]
+    assert [one[job, job, "mapped"] for one, job in zip(found, ("llm", "vision"), strict=True)] == [50 * MB, 0]
+    assert [one[job, job, "private"] for one, job in zip(found, ("llm", "vision"), strict=True)] == [10 * MB] * 2
+
+
+def test_a_cold_engine_is_not_asked() -> None:
+    world = World(1000, FakeResident("llm", 50, 10))
+    resident: Any = world.residents["llm"]
+
+    def savings() -> dict[str, int]:
+        raise AssertionError("it may read the disk for that")
+
+    resident.savings = savings
+    assert {size for _, size in memory_of(resident, world.governor.accounts["llm"], set())} == {0}
