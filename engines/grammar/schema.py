@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from edgeserve.errors import InvalidRequest
@@ -214,7 +214,7 @@ class SchemaGrammar:
         own = {key: schema[key] for key in OWN["number" if kind == "integer" else kind] if key in schema}
         if not own:
             return kind
-        make = {
+        make: dict[str, Callable[[dict[str, Any]], str]] = {
             "object": self._object,
             "array": self._array,
             "string": functools.partial(schema_text.expression, self._rules),
