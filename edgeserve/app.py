@@ -39,6 +39,9 @@ from edgeserve.units import MB
 
 log = logging.getLogger("edgeserve.app")
 
+LISTENERS = 32
+"""Streams of the memory feed at once."""
+
 
 def _limits(server: ServerSettings) -> Limits:
     return Limits(
@@ -126,6 +129,7 @@ def build(config: Config, pool: Pool, means: Means | None = None) -> Starlette:
     application.state.limits = limits
     application.state.sessions = sessions
     application.state.places = Places(config.server.live_sessions)
+    application.state.listeners = Places(LISTENERS, "streams of the memory feed", "close one and try again")
     application.state.responses = ResponseStore()
     application.state.sound_files = sound_files
     application.state.picture_files = picture_files

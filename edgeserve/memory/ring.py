@@ -23,6 +23,11 @@ class Ring:
         """Number of the oldest row that is kept; ``end`` while there is none."""
         return max(0, self.end - self._limit)
 
+    @property
+    def size(self) -> int:
+        """Bytes of all cells."""
+        return len(self._cells) * self._cells.itemsize
+
     def append(self, row: Sequence[int]) -> tuple[int, ...] | None:
         """Write a row. Returns the row whose place it took. Raises ValueError for a row of another width."""
         if len(row) != self._width:

@@ -92,19 +92,26 @@ class Place:
 
 
 class Timeline:
-    """Any thread. ``clock`` in seconds; ``wall`` in seconds since the epoch."""
+    """Any thread. ``clock`` in seconds; ``wall`` in seconds since the epoch. ``samples`` and ``changes`` are kept."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+        *,
+        samples: int = SAMPLES,
+        changes: int = CHANGES,
+    ) -> None:
         self._clock, self._wall = clock, wall
         self._began = clock()
         self._lock = threading.Lock()
-        self._samples = Ring(1 + len(Sample._fields), SAMPLES)
-        self._changes = Ring(2 + len(Held._fields), CHANGES)
+        self._samples = Ring(1 + len(Sample._fields), samples)
+        self._changes = Ring(2 + len(Held._fields), changes)
         self._happenings: deque[Happening] = deque(maxlen=HAPPENINGS)
         self._happened = 0
         self._names: dict[int, str] = {}
         self._numbers: dict[str, int] = {}
-        self._named = 0
+        self._named, self._most_names = 0, NAMES
         self._before: dict[str, Held] = {}
         """The models before the oldest change that is kept, which is of the sample ``_known_from`` or a later one."""
         self._known_from = 0
@@ -142,7 +149,7 @@ class Timeline:
 
     def _change(self, name: str, held: Held) -> None:
         if (number := self._numbers.get(name)) is None:
-            if len(self._names) >= NAMES:
+            if len(self._names) >= self._most_names:
                 self._forget_names()
             number = self._numbers[name] = self._named
             self._names[number] = name
@@ -157,6 +164,7 @@ class Timeline:
         for number, name in tuple(self._names.items()):
             if number not in used and name not in self._now and name not in self._before:
                 del self._names[number], self._numbers[name]
+        self._most_names = max(NAMES, 2 * len(self._names))  # so that looking at all rows stays rare
 
     # Reading
 
@@ -164,6 +172,11 @@ class Timeline:
     def changes(self) -> int:
         """Changes of models so far."""
         return self._changes.end
+
+    @property
+    def size(self) -> int:
+        """Bytes of the rings."""
+        return self._samples.size + self._changes.size
 
     def wall(self, at: float) -> float:
         """Seconds since the epoch of a time on the clock. A wall clock that was set meanwhile moves the past too."""
