@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 from edgeserve.commands.remote import Server
@@ -32,7 +32,7 @@ class Shown:
         return [{**one, "idle_seconds": one["idle_seconds"] + max(0.0, now - self.at)} for one in self.models]
 
 
-def follow(one: Server, clock: Callable[[], float] = time.monotonic) -> Iterator[Shown]:
+def follow(one: Server, clock: Callable[[], float] = time.monotonic) -> Generator[Shown, None, None]:
     """The state after each sample. Raises EdgeserveError when the server is gone or refuses."""
     columns: Sequence[str] = ()
     models: Sequence[Row] | None = None
@@ -75,7 +75,8 @@ class Follower:
     def _follow(self) -> None:
         while not self._stopped.is_set():
             try:
-                for self._latest in follow(self._one):
+                for shown in follow(self._one):
+                    self._latest = shown
                     if self._stopped.is_set():
                         return
             except EdgeserveError as error:

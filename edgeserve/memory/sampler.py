@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edgeserve.engine import Rung
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.entry import Entry
 from edgeserve.memory.gauge import Gauge
@@ -44,7 +45,10 @@ class Sampler:
 
 
 def _held(entry: Entry, shown: set[str]) -> Held:
-    one, held = entry.resident, entry.held
+    one = entry.resident
+    if one.rung is Rung.COLD and not entry.active:  # it holds nothing; a look at its savings may read the disk
+        return Held(Rung.COLD, 0, 0, one.leases, entry.uses)
+    held = entry.held
     weights, mapped = str(one.spec.files.get("model", one.id)), held.mapped
     if mapped and weights in shown:
         mapped = 0

@@ -83,7 +83,7 @@ class Point:
 
 @dataclasses.dataclass(slots=True)
 class Place:
-    """How far a listener has read: numbers of the next sample, change and happening. ``models`` as it knows them."""
+    """The progress of a listener: numbers of its next sample, change and happening. ``models`` as it knows them."""
 
     sample: int
     change: int

@@ -49,7 +49,7 @@ def test_it_begins_with_the_past_and_all_models() -> None:
 
 
 def test_a_load_comes_as_a_happening_a_sample_and_a_row() -> None:
-    with managed() as (running, world), following(running, past=0) as events:
+    with managed() as (running, _), following(running, past=0) as events:
         start = next(events)
         assert start["rungs"] == ["cold", "warm", "hot"]
         assert awaited(events, "models")["models"] == running.client.get("/memory/models").json()
