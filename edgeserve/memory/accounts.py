@@ -27,6 +27,7 @@ from edgeserve.memory.plan import Decision, plan, within
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.memory.resident import Resident
 from edgeserve.memory.tickets import Ticket, Tickets
+from edgeserve.memory.timeline import Timeline
 from edgeserve.memory.way import Claim, Rules, Turn, turn
 from edgeserve.system.readings import Readings
 
@@ -57,6 +58,7 @@ class Accounts:
         self.peaks = peaks or Peaks()
         self.history = History()
         self.figures = Figures()
+        self.timeline = Timeline(clock, wall)
         self.undelivered = undelivered
         self.clock = clock
         self.wall = wall
