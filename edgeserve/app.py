@@ -24,12 +24,15 @@ from edgeserve.audio.apart import SHARED, SoundFilesApart
 from edgeserve.audio.files import SoundFiles, SoundFilesHere
 from edgeserve.config import Config, ServerSettings
 from edgeserve.errors import ConfigError
+from edgeserve.keys.ring import Keyring
 from edgeserve.live.ear import Ear
 from edgeserve.live.sessions import Sessions
 from edgeserve.manage.manager import Manager, Means, idle_policy
 from edgeserve.media.children import Children
 from edgeserve.models import catalog
 from edgeserve.models.pulls import Pulls
+from edgeserve.models.store import Store
+from edgeserve.own_files import keys_path
 from edgeserve.processes.launcher import make_launcher
 from edgeserve.processes.resting import Resting
 from edgeserve.processes.roster import Roster
@@ -50,7 +53,6 @@ def _limits(server: ServerSettings) -> Limits:
         remote_images=server.remote_images,
         remote_image_hosts=server.remote_image_hosts,
         unknown_fields=server.unknown_fields,
-        api_key=server.api_key,
     )
 
 
@@ -80,12 +82,19 @@ def _files(config: Config, roster: Roster) -> tuple[SoundFiles, PictureFiles, Do
     return SoundFilesApart(children(*SHARED)), PictureFilesApart(pictures, catalog.PICTURES), DocumentsApart(pictures)
 
 
-def build(config: Config, pool: Pool, means: Means | None = None) -> Starlette:
+def keyring(config: Config, store: Store) -> Keyring:
+    """The keys of the settings and of their file. Raises ConfigError."""
+    return Keyring(config.server.api_key, keys_path(config, store))
+
+
+def build(config: Config, pool: Pool, means: Means | None = None, ring: Keyring | None = None) -> Starlette:
     """The application. Its lifespan starts the governor and the monitor, and closes all engines at the end.
 
-    ``means`` to manage the server while it runs; without them its models stay as they are. Raises ConfigError.
+    ``means`` to manage the server while it runs; without them its models stay as they are. ``ring``: the keys in
+    force; None: those that the settings name. Raises ConfigError.
     """
     limits, means = _limits(config.server), means or Means.none(config)
+    ring = ring or keyring(config, means.store)
     monitor = Monitor(lambda: pool.gates.values(), pool.governor, idle_policy(config), pool.idle)
     manager, pulls = Manager(config, pool, monitor, means), Pulls(means.store)
     sound_files, picture_files, documents = _files(config, pool.roster)
@@ -114,7 +123,7 @@ def build(config: Config, pool: Pool, means: Means | None = None) -> Starlette:
 
     application = Starlette(
         routes=routes(),
-        middleware=middleware(limits, _rules(config)),
+        middleware=middleware(limits, _rules(config), ring),
         exception_handlers=exception_handlers(),
         lifespan=lifespan,
     )

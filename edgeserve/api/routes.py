@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from edgeserve.api import adapters, admin, failures, health, models, slots, sse, upgrade
 from edgeserve.api.anthropic.entries import ANTHROPIC
-from edgeserve.api.auth import KeyRequired, SameSite, for_owner
+from edgeserve.api.auth import Door, for_owner
 from edgeserve.api.cors import Cors, Preflight
 from edgeserve.api.entry import Entry, Link
 from edgeserve.api.inflate import Inflate
@@ -39,6 +39,7 @@ from edgeserve.api.sound import transcripts, voices
 from edgeserve.audio import encode
 from edgeserve.errors import EdgeserveError
 from edgeserve.jobs import CHAT
+from edgeserve.keys.ring import Keyring
 
 
 async def describe(request: Request) -> Response:
@@ -219,9 +220,9 @@ def routes() -> list[BaseRoute]:
     ]
 
 
-def middleware(limits: Limits, rules: Rules) -> list[Middleware]:
+def middleware(limits: Limits, rules: Rules, ring: Keyring) -> list[Middleware]:
     """Outermost first."""
-    door = Middleware(KeyRequired, key=limits.api_key) if limits.api_key else Middleware(SameSite, rules=rules)
+    door = Middleware(Door, ring=ring, rules=rules)
     pages = (Middleware(Cors, rules=rules), Middleware(Preflight, rules=rules)) if rules.pages else ()
     paths = Middleware(Paths, short=without_prefix({LIVE, REALTIME, *(one.path for one in ENTRIES)}))
     body = Middleware(BodyLimit, limit=limits.max_body_bytes, patience=limits.body_seconds)

@@ -28,9 +28,15 @@ def serve(call: Call) -> int:
     def on_ready(address: str) -> None:
         with contextlib.suppress(OSError):  # a full disk or a closed pipe must not stop the server
             print("\n".join(greeting(config, address)), flush=True)
+            if call.args.qr:
+                from edgeserve.commands import qr
+
+                qr.show(config, address)
         streams.finish()
 
-    return server.serve(config, call.store(config), on_ready, insecure=call.args.insecure, read=call.config)
+    return server.serve(
+        config, call.store(config), on_ready, insecure=call.args.insecure, read=call.config, environ=call.environ
+    )
 
 
 def greeting(config: Config, address: str) -> Iterator[str]:

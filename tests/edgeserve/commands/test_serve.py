@@ -47,7 +47,7 @@ def test_greeting_shows_only_what_is_configured(settings: Path) -> None:
 def test_a_reload_reads_the_settings_from_where_they_came(settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     readers: list[Callable[[], Config]] = []
 
-    def serve(config: Config, store: Store, on_ready: object, *, insecure: bool, read: Callable[[], Config]) -> int:
+    def serve(config: Config, store: Store, on_ready: object, *, read: Callable[[], Config], **more: object) -> int:
         readers.append(read)
         return 0
 
