@@ -9,7 +9,7 @@ import tomllib
 
 from support.sources import ROOT, modules
 
-# Extras apple, mlx, pdf, qr, zeroconf and microphone: not installed everywhere, so their distributions cannot be asked for.
+# Extras apple, mlx, pdf, qr, zeroconf and microphone: not installed everywhere, so their distributions cannot be asked.
 ELSEWHERE = {"mlx", "mlx_whisper", "pypdf", "segno", "sounddevice", "zeroconf"}
 
 
