@@ -9,12 +9,12 @@ import tomllib
 
 from support.sources import ROOT, modules
 
-# Extras apple, mlx, otel, pdf, zeroconf and microphone: not installed everywhere, so their distributions cannot be
+# Extras apple, mlx, otel, pdf, qr, zeroconf and microphone: not installed everywhere, so their distributions cannot be
 # asked for.
-ELSEWHERE = {"mlx", "mlx_whisper", "opentelemetry", "pypdf", "sounddevice", "zeroconf"}
+ELSEWHERE = {"mlx", "mlx_whisper", "opentelemetry", "pypdf", "segno", "sounddevice", "zeroconf"}
 
 
-EXPLAINED = ("starter", "piper", "apple", "mlx", "otel", "pdf", "zeroconf", "microphone")
+EXPLAINED = ("starter", "piper", "apple", "mlx", "otel", "pdf", "qr", "zeroconf", "microphone")
 """Extras of which decision 1 explains each package."""
 
 

@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from edgeserve.api import failures, later, upgrade
 from edgeserve.api.anthropic.entries import ANTHROPIC
-from edgeserve.api.auth import KeyRequired, SameSite, for_owner
+from edgeserve.api.auth import Door, for_owner
 from edgeserve.api.cors import Cors, Preflight
 from edgeserve.api.entry import Entry, Link
 from edgeserve.api.inflate import Inflate
@@ -33,6 +33,7 @@ from edgeserve.errors import EdgeserveError
 from edgeserve.figures.figures import Figures
 from edgeserve.figures.spans import Traces
 from edgeserve.jobs import CHAT
+from edgeserve.keys.ring import Keyring
 
 
 async def describe(request: Request) -> Response:
@@ -156,9 +157,9 @@ def routes() -> list[BaseRoute]:
     ]
 
 
-def middleware(limits: Limits, rules: Rules, figures: Figures, traces: Traces) -> list[Middleware]:
+def middleware(limits: Limits, rules: Rules, ring: Keyring, figures: Figures, traces: Traces) -> list[Middleware]:
     """Outermost first."""
-    door = Middleware(KeyRequired, key=limits.api_key) if limits.api_key else Middleware(SameSite, rules=rules)
+    door = Middleware(Door, ring=ring, rules=rules)
     pages = (Middleware(Cors, rules=rules), Middleware(Preflight, rules=rules)) if rules.pages else ()
     paths = Middleware(Paths, short=without_prefix({LIVE, REALTIME, *(one.path for one in ENTRIES)}))
     body = Middleware(BodyLimit, limit=limits.max_body_bytes, patience=limits.body_seconds)

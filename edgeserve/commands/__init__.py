@@ -28,6 +28,10 @@ FLAGS = (
     "preload",
     "log_level",
     "log_format",
+    "tls",
+    "tls_cert",
+    "tls_key",
+    "idle_exit",
 )
 """Options that win over the variables of the same name."""
 

@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import faulthandler
 import socket
+import ssl
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -19,6 +21,7 @@ from support.gates import FAKES, fake_spec
 from support.memory import POLICY, FakeProbe
 
 from edgeserve import app
+from edgeserve.attendants import Attendant
 from edgeserve.config import Config, ResidencySettings, ServerSettings
 from edgeserve.connections import Connections, Patience
 from edgeserve.figures.spans import Traces
@@ -31,6 +34,7 @@ from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.model_settings import ModelSettings
 from edgeserve.residency.pool import Pool
 from edgeserve.server import Server, address, listen
+from edgeserve.tls.certificate import Certificate
 from edgeserve.units import MB
 from edgeserve.wyoming import WyomingPort
 
@@ -100,6 +104,13 @@ class Prompt:
 uvicorn.server.asyncio = Prompt()  # type: ignore[assignment]
 
 
+def trusting(certificate: Path) -> ssl.SSLContext:
+    """A client's context that trusts this certificate alone."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(certificate)
+    return context
+
+
 class Running:
     """A served pool: its ``url``, an HTTP ``client``, and the ``server`` itself."""
 
@@ -115,12 +126,15 @@ def serving(
     connections: Connections | None = None,
     patience: Patience | None = None,
     wyoming: socket.socket | None = None,
+    certificate: Certificate | None = None,
+    attendants: Sequence[Attendant] = (),
     **server: Any,
 ) -> Iterator[Running]:
-    """``wyoming``: a bound socket for that protocol."""
+    """``wyoming``: a bound socket for that protocol. ``certificate``: HTTP is spoken over TLS."""
     listener = listen("127.0.0.1", 0)
     built = build(pool, drain_seconds=drain_seconds, **server)
-    running = Server(built, pool, drain_seconds, connections=connections, patience=patience)
+    running = Server(built, pool, drain_seconds, connections=connections, patience=patience, certificate=certificate)
+    running.attendants = attendants
     if wyoming is not None:
         running.ports.append(WyomingPort(wyoming, built.state, server.get("live_idle_seconds", 60.0)))
     ready = threading.Event()
@@ -129,7 +143,8 @@ def serving(
     thread.start()
     try:
         assert ready.wait(10)
-        with httpx.Client(base_url=address(listener), timeout=30) as client:
+        scheme, verify = ("https", trusting(certificate.path)) if certificate else ("http", True)
+        with httpx.Client(base_url=address(listener, scheme), timeout=30, verify=verify) as client:
             yield Running(str(client.base_url), pool, built, client, running)
     finally:
         running.should_exit = True
