@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import socket
@@ -27,6 +28,13 @@ def check_open(config: Config, bound: str, *, insecure: bool) -> None:
             f"(or api_key under [server] in models.toml), or say with --insecure that it is wanted"
         )
     log.warning("listening on %s without api_key: whoever reaches this machine can use it", bound)
+
+
+def check(config: Config, *, insecure: bool) -> None:
+    """Raises ConfigError for an address that cannot be bound now, and for one that needs a key."""
+    with contextlib.closing(listen(config.server.host, config.server.port)) as listener:
+        if not insecure:
+            check_open(config, listener.getsockname()[0], insecure=False)
 
 
 def listen(host: str, port: int, flag: str = "--port") -> socket.socket:
