@@ -56,7 +56,7 @@ def clean(call: Call) -> int:
     if not rows:
         print("Nothing to delete.")
         return 0
-    size = human_size(sum(one.size_bytes for one in (*left, *unused)))
+    size = human_size(sum([*(one.size_bytes for one in left), *(one.size_bytes for one in unused)]))
     print(table(("name", "why", "size"), rows))
     if not (call.args.yes or ask(f"Delete these, {size}?")):
         print("Nothing is deleted; edgeserve clean --yes deletes it.")

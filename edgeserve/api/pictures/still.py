@@ -3,6 +3,8 @@ size."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from edgeserve.api.pictures import heif, webp
 from edgeserve.api.pictures.image import PixelLimit, halvings
 from edgeserve.errors import UnsupportedMedia
@@ -29,7 +31,7 @@ def rgb(codec: str, data: bytes, param: str, halvings: int = 0) -> tuple[int, in
     import av
 
     try:
-        decoder = av.CodecContext.create(codec, "r")
+        decoder: Any = av.CodecContext.create(codec, "r")
         decoder.thread_count = 1
         decoder.options = {"lowres": str(halvings)} if halvings else {}
         frames = [*decoder.decode(av.Packet(data)), *decoder.decode(None)]

@@ -52,7 +52,7 @@ def test_models_that_are_here_are_not_pulled(models: dict[str, str], pulled: lis
 def test_damaged_ones_are_and_each_once(models: dict[str, str]) -> None:
     (Path(models["EDGESERVE_MODELS_DIR"]) / "hibari" / "hibari.onnx").unlink()
     write('[tts]\nmodel = "hibari"\n[models.b]\njob = "tts"\nmodel = "hibari"\n[llm]\nmodel = "hub:a/b/c.gguf"\n')
-    assert supply.missing(load({}), Store(Path(models["EDGESERVE_MODELS_DIR"]))) == ["hibari", "hub:a/b/c.gguf"]
+    assert supply.missing(load({}), Store(Path(models["EDGESERVE_MODELS_DIR"]))) == ["hub:a/b/c.gguf", "hibari"]
 
 
 def test_paths_and_unknown_names_are_left_to_the_server(models: dict[str, str]) -> None:
