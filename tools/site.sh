@@ -15,4 +15,6 @@ print("\n".join(tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "$venv/wanted.txt"
     printf '%s\n' "$key" >"$stamp"
 fi
+# Material says at each build that Zensical will follow it (docs/decisions/0036-packages.md).
+export NO_MKDOCS_2_WARNING=1
 exec "$venv/bin/python" -m mkdocs build --quiet --strict

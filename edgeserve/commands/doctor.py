@@ -16,7 +16,7 @@ from edgeserve.doctor import machine
 from edgeserve.doctor.findings import Facts, Finding, Model
 from edgeserve.doctor.machine import Machine
 from edgeserve.errors import ConfigError, ModelMissing, NotFound, StoreError
-from edgeserve.fit import speed, tuning
+from edgeserve.fit import calibration, speed, tuning
 from edgeserve.jobs import CHAT, Job, table_of
 from edgeserve.models import catalog
 from edgeserve.models.entry import UNVERIFIED, Entry
@@ -42,17 +42,17 @@ def collect(call: Call) -> Facts:
         config, error = Config(source=call.args.config or "models.toml"), str(wrong)
     store = call.store(config)
     readings = machine.read(store.root, config.memory, call.environ)
-    found = (_timed(model, readings) for model in models(config, store))
+    kept = calibration.read(store.root.parent / calibration.FILE)
+    rates = kept.rates if kept else speed.Rates(readings.bandwidth, math.inf)
+    found = (_timed(model, rates, measured=kept is not None) for model in models(config, store))
     return Facts(readings, tuple(found), config.source, error)
 
 
-def _timed(model: Model, machine: Machine) -> Model:
-    """The model with the tokens a second that this memory can feed: each token reads all weights once."""
-    if not machine.bandwidth or model.job not in CHAT or not catalog.knows(model.name):
+def _timed(model: Model, rates: speed.Rates, *, measured: bool) -> Model:
+    """The model with its tokens a second: expected, or those that memory can feed, since each reads all weights."""
+    if not rates.bandwidth or model.job not in CHAT or not catalog.knows(model.name):
         return model
-    return dataclasses.replace(
-        model, tokens=speed.answers(catalog.find(model.name), speed.Rates(machine.bandwidth, math.inf))
-    )
+    return dataclasses.replace(model, tokens=speed.answers(catalog.find(model.name), rates), measured=measured)
 
 
 def models(config: Config, store: Store) -> Iterator[Model]:
@@ -125,7 +125,7 @@ def render(facts: Facts, findings: list[Finding]) -> Iterator[str]:
     for model in facts.configured:
         job = "" if model.id == model.job else f" ({model.job})"
         tuned = f", tuned: {model.tuned}" if model.tuned else ""
-        yield f"  {model.id:{width}}  {model.name}{job}, {model.state}{tuned}{_most(model)}"
+        yield f"  {model.id:{width}}  {model.name}{job}, {model.state}{tuned}{_speed(model)}"
     yield "Catalogue"
     rows = []
     for model in facts.models:
@@ -139,7 +139,7 @@ def render(facts: Facts, findings: list[Finding]) -> Iterator[str]:
     yield "To choose: the largest of each job that fits, and answers as fast as people read"
     chosen = judge.choose(facts)
     width = max((len(model.job) for model in chosen), default=0)
-    yield from (f"  {model.job:{width}}  {model.name}{_most(model)}" for model in chosen)
+    yield from (f"  {model.job:{width}}  {model.name}{_speed(model)}" for model in chosen)
     yield "  `edgeserve recommend` measures more, and says which run together; `edgeserve init` writes them down"
     yield ""
     for finding in findings:
@@ -149,9 +149,11 @@ def render(facts: Facts, findings: list[Finding]) -> Iterator[str]:
         yield "Nothing is missing."
 
 
-def _most(model: Model) -> str:
-    """A bound in words: no machine writes faster than its memory feeds it, and most write slower."""
-    return f", at most {model.tokens:.{1 if model.tokens < 10 else 0}f} tokens/s" if model.tokens else ""
+def _speed(model: Model) -> str:
+    """The speed in words, or its bound: no machine writes faster than its memory feeds it."""
+    if not model.tokens:
+        return ""
+    return f", {'about' if model.measured else 'at most'} {model.tokens:.{1 if model.tokens < 10 else 0}f} tokens/s"
 
 
 def _machine(one: Machine) -> Iterator[tuple[str, str]]:

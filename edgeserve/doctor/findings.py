@@ -35,7 +35,8 @@ class Model:
     ``trouble``: the reason why a pulled model cannot be used; ``no_projector``: an error about its projector.
     ``verified``: the model was pulled and used where edgeserve is built. ``engine``: import string of its engine;
     empty: the engine of its job. ``id`` names its table in the settings; empty: it is not configured. ``tuned``: its
-    measured settings; empty for a model without forms. ``tokens``: a second that it writes at most; 0 where unknown.
+    measured settings; empty for a model without forms. ``tokens``: a second that it writes; 0 where unknown.
+    ``measured``: they follow from all figures of this machine, and not from the bandwidth of its memory alone.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Model:
     id: str = ""
     tuned: str = ""
     tokens: float = 0.0
+    measured: bool = False
 
     @property
     def state(self) -> str:

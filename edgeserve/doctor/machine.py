@@ -19,8 +19,8 @@ from edgeserve.system.probe import Probe
 RUNTIME_SECONDS = 30.0
 """Time for a runtime to report its version; a broken driver can hang at import."""
 
-BANDWIDTH_ROUNDS = 4
-"""A tenth of those of `edgeserve recommend`: a quick look, for a bound."""
+BANDWIDTH_ROUNDS = 10
+"""A quarter of those of `edgeserve recommend`: a quick look, for a bound. A busy machine reads less."""
 
 CPU_FEATURES = ("avx", "avx2", "fma", "f16c", "avx512f", "avx512_vnni", "amx_int8", "asimd", "asimddp", "i8mm", "sve")
 """Features that the runtimes have faster code for, as Linux names them."""

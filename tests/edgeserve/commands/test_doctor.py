@@ -12,6 +12,9 @@ from support.commands import run
 from support.machines import BOX
 
 from edgeserve.doctor import machine
+from edgeserve.fit import calibration
+from edgeserve.fit.calibration import Calibration
+from edgeserve.fit.speed import Rates
 from edgeserve.models import catalog
 
 
@@ -59,6 +62,17 @@ def test_doctor_bounds_the_speed_by_the_memory(
     assert 5 <= rate < 20, "the largest that people need not wait for"
     assert run("doctor", "--json", environ=models) == 1
     assert json.loads(capsys.readouterr().out)["machine"]["bandwidth"] == 10e9
+
+
+@pytest.mark.usefixtures("box")
+def test_doctor_expects_the_speed_where_the_machine_was_measured(
+    models: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = Path(models["EDGESERVE_MODELS_DIR"]).parent / calibration.FILE
+    calibration.keep(kept, Calibration(calibration.cpu.name(), calibration.cpu.kind(), Rates(10e9, 100e9)))
+    Path("models.toml").write_text('[llm]\nmodel = "smollm2"\n')
+    run("doctor", environ=models)
+    assert re.search(r"^  llm  smollm2-135m-instruct, not pulled, about \d+ tokens/s$", capsys.readouterr().out, re.M)
 
 
 @pytest.mark.usefixtures("box")
