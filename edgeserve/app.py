@@ -35,6 +35,7 @@ from edgeserve.processes.resting import Resting
 from edgeserve.processes.roster import Roster
 from edgeserve.residency.monitor import Monitor
 from edgeserve.residency.pool import Pool
+from edgeserve.talk.pace import Turns
 from edgeserve.units import MB
 
 log = logging.getLogger("edgeserve.app")
@@ -126,6 +127,7 @@ def build(config: Config, pool: Pool, means: Means | None = None) -> Starlette:
     application.state.limits = limits
     application.state.sessions = sessions
     application.state.places = Places(config.server.live_sessions)
+    application.state.sound_turns = Turns()
     application.state.responses = ResponseStore()
     application.state.sound_files = sound_files
     application.state.picture_files = picture_files
