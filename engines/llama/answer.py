@@ -45,7 +45,7 @@ class Prompt:
 
     @property
     def read(self) -> PromptEvent:
-        """How much of the prompt is read so far."""
+        """The tokens of the prompt that are read so far."""
         computed = self.tokens - self.cached - len(self.slot.pending)
         return PromptEvent(self.tokens, self.cached, max(0, computed))
 
