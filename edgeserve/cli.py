@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import edgeserve
-from edgeserve.commands import Call, PoolBuilder
+from edgeserve.commands import Call, PoolBuilder, doors
 from edgeserve.errors import ConfigError, EdgeserveError, NotConfigured
 from edgeserve.jobs import ALL_JOBS, INFO
 from edgeserve.system import streams
@@ -102,6 +102,8 @@ def make_parser() -> Parser:
         add(commands)
     for add in (_ps, _top, _load, _unload, _rm, _reload, _launch, _talk):
         add(commands)
+    for added in (doors.key, doors.qr, doors.health, doors.service):
+        added(commands, _command)
     return parser
 
 
@@ -144,7 +146,8 @@ def _serve(commands: Any) -> None:
         action="store_true",
         help="let any machine that reaches this one use the server without a key",
     )
-    parser.add_argument("--log-json", action="store_true", default=None, help="log lines as JSON objects")
+    parser.add_argument("--log-format", choices=("plain", "json"), help="log lines for people or as JSON (plain)")
+    doors.serve_options(parser)
 
 
 def _pull(commands: Any) -> None:

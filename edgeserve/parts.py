@@ -18,6 +18,9 @@ from edgeserve.residency.pool import Pool
 if TYPE_CHECKING:
     from edgeserve.media.children import Children
 
+LISTENERS = 32
+"""Streams of the memory feed at once."""
+
 
 class Parts(State):
     """The state of an application. ``makers`` make further attributes, each with its first use.
@@ -62,6 +65,7 @@ class Makers:
         return {
             "sessions": self._sessions,
             "places": self._places,
+            "listeners": self._listeners,
             "responses": self._responses,
             "pulls": self._pulls,
             "sound_files": self._sound_files,
@@ -84,6 +88,11 @@ class Makers:
         from edgeserve.api.realtime.places import Places
 
         return Places(self._config.server.live_sessions)
+
+    def _listeners(self) -> Any:
+        from edgeserve.api.realtime.places import Places
+
+        return Places(LISTENERS, "streams of the memory feed", "close one and try again")
 
     def _responses(self) -> Any:
         from edgeserve.api.responses.store import ResponseStore

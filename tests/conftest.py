@@ -80,6 +80,7 @@ def states_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Conversations that servers of tests save; the user's own folder stays as it is."""
     folder = tmp_path_factory.mktemp("states")
     os.environ["EDGESERVE_STATES_DIR"] = str(folder / "of-fixtures")
+    os.environ["EDGESERVE_KEYS_FILE"] = str(folder / "keys.json")  # the user's keys would lock servers of tests
     return folder
 
 

@@ -26,7 +26,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-RUN = (ROOT / "README.md", ROOT / "docs" / "quickstart.md", *sorted((ROOT / "docs" / "api").glob("*.md")))
+RUN = (
+    *(ROOT / name for name in ("README.md", "docs/quickstart.md", "docs/metrics.md")),
+    *sorted((ROOT / "docs" / "api").glob("*.md")),
+)
 HEALTH = "http://127.0.0.1:8080/v1/health"
 
 START_SECONDS = 900.0

@@ -22,7 +22,7 @@ from support.raw import alive, dialled
 from support.server import Running, build, fake_pool, serving, until
 
 from edgeserve import server
-from edgeserve.config import Config, ServerSettings
+from edgeserve.config import Config
 from edgeserve.connections import ACCEPTED_AT_ONCE
 from edgeserve.errors import ConfigError
 from edgeserve.listening import check_open, listen
@@ -103,18 +103,18 @@ def test_other_machines_are_let_in_without_a_key_only_where_that_is_said(
     host: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(ConfigError, match=f"listening on {host} without a key.*EDGESERVE_API_KEY.*--insecure"):
-        check_open(Config(), host, insecure=False)
+        check_open(host, locked=False, insecure=False)
     assert not caplog.text
-    check_open(Config(), host, insecure=True)
+    check_open(host, locked=False, insecure=True)
     assert "whoever reaches this machine can use it" in caplog.text
     caplog.clear()
-    check_open(Config(ServerSettings(api_key="sesame")), host, insecure=False)
+    check_open(host, locked=True, insecure=False)
     assert not caplog.text
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1"])
 def test_this_machine_alone_needs_no_key(host: str, caplog: pytest.LogCaptureFixture) -> None:
-    check_open(Config(), host, insecure=False)
+    check_open(host, locked=False, insecure=False)
     assert not caplog.text
 
 
