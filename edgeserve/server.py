@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from types import FrameType, MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import uvicorn
 from starlette.applications import Starlette
@@ -22,7 +22,7 @@ from uvicorn.config import Config as UvicornConfig
 from uvicorn.server import Server as UvicornServer
 
 from edgeserve import activation, app, conversations, exposure, logs
-from edgeserve.activity import Activity
+from edgeserve.activity import Activity, Used
 from edgeserve.assembly import assemble
 from edgeserve.attendants import Attendant
 from edgeserve.config import Config, ServerSettings
@@ -171,7 +171,7 @@ class Server(UvicornServer):
         self.ports: list[Port] = []
         """Further ports, which open and close with the server."""
         self.attendants: Sequence[Attendant] = ()
-        self._activity = Activity(self, application.state)
+        self._activity = Activity(self, cast(Used, application.state))
         self._pool = pool
         self._drain_seconds = drain_seconds
         self._preload = preload
