@@ -8,6 +8,7 @@ import logging
 import socket
 
 from edgeserve.api.auth import is_loopback
+from edgeserve.config import Config
 from edgeserve.errors import ConfigError
 
 log = logging.getLogger("edgeserve.server")

@@ -22,7 +22,7 @@ from support.raw import alive, dialled
 from support.server import Running, build, fake_pool, serving, until
 
 from edgeserve import server
-from edgeserve.config import Config
+from edgeserve.config import Config, ServerSettings
 from edgeserve.connections import ACCEPTED_AT_ONCE
 from edgeserve.errors import ConfigError
 from edgeserve.listening import check, check_open, listen
@@ -117,12 +117,13 @@ def test_a_check_of_the_address_leaves_it_free(caplog: pytest.LogCaptureFixture)
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1 port {port}"):
-            check(Config(ServerSettings(port=port)), insecure=False)
-    check(Config(ServerSettings(port=port)), insecure=False)
-    check(Config(ServerSettings(port=port)), insecure=False)
+            check(Config(ServerSettings(port=port)), locked=False, insecure=False)
+    check(Config(ServerSettings(port=port)), locked=False, insecure=False)
+    check(Config(ServerSettings(port=port)), locked=False, insecure=False)
     with pytest.raises(ConfigError, match="without a key"):
-        check(Config(ServerSettings(host="0.0.0.0", port=0)), insecure=False)
-    check(Config(ServerSettings(host="0.0.0.0", port=0)), insecure=True)
+        check(Config(ServerSettings(host="0.0.0.0", port=0)), locked=False, insecure=False)
+    check(Config(ServerSettings(host="0.0.0.0", port=0)), locked=False, insecure=True)
+    check(Config(ServerSettings(host="0.0.0.0", port=0)), locked=True, insecure=False)
     assert not caplog.text, "the server warns of it once, when it listens"
 
 
