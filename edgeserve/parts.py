@@ -66,6 +66,7 @@ class Makers:
             "sessions": self._sessions,
             "places": self._places,
             "listeners": self._listeners,
+            "sound_turns": self._sound_turns,
             "responses": self._responses,
             "pulls": self._pulls,
             "sound_files": self._sound_files,
@@ -93,6 +94,11 @@ class Makers:
         from edgeserve.api.realtime.places import Places
 
         return Places(LISTENERS, "streams of the memory feed", "close one and try again")
+
+    def _sound_turns(self) -> Any:
+        from edgeserve.talk.pace import Turns
+
+        return Turns()
 
     def _responses(self) -> Any:
         from edgeserve.api.responses.store import ResponseStore

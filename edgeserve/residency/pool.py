@@ -242,6 +242,10 @@ class Pool:
             await _loaded(gate)
         return {gate.id: gate.rung is Rung.HOT for gate in gates}
 
+    def wanted_by_others(self, model: str) -> bool:
+        """Whether a client other than the current one wants the model to stay loaded."""
+        return self._gate(model).wanted_by_others(clients.current.get())
+
     async def evict(self, model: str, to: Rung = Rung.COLD) -> bool:
         """Ask a model to step down; False when a lease or its work holds it."""
         gate = self._gate(model)
