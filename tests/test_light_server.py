@@ -18,6 +18,7 @@ UNUSED = {"click", "multiprocessing", "pickle", "html.entities", "logging.handle
 LATER = {
     "edgeserve.api.openapi",
     "edgeserve.api.pictures.image",
+    "edgeserve.api.web.files",
     "edgeserve.audio.decode",
     "edgeserve.audio.child",
     "edgeserve.commands.top",

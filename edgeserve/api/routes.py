@@ -36,6 +36,7 @@ from edgeserve.api.rerank import request as ranking
 from edgeserve.api.rerank import score as scoring
 from edgeserve.api.responses.entries import RESPONSES
 from edgeserve.api.sound import transcripts, voices
+from edgeserve.api.web import page
 from edgeserve.audio import encode
 from edgeserve.errors import EdgeserveError
 from edgeserve.jobs import CHAT
@@ -67,7 +68,13 @@ AFTER_START = (
 FIRST_MODEL = Link("first", "GET", MODEL, "/data/0/id", "path", "model")
 
 ENTRIES = (
-    Entry("GET", "/", "Where things are; for probes the text that Ollama answers", health.root, also=("text/plain",)),
+    Entry(
+        "GET",
+        "/",
+        "The page for browsers, else where things are; for probes the text that Ollama answers",
+        health.root,
+        also=("text/plain", page.HTML),
+    ),
     Entry("GET", "/v1/health", "Configured engines and their rungs", health.health),
     Entry("GET", "/version", "The server's version", health.version),
     Entry(
@@ -214,6 +221,7 @@ def routes() -> list[BaseRoute]:
         Route(LIVE, upgrade.required(OVER_HTTP), include_in_schema=False),
         WebSocketRoute(REALTIME, realtime.endpoint),
         Route(REALTIME, upgrade.required(IN_TURN), include_in_schema=False),
+        Route(page.PATH, page.file, include_in_schema=False),
         Route(moderations.PATH, moderations.refuse, methods=["POST"], include_in_schema=False),
         Route("/lora-adapters", adapters.set_adapters, methods=["POST"], include_in_schema=False),
     ]

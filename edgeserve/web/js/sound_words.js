@@ -1,0 +1,3 @@
+// Words of the panels with sound.
+
+export const words = { en: {}, de: {} };
