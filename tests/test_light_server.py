@@ -19,6 +19,7 @@ LATER = {
     "edgeserve.api.openapi",
     "edgeserve.api.pictures.image",
     "edgeserve.api.web.files",
+    "edgeserve.api.web.lean",
     "edgeserve.audio.decode",
     "edgeserve.audio.child",
     "edgeserve.commands.top",

@@ -17,11 +17,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from edgeserve.api.origin import values
+from edgeserve.api.web import lean
 
 FOLDER = Path(__file__).parents[2] / "web"
-INDEX = "index.html"
-BASE = b"{{base}}"
-"""Stands in the page for the path of its files."""
+INDEX, ENTRY, STYLES, VENDOR = "index.html", "js/app.js", "page.css", "vendor/"
+BASE, PRELOADS = "{{base}}", "{{preloads}}"
+"""Stand in the page for the path of its files, and for links that load all modules at once."""
 MEDIA_TYPES: Mapping[str, str] = MappingProxyType(
     {
         ".html": "text/html; charset=utf-8",
@@ -44,7 +45,7 @@ POLICY = "; ".join(
         "form-action 'none'",
         "frame-ancestors 'none'",
         "require-trusted-types-for 'script'",
-        "trusted-types dompurify edgeserve",
+        "trusted-types dompurify",
     )
 )
 SAFE: Mapping[str, str] = MappingProxyType(
@@ -76,17 +77,23 @@ class Files:
 
     def __init__(self, folder: Path) -> None:
         texts = {
-            path.relative_to(folder).as_posix(): path.read_bytes()
+            path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
             for path in sorted(folder.rglob("*"))
             if path.suffix in MEDIA_TYPES
         }
-        digest = hashlib.sha256()
-        for name, data in texts.items():
-            digest.update(f"{name} {len(data)} ".encode() + data)
-        self.version = digest.hexdigest()[:12]
+        texts = {name: text if name.startswith(VENDOR) else lean.lean(name, text) for name, text in texts.items()}
+        texts[STYLES] = "".join(texts.pop(name) for name in sorted(texts) if name.endswith(".css"))
+        self.version = hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()[:12]
         # Without a slash before it: a proxy may serve the page below a path of its own.
-        texts[INDEX] = texts[INDEX].replace(BASE, f"web/{self.version}".encode())
-        self._files = {name: _file(name, data) for name, data in texts.items()}
+        base = f"web/{self.version}"
+        preloads = "".join(f'<link rel="modulepreload" href="{base}/{one}">' for one in lean.graph(texts, ENTRY))
+        texts[INDEX] = texts[INDEX].replace(BASE, base).replace(PRELOADS, preloads)
+        self._files = {name: _file(name, text.encode()) for name, text in texts.items()}
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Compressed bytes by path."""
+        return {name: len(one.packed) for name, one in self._files.items()}
 
     def page(self, request: Request) -> Response:
         return _answer(request, self._files[INDEX], ASK_AGAIN, "Accept, Accept-Encoding")
