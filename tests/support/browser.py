@@ -75,7 +75,7 @@ class Tab:
     dialogs: list[str] = field(default_factory=list)
 
     def violations(self) -> list[str]:
-        """What axe-core finds, one line a rule with the first element that breaks it."""
+        """Findings of axe-core: one line a rule, with the first element that breaks it."""
         self.page.evaluate(f"{AXE.read_text('utf-8')}; undefined")
         found = self.page.evaluate("axe.run(document).then(({violations}) => violations)")
         return [f"{one['id']}: {one['nodes'][0]['html']} {one['nodes'][0]['failureSummary']}" for one in found]

@@ -33,7 +33,10 @@ def imports(name: str, text: str) -> list[str]:
 
 
 def graph(texts: Mapping[str, str], entry: str) -> list[str]:
-    """Paths of all modules that ``entry`` needs before it runs, itself first. Raises KeyError for one that is not there."""
+    """Paths of all modules that ``entry`` needs before it runs, itself first.
+
+    Raises KeyError for one that is not there.
+    """
     found = [entry]
     for name in found:
         found += [one for one in dict.fromkeys(imports(name, texts[name])) if one not in found]

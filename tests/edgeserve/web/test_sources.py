@@ -64,7 +64,9 @@ def test_every_module_is_found_and_needed() -> None:
 
 
 def test_vendored_files_are_the_published_ones() -> None:
-    rows = re.findall(r"^\| ([\w.-]+) \|.*\| ([0-9a-f]{64}) \|$", (FOLDER / "VENDOR.md").read_text("utf-8"), re.MULTILINE)
+    rows = re.findall(
+        r"^\| ([\w.-]+) \|.*\| ([0-9a-f]{64}) \|$", (FOLDER / "VENDOR.md").read_text("utf-8"), re.MULTILINE
+    )
     there = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in VENDORED.values()}
     assert dict(rows) == there
 
@@ -72,7 +74,12 @@ def test_vendored_files_are_the_published_ones() -> None:
 def test_each_vendored_package_has_its_licence() -> None:
     licences = {path.stem: path.read_text("utf-8") for path in FOLDER.glob("licences/*")}
     assert set(licences) == {"htm", "preact", "marked", "dompurify"}
-    for name, words in {"htm": "Apache License", "preact": "MIT", "marked": "MIT", "dompurify": "Apache License"}.items():
+    for name, words in {
+        "htm": "Apache License",
+        "preact": "MIT",
+        "marked": "MIT",
+        "dompurify": "Apache License",
+    }.items():
         assert words in licences[name] or "Permission is hereby granted" in licences[name], name
 
 
