@@ -73,10 +73,10 @@ export function Chat({ t, server, settings, shown }) {
   };
   return html`<section class=${`chat ${listed ? "listed" : ""}`}>
     <h1 class="unseen">${t("nav.chat")}</h1>
-    <aside aria-label=${t("chat.list")}>
+    <section class="past" aria-label=${t("chat.list")}>
       <button type="button" class="button" onClick=${() => (chat.begin(), setListed(false))}><${Icon} name="add" />${t("chat.new")}</button>
       <${Conversations} t=${t} chat=${chat} onOpen=${() => setListed(false)} />
-    </aside>
+    </section>
     <div class="talk-column">
       <div class="chat-head">
         <${IconButton} class="list-button" icon="list" label=${t("chat.list")} aria-expanded=${listed} onClick=${() => setListed(!listed)} />

@@ -17,10 +17,15 @@ function useList(settings, onError) {
   const [draft, setDraft] = useState(() => newConversation(settings.system));
   const [id, setId] = useState(null);
   const latest = useRef([]);
+  const gone = useRef(new Set()); // an answer under way must not bring its conversation back
   const show = (all) => setList((latest.current = all));
   useEffect(() => {
     allConversations().then(show, (error) => onError(error.message));
-    return whenCleared(() => (show([]), begin()));
+    return whenCleared(() => {
+      for (const one of latest.current) gone.current.add(one.id);
+      show([]);
+      begin();
+    });
   }, []);
   const begin = () => {
     setDraft(newConversation(settings.system));
@@ -28,13 +33,15 @@ function useList(settings, onError) {
   };
   /** Puts a conversation first in the list, and into the browser's store when `kept`. */
   const put = (conversation, kept) => {
+    if (gone.current.has(conversation.id)) return;
     show([conversation, ...latest.current.filter((one) => one.id !== conversation.id)]);
     if (kept) saveConversation(conversation).catch((error) => onError(error.message));
   };
-  const remove = (gone) => {
-    show(latest.current.filter((one) => one.id !== gone));
-    if (gone === id) begin();
-    removeConversation(gone).catch((error) => onError(error.message));
+  const remove = (old) => {
+    gone.current.add(old);
+    show(latest.current.filter((one) => one.id !== old));
+    if (old === id) begin();
+    removeConversation(old).catch((error) => onError(error.message));
   };
   const current = list.find((one) => one.id === id) ?? draft;
   return { list, current, begin, put, remove, open: setId, setDraft };
@@ -83,7 +90,11 @@ export function useChat({ t, settings, onDone }) {
   };
 
   return {
-    list, current, error, running, begin, remove, open,
+    list, current, error, running, begin, open,
+    remove: (id) => {
+      if (running?.id === id) running.abort.abort();
+      remove(id);
+    },
     stop: () => running?.abort.abort(),
     setSystem: (system) => (current.messages.length ? put({ ...current, system }, true) : setDraft({ ...current, system })),
     send: (content, pictures, model) => {

@@ -36,7 +36,9 @@ export function Composer({ t, running, sees, hears, onSend, onStop }) {
     area.current.style.height = "auto";
     area.current.style.height = `${Math.min(area.current.scrollHeight + 2, 220)}px`;
   }, [text]);
-  useEffect(() => area.current.focus({ preventScroll: true }), []);
+  useEffect(() => {
+    if (matchMedia("(hover: hover)").matches) area.current.focus({ preventScroll: true }); // no keyboard over a telephone
+  }, []);
 
   const send = async () => {
     const last = await dictation.stop();

@@ -6,7 +6,7 @@ import "../vendor/purify.min.js"; // no module: it sets a global
 
 const purify = globalThis.DOMPurify;
 const TAGS = (
-  "a p br hr strong em del code pre blockquote ul ol li h3 h4 h5 h6 table thead tbody tr th td sup sub kbd"
+  "a p br hr strong em del code pre blockquote ul ol li h2 h3 h4 h5 h6 table thead tbody tr th td sup sub kbd"
 ).split(" ");
 const RULES = {
   ALLOWED_TAGS: TAGS,
@@ -21,10 +21,6 @@ marked.use({
   gfm: true,
   breaks: true,
   renderer: {
-    heading({ tokens, depth }) {
-      const level = Math.min(6, depth + 2); // the page has the first two
-      return `<h${level}>${this.parser.parseInline(tokens)}</h${level}>`;
-    },
     image({ href, text }) {
       return this.link({ href, tokens: [{ type: "text", raw: text, text: text || href }] });
     },
@@ -39,9 +35,18 @@ purify.addHook("afterSanitizeAttributes", (node) => {
   node.setAttribute("rel", "noopener noreferrer");
 });
 
+/** Headings below the page's own, none of which leaves a level out. */
+function nested(tokens) {
+  let before = 1;
+  for (const token of tokens) {
+    if (token.type === "heading") token.depth = before = Math.min(token.depth + 1, before + 1, 6);
+  }
+  return tokens;
+}
+
 /** A fragment of safe nodes. */
 export function rendered(text) {
-  const fragment = purify.sanitize(marked.parse(text), RULES);
+  const fragment = purify.sanitize(marked.parser(nested(marked.lexer(text))), RULES);
   for (const block of fragment.querySelectorAll("pre, table")) block.tabIndex = 0; // they scroll: the keyboard must, too
   return fragment;
 }
@@ -50,6 +55,6 @@ export function rendered(text) {
 export function spoken(text) {
   const fragment = rendered(text);
   for (const block of fragment.querySelectorAll("pre")) block.remove();
-  for (const block of fragment.querySelectorAll("p, li, h3, h4, h5, h6, tr")) block.append("\n");
+  for (const block of fragment.querySelectorAll("p, li, h2, h3, h4, h5, h6, tr")) block.append("\n");
   return fragment.textContent.trim();
 }

@@ -12,8 +12,8 @@ export class Player {
   }
 
   reset() {
-    this.begun = 0; // time of the first sample
-    this.next = 0; // time behind the last one
+    this.next = 0; // time behind the last sample
+    this.queued = 0; // seconds that came
     this.ended = false;
   }
 
@@ -39,8 +39,8 @@ export class Player {
     node.buffer = buffer;
     node.connect(this.context.destination);
     const at = Math.max(this.next, this.context.currentTime + 0.05);
-    if (!this.begun) this.begun = at;
     this.next = at + buffer.duration;
+    this.queued += buffer.duration;
     this.nodes.add(node);
     node.onended = () => {
       this.nodes.delete(node);
@@ -65,9 +65,10 @@ export class Player {
     return this.nodes.size > 0;
   }
 
-  /** Falls silent at once. Returns the milliseconds that were heard since the first sample. */
+  /** Falls silent at once. Returns the milliseconds that were heard of all that came since the silence before. */
   stop() {
-    const heard = this.begun ? Math.max(0, Math.min(this.context.currentTime, this.next) - this.begun) : 0;
+    const waiting = this.context ? Math.max(0, this.next - this.context.currentTime) : 0;
+    const heard = Math.max(0, this.queued - waiting);
     for (const node of this.nodes) {
       node.onended = null;
       node.stop();

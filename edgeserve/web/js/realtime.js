@@ -85,7 +85,8 @@ export class Conversation {
   }
 
   play({ item_id: id, delta }) {
-    if (this.spoken !== id) this.spoken = id;
+    if (this.lines.some((line) => line.id === id && line.cut)) return; // it came behind the interruption
+    this.spoken = id;
     this.player.push(bytesOf(delta));
     this.to("speaking");
   }
