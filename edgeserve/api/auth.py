@@ -17,7 +17,7 @@ from edgeserve import clients
 from edgeserve.api import failures
 from edgeserve.api.limits import limits_of
 from edgeserve.api.origin import Rules
-from edgeserve.api.web.page import is_public
+from edgeserve.api.web.public import is_public
 from edgeserve.clients import LOOPBACK, Client
 from edgeserve.errors import EdgeserveError, Forbidden, Unauthorized
 

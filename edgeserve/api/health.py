@@ -7,7 +7,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 import edgeserve
 from edgeserve.api.ollama.status import RUNNING
-from edgeserve.api.web import page
+from edgeserve.api.web import public
 from edgeserve.jobs import ALL_JOBS, JOBS
 from edgeserve.residency.host import Host
 from edgeserve.residency.pool import Pool
@@ -46,9 +46,11 @@ async def version(request: Request) -> Response:
 
 async def root(request: Request) -> Response:
     """The page for a browser, the list of routes for a client that asks for JSON. Ollama's text for its probes."""
-    if page.wants_page(request.scope):
+    if public.wants_page(request.scope):
+        from edgeserve.api.web import page
+
         return await page.page(request)
-    if page.JSON not in request.headers.get("accept", "").lower():
+    if public.JSON not in request.headers.get("accept", "").lower():
         return PlainTextResponse(RUNNING, headers={"Vary": "Accept"})
     pool: Pool = request.app.state.pool
     return JSONResponse(

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from support.server import Running, fake_pool, serving
 
-from edgeserve.api.web import page
+from edgeserve.api.web import public
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,*/*;q=0.8"}
 
@@ -137,8 +137,8 @@ def test_the_name_of_the_host_is_checked_as_everywhere(running: Running) -> None
 
 def test_only_http_and_reading_are_public() -> None:
     accept = [(b"accept", b"text/html")]
-    assert page.is_public({"type": "http", "method": "GET", "path": "/", "headers": accept})
-    assert not page.is_public({"type": "http", "method": "POST", "path": "/", "headers": accept})
-    assert not page.is_public({"type": "http", "method": "GET", "path": "/", "headers": []})
-    assert not page.is_public({"type": "http", "method": "DELETE", "path": "/web/x/y", "headers": []})
-    assert not page.is_public({"type": "websocket", "path": "/web/x/y", "headers": accept})
+    assert public.is_public({"type": "http", "method": "GET", "path": "/", "headers": accept})
+    assert not public.is_public({"type": "http", "method": "POST", "path": "/", "headers": accept})
+    assert not public.is_public({"type": "http", "method": "GET", "path": "/", "headers": []})
+    assert not public.is_public({"type": "http", "method": "DELETE", "path": "/web/x/y", "headers": []})
+    assert not public.is_public({"type": "websocket", "path": "/web/x/y", "headers": accept})
