@@ -1,15 +1,14 @@
 // The words of the page, in German and English.
 
 import { words as shell } from "./words.js";
-import { words as sound } from "./sound_words.js";
 import { words as memory } from "./memory.js";
 import { words as models } from "./models.js";
 
 export const languages = { en: "English", de: "Deutsch" };
 
 export const words = {
-  en: { ...shell.en, ...sound.en, ...memory.en, ...models.en },
-  de: { ...shell.de, ...sound.de, ...memory.de, ...models.de },
+  en: { ...shell.en, ...memory.en, ...models.en },
+  de: { ...shell.de, ...memory.de, ...models.de },
 };
 
 /** The language to speak: the chosen one, or the browser's first that is here. */

@@ -23,7 +23,9 @@ VENDORED = {path.relative_to(FOLDER).as_posix(): path for path in sorted(FOLDER.
 NAMESPACE = "http://www.w3.org/2000/svg"
 FOREIGN = re.compile(r"\b(?:https?|wss?|ftp):/{0,2}[\w.]|[\"'(=]//\w|\bdata:text/html", re.IGNORECASE)
 LATE = re.compile(r"""(?:import\(|new URL\()["'](\.?/?[\w./]+\.js)["']""")
-WORD = re.compile(r'"([a-z]+(?:\.[\w.]+)+)":\s*"((?:[^"\\]|\\.)*)"')
+KEY, TEXT = r'"([a-z]+(?:\.[\w.]+)+)":\s*', r'"((?:[^"\\]|\\.)*)"'
+WORD = re.compile(KEY + TEXT)
+PAIR = re.compile(rf"{KEY}\[\s*{TEXT},\s*{TEXT},?\s*\]")
 USED = re.compile(r'\bt\(\s*"([^"]+)"')
 CHOSEN = re.compile(r'\bt\([^"`)]*\?\s*"([^"]+)"\s*:\s*"([^"]+)"')
 PREFIXED = re.compile(r"\bt\(`([\w.]+)\$\{")
@@ -87,8 +89,8 @@ def words() -> dict[str, list[str]]:
     """The texts of each key, in the order of the sources: English, then German."""
     found: dict[str, list[str]] = {}
     for text in SCRIPTS.values():
-        for key, value in WORD.findall(text):
-            found.setdefault(key, []).append(value)
+        for key, *values in WORD.findall(text) + PAIR.findall(text):
+            found.setdefault(key, []).extend(values)
     return found
 
 
@@ -110,7 +112,7 @@ def test_every_text_that_is_asked_for_is_there() -> None:
 
 
 def test_no_text_is_left_over() -> None:
-    code = "\n".join(WORD.sub("", text) for text in SCRIPTS.values())
+    code = "\n".join(PAIR.sub("", WORD.sub("", text)) for text in SCRIPTS.values())
     beginnings = tuple(PREFIXED.findall(code))
     left = [key for key in words() if f'"{key}"' not in code and not key.startswith(beginnings)]
     assert left == []
