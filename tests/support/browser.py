@@ -27,7 +27,7 @@ ARGUMENTS = (
     "--use-fake-ui-for-media-stream",
 )
 AXE = Path(__file__).parent / "axe" / "axe.min.js"
-PATIENCE_MS = 60_000
+PATIENCE_MS = 30_000
 """Milliseconds that a test waits for what the page does."""
 
 

@@ -105,7 +105,7 @@ def test_a_question_is_edited_and_an_answer_made_anew(tab: Tab) -> None:
 def test_an_answer_is_stopped_and_the_server_stops_too(browser: Any, slow: Running) -> None:
     with opened(browser, slow.url) as tab:
         ask(tab, LONG)
-        tab.page.get_by_text("word3").last.wait_for()
+        tab.page.locator(".markdown").get_by_text("word3").wait_for()
         tab.page.get_by_role("button", name="Stop the answer").click()
         last = answer(tab)
         assert "Stopped." in last.inner_text()
