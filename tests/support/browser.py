@@ -76,7 +76,7 @@ class Tab:
     dialogs: list[str] = field(default_factory=list)
 
     def until(self, expression: str) -> None:
-        """Wait until an expression of JavaScript is true. Playwright's own way needs ``eval``, which the page forbids."""
+        """Wait until an expression of JavaScript is true. Playwright's way needs ``eval``, which the page forbids."""
         deadline = time.monotonic() + PATIENCE_MS / 1000
         while not self.page.evaluate(expression):
             assert time.monotonic() < deadline, f"never true: {expression}"

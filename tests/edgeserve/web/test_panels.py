@@ -119,10 +119,10 @@ def test_the_key_is_asked_for_and_stays_in_the_tab(browser: Any) -> None:
 def test_files_are_transcribed_one_after_the_other(tab: Tab, tmp_path: Path) -> None:
     show(tab, "listen")
     for name in ("one.wav", "two.wav"):
-        (tmp_path / name).write_bytes(encoded(melody(2), FORMS["wav"]))
+        (tmp_path / name).write_bytes(encoded(melody(2, 44_100), FORMS["wav"]))
     (tmp_path / "none.wav").write_bytes(b"no sound")
     names = [tmp_path / name for name in ("one.wav", "none.wav", "two.wav")]
-    tab.page.locator("input[type=file]").set_input_files(names)
+    tab.page.locator(".drop input").set_input_files(names)
     for name, state in (("one.wav", "Done"), ("none.wav", "Failed"), ("two.wav", "Done")):
         tab.page.get_by_role("article").filter(has_text=name).get_by_text(state, exact=True).wait_for()
     card = tab.page.get_by_role("article").filter(has_text="two.wav")
