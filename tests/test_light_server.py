@@ -23,9 +23,6 @@ LATER = {
     "edgeserve.api.pictures.image",
     "edgeserve.api.schema",
     "edgeserve.api.tools",
-    "edgeserve.api.web.files",
-    "edgeserve.api.web.lean",
-    "edgeserve.api.web.page",
     "edgeserve.audio.decode",
     "edgeserve.audio.child",
     "edgeserve.commands.top",
@@ -48,6 +45,7 @@ PARTS = {
     "edgeserve.api.pictures.reader",
     "edgeserve.api.realtime.places",
     "edgeserve.api.responses.store",
+    "edgeserve.api.web.public",
 }
 """Files in such folders that the application itself is made of."""
 AT_REST = """

@@ -9,6 +9,7 @@ from edgeserve.api.origin import values
 PREFIX = "/web/"
 """Beginning of the paths of the page's files."""
 PATH = f"{PREFIX}{{version}}/{{path:path}}"
+READS = ("GET", "HEAD")
 HTML, JSON = "text/html", "application/json"
 
 
@@ -20,7 +21,7 @@ def wants_page(scope: Scope) -> bool:
 
 def is_public(scope: Scope) -> bool:
     """Whether the request reads the page or one of its files. ``scope["path"]`` is the path of a route."""
-    if scope["type"] != "http" or scope["method"] not in ("GET", "HEAD"):
-        return False
     path = scope["path"]
-    return path.startswith(PREFIX) or (path == "/" and wants_page(scope))
+    if scope["type"] != "http" or not (path == "/" or path.startswith(PREFIX)) or scope["method"] not in READS:
+        return False
+    return path != "/" or wants_page(scope)
