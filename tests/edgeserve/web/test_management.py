@@ -36,7 +36,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Run
 @pytest.fixture
 def tab(browser: Any, world: tuple[Running, World]) -> Iterator[Tab]:
     with opened(browser, f"{world[0].url}#models") as tab:
-        tab.page.get_by_role("button", name="Load: fake-asr").wait_for()
+        tab.page.get_by_role("button", name="Load: fake-asr", exact=True).wait_for()
         yield tab
         refused = "Failed to load resource"  # the browser tells every refused request
         assert [one for one in tab.errors if refused not in one] == []
@@ -54,11 +54,11 @@ def test_a_model_is_loaded_and_unloaded(tab: Tab, world: tuple[Running, World]) 
     page, pool = tab.page, world[1].pool
     row = page.locator(".model").filter(has_text="fake-asr")
     assert row.locator(".rung").inner_text() == "cold"
-    page.get_by_role("button", name="Load: fake-asr").click()
+    page.get_by_role("button", name="Load: fake-asr", exact=True).click()
     row.locator(".rung.hot").wait_for()
     assert pool.rung("asr") is Rung.HOT
-    assert page.get_by_role("button", name="Load: fake-asr").is_disabled()
-    page.get_by_role("button", name="Unload: fake-asr").click()
+    assert page.get_by_role("button", name="Load: fake-asr", exact=True).is_disabled()
+    page.get_by_role("button", name="Unload: fake-asr", exact=True).click()
     row.locator(".rung.cold").wait_for()
     assert pool.rung("asr") is Rung.COLD
     assert page.get_by_role("alert").count() == 0
@@ -69,12 +69,12 @@ def test_a_refusal_is_told_in_the_servers_words(tab: Tab, world: tuple[Running, 
     gate = made.pool.gates["llm"]
     gate.acquire()
     try:
-        tab.page.get_by_role("button", name="Unload: fake-llm").click()
+        tab.page.get_by_role("button", name="Unload: fake-llm", exact=True).click()
         words = running.client.post("/admin/unload", json={"model": "llm"}).json()["error"]["message"]
         tab.page.get_by_role("alert").get_by_text(words).wait_for()
     finally:
         gate.release()
-    tab.page.get_by_role("button", name="Unload: fake-llm").click()
+    tab.page.get_by_role("button", name="Unload: fake-llm", exact=True).click()
     tab.page.locator(".model").filter(has_text="fake-llm").locator(".rung.cold").wait_for()
     assert tab.page.get_by_role("alert").count() == 0
 
@@ -95,6 +95,7 @@ def test_a_model_is_pulled_cancelled_pulled_and_removed(tab: Tab, files: Files) 
     files.gate.set()
     field.fill(f"{files.url}/one.gguf")
     field.press("Enter")
+    page.get_by_text("done", exact=True).wait_for()
     page.get_by_role("button", name="Remove: one").click()
     page.get_by_text("No model has been pulled.").wait_for()
     assert tab.dialogs == ["Delete the files of one?"]
@@ -117,5 +118,5 @@ def test_whoever_may_not_manage_reads_why(browser: Any, world: tuple[Running, Wo
             "**/admin/load",
             lambda route: route.fulfill(status=403, json={"error": {"message": "only programs of this machine may"}}),
         )
-        tab.page.get_by_role("button", name="Load: fake-asr").click()
+        tab.page.get_by_role("button", name="Load: fake-asr", exact=True).click()
         tab.page.get_by_role("alert").get_by_text("only programs of this machine may").wait_for()

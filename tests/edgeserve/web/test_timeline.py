@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.browser import Tab, needs_browser, opened
 from support.managed import World, managed
-from support.server import Running
+from support.server import Running, until
 
 pytestmark = [pytest.mark.slow, needs_browser]
 
@@ -65,7 +65,7 @@ def tab(browser: Any, world: tuple[Running, World]) -> Iterator[Tab]:
 
 
 def drawn(tab: Tab, colour: str, least: int) -> None:
-    tab.page.wait_for_function(f"({COLOURS})()['{colour}'] >= {least}")
+    until(lambda: tab.page.evaluate(COLOURS)[colour] >= least)
 
 
 def test_what_happens_is_drawn_and_told(tab: Tab, world: tuple[Running, World]) -> None:
@@ -79,7 +79,8 @@ def test_what_happens_is_drawn_and_told(tab: Tab, world: tuple[Running, World]) 
     told.get_by_text("fake-asr stepped down to cold: by hand.").first.wait_for()
     assert page.locator(".tiles").get_by_text("of the budget").count() == 1
     assert page.locator(".legend").get_by_text("fake-llm").count() == 1
-    drawn(tab, "text", 100)  # the lines of budget and available memory, or the axis
+    page.get_by_label("Up to the budget").check()
+    drawn(tab, "text", 100)  # the lines of budget and available memory
     timeline.note("refusal", "llm", needed_mb=900.0, why="llm needs 900 MB of memory; 100 MB are available")
     timeline.note("worker_ended", "asr", code=-9)
     told.get_by_text("Refused: llm needs 900 MB of memory; 100 MB are available").wait_for()
