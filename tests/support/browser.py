@@ -10,6 +10,7 @@ import contextlib
 import importlib.util
 import json
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,6 +74,13 @@ class Tab:
     errors: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
     dialogs: list[str] = field(default_factory=list)
+
+    def until(self, expression: str) -> None:
+        """Wait until an expression of JavaScript is true. Playwright's own way needs ``eval``, which the page forbids."""
+        deadline = time.monotonic() + PATIENCE_MS / 1000
+        while not self.page.evaluate(expression):
+            assert time.monotonic() < deadline, f"never true: {expression}"
+            self.page.wait_for_timeout(50)
 
     def violations(self) -> list[str]:
         """Findings of axe-core: one line a rule, with the first element that breaks it."""

@@ -17,6 +17,15 @@ const RULES = {
   RETURN_DOM_FRAGMENT: true,
 };
 
+const PLAIN = /^<\/?(?:br|sub|sup|kbd)\s*\/?>\s*$/i;
+
+/** Other markup of an answer is shown as the model wrote it. */
+function escaped(text) {
+  const signs = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
+  const shown = text.trimEnd().replace(/[&<>]/g, (one) => signs[one]);
+  return text.endsWith("\n") ? `<p>${shown}</p>` : shown;
+}
+
 marked.use({
   gfm: true,
   breaks: true,
@@ -24,6 +33,7 @@ marked.use({
     image({ href, text }) {
       return this.link({ href, tokens: [{ type: "text", raw: text, text: text || href }] });
     },
+    html: ({ text }) => (PLAIN.test(text) ? text : escaped(text)),
     checkbox: ({ checked }) => (checked ? "☑ " : "☐ "),
   },
 });
@@ -44,9 +54,14 @@ function nested(tokens) {
   return tokens;
 }
 
+/** The nodes of a markup that may stay. */
+export function clean(markup) {
+  return purify.sanitize(markup, RULES);
+}
+
 /** A fragment of safe nodes. */
 export function rendered(text) {
-  const fragment = purify.sanitize(marked.parser(nested(marked.lexer(text))), RULES);
+  const fragment = clean(marked.parser(nested(marked.lexer(text))));
   for (const block of fragment.querySelectorAll("pre, table")) block.tabIndex = 0; // they scroll: the keyboard must, too
   return fragment;
 }

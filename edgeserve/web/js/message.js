@@ -17,8 +17,7 @@ function useMarkdown() {
   return loaded;
 }
 
-function Markdown({ text }) {
-  const module = useMarkdown();
+function Markdown({ text, module }) {
   const place = useRef(null);
   useLayoutEffect(() => {
     if (module) place.current.replaceChildren(module.rendered(text));
@@ -83,6 +82,7 @@ function Question({ message, t, busy, onEdit }) {
 }
 
 function Answer({ message, t, busy, running, last, speaking, onSpeak, onAgain }) {
+  const module = useMarkdown(); // fetched while the model reads the question
   const thinks = running && !message.content;
   return html`<article class="message answer" aria-label=${t("chat.answer")} aria-busy=${running}>
     ${message.reasoning &&
@@ -91,7 +91,7 @@ function Answer({ message, t, busy, running, last, speaking, onSpeak, onAgain })
       <div class="thoughts">${message.reasoning}</div>
     </details>`}
     ${thinks && !message.reasoning && html`<p class="waiting" role="status"><span class="unseen">${t("chat.waiting")}</span><i /><i /><i /></p>`}
-    ${message.content && html`<${Markdown} text=${message.content} />`}
+    ${message.content && html`<${Markdown} text=${message.content} module=${module} />`}
     ${message.error && html`<p class="error" role="alert">${message.error}</p>`}
     ${!running &&
     html`<div class="actions">

@@ -51,7 +51,7 @@ def test_a_question_is_dictated_answered_and_read_aloud(tab: Tab) -> None:
     page = tab.page
     page.get_by_role("button", name="Dictate").click()
     field = page.get_by_role("textbox", name="Ask something")
-    page.wait_for_function("document.querySelector('.composer textarea').value.includes('France')")
+    tab.until("document.querySelector('.composer textarea').value.includes('France')")
     page.get_by_role("button", name="Stop dictating").click()
     page.get_by_role("button", name="Dictate").wait_for()
     field.fill(SAID)
@@ -100,4 +100,4 @@ def test_a_text_is_spoken(tab: Tab) -> None:
     page.get_by_label("Text").fill("Herons stand in shallow water.")
     page.get_by_role("button", name="Speak").click()
     page.locator("audio").wait_for()
-    page.wait_for_function("document.querySelector('audio').duration > 1")
+    tab.until("document.querySelector('audio').duration > 1")

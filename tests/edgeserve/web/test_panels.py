@@ -31,7 +31,7 @@ def tab(browser: Any, running: Running) -> Iterator[Tab]:
 
 def show(tab: Tab, panel: str) -> None:
     tab.page.goto(f"{tab.page.url.partition('#')[0]}#{panel}")
-    tab.page.locator("main h1:visible, main .chat").first.wait_for()
+    tab.page.locator("main .panel:visible, main .chat:visible").first.wait_for()
     tab.page.get_by_role("img", name="The server answers").wait_for()
 
 
@@ -54,7 +54,7 @@ def test_a_conversation_breaks_no_rule_of_accessibility(browser: Any, running: R
             tab.page.get_by_role("textbox", name="Ask something").fill(f"<think>thoughts</think>{text}")
             tab.page.get_by_role("button", name="Send").click()
             tab.page.locator("article[aria-busy=false] .markdown").wait_for()
-            tab.page.get_by_text("Thoughts").click()
+            tab.page.locator("summary", has_text="Thoughts").click()
             assert tab.violations() == []
 
 
@@ -63,7 +63,7 @@ def test_no_panel_is_wider_than_its_window(browser: Any, running: Running, width
     with opened(browser, running.url, width=width, locale="de-DE") as tab:
         for panel in PANELS:
             tab.page.goto(f"{running.url}#{panel}")
-            tab.page.locator("main h1:visible, main .chat").first.wait_for()
+            tab.page.locator("main .panel:visible, main .chat:visible").first.wait_for()
             wide = tab.page.evaluate(
                 "Math.max(document.documentElement.scrollWidth, document.querySelector('main').scrollWidth)"
             )
@@ -97,7 +97,7 @@ def test_the_theme_is_the_systems_until_one_is_chosen(tab: Tab) -> None:
 
 def test_the_key_is_asked_for_and_stays_in_the_tab(browser: Any) -> None:
     with serving(fake_pool(), api_key="sesame") as running, opened(browser, running.url) as tab:
-        field = tab.page.get_by_label("Key")
+        field = tab.page.get_by_role("textbox", name="Key")
         field.fill("open")
         tab.page.get_by_role("button", name="Open").click()
         tab.page.get_by_text("does not take this key").wait_for()
@@ -147,7 +147,7 @@ def test_speech_is_heard_and_saved(tab: Tab) -> None:
     tab.page.get_by_label("File").select_option("wav")
     tab.page.get_by_role("button", name="Speak").click()
     tab.page.locator("audio").wait_for()
-    tab.page.wait_for_function("document.querySelector('audio').duration > 0")
+    tab.until("document.querySelector('audio').duration > 0")
     with tab.page.expect_download() as saved:
         tab.page.get_by_role("link", name="WAV").click()
     assert Path(saved.value.path()).read_bytes()[:4] == b"RIFF"
