@@ -1,9 +1,8 @@
 // The memory timeline: a picture of the last half hour, its figures, and what happened.
 
 import { html, useEffect, useRef, useState } from "../vendor/preact-htm.module.js";
-import { draw, heightOf, layout, markNear } from "./memory_chart.js";
-import { History, inAll, ownMemory, rungOf, sizes } from "./memory_history.js";
 import { clock, size } from "./i18n.js";
+import { draw, heightOf, History, inAll, layout, markNear, ownMemory, rungOf, sizes } from "./memory_timeline.js";
 
 const KEYS = { ArrowLeft: -10, ArrowRight: 10, PageDown: -60, PageUp: 60, Home: -Infinity, End: Infinity };
 const ROWS = 10;

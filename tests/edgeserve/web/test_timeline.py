@@ -33,7 +33,7 @@ COLOURS = """() => {
 }"""
 HISTORY = """async () => {
   const app = document.querySelector('script[type=module]').src;
-  const { History, inAll } = await import(new URL('memory_history.js', app));
+  const { History, inAll } = await import(new URL('memory_timeline.js', app));
   const history = new History();
   const sizes = ['private_mb', 'mapped_mb', 'budget_mb', 'available_mb', 'total_mb'];
   const sample = ['at', 'pressure', 'percent', ...sizes, 'models'];

@@ -1,18 +1,121 @@
-// Draws the memory timeline on a canvas. Lengths in CSS pixels, times in seconds, sizes in MB.
+// The memory timeline: folded from the events of GET /memory/feed (docs/api/memory.md), and drawn on a canvas.
+// Lengths in CSS pixels, times in seconds, sizes in MB.
 
-import { inAll, MARKED, ownMemory, rungOf, sizes } from "./memory_history.js";
-
-const LEFT = 58;
-const RIGHT = 10;
-const TOP = 22;
-const PLOT = 230;
-const AXIS = 30;
-const STRIP = 30;
-const GAP = 5;
+const SECONDS = 1800;
+const EVENTS = 200;
+const [RUNG, PRIVATE, MAPPED] = [0, 1, 2];
+const [LEFT, RIGHT, TOP] = [58, 10, 22];
+const [PLOT, AXIS, STRIP] = [230, 30, 30];
 const SPANS = [300, 600, 900, 1800];
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536];
 const NEAR = 6;
 
+/** Kinds of happenings that the picture marks, and their colours. */
+const MARKED = { step_down: "muted", refusal: "bad", worker_ended: "bad", answer_stopped: "bad" };
+
+export class History {
+  /** `samples`: `{at, pressure, ..., models}`, the oldest first; `models` by id. `order`: ids as they came. */
+  constructor() {
+    this.order = [];
+    this.#clear({});
+  }
+
+  #clear({ sample = [], pressure = [], rungs = [] }) {
+    this.columns = sample;
+    this.levels = pressure;
+    this.rungs = rungs;
+    this.samples = [];
+    this.events = [];
+    this.rows = [];
+  }
+
+  feed(event) {
+    if (event.type === "start") this.#clear(event);
+    else if (event.type === "samples") event.samples.forEach((values) => this.#append(values));
+    else if (event.type === "events") this.events = [...this.events, ...event.events].slice(-EVENTS);
+    else if (event.type === "models") this.rows = event.models;
+  }
+
+  #append(values) {
+    const sample = Object.fromEntries(this.columns.map((name, column) => [name, values[column]]));
+    let models = this.latest?.models ?? {};
+    if (sample.models) models = this.#changed(models, sample.models);
+    // The server's clock may have been set: then what seems to come later is the past.
+    while (this.latest && this.latest.at >= sample.at) this.samples.pop();
+    this.samples.push({ ...sample, models });
+    while (this.samples[0].at < sample.at - SECONDS) this.samples.shift();
+  }
+
+  #changed(before, changes) {
+    const models = { ...before };
+    for (const [id, held] of Object.entries(changes)) {
+      if (held) models[id] = held;
+      else delete models[id];
+      if (!this.order.includes(id)) this.order.push(id);
+    }
+    return models;
+  }
+
+  get latest() {
+    return this.samples.at(-1);
+  }
+
+  /** Ids of the models that any sample has, in the order of their colours. */
+  get ids() {
+    const seen = new Set();
+    let last = null;
+    for (const { models } of this.samples) {
+      if (models !== last) Object.keys(models).forEach((id) => seen.add(id));
+      last = models;
+    }
+    return this.order.filter((id) => seen.has(id));
+  }
+
+  colour(id) {
+    return `series-${(this.order.indexOf(id) % 6) + 1}`;
+  }
+
+  name(id) {
+    return this.rows.find((one) => one.id === id)?.model_name ?? id;
+  }
+
+  /** The sample at a time, or the one before it. */
+  at(time) {
+    let [low, high] = [0, this.samples.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.samples[middle].at <= time) low = middle + 1;
+      else high = middle;
+    }
+    return this.samples[Math.max(0, low - 1)];
+  }
+
+  get marks() {
+    return this.events.filter((one) => one.kind in MARKED);
+  }
+}
+
+export function rungOf(held) {
+  return held ? held[RUNG] : 0;
+}
+
+/** `[private, mapped]` in MB. */
+export function sizes(held) {
+  return held ? [held[PRIVATE], held[MAPPED]] : [0, 0];
+}
+
+/** MB of the server beside its models. */
+export function ownMemory(sample) {
+  const models = Object.values(sample.models).reduce((sum, held) => sum + held[PRIVATE], 0);
+  return Math.max(0, sample.private_mb - models);
+}
+
+/** MB of the server and all of its models. */
+export function inAll(sample) {
+  return Object.values(sample.models).reduce((sum, held) => sum + held[PRIVATE] + held[MAPPED], ownMemory(sample));
+}
+
+/** Height of the picture: the plot, its axis, and a strip for each model. */
 export function heightOf(history) {
   return TOP + PLOT + AXIS + STRIP * history.ids.length;
 }
@@ -56,33 +159,16 @@ export function draw(canvas, history, { place, words, cursor }) {
   pen.font = `12px ${style.fontFamily}`;
   pen.textBaseline = "middle";
   grid(picture);
-  const runs = unbroken(history.samples);
-  clipped(picture, () => {
-    runs.forEach((run) => areas(picture, run));
-    runs.forEach((run) => lines(picture, run));
-  });
+  pen.save();
+  pen.beginPath();
+  pen.rect(LEFT, TOP, picture.right - LEFT, PLOT);
+  pen.clip();
+  areas(picture);
+  lines(picture);
+  pen.restore();
   history.ids.forEach((id, row) => strip(picture, id, TOP + PLOT + AXIS + STRIP * row));
   history.marks.filter((mark) => mark.at >= place.start).forEach((mark) => flag(picture, mark));
   if (cursor !== null) vertical(picture, place.x(cursor), "text", []);
-}
-
-/** Stretches of samples without a gap: the server was not there meanwhile. */
-function unbroken(samples) {
-  const runs = [];
-  samples.forEach((sample, number) => {
-    if (!number || sample.at - samples[number - 1].at > GAP) runs.push([]);
-    runs.at(-1).push(sample);
-  });
-  return runs;
-}
-
-function clipped({ pen, right }, paint) {
-  pen.save();
-  pen.beginPath();
-  pen.rect(LEFT, TOP, right - LEFT, PLOT);
-  pen.clip();
-  paint();
-  pen.restore();
 }
 
 function grid({ pen, place, words, right, colour }) {
@@ -105,7 +191,8 @@ function grid({ pen, place, words, right, colour }) {
 }
 
 /** The server, then each model: private, and above it mapped in a lighter shade. */
-function areas({ pen, history, place, colour }, run) {
+function areas({ pen, history, place, colour }) {
+  const run = history.samples;
   const xs = run.map((one) => place.x(one.at));
   const bottom = run.map(() => 0);
   const layer = (values, name, alpha) => {
@@ -119,24 +206,18 @@ function areas({ pen, history, place, colour }, run) {
     pen.globalAlpha = 1;
     bottom.splice(0, bottom.length, ...top);
   };
-  const edge = () => {
-    pen.strokeStyle = colour("surface");
-    stroke(pen, xs.map((x, number) => [x, place.y(bottom[number])]));
-  };
   layer(run.map(ownMemory), "line-strong", 0.7);
-  edge();
   for (const id of history.ids) {
     const held = run.map((one) => sizes(one.models[id]));
     layer(held.map(([own]) => own), history.colour(id), 1);
     layer(held.map(([, mapped]) => mapped), history.colour(id), 0.45);
-    edge();
-  }
+    }
 }
 
-function lines({ pen, place, colour }, run) {
+function lines({ pen, history, place, colour }) {
   const line = (column, dashes) => {
     pen.setLineDash(dashes);
-    stroke(pen, run.map((one) => [place.x(one.at), place.y(one[column])]));
+    stroke(pen, history.samples.map((one) => [place.x(one.at), place.y(one[column])]));
     pen.setLineDash([]);
   };
   pen.lineWidth = 1.75;
@@ -167,13 +248,12 @@ function strip({ pen, history, place, right, colour }, id, top) {
 /** Stays of a model on a rung above cold: `[rung, since, until]`. */
 function stays(samples, id) {
   const found = [];
-  let [rung, before] = [0, -Infinity];
+  let rung = 0;
   for (const { at, models } of samples) {
     const now = rungOf(models[id]);
-    if (rung && at - before <= GAP) found.at(-1)[2] = at;
-    else rung = 0;
+    if (rung) found.at(-1)[2] = at;
     if (now && now !== rung) found.push([now, at, at]);
-    [rung, before] = [now, at];
+    rung = now;
   }
   return found;
 }
