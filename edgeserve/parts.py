@@ -18,6 +18,9 @@ from edgeserve.residency.pool import Pool
 if TYPE_CHECKING:
     from edgeserve.media.children import Children
 
+LISTENERS = 32
+"""Streams of the memory feed at once."""
+
 
 class Parts(State):
     """The state of an application. ``makers`` make further attributes, each with its first use.
@@ -62,6 +65,7 @@ class Makers:
         return {
             "sessions": self._sessions,
             "places": self._places,
+            "listeners": self._listeners,
             "responses": self._responses,
             "pulls": self._pulls,
             "sound_files": self._sound_files,
@@ -79,6 +83,11 @@ class Makers:
             idle_seconds=self._config.server.live_idle_seconds,
             max_seconds=self._limits.max_audio_seconds,
         )
+
+    def _listeners(self) -> Any:
+        from edgeserve.api.realtime.places import Places
+
+        return Places(LISTENERS, "streams of the memory feed", "close one and try again")
 
     def _places(self) -> Any:
         from edgeserve.api.realtime.places import Places

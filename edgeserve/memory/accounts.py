@@ -26,6 +26,7 @@ from edgeserve.memory.plan import Decision, plan, within
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.memory.resident import Resident
 from edgeserve.memory.tickets import Ticket, Tickets
+from edgeserve.memory.timeline import Timeline
 from edgeserve.memory.way import Claim, Rules, Turn, turn
 from edgeserve.system.readings import Readings
 
@@ -55,6 +56,7 @@ class Accounts:
         self.policy = policy
         self.peaks = peaks or Peaks()
         self.history = History()
+        self.timeline = Timeline(clock, wall)
         self.undelivered = undelivered
         self.clock = clock
         self.wall = wall

@@ -9,7 +9,7 @@ from edgeserve.engine import Rung
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.entry import Entry
-from edgeserve.memory.history import StepRecord, quantization
+from edgeserve.memory.history import StepRecord, in_mb, quantization
 from edgeserve.memory.occupancy import Saving
 from edgeserve.memory.resident import Moved, Refused
 from edgeserve.system.probe import Probe
@@ -73,6 +73,7 @@ class Mover:
             return
         name, kind = entry.resident.spec.name, saving.kind.replace("_", " ")
         log.info("%s saves %.1f MB: %s", name, saving.private / MB, kind)
+        self._accounts.timeline.note("saving", saving.id, what=saving.kind, saved_mb=in_mb(saving.private))
         if saving.kind != "prefix_cache":
             entry.reduce()
 
@@ -92,6 +93,16 @@ class Mover:
                 entry.subtract_kept(record.expected - record.freed)
             self._accounts.history.add(record)
             self._accounts.stir(progress=True)
+        self._accounts.timeline.note(
+            "step_down",
+            entry.resident.id,
+            reason=record.reason,
+            before=record.before.name.lower(),
+            after=record.after.name.lower(),
+            expected_mb=in_mb(record.expected),
+            freed_mb=in_mb(record.freed),
+            exact=record.exact,
+        )
         missing = record.expected - record.freed
         wrong = record.exact and missing > NOISE and record.freed < VERIFIED_SHARE * record.expected
         log.log(

@@ -9,6 +9,7 @@ from types import TracebackType
 from edgeserve.engine import Footprint, Rung
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.entry import Entry
+from edgeserve.memory.history import in_mb
 from edgeserve.system.probe import Probe
 
 MEASURE_EVERY = 30.0
@@ -77,6 +78,16 @@ class Reservations:
             self._accounts.count_restoration(reservation.before)
             overdrawn = entry.held.total > expected
             self._accounts.stir(progress=True)
+            seconds, held = now - reservation.booked_at, entry.held.total
+        self._accounts.timeline.note(
+            "step_up",
+            entry.resident.id,
+            before=reservation.before.name.lower(),
+            after=Rung.HOT.name.lower(),
+            seconds=round(seconds, 2),
+            expected_mb=in_mb(expected),
+            taken_mb=in_mb(held),
+        )
         if measured is not None:
             self._learn(entry)
         return overdrawn

@@ -45,6 +45,7 @@ class CountingGovernor:
     heap_returns: int = 0
     dropped: list[str] = field(default_factory=list)
     outgrown: list[str] = field(default_factory=list)
+    deaths: list[tuple[str, int | None]] = field(default_factory=list)
 
     def adopt(self, resident: Any) -> None: ...
 
@@ -83,6 +84,9 @@ class CountingGovernor:
 
     def drop_prefix_cache(self, resident: Any) -> None:
         self.dropped.append(resident.id)
+
+    def ended(self, spec: ModelSpec, code: int | None) -> None:
+        self.deaths.append((spec.name, code))
 
     def outgrew(self, spec: ModelSpec) -> None:
         self.outgrown.append(spec.name)

@@ -1,6 +1,5 @@
 // Requests to the server that this page came from. Every failure is an Error with the server's own words.
 
-import { readEvents } from "./events.js";
 import { apiKey } from "./settings.js";
 
 const BASE = new URL(".", document.baseURI);
@@ -101,6 +100,44 @@ function rest(milliseconds, signal) {
     const timer = setTimeout(resolve, milliseconds);
     signal.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
   });
+}
+
+/**
+ * Calls `onEvent(value, name)` for each server-sent event of an answer (HTML standard, section 9.2).
+ * `value` is its JSON, or the text where it is no JSON. EventSource could not send the key.
+ */
+async function readEvents(response, onEvent) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    rest += value.replaceAll("\r\n", "\n");
+    const blocks = rest.split("\n\n");
+    rest = blocks.pop();
+    for (const block of blocks) dispatch(block, onEvent);
+  }
+}
+
+function dispatch(block, onEvent) {
+  let name = "message";
+  const data = [];
+  for (const line of block.split("\n")) {
+    const colon = line.indexOf(":");
+    const field = colon < 0 ? line : line.slice(0, colon);
+    const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
+    if (field === "event") name = value;
+    else if (field === "data") data.push(value);
+  }
+  if (data.length) onEvent(parsed(data.join("\n")), name);
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text; // such as [DONE]
+  }
 }
 
 /** A WebSocket. A browser cannot send the key in a header, and offers it as a sub-protocol. */

@@ -2,7 +2,7 @@
 
 import { html, useEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 import { Icon } from "./icons.js";
-import { mediaStream } from "./media.js";
+import { mediaStream } from "./microphone.js";
 import { snapshot } from "./pictures.js";
 
 export function Camera({ t, onPicture, onClose }) {

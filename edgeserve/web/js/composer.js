@@ -3,7 +3,7 @@
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 import { Camera } from "./camera.js";
 import { Icon, IconButton } from "./icons.js";
-import { useDictation } from "./dictation.js";
+import { useDictation } from "./live.js";
 import { pictureFiles, scaled } from "./pictures.js";
 
 const MOST_PICTURES = 4;

@@ -1,15 +1,8 @@
 // The words of the page, in German and English.
 
-import { words as shell } from "./words.js";
-import { words as memory } from "./memory.js";
-import { words as models } from "./models.js";
+import { words } from "./words.js";
 
 export const languages = { en: "English", de: "Deutsch" };
-
-export const words = {
-  en: { ...shell.en, ...memory.en, ...models.en },
-  de: { ...shell.de, ...memory.de, ...models.de },
-};
 
 /** The language to speak: the chosen one, or the browser's first that is here. */
 export function languageOf(chosen) {
@@ -25,4 +18,21 @@ export function translator(language) {
   };
   t.language = language;
   return t;
+}
+
+/** A size in MB. */
+export function size(mb, t) {
+  const [figure, unit] = mb >= 1024 ? [mb / 1024, "GB"] : [mb, "MB"];
+  return `${new Intl.NumberFormat(t.language, { maximumFractionDigits: unit === "GB" ? 1 : 0 }).format(figure)} ${unit}`;
+}
+
+/** The time of day of seconds since the epoch. */
+export function clock(at, t) {
+  return new Date(at * 1000).toLocaleTimeString(t.language, { timeStyle: "medium", hourCycle: "h23" });
+}
+
+/** A number of seconds, in its largest unit. */
+export function duration(seconds, t) {
+  const [unit, count] = seconds < 90 ? ["second", seconds] : seconds < 5400 ? ["minute", seconds / 60] : ["hour", seconds / 3600];
+  return new Intl.NumberFormat(t.language, { style: "unit", unit, unitDisplay: "short", maximumFractionDigits: 0 }).format(count);
 }

@@ -1,5 +1,6 @@
-// A live transcription over the server's WebSocket.
+// A live transcription over the server's WebSocket, and dictation by it.
 
+import { useEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 import { socket } from "./api.js";
 import { openMicrophone } from "./microphone.js";
 
@@ -56,7 +57,7 @@ export async function listen(t, language, on) {
   return stop;
 }
 
-export function joined(one, other) {
+function joined(one, other) {
   return [one, other].filter(Boolean).join(" ").replace(/ {2,}/g, " ").trim();
 }
 
@@ -67,4 +68,39 @@ function connect(t, language) {
     line.onopen = () => resolve(line);
     line.onclose = line.onerror = () => reject(new Error(t("live.refused")));
   });
+}
+
+/**
+ * Dictation into a field: its words stand behind the text that was there. `{on, start(text), stop()}`.
+ * `stop` gives the whole text; null where nothing was listening.
+ */
+export function useDictation(t, onError, onText) {
+  const [on, setOn] = useState(false);
+  const session = useRef(null);
+  useEffect(() => () => void session.current?.stop(), []);
+  const start = async (before) => {
+    setOn(true);
+    onError("");
+    try {
+      const stop = await listen(t, "", {
+        text: (certain, partial) => onText(joined(before, joined(certain, partial))),
+        error: onError,
+        closed: () => ((session.current = null), setOn(false)),
+      });
+      session.current = { stop, before };
+    } catch (error) {
+      setOn(false);
+      onError(error.message);
+    }
+  };
+  const stop = async () => {
+    const under = session.current;
+    if (!under) return null;
+    session.current = null;
+    const text = joined(under.before, await under.stop());
+    setOn(false);
+    onText(text);
+    return text;
+  };
+  return { on, start, stop };
 }

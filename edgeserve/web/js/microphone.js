@@ -1,8 +1,16 @@
-// The microphone as samples of a wanted rate.
-
-import { mediaStream } from "./media.js";
+// The microphone as samples of a wanted rate. Browsers give it and the camera to safe pages alone.
 
 const WANTED = { audio: { echoCancellation: true, noiseSuppression: true, autoGainControl: true, channelCount: 1 } };
+
+/** A stream of the device. Raises an Error whose message tells the user what to do. */
+export async function mediaStream(wanted, t) {
+  if (!navigator.mediaDevices?.getUserMedia) throw new Error(t("media.insecure"));
+  try {
+    return await navigator.mediaDevices.getUserMedia(wanted);
+  } catch (error) {
+    throw new Error(t(error.name === "NotAllowedError" ? "media.denied" : "media.missing"));
+  }
+}
 
 /**
  * Opens the microphone. `onSamples(Float32Array, loudness)`: 50 ms, and its loudness from 0 to 1.
