@@ -27,7 +27,7 @@ WIDTHS = {1280: 800, 820: 1100, 390: 780}
 """Widths of a desk, a tablet and a telephone, and the heights that go with them."""
 LARGEST = 150_000
 """Bytes of a picture."""
-QUESTION = "What is the capital of France? Name a sight there."
+QUESTIONS = ("What is the capital of France?", "Name three birds that live near water, as a list.")
 PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 SHOTS = (
     ("chat", 1280, "light"),
@@ -62,9 +62,10 @@ def prepare(tab: Tab, panel: str) -> None:
     """Fill the panel with something to look at."""
     page = tab.page
     if panel == "chat":
-        page.get_by_role("textbox", name="Ask something").fill(QUESTION)
-        page.get_by_role("button", name="Send").click()
-        page.locator("article[aria-busy=false]").wait_for()
+        for number, question in enumerate(QUESTIONS):
+            page.get_by_role("textbox", name="Ask something").fill(question)
+            page.get_by_role("button", name="Send").click()
+            page.locator("article[aria-busy=false]").nth(number).wait_for()
     elif panel == "speak":
         page.get_by_label("Text").fill("Herons stand in shallow water. They wait for fish.")
         page.get_by_role("button", name="Speak").click()

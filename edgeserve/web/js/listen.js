@@ -63,7 +63,7 @@ function Live({ t, language }) {
       <button type="button" class=${`button ${live.on ? "" : "primary"}`} onClick=${live.on ? live.stop : live.start}>
         <${Icon} name=${live.on ? "stop" : "microphone"} />${t(live.on ? "listen.stop" : "listen.start")}
       </button>
-      <meter class="level" min="0" max="1" value=${live.level} aria-label=${t("listen.level")} />
+      <meter class="level" hidden=${!live.on} min="0" max="1" value=${live.level} aria-label=${t("listen.level")} />
       <span class="spread" />
       ${!live.on && certain && html`<${Download} blob=${blob} name="transcript.txt">TXT<//>`}
     </div>
