@@ -85,6 +85,7 @@ def build(config: Config, pool: Pool, means: Means | None = None) -> Starlette:
         exception_handlers=exception_handlers(),
         lifespan=lifespan,
     )
+    application.router.redirect_slashes = False  # api/paths.py has taken the last slash: it would come again for ever
     application.state = parts
     application.state.pool = pool
     application.state.manager = manager

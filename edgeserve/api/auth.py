@@ -17,6 +17,7 @@ from edgeserve import clients
 from edgeserve.api import failures
 from edgeserve.api.limits import limits_of
 from edgeserve.api.origin import Rules
+from edgeserve.api.web.public import is_public
 from edgeserve.clients import LOOPBACK, Client
 from edgeserve.errors import EdgeserveError, Forbidden, Unauthorized
 
@@ -31,7 +32,7 @@ KEY = "edgeserve.key"
 
 
 class KeyRequired:
-    """Demands the key on every route but the health check. No foreign page can send it.
+    """Demands the key on every route but the health check and the files of the page. No foreign page can send it.
 
     A client sends ``Authorization: Bearer <key>``, as OpenAI's do, or one of the headers of ``BESIDE``.
     """
@@ -42,7 +43,7 @@ class KeyRequired:
         self._name = hashlib.sha256(self._key).hexdigest()[:16]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] in ASKED and scope["path"] not in OPEN:
+        if scope["type"] in ASKED and scope["path"] not in OPEN and not is_public(scope):
             if not any(hmac.compare_digest(given, self._key) for given in keys(scope)):
                 text = "no key or a wrong one; send Authorization: Bearer <key>, or x-api-key: <key>"
                 await _refuse(Unauthorized(text), scope, receive, send)
