@@ -84,11 +84,6 @@ class Makers:
             max_seconds=self._limits.max_audio_seconds,
         )
 
-    def _listeners(self) -> Any:
-        from edgeserve.api.realtime.places import Places
-
-        return Places(LISTENERS, "streams of the memory feed", "close one and try again")
-
     def _places(self) -> Any:
         from edgeserve.api.realtime.places import Places
 
