@@ -9,7 +9,6 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.sound import silence, speech
