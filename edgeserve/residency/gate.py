@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from edgeserve.clients import NOBODY, Client, Groups
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.errors import Busy, EdgeserveError, ShuttingDown
+from edgeserve.figures.figures import Figures
 from edgeserve.memory.governor import Governor
 from edgeserve.memory.resident import Moved, Refused, cached, taken
 from edgeserve.residency.host import LONG_PATIENCE, Host
@@ -59,7 +60,7 @@ class Gate:
         self._own_keep_alive = keep_alive
         self.queue_limit = queue_limit
         self._files = stamps(host.spec.files.values())
-        self._clock = clock
+        self.clock = clock
         self._on_idle = on_idle
         self._governor = governor
         self._state = threading.Condition()
@@ -69,6 +70,10 @@ class Gate:
         self._wishes = Wishes(clock)
         self._closing = False
         self._loads = Loads(host, self._way_up, self._turns, self._state, lambda: self._closing, self._used_now)
+
+    @property
+    def figures(self) -> Figures:
+        return self._governor.figures
 
     # The resident that the governor knows
 
@@ -209,7 +214,7 @@ class Gate:
         with self._state:
             self._leases.remove(client.groups)
             self._wishes.stamp(client.groups)
-            self.last_used = self._clock()
+            self.last_used = self.clock()
             self._state.notify_all()
         self._went_idle()
 
@@ -217,7 +222,7 @@ class Gate:
         """Take no new leases and wait for those out until the clock shows ``until``; True when none is left."""
         with self._state:
             self._closing = True
-            seconds = min(max(0.0, until - self._clock()), threading.TIMEOUT_MAX)
+            seconds = min(max(0.0, until - self.clock()), threading.TIMEOUT_MAX)
             return self._state.wait_for(lambda: not self._leases, seconds)
 
     # Work of a lease
@@ -232,7 +237,7 @@ class Gate:
 
         Raises Busy when the system gives no thread.
         """
-        work.arrived = self._clock()
+        work.arrived = self.clock()
         self._turns.submit(work)
 
     def cancel(self, work: Work) -> None:
@@ -289,7 +294,7 @@ class Gate:
 
     def _used_now(self) -> None:
         with self._state:
-            self.last_used = self._clock()
+            self.last_used = self.clock()
             if not self._leases:
                 self.keep_alive = self._own_keep_alive
 

@@ -45,11 +45,21 @@ class Place:
 
 
 class Places:
-    """At most ``limit`` sessions at once, and half as many from one address. ``clock`` counts seconds."""
+    """At most ``limit`` sessions at once, and half as many from one address.
 
-    def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
+    ``words``: what the sessions are. ``remedy``: what a refused client may do. ``clock`` counts seconds.
+    """
+
+    def __init__(
+        self,
+        limit: int,
+        words: str = "conversations",
+        remedy: str = "close one, or raise live_sessions in models.toml",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.clock = clock
         self._limit, self._share = limit, max(1, limit // 2)
+        self._words, self._remedy = words, remedy
         self._open: list[Place] = []
 
     def __len__(self) -> int:
@@ -81,17 +91,16 @@ class Places:
         """Take the place of a silent session of the client with the most, where all are taken. Raises Busy."""
         taken = Counter(one.address for one in self._open)
         if taken[address] >= self._share:
-            raise self._full(f"{taken[address]} conversations of yours", " for one client")
+            raise self._full(f"{taken[address]} {self._words} of yours", " for one client")
         if len(self._open) < self._limit:
             return
         latest = self.clock() - SILENT_SECONDS
         silent = [one for one in self._open if one.last_used <= latest and taken[one.address] > taken[address] + 1]
         if not silent:
-            raise self._full(f"{len(self._open)} conversations", "")
+            raise self._full(f"{len(self._open)} {self._words}", "")
         victim = min(silent, key=lambda one: (-taken[one.address], one.last_used))
         self._open.remove(victim)
         victim.lost.set()
 
     def _full(self, count: str, whose: str) -> Busy:
-        text = f"{count} are open, which is the limit{whose}: close one, or raise live_sessions in models.toml"
-        return Busy(text, retry_after=5)
+        return Busy(f"{count} are open, which is the limit{whose}: {self._remedy}", retry_after=5)

@@ -33,7 +33,7 @@ def test_half_of_all_places_are_for_one_client() -> None:
 
 def test_a_silent_session_of_the_client_with_the_most_gives_its_place_away() -> None:
     clock = Clock()
-    places = Places(4, clock)
+    places = Places(4, clock=clock)
     with contextlib.ExitStack() as opened:
         held = [opened.enter_context(places.one(client(at // 2))) for at in range(4)]
         with pytest.raises(Busy, match="4 conversations are open"):
