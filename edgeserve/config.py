@@ -44,7 +44,9 @@ class ServerSettings:
     idle_exit: float = key(0.0, env="IDLE_EXIT", low=1, special={0: "never"})
     """Seconds without a request after which the server ends."""
     log_level: str = key("info", env="LOG_LEVEL", choices=("debug", "info", "warning", "error"))
-    log_json: bool = key(False, env="LOG_JSON")
+    log_format: Literal["plain", "json"] = key("plain", env="LOG_FORMAT")
+    llamacpp_metrics: bool = key(False, env="LLAMACPP_METRICS")
+    """Show llama-server's names in ``GET /metrics``, too."""
     drain_seconds: float = key(10.0, env="DRAIN_SECONDS", low=0)
     queue_limit: int = key(8, env="QUEUE_LIMIT", low=0)
     max_body_mb: int = key(32, env="MAX_BODY_MB", low=1)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import socket
 
 from edgeserve.api.auth import is_loopback
+from edgeserve.config import Config
 from edgeserve.errors import ConfigError
 
 log = logging.getLogger("edgeserve.server")
@@ -30,6 +32,13 @@ def check_open(bound: str, *, locked: bool, insecure: bool) -> None:
             f"that it is wanted"
         )
     log.warning("listening on %s without a key: whoever reaches this machine can use it", bound)
+
+
+def check(config: Config, *, locked: bool, insecure: bool) -> None:
+    """Raises ConfigError for an address that cannot be bound now, and for one that needs a key."""
+    with contextlib.closing(listen(config.server.host, config.server.port)) as listener:
+        if not insecure:
+            check_open(listener.getsockname()[0], locked=locked, insecure=False)
 
 
 def listen(host: str, port: int, flag: str = "--port") -> socket.socket:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from types import FrameType, MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import uvicorn
 from starlette.applications import Starlette
@@ -22,7 +22,7 @@ from uvicorn.config import Config as UvicornConfig
 from uvicorn.server import Server as UvicornServer
 
 from edgeserve import activation, app, conversations, exposure, logs
-from edgeserve.activity import Activity
+from edgeserve.activity import Activity, Used
 from edgeserve.assembly import assemble
 from edgeserve.attendants import Attendant
 from edgeserve.config import Config, ServerSettings
@@ -37,6 +37,7 @@ from edgeserve.connections import (
 from edgeserve.doorway import make_doorway
 from edgeserve.ending import LastResort
 from edgeserve.errors import ConfigError, EdgeserveError, ShuttingDown
+from edgeserve.figures.collecting import collecting
 from edgeserve.listening import address, check_open, listen
 from edgeserve.live.window import FRAME_BYTES, MAX_PUSH_BYTES
 from edgeserve.manage.manager import Means
@@ -89,7 +90,7 @@ def serve(
     Raises ConfigError for an address that cannot be bound, and for one that needs a key; and the errors of building
     and mapping the engines.
     """
-    logs.configure(config.server.log_level, as_json=config.server.log_json)
+    logs.configure(config.server.log_level, config.server.log_format)
     for line in exposure.warnings(config):
         log.warning("%s", line)
     turns.shorten()
@@ -108,7 +109,7 @@ def serve(
             check_open(one.getsockname()[0], locked=ring.required, insecure=insecure)
         doorway = make_doorway(config, store, listeners[0], environ)
         preload = [model for model, settings in config.models.items() if settings.preload]
-        application = app.build(config, pool, means, ring)
+        application = app.build(config, pool, means, collecting(os.environ), ring)
         server = Server(
             application, pool, config.server.drain_seconds, preload, connections, patience, doorway.certificate
         )
@@ -170,7 +171,7 @@ class Server(UvicornServer):
         self.ports: list[Port] = []
         """Further ports, which open and close with the server."""
         self.attendants: Sequence[Attendant] = ()
-        self._activity = Activity(self, application.state)
+        self._activity = Activity(self, cast(Used, application.state))
         self._pool = pool
         self._drain_seconds = drain_seconds
         self._preload = preload

@@ -20,7 +20,7 @@ SERVER = (
     "edgeserve.engine_abilities",
     "edgeserve.system edgeserve.logs edgeserve.connections edgeserve.terminal",
     "edgeserve.named edgeserve.processes edgeserve.model_settings edgeserve.talk edgeserve.announcement "
-    "edgeserve.keys edgeserve.tls edgeserve.activation",
+    "edgeserve.keys edgeserve.tls edgeserve.activation edgeserve.figures",
     "edgeserve.media",
     "edgeserve.memory edgeserve.audio edgeserve.models.sources edgeserve.models.convert",
     "edgeserve.models edgeserve.residency edgeserve.config edgeserve.doctor",
@@ -29,6 +29,7 @@ SERVER = (
     "edgeserve.service edgeserve.activity",
     "edgeserve.specification edgeserve.manage edgeserve.talk edgeserve.attendants",
     "edgeserve.api edgeserve.assembly edgeserve.doorway",
+    "edgeserve.parts",
     "edgeserve.protocols edgeserve.app edgeserve.listening",
     "edgeserve.wyoming",
     "edgeserve.ports",

@@ -19,7 +19,7 @@ from edgeserve.errors import EdgeserveError, Forbidden, TooManyRequests, Unautho
 from edgeserve.keys.key import Key
 from edgeserve.keys.ring import Keyring
 
-OPEN = ("/v1/health",)
+OPEN = ("/v1/health", "/health/live", "/health/ready")
 ASKED = ("http", "websocket")
 BESIDE = (b"x-api-key", b"api-key")
 """Headers that hold a key alone: Anthropic's, and Azure's."""
@@ -48,7 +48,7 @@ class Door:
 
 
 class KeyRequired:
-    """Demands a key on every route but the health check, and holds each key to its limits. No foreign page has a key.
+    """Demands a key on every route but the health checks, and holds each key to its limits. No foreign page has one.
 
     A client sends ``Authorization: Bearer <key>``, as OpenAI's do, or one of the headers of ``BESIDE``. The requests
     that only read (GET, HEAD, OPTIONS) count towards no limit.

@@ -27,7 +27,7 @@ FLAGS = (
     "idle_timeout",
     "preload",
     "log_level",
-    "log_json",
+    "log_format",
     "tls",
     "tls_cert",
     "tls_key",

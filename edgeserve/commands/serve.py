@@ -9,13 +9,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import edgeserve
-from edgeserve.commands import Call
+from edgeserve.commands import Call, desktop, supply
 from edgeserve.config import Config
 from edgeserve.exposure import shown
 from edgeserve.own_files import keys_path, tls_folder
 from edgeserve.system import deferred, heap, streams
 
 RECORDING = "hello.wav"
+ACTIVATED = "LISTEN_FDS"
+"""The variable of a service manager that opened the port itself (sd_listen_fds(3))."""
 RARELY = ("calendar", "html", "logging.config", "uvicorn")
 """Modules that libraries of the server import for what it seldom does, or never, such as Uvicorn's own command line."""
 
@@ -23,10 +25,17 @@ RARELY = ("calendar", "html", "logging.config", "uvicorn")
 def serve(call: Call) -> int:
     deferred.defer(*RARELY)
     with heap.uncollected():
-        from edgeserve import server
+        from edgeserve import listening, server
 
     config = call.config()
+    store = call.store(config)
     door = Door.of(call, config)
+    if not call.args.no_pull and (names := supply.missing(config, store)):
+        if ACTIVATED not in call.environ:  # else the service manager holds the port
+            # A pull takes minutes: mistakes are told before it.
+            listening.check(config, locked=door.locked, insecure=call.args.insecure)
+        if code := supply.pull(call, names):
+            return code
 
     def on_ready(address: str) -> None:
         with contextlib.suppress(OSError):  # a full disk or a closed pipe must not stop the server
@@ -35,11 +44,11 @@ def serve(call: Call) -> int:
                 from edgeserve.commands import qr
 
                 qr.show(config, address)
+            if call.args.open:
+                print(desktop.show(f"{local(address)}/", call.environ), flush=True)
         streams.finish()
 
-    return server.serve(
-        config, call.store(config), on_ready, insecure=call.args.insecure, read=call.config, environ=call.environ
-    )
+    return server.serve(config, store, on_ready, insecure=call.args.insecure, read=call.config, environ=call.environ)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +87,7 @@ def greeting(config: Config, address: str, door: Door = NO_DOOR) -> Iterator[str
 
 
 def examples(config: Config, address: str, door: Door = NO_DOOR) -> Iterator[str]:
-    # A server on all addresses answers on the loopback address.
-    base = address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+    base = local(address)
     key = f" --cacert {shlex.quote(door.certificate)}" if door.certificate else ""
     key += ' -H "Authorization: Bearer $EDGESERVE_API_KEY"' if door.locked else ""
     jobs = {settings.job for settings in config.models.values()}
@@ -90,6 +98,11 @@ def examples(config: Config, address: str, door: Door = NO_DOOR) -> Iterator[str
     if "asr" in jobs:
         recording = RECORDING if "tts" in jobs else "recording.wav"
         yield f"curl -s {base}/v1/transcribe/file{key} -F audio=@{recording}"
+
+
+def local(address: str) -> str:
+    """An address that this machine can use: a server on all addresses answers on the loopback address."""
+    return address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
 
 
 def _json(**body: str) -> str:

@@ -24,6 +24,7 @@ from edgeserve import app
 from edgeserve.attendants import Attendant
 from edgeserve.config import Config, ResidencySettings, ServerSettings
 from edgeserve.connections import Connections, Patience
+from edgeserve.figures.spans import Traces
 from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.jobs import JOBS, Job
 from edgeserve.manage.manager import Means
@@ -77,14 +78,16 @@ def build(
     residency: ResidencySettings | None = None,
     config: Config | None = None,
     means: Means | None = None,
+    traces: Traces | None = None,
     **server: Any,
 ) -> Starlette:
     if config is not None:
-        return app.build(config, pool, means)
+        return app.build(config, pool, means, traces)
     engines = {job: ModelSettings(job=job, model=spec.name) for job, spec in pool.configured.items()}
     server.setdefault("isolation", "thread")
     settings = ServerSettings(drain_seconds=drain_seconds, **server)
-    return app.build(Config(server=settings, residency=residency or ResidencySettings(), models=engines), pool)
+    config = Config(server=settings, residency=residency or ResidencySettings(), models=engines)
+    return app.build(config, pool, means, traces)
 
 
 class Prompt:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from typing import Protocol
 
 from starlette.requests import Request
@@ -10,9 +11,11 @@ from starlette.requests import Request
 from edgeserve.api.limits import Limits, limits_of
 from edgeserve.api.presence import leashed
 from edgeserve.errors import InvalidRequest, UnsupportedMedia
+from edgeserve.jobs import PICTURES
 from edgeserve.media.leash import Leash
 from edgeserve.messages import ImagePart
 from edgeserve.residency.aside import Aside
+from edgeserve.residency.pool import Pool
 
 CHECKS = Aside("checks of pictures", threads=2)
 
@@ -21,7 +24,7 @@ class PictureFiles(Protocol):
     """Any thread may use it."""
 
     def read(self, data: bytes, limits: Limits, param: str, leash: Leash) -> ImagePart:
-        """The picture in a PNG, JPEG, GIF, BMP or WebP file, checked, and decoded where that is not the engine's work.
+        """The picture in a file of any form (``image``), checked, and decoded where that is not the engine's work.
 
         Blocks for up to a second. Raises UnsupportedMedia, TooLarge for too many pixels, and Cancelled once ``leash``
         is cut. Raises Busy where all requests, or those of the current client, hold too many pictures.
@@ -34,17 +37,18 @@ class PictureFiles(Protocol):
 
 
 class PictureFilesHere:
-    """Checks on the threads of this process. The engine decodes the file, unless that is WebP."""
+    """Checks on the threads of this process. The engine decodes the file, unless it cannot: ``still``."""
 
     def read(self, data: bytes, limits: Limits, param: str, leash: Leash) -> ImagePart:
-        from edgeserve.api.pictures import webp, webp_pixels
+        from edgeserve.api.pictures import still
         from edgeserve.api.pictures.image import check_image
 
         leash.check()
         promised = check_image(data, limits, param)
-        if not data.startswith(webp.SIGNATURE):
+        found = still.decoded(data, limits, param)
+        if found is None:
             return ImagePart(data, param, promised)
-        width, height, pixels = webp_pixels.rgb(data, param)
+        width, height, pixels = found
         if width * height != promised:
             raise UnsupportedMedia(f"{param} is damaged: it decodes to {width}×{height} pixels", param=param)
         return ImagePart(pixels, param, promised, (width, height))
@@ -60,14 +64,19 @@ class Reader:
         self._receive = request.receive
         self._limits = limits_of(request)
         self._files: PictureFiles = request.app.state.picture_files
+        self._pool: Pool = request.app.state.pool
 
     async def read(self, data: bytes, param: str = "image") -> ImagePart:
         """The picture in a file. Raises as ``PictureFiles.read`` does."""
-        return await leashed(self._receive, CHECKS, lambda leash: self._read(data, param, leash))
+        return await self._beside(lambda leash: self._read(data, param, leash))
 
     async def read_url(self, url: str, param: str) -> ImagePart:
         """The picture in a data URL. Raises InvalidRequest, too."""
-        return await leashed(self._receive, CHECKS, lambda leash: self._read(_decoded(url, param), param, leash))
+        return await self._beside(lambda leash: self._read(_decoded(url, param), param, leash))
+
+    async def _beside(self, read: Callable[[Leash], ImagePart]) -> ImagePart:
+        self._pool.warm_ahead(PICTURES)
+        return await leashed(self._receive, CHECKS, read)
 
     def _read(self, data: bytes, param: str, leash: Leash) -> ImagePart:
         return self._files.read(data, self._limits, param, leash)
