@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Protocol
-
-from starlette.datastructures import State
 
 from edgeserve.connections import LOOK_SECONDS, Connections
 
@@ -19,10 +18,18 @@ class Ending(Protocol):
     connections: Connections
 
 
+class Used(Protocol):
+    """The part of the application's state that this room needs."""
+
+    pool: Any
+
+    def used(self, name: str, act: Callable[[Any], Any]) -> Any: ...
+
+
 class Activity:
     """``state``: the application's."""
 
-    def __init__(self, server: Ending, state: State) -> None:
+    def __init__(self, server: Ending, state: Used) -> None:
         self._server = server
         self._state = state
         self._ends: asyncio.Task[None] | None = None
@@ -30,7 +37,11 @@ class Activity:
     @property
     def busy(self) -> bool:
         """Whether a request, a live session or a pull is under way."""
-        return self._server.connections.working or bool(len(self._state.sessions) or self._state.pulls.running)
+        return bool(
+            self._server.connections.working
+            or self._state.used("sessions", len)
+            or self._state.used("pulls", lambda pulls: pulls.running)
+        )
 
     @property
     def asked(self) -> int:

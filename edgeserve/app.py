@@ -85,6 +85,7 @@ def build(
         exception_handlers=exception_handlers(),
         lifespan=lambda application: _lifespan(parts, traces),
     )
+    application.router.redirect_slashes = False  # api/paths.py has taken the last slash: it would come again for ever
     application.state = parts
     application.state.pool = pool
     application.state.manager = manager

@@ -43,10 +43,10 @@ class Parts(State):
                     setattr(self, name, self._makers[name]())
         return super().__getattr__(name)
 
-    def used(self, name: str, act: Callable[[Any], object]) -> None:
-        """Act on a part, unless nobody has used it yet."""
-        if (part := self._state.get(name)) is not None:
-            act(part)
+    def used(self, name: str, act: Callable[[Any], Any]) -> Any:
+        """Act on a part and give the result; None where nobody has used the part yet."""
+        part = self._state.get(name)
+        return None if part is None else act(part)
 
     def close(self) -> None:
         """From now on, no part is made."""

@@ -13,13 +13,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from types import FrameType, MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from starlette.applications import Starlette
 from uvicorn.server import Server as UvicornServer
 
 from edgeserve import activation, app, conversations, exposure, logs
-from edgeserve.activity import Activity
+from edgeserve.activity import Activity, Used
 from edgeserve.assembly import assemble
 from edgeserve.attendants import Attendant
 from edgeserve.config import Config, ServerSettings
@@ -136,7 +136,7 @@ class Server(UvicornServer):
         self.ports: list[Port] = []
         """Further ports, which open and close with the server."""
         self.attendants: Sequence[Attendant] = ()
-        self._activity = Activity(self, application.state)
+        self._activity = Activity(self, cast(Used, application.state))
         self._pool = pool
         self._drain_seconds = drain_seconds
         self._preload = preload
