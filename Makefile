@@ -7,7 +7,7 @@
 BIN := .venv/bin
 BENCHMARKS = $(shell grep -l __main__ benchmarks/*.py | xargs -n 1 basename | sed 's/\.py$$//') chaos
 WORKERS ?= 2
-PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 QUICK = -m "not models and not slow" --hypothesis-profile check
 export PYTHON
 # Without bytecode on disk, pytest rewrites the assertions of all tests anew in each run and each process.

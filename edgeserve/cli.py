@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import edgeserve
-from edgeserve.commands import Call, PoolBuilder
+from edgeserve.commands import Call, PoolBuilder, doors
 from edgeserve.errors import ConfigError, EdgeserveError, NotConfigured
 from edgeserve.jobs import ALL_JOBS, INFO
 from edgeserve.system import streams
@@ -104,6 +104,8 @@ def make_parser() -> Parser:
         add(commands)
     for add in (_init, _verify, _clean, _update):
         add(commands)
+    for added in (doors.key, doors.qr, doors.health, doors.service):
+        added(commands, _command)
     return parser
 
 
@@ -146,9 +148,10 @@ def _serve(commands: Any) -> None:
         action="store_true",
         help="let any machine that reaches this one use the server without a key",
     )
-    parser.add_argument("--log-json", action="store_true", default=None, help="log lines as JSON objects")
+    parser.add_argument("--log-format", choices=("plain", "json"), help="log lines for people or as JSON (plain)")
     parser.add_argument("--no-pull", action="store_true", help="end when a configured model is missing; pull nothing")
     parser.add_argument("--open", action="store_true", help="open the server's page in a browser")
+    doors.serve_options(parser)
 
 
 def _pull(commands: Any) -> None:

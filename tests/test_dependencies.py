@@ -9,11 +9,12 @@ import tomllib
 
 from support.sources import ROOT, modules
 
-# Extras apple, mlx, pdf, heic, zeroconf, microphone: not installed everywhere, so there is no distribution to ask.
-ELSEWHERE = {"mlx", "mlx_whisper", "pypdf", "sounddevice", "zeroconf", "pi_heif", "PIL"}
+# Extras apple, mlx, otel, pdf, heic, qr, zeroconf and microphone: not installed everywhere, so there is no distribution
+# to ask.
+ELSEWHERE = {"mlx", "mlx_whisper", "opentelemetry", "pypdf", "segno", "sounddevice", "zeroconf", "pi_heif", "PIL"}
 
 
-EXPLAINED = ("piper", "apple", "mlx", "pdf", "heic", "zeroconf", "microphone")
+EXPLAINED = ("piper", "apple", "mlx", "otel", "pdf", "heic", "qr", "zeroconf", "microphone")
 """Extras of which decision 1 explains each package."""
 
 

@@ -27,8 +27,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 RUN = (
-    ROOT / "README.md",
-    ROOT / "docs" / "quickstart.md",
+    *(ROOT / name for name in ("README.md", "docs/quickstart.md", "docs/metrics.md")),
     *(page for folder in ("devices", "api") for page in sorted((ROOT / "docs" / folder).glob("*.md"))),
 )
 HEALTH = "http://127.0.0.1:8080/v1/health"
