@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 import edgeserve
 from edgeserve.commands import Call, PoolBuilder
+from edgeserve.commands.cluster_arguments import add_cluster
 from edgeserve.errors import ConfigError, EdgeserveError, NotConfigured
 from edgeserve.jobs import ALL_JOBS, INFO
 from edgeserve.system import streams
@@ -102,6 +103,7 @@ def make_parser() -> Parser:
         add(commands)
     for add in (_ps, _top, _load, _unload, _rm, _reload, _launch, _talk):
         add(commands)
+    add_cluster(commands, _command)
     return parser
 
 
@@ -145,6 +147,11 @@ def _serve(commands: Any) -> None:
         help="let any machine that reaches this one use the server without a key",
     )
     parser.add_argument("--log-json", action="store_true", default=None, help="log lines as JSON objects")
+    parser.add_argument(
+        "--until-eof",
+        action="store_true",
+        help="end as SIGTERM does when stdin ends, for a program that starts servers",
+    )
 
 
 def _pull(commands: Any) -> None:

@@ -9,11 +9,12 @@ import tomllib
 
 from support.sources import ROOT, modules
 
-# Extras apple, mlx, pdf, zeroconf and microphone: not installed everywhere, so their distributions cannot be asked for.
-ELSEWHERE = {"mlx", "mlx_whisper", "pypdf", "sounddevice", "zeroconf"}
+# Extras apple, cluster, mlx, pdf, zeroconf and microphone: not installed everywhere, so that their distributions cannot
+# be asked for.
+ELSEWHERE = {"mlx", "mlx_whisper", "pypdf", "ray", "sounddevice", "zeroconf"}
 
 
-EXPLAINED = ("starter", "piper", "apple", "mlx", "pdf", "zeroconf", "microphone")
+EXPLAINED = ("starter", "piper", "apple", "mlx", "pdf", "zeroconf", "microphone", "caddy", "cluster")
 """Extras of which decision 1 explains each package."""
 
 

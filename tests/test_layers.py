@@ -24,7 +24,7 @@ SERVER = (
     "edgeserve.memory edgeserve.audio edgeserve.models.sources edgeserve.models.convert",
     "edgeserve.models edgeserve.residency edgeserve.config edgeserve.doctor",
     "edgeserve.hosts",
-    "edgeserve.live edgeserve.exposure edgeserve.missing edgeserve.conversations edgeserve.fit",
+    "edgeserve.live edgeserve.exposure edgeserve.missing edgeserve.conversations edgeserve.fit edgeserve.cluster",
     "edgeserve.specification edgeserve.manage edgeserve.talk",
     "edgeserve.api edgeserve.assembly",
     "edgeserve.protocols edgeserve.app edgeserve.listening",

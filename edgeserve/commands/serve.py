@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import shlex
+import sys
 from collections.abc import Iterator
 
 import edgeserve
 from edgeserve.commands import Call
 from edgeserve.config import Config
 from edgeserve.exposure import shown
-from edgeserve.system import deferred, heap, streams
+from edgeserve.system import deferred, heap, lifeline, streams
 
 RECORDING = "hello.wav"
 RARELY = ("calendar", "html", "logging.config", "uvicorn")
@@ -24,6 +25,8 @@ def serve(call: Call) -> int:
         from edgeserve import server
 
     config = call.config()
+    if call.args.until_eof:
+        lifeline.end_with(sys.stdin.fileno())
 
     def on_ready(address: str) -> None:
         with contextlib.suppress(OSError):  # a full disk or a closed pipe must not stop the server
