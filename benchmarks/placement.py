@@ -25,7 +25,7 @@ from edgeserve.cluster.place import Ask, place
 from edgeserve.cluster.snapshot import Node, Snapshot
 
 COUNTS = (2, 10, 100, 1000)
-REQUESTS = {2: 4000, 10: 6000, 100: 10_000, 1000: 20_000}
+REQUESTS = {2: 3000, 10: 5000, 100: 6000, 1000: 8000}
 BUDGETS = (1536, 3072, 6144, 12_288)
 """MB for engines on a box of 2, 4, 8 and 16 GB."""
 MODELS = 12
