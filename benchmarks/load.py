@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+from benchmarks.alike import Speech
 
 REFUSALS = (503, 507)
 BROKEN = 0
@@ -66,7 +67,7 @@ def transcribe(name: str, wav: bytes) -> Ask:
 
 def speak(text: str, *, stream: bool = False) -> Ask:
     body = {"input": text, "response_format": "pcm", "stream_format": "sse" if stream else "audio"}
-    read = read_speech if stream else bytes
+    read = read_speech if stream else Speech
     return Ask("tts", f"{text} ({'events' if stream else 'samples'})", "/v1/audio/speech", read, json=body)
 
 
@@ -102,11 +103,11 @@ def _choices(body: bytes) -> list[Any]:
     return [chunk["choices"][0] for chunk in chunks if chunk["choices"]]
 
 
-def read_speech(body: bytes) -> bytes:
+def read_speech(body: bytes) -> Speech:
     events = [json.loads(event) for event in _events(body)]
     if events[-1]["type"] != "speech.audio.done":
         raise ValueError(f"the stream ended with {events[-1]}")
-    return b"".join(base64.b64decode(one["audio"]) for one in events[:-1])
+    return Speech(b"".join(base64.b64decode(one["audio"]) for one in events[:-1]))
 
 
 def _events(body: bytes) -> list[str]:

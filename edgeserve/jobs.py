@@ -213,6 +213,8 @@ JOBS: tuple[Job, ...] = tuple(job for job, one in INFO.items() if not one.option
 """Jobs that every server lists, configured or not."""
 CHAT: tuple[Job, ...] = tuple(job for job, one in INFO.items() if one.answers)
 """Jobs whose engines continue conversations, the preferred one first."""
+VECTORS: tuple[Job, ...] = ("embedding", *INFO["embedding"].stand_ins)
+"""Jobs whose engines make vectors, the best first."""
 PICTURES: tuple[Job, ...] = tuple(job for job, one in INFO.items() if one.pictures)
 MODELS = "models"
 """The table of models.toml whose tables, [models.NAME], each serve one more model."""

@@ -16,8 +16,13 @@ HEAVY = {"numpy", "av", "onnxruntime", "onnx", "onnx_asr", "llama_cpp", "mlx", "
 UNUSED = {"click", "multiprocessing", "pickle", "html.entities", "logging.handlers", "socketserver", "difflib"}
 """Modules of libraries that a server at rest has no use for."""
 LATER = {
+    "edgeserve.api.json_body",
+    "edgeserve.api.line",
+    "edgeserve.api.models",
     "edgeserve.api.openapi",
     "edgeserve.api.pictures.image",
+    "edgeserve.api.schema",
+    "edgeserve.api.tools",
     "edgeserve.audio.decode",
     "edgeserve.audio.child",
     "edgeserve.commands.top",
@@ -32,6 +37,16 @@ LATER = {
     "edgeserve.protocols.websocket",
 }
 """Modules of the server that a request, a pull or another command needs first."""
+OF_DIALECTS = {"entries", "failure", "headers", "ndjson"}
+"""Files of a dialect's folder that a server at rest knows: the table of its routes, and the shape of its errors."""
+PARTS = {
+    "edgeserve.api.documents.reader",
+    "edgeserve.api.pictures.apart",
+    "edgeserve.api.pictures.reader",
+    "edgeserve.api.realtime.places",
+    "edgeserve.api.responses.store",
+}
+"""Files in such folders that the application itself is made of."""
 AT_REST = """
 import json, os, signal, sys
 from edgeserve import cli
@@ -96,3 +111,5 @@ def test_a_server_at_rest_has_imported_only_what_it_needs(tmp_path: Path) -> Non
     loaded = set(json.loads(shown.stdout))
     assert "edgeserve.server" in loaded
     assert (HEAVY | UNUSED | LATER) & loaded == set()
+    in_folders = {name for name in loaded if name.startswith("edgeserve.api.") and name.count(".") == 3}
+    assert {name for name in in_folders if name.rpartition(".")[2] not in OF_DIALECTS} <= PARTS

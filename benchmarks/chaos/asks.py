@@ -9,31 +9,14 @@ import random
 import struct
 import wave
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks import load
+from benchmarks.alike import Speech, Vector
 from benchmarks.attacks import SCHEMAS
 from benchmarks.load import GREEDY, Ask
 
 RATE = 16_000
-CLOSE = 0.98
-"""Least cosine of two vectors of one text: answers made together are rounded otherwise than one alone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Vector:
-    """One vector, equal to any other that points the same way."""
-
-    numbers: tuple[float, ...] = field(repr=False)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Vector) or len(other.numbers) != len(self.numbers):
-            return False
-        return sum(one * two for one, two in zip(self.numbers, other.numbers, strict=True)) >= CLOSE
-
-    def __hash__(self) -> int:
-        return len(self.numbers)
 
 
 def tone(seconds: float) -> bytes:
@@ -100,7 +83,7 @@ def _vectors(body: bytes) -> Any:
 def _sound(body: bytes) -> Any:
     if not body:
         raise ValueError("no sound")
-    return body
+    return Speech(body)
 
 
 # Requests that must be refused

@@ -65,6 +65,11 @@ def reading(name: str) -> Endpoint:
     return endpoint
 
 
+stats, health = reading("stats"), reading("health")
+evictions, offloaded = reading("evictions"), reading("offloaded")
+fragmentation, defragment = reading("fragmentation"), reading("defragment_by_hand")
+
+
 async def list_models(request: Request) -> Response:
     """The governor's report on the models, with the default of each job."""
     pool: Pool = request.app.state.pool

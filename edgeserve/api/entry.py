@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from edgeserve.api.schema import Record
+from edgeserve.api.later import at, later
+from edgeserve.jobs import Job
+from edgeserve.named import find
+
+if TYPE_CHECKING:
+    from edgeserve.api.schema import Record
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -31,14 +37,17 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One method of one path.
+    """One method of one path. It names its room by import strings: the first request imports the room.
 
-    - ``body``: the record in the request's body
+    - ``handler``: ``module:name`` of the endpoint, or of the function that parses a request where ``jobs`` are given
+    - ``record``: the record in the request's body, as ``module:name`` or as a name in the handler's module
     - ``answer``: media type of a success
     - ``also``: further media types of a success, which the request chooses
+    - ``media``: ``module:name`` of all media types of a success, the usual first, instead of ``answer`` and ``also``
+    - ``jobs``: a model of these jobs answers, on the straight line (``line.answering``)
     - ``optional``: whether the body may be left out
     - ``files``: whether the body may be a form with the record as one part and files as the others
-    - ``query``: the record in the query
+    - ``asked``: the record in the query, as ``record``
     - ``headers``: pairs of a field of the query and a header that may hold it instead
     - ``owner``: whether the route is for the owner of the box alone (``auth.for_owner``)
     - ``links``: requests that may follow
@@ -47,13 +56,47 @@ class Entry:
     method: str
     path: str
     summary: str
-    endpoint: Endpoint
-    body: type[Record] | None = None
+    handler: str
+    record: str = ""
     answer: str = "application/json"
+    jobs: tuple[Job, ...] = ()
     optional: bool = False
     files: bool = False
-    query: type[Record] | None = None
+    asked: str = ""
     headers: tuple[tuple[str, str], ...] = ()
     owner: bool = False
     also: tuple[str, ...] = ()
+    media: str = ""
     links: tuple[Link, ...] = ()
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The endpoint. Its first request imports its room."""
+        return later(self._answering) if self.jobs else at(self.handler)
+
+    @property
+    def body(self) -> type[Record] | None:
+        """The record in the request's body. Imports its room."""
+        return self._record(self.record)
+
+    @property
+    def query(self) -> type[Record] | None:
+        """The record in the query. Imports its room."""
+        return self._record(self.asked)
+
+    @property
+    def media_types(self) -> tuple[str, ...]:
+        """Media types of a success, the usual first. Imports the room that ``media`` names."""
+        return tuple(find(self.media)) if self.media else (self.answer, *self.also)
+
+    def _answering(self) -> Endpoint:
+        from edgeserve.api.line import answering
+
+        # The parser comes later still: the memory of the model is read from disk while its room is imported.
+        return answering(at(self.handler), *self.jobs)
+
+    def _record(self, name: str) -> type[Record] | None:
+        if not name:
+            return None
+        found: type[Record] = find(name if ":" in name else f"{self.handler.partition(':')[0]}:{name}")
+        return found

@@ -76,7 +76,7 @@ def _plain(path: str) -> str:
 
 
 def _operation(one: Entry, limits: Limits) -> dict[str, Any]:
-    success: dict[str, Any] = {"description": "done", "content": {media: {} for media in (one.answer, *one.also)}}
+    success: dict[str, Any] = {"description": "done", "content": {media: {} for media in one.media_types}}
     if one.links:
         success["links"] = {link.name: _link(link) for link in one.links}
     dialect = next((shape.name for beginning, shape in SHAPES.items() if one.path.startswith(beginning)), "")

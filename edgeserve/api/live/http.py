@@ -14,6 +14,7 @@ from edgeserve.api.auth import client_of
 from edgeserve.api.fields import NAME_CHARS, Fields
 from edgeserve.api.json_body import check_media, read_bytes, read_record
 from edgeserve.api.limits import Limits, limits_of
+from edgeserve.api.live.entries import HEADER
 from edgeserve.api.presence import unless_gone
 from edgeserve.api.question import Question
 from edgeserve.api.schema import Record, Strict
@@ -26,7 +27,6 @@ from edgeserve.live.sessions import DEFAULT, Sessions
 from edgeserve.live.window import MAX_PUSH_BYTES, MAX_PUSH_SECONDS
 from edgeserve.residency.pool import Pool
 
-HEADER = "X-Session-Id"
 MAX_OPTIONS = 64 << 10
 """Bytes of a body or a command with options."""
 PROXY_HEADERS = ("Forwarded", "X-Forwarded-For", "X-Real-IP")

@@ -4,42 +4,46 @@ from __future__ import annotations
 
 from edgeserve.api import sse
 from edgeserve.api.entry import Entry
-from edgeserve.api.line import answering
-from edgeserve.api.llama_server import completion, infill, props, texts
 from edgeserve.jobs import CHAT
 
 LLAMA_SERVER = (
-    Entry("GET", "/props", "Properties of a chat model", props.props, query=props.PropsQuery),
-    Entry("POST", "/tokenize", "A text as tokens", answering(texts.tokenize, *CHAT), texts.Tokenize),
-    Entry("POST", "/detokenize", "Tokens as text", answering(texts.detokenize, *CHAT), texts.Detokenize),
+    Entry("GET", "/props", "Properties of a chat model", "edgeserve.api.llama_server.props:props", asked="PropsQuery"),
+    Entry("POST", "/tokenize", "A text as tokens", "edgeserve.api.llama_server.texts:tokenize", "Tokenize", jobs=CHAT),
+    Entry(
+        "POST", "/detokenize", "Tokens as text", "edgeserve.api.llama_server.texts:detokenize", "Detokenize", jobs=CHAT
+    ),
     Entry(
         "POST",
         "/completion",
         "A raw text continued, as llama-server does",
-        answering(completion.completion, *CHAT),
-        completion.Completing,
+        "edgeserve.api.llama_server.completion:completion",
+        "Completing",
+        jobs=CHAT,
         also=(sse.MEDIA_TYPE,),
     ),
     Entry(
         "POST",
         "/infill",
         "The text between two others, as llama-server does",
-        answering(infill.infill, *CHAT),
-        infill.Infilling,
+        "edgeserve.api.llama_server.infill:infill",
+        "Infilling",
+        jobs=CHAT,
         also=(sse.MEDIA_TYPE,),
     ),
     Entry(
         "POST",
         "/apply-template",
         "The prompt of a conversation",
-        answering(texts.apply_template, *CHAT),
-        texts.ApplyTemplate,
+        "edgeserve.api.llama_server.texts:apply_template",
+        "ApplyTemplate",
+        jobs=CHAT,
     ),
     Entry(
         "POST",
         "/v1/chat/completions/input_tokens",
         "Tokens of a conversation's prompt",
-        answering(texts.input_tokens, *CHAT),
-        texts.ApplyTemplate,
+        "edgeserve.api.llama_server.texts:input_tokens",
+        "ApplyTemplate",
+        jobs=CHAT,
     ),
 )

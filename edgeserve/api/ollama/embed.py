@@ -13,10 +13,11 @@ from edgeserve.api.ollama import names, ndjson
 from edgeserve.api.ollama.options import Options
 from edgeserve.api.ollama.request import Asked, read
 from edgeserve.api.ollama.times import Times
-from edgeserve.api.openai.embeddings import JOBS, MAX_DIMENSIONS, MAX_INPUTS, numbers
+from edgeserve.api.openai.embeddings import MAX_DIMENSIONS, MAX_INPUTS, numbers
 from edgeserve.api.schema import Object
 from edgeserve.api.values import Flag, Integer, Text, Texts
 from edgeserve.errors import ContextOverflow, EdgeserveError
+from edgeserve.jobs import VECTORS
 from edgeserve.messages import EmbeddingEvent, EmbedRequest, Event
 from edgeserve.residency.pool import Pool
 
@@ -49,12 +50,12 @@ async def embed(request: Request) -> Response:
 
     async def parse(request: Request) -> Call:
         pool: Pool = request.app.state.pool
-        model = names.choose(pool, asked.model, JOBS)
+        model = names.choose(pool, asked.model, VECTORS)
         named = names.answered(pool, asked.model, model)
         return _call(pool, model, asked, texts, VectorList(named, times, asked.dimensions), times, cut=asked.truncate)
 
     try:
-        return await answering(parse, *JOBS)(request)
+        return await answering(parse, *VECTORS)(request)
     except ContextOverflow as error:
         raise ContextOverflow(f"{TOO_LONG}: {error.message}", param="input") from None
 
@@ -67,10 +68,10 @@ async def embeddings(request: Request) -> Response:
 
     async def parse(request: Request) -> Call:
         pool: Pool = request.app.state.pool
-        model = names.choose(pool, asked.model, JOBS)
+        model = names.choose(pool, asked.model, VECTORS)
         return _call(pool, model, asked, (asked.prompt,), OneVector("", times), times, cut=True)
 
-    return await answering(parse, *JOBS)(request)
+    return await answering(parse, *VECTORS)(request)
 
 
 def _call(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.requests import Request
 
-from edgeserve.api import models, uploads
+from edgeserve.api import models, sse, uploads
 from edgeserve.api.fields import NAME_CHARS
 from edgeserve.api.line import Call
 from edgeserve.api.question import Question
@@ -16,6 +16,7 @@ from edgeserve.messages import TranscribeRequest
 from edgeserve.residency.pool import Pool
 
 GRANULARITIES = ("word", "segment")
+MEDIA_TYPES = (*transcripts.MEDIA_TYPES, sse.MEDIA_TYPE)
 
 
 class Translation(Form, Question):

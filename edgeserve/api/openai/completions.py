@@ -8,9 +8,8 @@ from typing import Any
 from starlette.requests import Request
 
 from edgeserve.api import models
-from edgeserve.api.fields import Fields
 from edgeserve.api.json_body import read_json
-from edgeserve.api.limits import Limits, limits_of
+from edgeserve.api.limits import limits_of
 from edgeserve.api.line import Call
 from edgeserve.api.openai import sampling
 from edgeserve.api.openai.call import completion_call
@@ -18,27 +17,12 @@ from edgeserve.api.openai.logprobs import CompletionLogprobs, Logged
 from edgeserve.api.openai.prompts import Prompts
 from edgeserve.api.openai.renderer import Choice
 from edgeserve.api.openai.sampling import Sampled
-from edgeserve.api.schema import Field
-from edgeserve.api.values import Flag
+from edgeserve.api.values import Flag, Text
 from edgeserve.jobs import CHAT
 from edgeserve.messages import ChatRequest, Event, FinishEvent, ReasoningEvent, TokenEvent
 
 DEFAULT_TOKENS = 16
 """Tokens of an answer where the request sets no limit, as in OpenAI's API."""
-
-
-class Suffix(Field[None]):
-    """``suffix``, which must be empty."""
-
-    def __init__(self) -> None:
-        super().__init__("accepted as long as it is empty: text is continued, never filled in", None)
-
-    def read(self, fields: Fields, limits: Limits) -> None:
-        if fields.text(self.name):
-            raise fields.error(self.name, "is not supported by this server: text is continued, never filled in")
-
-    def schema(self, limits: Limits) -> dict[str, Any]:
-        return {"type": "string", "maxLength": 0}
 
 
 class RawCompletion(Sampled):
@@ -47,7 +31,7 @@ class RawCompletion(Sampled):
     prompt = Prompts("a text, several, its tokens, or several lists of tokens", lambda limits: limits.max_choices)
     echo = Flag("repeat the prompt, which must be text; without logprobs")
     logprobs = Logged()
-    suffix = Suffix()
+    suffix = Text("text behind a gap after the prompt, which the answer fills; with prompts of text, without echo")
 
     def check(self, limit: int) -> None:
         """Raises InvalidRequest for fields that do not go together, and for more than ``limit`` answers."""
@@ -57,6 +41,8 @@ class RawCompletion(Sampled):
             raise self.error("n" if runs == self.n else "best_of", text)
         if self.echo and self.logprobs is not None:
             raise self.error("logprobs", "is not supported together with echo: leave one of them out")
+        if self.echo and self.suffix:
+            raise self.error("echo", "is not supported together with suffix: leave one of them out")
 
     def heads(self) -> list[str]:
         """The texts before the answers to each prompt: the prompt with ``echo``, else nothing.
@@ -78,6 +64,7 @@ async def completions(request: Request) -> Call:
     base = ChatRequest(
         max_tokens=asked.most_tokens(DEFAULT_TOKENS),
         logprobs=asked.logprobs if runs == asked.n or asked.logprobs is not None else 0,
+        suffix=asked.suffix or None,
         **asked.shared(request, model),
     )
     prompted = (dataclasses.replace(base, prompt=prompt) for prompt in asked.prompt)

@@ -17,14 +17,12 @@ from edgeserve.api.openai.prompts import Prompts
 from edgeserve.api.question import Question
 from edgeserve.api.values import Enum, Ignored, Integer
 from edgeserve.errors import EdgeserveError, InvalidRequest
-from edgeserve.jobs import INFO, Job
+from edgeserve.jobs import VECTORS
 from edgeserve.messages import EmbeddingEvent, EmbedRequest, Event
 
 MAX_INPUTS = 2048
 """OpenAI's own limit."""
 MAX_DIMENSIONS = 1 << 16
-JOBS: tuple[Job, ...] = ("embedding", *INFO["embedding"].stand_ins)
-"""Engines that make vectors, the best first."""
 
 
 class Embedding(Question):
@@ -42,7 +40,7 @@ class Embedding(Question):
 async def embeddings(request: Request) -> Call:
     asked = await read_json(request, Embedding)
     pool = request.app.state.pool
-    model = models.choose(pool, asked.model, JOBS)
+    model = models.choose(pool, asked.model, VECTORS)
     renderer = EmbeddingList(models.name(pool, model, asked.model), asked.encoding_format, asked.dimensions)
     return Call(
         model,

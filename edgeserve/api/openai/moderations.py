@@ -7,10 +7,8 @@ from starlette.responses import Response
 
 from edgeserve.errors import NotSupported
 
-PATH = "/v1/moderations"
-
 
 async def refuse(request: Request) -> Response:
     """Raises NotSupported. An answer that flags nothing would be a lie that clients act on."""
-    text = f"{PATH} is not supported: this server moderates nothing, and has no model that could"
+    text = f"{request.url.path} is not supported: this server moderates nothing, and has no model that could"
     raise NotSupported(f"{text}; leave moderation out, or ask a chat model in words of your own")

@@ -6,7 +6,7 @@ from functools import partial
 
 from starlette.requests import Request
 
-from edgeserve.api import models
+from edgeserve.api import models, sse
 from edgeserve.api.json_body import read_json
 from edgeserve.api.limits import limits_of
 from edgeserve.api.line import Call
@@ -14,8 +14,11 @@ from edgeserve.api.sound.recording import sound_files
 from edgeserve.api.sound.speech import WHOLE_ADVICE, SpeechEvents, SpeechStream, WavBody
 from edgeserve.api.sound.voices import SpeechOptions
 from edgeserve.api.values import Enum, Ignored, Text
+from edgeserve.audio import encode
 from edgeserve.audio.encode import FORMS
 from edgeserve.residency.pool import Pool
+
+MEDIA_TYPES = (*encode.MEDIA_TYPES, sse.MEDIA_TYPE)
 
 
 class Speech(SpeechOptions):

@@ -9,8 +9,9 @@ from typing import Any
 from edgeserve.api.fields import NAME_CHARS, Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.realtime.items import Base64
-from edgeserve.api.schema import Field, Record
-from edgeserve.api.values import Enum, Integer, Text
+from edgeserve.api.realtime.refusal import Refused
+from edgeserve.api.schema import Field, Record, read_variant
+from edgeserve.api.values import Integer, Text
 
 MAX_MILLISECONDS = 24 * 3600 * 1000
 
@@ -59,14 +60,6 @@ class Truncate(OfItem):
     audio_end_ms = Integer("milliseconds that were heard", 0, MAX_MILLISECONDS, default=0)
 
 
-class Asked(Record):
-    """Fields of ``response.create`` beside the settings of the session."""
-
-    OPEN = True
-    conversation = Enum("none: beside the conversation", ("auto", "none"), default="auto")
-    metadata = Whole("comes back in the response")
-
-
 class Respond(Command):
     response = Whole("settings of this answer alone")
 
@@ -91,3 +84,11 @@ COMMANDS: Mapping[str, type[Command]] = MappingProxyType(
         "response.cancel": Cancel,
     }
 )
+
+
+def read(fields: Fields, limits: Limits) -> Command:
+    """The client's event. Raises InvalidRequest."""
+    if not isinstance(kind := fields.raw("type"), str) or kind not in COMMANDS:
+        text = f"type {str(kind)[:80]!r} is no event of clients; known: {', '.join(COMMANDS)}"
+        raise Refused.by("unknown_message_type", text, "type")
+    return read_variant(fields, COMMANDS, limits)

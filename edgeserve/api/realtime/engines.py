@@ -10,9 +10,9 @@ import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 
 from edgeserve.api import models
+from edgeserve.api.realtime.config import Config
 from edgeserve.api.realtime.items import Item
 from edgeserve.api.realtime.response import Response
-from edgeserve.api.realtime.shape import Config
 from edgeserve.api.sound import languages, voices
 from edgeserve.errors import ContextOverflow
 from edgeserve.jobs import CHAT

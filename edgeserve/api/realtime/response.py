@@ -6,8 +6,8 @@ import base64
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from edgeserve.api.realtime.config import Config
 from edgeserve.api.realtime.items import Conversation, Item
-from edgeserve.api.realtime.shape import Config
 from edgeserve.messages import FinishEvent, ToolCall
 from edgeserve.talk.spoken import Spoken
 

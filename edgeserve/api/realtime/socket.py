@@ -16,12 +16,13 @@ from edgeserve.api.fields import NAME_CHARS, Fields
 from edgeserve.api.json_body import read_object
 from edgeserve.api.limits import Limits
 from edgeserve.api.realtime import beta, commands
+from edgeserve.api.realtime.config import Config
 from edgeserve.api.realtime.engines import Engines
 from edgeserve.api.realtime.outbox import Outbox
 from edgeserve.api.realtime.refusal import Refused, words
 from edgeserve.api.realtime.response import Response
-from edgeserve.api.realtime.session import Answer, Draft, Session, Settle, Stop, Undraft, Warm, Work
-from edgeserve.api.realtime.shape import Config
+from edgeserve.api.realtime.session import Session
+from edgeserve.api.realtime.work import Answer, Draft, Settle, Stop, Undraft, Warm, Work
 from edgeserve.errors import EdgeserveError, InvalidRequest
 from edgeserve.messages import FinishEvent
 

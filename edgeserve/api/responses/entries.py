@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from edgeserve.api import sse
 from edgeserve.api.entry import Entry, Link
-from edgeserve.api.line import answering
-from edgeserve.api.responses import stored
-from edgeserve.api.responses.create import create, input_tokens
-from edgeserve.api.responses.request import ResponseRequest, ResponseTokens
 from edgeserve.jobs import CHAT
 
 ONE = "/v1/responses/{response}"
@@ -22,8 +18,9 @@ RESPONSES = (
         "POST",
         "/v1/responses",
         "OpenAI's Responses",
-        answering(create, *CHAT),
-        ResponseRequest,
+        "edgeserve.api.responses.create:create",
+        "edgeserve.api.responses.request:ResponseRequest",
+        jobs=CHAT,
         also=(sse.MEDIA_TYPE,),
         links=AFTER,
     ),
@@ -31,11 +28,23 @@ RESPONSES = (
         "POST",
         "/v1/responses/input_tokens",
         "Tokens of the prompt of a response",
-        answering(input_tokens, *CHAT),
-        ResponseTokens,
+        "edgeserve.api.responses.create:input_tokens",
+        "edgeserve.api.responses.request:ResponseTokens",
+        jobs=CHAT,
     ),
-    Entry("GET", ONE, "A stored response", stored.retrieve, query=stored.ResponseQuery),
-    Entry("DELETE", ONE, "Forget a stored response", stored.delete),
-    Entry("GET", ITEMS, "Items that a stored response was made of", stored.input_items, query=stored.ItemsQuery),
-    Entry("POST", f"{ONE}/cancel", "Not supported: no response runs in the background", stored.cancel),
+    Entry("GET", ONE, "A stored response", "edgeserve.api.responses.stored:retrieve", asked="ResponseQuery"),
+    Entry("DELETE", ONE, "Forget a stored response", "edgeserve.api.responses.stored:delete"),
+    Entry(
+        "GET",
+        ITEMS,
+        "Items that a stored response was made of",
+        "edgeserve.api.responses.stored:input_items",
+        asked="ItemsQuery",
+    ),
+    Entry(
+        "POST",
+        f"{ONE}/cancel",
+        "Not supported: no response runs in the background",
+        "edgeserve.api.responses.stored:cancel",
+    ),
 )

@@ -257,8 +257,9 @@ class Suite:
         before, below = self.left(), self.below(launcher)
         for _ in range(self.cycles):
             cycle()
-        until(lambda: self.below(launcher) == below)  # the fork server closes its end after it has told the exit code
-        # Servers of other tests live and end in this process too: one descriptor or thread a cycle is what would be ours.
+        # The fork server closes its end after it has told the exit code.
+        until(lambda: self.below(launcher) == below)
+        # Servers of other tests live and end in this process too. One descriptor or thread a cycle would be ours.
         until(lambda: all(now < then + self.cycles // 2 for now, then in zip(self.left(), before, strict=True)))
 
     def left(self) -> tuple[int, int]:

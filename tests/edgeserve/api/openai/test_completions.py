@@ -52,7 +52,8 @@ def test_thoughts_are_text_here(ai: OpenAI) -> None:
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"suffix": "end"}, "suffix is not supported"),
+        ({"suffix": "end", "echo": True}, "echo is not supported together with suffix"),
+        ({"suffix": 1}, "suffix must be a string"),
         ({"n": 2, "best_of": 1}, "best_of must be at least n, which is 2, not 1"),
         ({"best_of": 2, "stream": True}, "best_of must equal n, which is 1, where stream is true"),
         ({"prompt": ["a"] * 3, "best_of": 3}, "best_of is 3, which makes 9 answers; the limit is 8"),
@@ -75,6 +76,11 @@ def test_wrong_fields_are_named(ai: OpenAI, settings: dict[str, object], told: s
     assert caught.value.code == "invalid_request"
     assert caught.value.param is not None
     assert caught.value.param.split("[")[0] in settings
+
+
+def test_a_suffix_makes_a_gap_that_the_answer_fills(ai: OpenAI) -> None:
+    answer = ai.completions.create(model="llm", prompt=["a", "b"], suffix="c")
+    assert [choice.text for choice in answer.choices] == ["a c", "b c"]
 
 
 def test_parameters_that_ask_for_nothing_are_accepted(ai: OpenAI) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from edgeserve.api.limits import Limits
 from edgeserve.api.realtime import beta
-from edgeserve.api.realtime.shape import Config
+from edgeserve.api.realtime.config import Config
 
 
 def test_flat_settings_go_to_their_place_and_come_back() -> None:

@@ -17,8 +17,9 @@ from support.sound import silence, speech
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.api.realtime import commands
-from edgeserve.api.realtime.session import Answer, Draft, Session, Settle, Stop, Undraft, Warm
-from edgeserve.api.realtime.shape import Config
+from edgeserve.api.realtime.config import Config
+from edgeserve.api.realtime.session import Session
+from edgeserve.api.realtime.work import Answer, Draft, Settle, Stop, Undraft, Warm
 from edgeserve.errors import EdgeserveError, EngineFailure, InvalidRequest
 from edgeserve.messages import FinishEvent, ToolCall
 
@@ -170,7 +171,7 @@ def test_the_sound_that_waits_is_bounded() -> None:
     assert client.error["code"] == "buffer_size_exceeded"
     talker = Client()
     assert talker.hear(silence(200)) == []
-    assert talker.session._recorded.seconds < 1
+    assert talker.session.buffer.seconds < 1
 
 
 def test_a_turn_without_an_end_is_ended() -> None:

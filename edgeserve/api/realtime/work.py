@@ -1,0 +1,51 @@
+"""The work that a session asks its owner for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgeserve.api.realtime.items import Item
+from edgeserve.api.realtime.response import Response
+
+
+@dataclass(frozen=True, slots=True)
+class Warm:
+    """The user speaks: the engines of an answer may get ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The turn may be over: find its words ahead."""
+
+    sound: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Undraft:
+    """The turn goes on: the draft is worthless."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """Find the words of an item. ``drafted``: the latest draft has heard the same speech."""
+
+    item: Item
+    sound: bytes
+    drafted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Make an answer."""
+
+    response: Response
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """An answer has been cancelled."""
+
+    response: Response
+
+
+Work = Warm | Draft | Undraft | Settle | Answer | Stop
