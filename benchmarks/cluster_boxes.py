@@ -80,19 +80,42 @@ class RayBoxes:
         self.cluster.remove_node(self.nodes[number], allow_graceful=False)
 
 
+class NotHere(RuntimeError):
+    """Ray cannot start on this machine, such as in a sandbox without the calls that it needs."""
+
+
 @contextlib.contextmanager
 def ray_boxes(memory: Sequence[int], delay: float = 0.0) -> Iterator[RayBoxes]:
-    """Nodes with so many MB of memory each, and the application on all of them."""
+    """Nodes with so many MB of memory each, and the application on all of them. Raises NotHere."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ["PYTHONPATH"] = str(ROOT)
     import ray
     from ray import serve
     from ray.cluster_utils import Cluster
 
-    from edgeserve.cluster.ray_app import APP, HEAD, Plan, application
+    from edgeserve.cluster.ray_app import APP, Plan, application
 
     plan = Plan(len(memory), len(memory), "", ("/admin/",), cluster_node.command(delay))
     cluster = Cluster()
+    try:
+        there = _started(cluster, memory)
+        port = free_port()
+        serve.start(proxy_location="HeadOnly", http_options={"host": "127.0.0.1", "port": port})
+        serve.run(application(plan), name=APP, route_prefix="/")
+        yield RayBoxes(cluster, f"http://127.0.0.1:{port}", there)
+    finally:
+        if ray.is_initialized():
+            serve.shutdown()
+        ray.shutdown()
+        cluster.shutdown()
+
+
+def _started(cluster: Any, memory: Sequence[int]) -> list[Any]:
+    """Ray's own processes, and this one connected with them; the first node is the head."""
+    import ray
+
+    from edgeserve.cluster.ray_app import APP, HEAD
+
     try:
         there = [
             cluster.add_node(
@@ -105,12 +128,6 @@ def ray_boxes(memory: Sequence[int], delay: float = 0.0) -> Iterator[RayBoxes]:
             for number, size in enumerate(memory)
         ]
         ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR", namespace=APP)
-        port = free_port()
-        serve.start(proxy_location="HeadOnly", http_options={"host": "127.0.0.1", "port": port})
-        serve.run(application(plan), name=APP, route_prefix="/")
-        yield RayBoxes(cluster, f"http://127.0.0.1:{port}", there)
-    finally:
-        if ray.is_initialized():
-            serve.shutdown()
-        ray.shutdown()
-        cluster.shutdown()
+    except Exception as error:  # Ray has no base of its own for what may be missing here
+        raise NotHere(f"Ray cannot start here: {type(error).__name__}: {error}") from error
+    return there

@@ -21,6 +21,7 @@ from benchmarks import report
 from benchmarks.placement_boxes import CORES, Box, Choose, Model, Outcome, Request, Run
 from benchmarks.streams import percentile
 
+from edgeserve.cluster.ahead import Ahead
 from edgeserve.cluster.place import Ask, place
 from edgeserve.cluster.snapshot import Node, Snapshot
 
@@ -61,7 +62,7 @@ def trace(shape: str, count: int, models: Sequence[Model], dice: random.Random) 
     day = total / rate
     now, until, burst, talks = 0.0, 0.0, False, [list[int]() for _ in models]
     numbers = itertools.count()
-    for _ in range(total):
+    for number in range(total):
         if shape == "bursty" and now >= until:
             burst = not burst
             until = now + dice.expovariate(1 / 4.0 if burst else 1 / 16.0)
@@ -73,17 +74,32 @@ def trace(shape: str, count: int, models: Sequence[Model], dice: random.Random) 
             talk = dice.choice(open_talks[-50:])
         else:
             open_talks.append(talk := next(numbers))
-        yield Request(now, model, model.seconds * dice.lognormvariate(-0.32, 0.8), talk)
+        yield Request(number, now, model, model.seconds * dice.lognormvariate(-0.32, 0.8), talk)
 
 
 class Ours:
-    """The function of the product, on reports that are up to a second old."""
+    """The function of the product, on reports that are up to a second old and the requests since."""
 
     def __init__(self, there: Sequence[Box]) -> None:
         self._boxes = there
-        self._seen: list[Node] = [one.report() for one in there]
+        self._ahead = Ahead()
         self._numbers = {one.name: at for at, one in enumerate(there)}
         self._homes: dict[int, str] = {}
+        self._places: dict[int, int] = {}
+        self._seen: list[Node] = []
+        self.tick()
+
+    def tick(self) -> None:
+        """The reports of all nodes."""
+        for one in self._boxes:
+            self._ahead.report(one.report())
+        self._seen = [self._node(one.name) for one in self._boxes]
+
+    def _node(self, name: str) -> Node:
+        found = self._ahead.node(name)
+        if found is None:
+            raise RuntimeError(f"{name} has not reported")
+        return found
 
     def choose(self, request: Request) -> int | None:
         ask = Ask(request.model.name, home=self._homes.get(request.talk, ""))
@@ -91,15 +107,17 @@ class Ours:
         if not order:
             return None
         at = self._numbers[order[0]]
-        node = self._seen[at]
-        model = node.find(request.model.name, ())
-        if model is not None:
-            self._seen[at] = node.with_request(model)
+        if (model := self._seen[at].find(request.model.name, ())) is not None:
+            self._ahead.sent(str(request.number), order[0], model)
+            self._seen[at] = self._node(order[0])
         self._homes[request.talk] = order[0]
+        self._places[request.number] = at
         return at
 
-    def tick(self) -> None:
-        self._seen = [one.report() for one in self._boxes]
+    def end(self, request: Request) -> None:
+        self._ahead.ended(str(request.number))
+        at = self._places.pop(request.number)
+        self._seen[at] = self._node(self._boxes[at].name)
 
 
 def round_robin(there: Sequence[Box], dice: random.Random) -> Choose:
@@ -144,9 +162,9 @@ def measure(shape: str, count: int, rule: str, seed: int = 1) -> Row:
     requests = trace(shape, count, models, dice)
     if rule == OURS:
         ours = Ours(there)
-        outcome = Run(there, ours.choose, ours.tick).play(requests)
+        outcome = Run(there, ours.choose, ours.tick, ours.end).play(requests)
     else:
-        outcome = Run(there, RULES[rule](there, random.Random(seed)), lambda: None).play(requests)
+        outcome = Run(there, RULES[rule](there, random.Random(seed))).play(requests)
     return _row(shape, count, rule, outcome)
 
 

@@ -35,6 +35,7 @@ class Model:
 class Request:
     """``at`` in seconds. ``work``: seconds of the answer on an idle box. ``talk``: its conversation."""
 
+    number: int
     at: float
     model: Model
     work: float
@@ -107,7 +108,7 @@ def _state(one: Held) -> ModelState:
         id=one.model.name,
         name=one.model.name,
         job="llm",
-        rung=Rung.HOT if one.taken else Rung.COLD,
+        rung=Rung.HOT if one.hot else Rung.COLD,
         expected=one.model.size,
         held=one.model.size if one.taken else 0,
         requests=one.running + len(one.waiting),
@@ -120,10 +121,16 @@ Choose = Callable[[Request], int | None]
 
 
 class Run:
-    """One run over a trace. ``on_tick`` is called each second of the simulated time."""
+    """One run over a trace. ``on_tick`` is called each second of the simulated time, ``on_end`` for each answer."""
 
-    def __init__(self, boxes: Sequence[Box], choose: Choose, on_tick: Callable[[], None]) -> None:
-        self.boxes, self.choose, self.on_tick = boxes, choose, on_tick
+    def __init__(
+        self,
+        boxes: Sequence[Box],
+        choose: Choose,
+        on_tick: Callable[[], None] = lambda: None,
+        on_end: Callable[[Request], None] = lambda request: None,
+    ) -> None:
+        self.boxes, self.choose, self.on_tick, self.on_end = boxes, choose, on_tick, on_end
         self.outcome = Outcome()
         self._events: list[tuple[float, int, Callable[[float], None]]] = []
         self._numbers = itertools.count()
@@ -152,15 +159,19 @@ class Run:
         chosen = self.choose(request)
         box = None if chosen is None else self.boxes[chosen]
         if box is None or request.model.size > box.budget:
-            self.outcome.refused += 1
+            self._refuse(request)
             return
         held = box.held[request.model.name]
         if len(held.waiting) >= QUEUE:
-            self.outcome.refused += 1
+            self._refuse(request)
             return
         held.waiting.append(request)
         box.connections += 1
         self._advance(box, request.at)
+
+    def _refuse(self, request: Request) -> None:
+        self.outcome.refused += 1
+        self.on_end(request)
 
     def _advance(self, box: Box, now: float) -> None:
         """Begin everything that can begin: loads first come, first served, then answers."""
@@ -180,7 +191,7 @@ class Run:
         self.outcome.kept += known
         held.talks.add(request.talk)
         work = request.work * (PREFILL if known else 1.0) * max(1.0, box.running / CORES)
-        self._at(now + work, self._ended(box, held))
+        self._at(now + work, self._ended(box, held, request))
 
     def _loaded(self, box: Box, held: Held) -> Callable[[float], None]:
         def event(now: float) -> None:
@@ -189,11 +200,12 @@ class Run:
 
         return event
 
-    def _ended(self, box: Box, held: Held) -> Callable[[float], None]:
+    def _ended(self, box: Box, held: Held, request: Request) -> Callable[[float], None]:
         def event(now: float) -> None:
             held.running, held.used = held.running - 1, now
             box.running -= 1
             box.connections -= 1
+            self.on_end(request)
             self._advance(box, now)
 
         return event

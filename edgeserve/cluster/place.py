@@ -16,6 +16,8 @@ WARM = 0.5
 """Cost of the way up from warm: page faults."""
 COLD = 2.0
 """Cost of a load, beside the room that it takes from later ones."""
+COMING = 1.0
+"""Cost of a load that has begun for the requests before this one."""
 EVICTION = 2.0
 """Further cost where idle engines step down first: each of them is loaded again later."""
 OTHERS = 0.25
@@ -89,7 +91,8 @@ def cost(node: Node, model: ModelState, home: str) -> float:
     """Answers that a request for the model would wait for on this node."""
     total = model.requests / model.slots + OTHERS * (node.requests - model.requests)
     if model.rung is not Rung.HOT:
-        total += WARM if model.rung is Rung.WARM else COLD
+        climb = WARM if model.rung is Rung.WARM else COLD
+        total += min(climb, COMING) if model.requests else climb
         if model.need > node.room:
             total += EVICTION
     if node.name == home and model.rung is not Rung.COLD:

@@ -80,14 +80,6 @@ class Node:
                 return next((one for one in found if one.default), found[0])
         return None
 
-    def with_request(self, model: ModelState) -> Node:
-        """The node once one more request for the model is on its way there, before the node itself reports it."""
-        taken = dataclasses.replace(
-            model, rung=Rung.HOT, held=max(model.held, model.expected), requests=model.requests + 1
-        )
-        models = tuple(taken if one.id == model.id else one for one in self.models)
-        return dataclasses.replace(self, used=max(self.used, min(self.budget, self.used + model.need)), models=models)
-
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:

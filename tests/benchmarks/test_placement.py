@@ -14,11 +14,11 @@ LOAD = LOAD_START + 400 / LOAD_RATE
 
 def played(requests: list[Request], budget: int = 1000) -> tuple[Outcome, Box]:
     box = Box("box", budget, [SMALL, LARGE])
-    return Run([box], lambda request: 0, lambda: None).play(iter(requests)), box
+    return Run([box], lambda request: 0).play(iter(requests)), box
 
 
 def asks(model: Model, *times: float, work: float = 1.0) -> list[Request]:
-    return [Request(at, model, work, number) for number, at in enumerate(times)]
+    return [Request(number, at, model, work, number) for number, at in enumerate(times)]
 
 
 def test_a_request_waits_for_the_load_and_for_the_one_before_it() -> None:
@@ -45,7 +45,7 @@ def test_refusals() -> None:
 
 
 def test_a_prefix_that_a_node_holds_saves_work() -> None:
-    outcome, _ = played([Request(at, SMALL, 2.0, 7) for at in (0.0, 0.0, 0.0)])
+    outcome, _ = played([Request(number, 0.0, SMALL, 2.0, 7) for number in range(3)])
     assert outcome.kept == 2
     assert outcome.waits == [LOAD, LOAD + 2.0, LOAD + 3.0]
 

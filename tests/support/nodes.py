@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from edgeserve.cluster.snapshot import ModelState, Node
@@ -27,7 +28,7 @@ def model(name: str = "chat", rung: Rung = Rung.COLD, **given: Any) -> ModelStat
     """A model of 300 bytes that holds what its rung says."""
     expected = given.pop("expected", 300)
     held = {Rung.COLD: 0, Rung.WARM: expected // 2, Rung.HOT: expected}[rung]
-    fields: dict[str, Any] = {"id": name, "name": name, "job": "llm", "held": held, **given}
+    fields: dict[str, Any] = {"id": name, "name": name, "job": "llm", "held": held} | given
     return ModelState(rung=rung, expected=expected, **fields)
 
 
@@ -39,3 +40,9 @@ def node(name: str, *models: ModelState, budget: int = 1000, pressure: Level = L
 def reports(requests: int = 2) -> dict[str, Any]:
     """Answers of a node by path."""
     return {"/memory/stats": GIVEN, "/memory/models": [ROW | {"leases": requests}]}
+
+
+def busier(there: Node, name: str = "chat") -> Node:
+    """The node with one more request for a model."""
+    models = (dataclasses.replace(one, requests=one.requests + (one.name == name)) for one in there.models)
+    return dataclasses.replace(there, models=tuple(models))

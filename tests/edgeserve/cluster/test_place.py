@@ -8,7 +8,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
-from support.nodes import model, node
+from support.nodes import busier, model, node
 
 from edgeserve.cluster.place import Ask, Chance, chance, cost, place
 from edgeserve.cluster.snapshot import ModelState, Node, Snapshot
@@ -70,6 +70,14 @@ def test_a_queue_sends_a_request_to_another_node_once_it_is_longer_than_a_load()
 
     empty = node("empty", model())
     assert [first(busy(count), empty) for count in (0, 1, 2, 3)] == ["busy", "busy", "empty", "empty"]
+
+
+def test_a_load_that_has_begun_is_shared_by_as_many_as_its_slots() -> None:
+    def loading(requests: int) -> Node:
+        return node("loading", model(requests=requests, held=300, slots=4))
+
+    empty = node("empty", model(), budget=1200)
+    assert [first(loading(count), empty) for count in (1, 3, 4, 5)] == ["loading", "loading", "empty", "empty"]
 
 
 def test_slots_share_a_queue() -> None:
@@ -162,7 +170,7 @@ def test_one_more_request_never_makes_a_hot_node_better(snapshot: Snapshot) -> N
         found = one.find("chat", ())
         if found is None or found.rung is not Rung.HOT or one.pressure is Level.CRITICAL:
             continue
-        later = one.with_request(found)
+        later = busier(one)
         after = Snapshot((*snapshot.nodes[:at], later, *snapshot.nodes[at + 1 :]))
         assert place(after, CHAT).index(one.name) >= place(snapshot, CHAT).index(one.name)
 
@@ -172,10 +180,10 @@ def test_a_lower_rung_costs_more(there: Node, home: str) -> None:
     found = there.find("chat", ())
     if found is None:
         return
-    costs = []
+    costs, idle = [], dataclasses.replace(found, requests=0)
     for rung in (Rung.HOT, Rung.WARM, Rung.COLD):
         held = {Rung.COLD: 0, Rung.WARM: found.expected // 2, Rung.HOT: found.expected}[rung]
-        changed = dataclasses.replace(found, rung=rung, held=held)
+        changed = dataclasses.replace(idle, rung=rung, held=held)
         rest = [one for one in there.models if one.id != found.id]
         costs.append(cost(node("n", changed, *rest, budget=10_000), changed, home))
     assert costs == sorted(costs)
@@ -192,5 +200,5 @@ def test_requests_spread_over_equal_nodes() -> None:
     there = {name: node(name, model(rung=Rung.HOT)) for name in "abc"}
     for _ in range(12):
         chosen = there[place(Snapshot(tuple(there.values())), CHAT)[0]]
-        there[chosen.name] = chosen.with_request(chosen.models[0])
+        there[chosen.name] = busier(chosen)
     assert {one.requests for one in there.values()} == {4}

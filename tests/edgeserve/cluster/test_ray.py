@@ -6,6 +6,7 @@ kills a node.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import threading
@@ -15,7 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
-from benchmarks.cluster_boxes import RayBoxes, ray_boxes
+from benchmarks.cluster_boxes import NotHere, RayBoxes, ray_boxes
 from support.asked import Asked, says
 from support.server import until
 from support.sound import speech
@@ -39,7 +40,11 @@ SOUND = encoded(melody(0.2, 16_000), FORMS["wav"])
 
 @pytest.fixture(scope="module")
 def boxes() -> Iterator[RayBoxes]:
-    with ray_boxes([2000, 3000, 4000], delay=0.01) as made:
+    with contextlib.ExitStack() as stack:
+        try:
+            made = stack.enter_context(ray_boxes([2000, 3000, 4000], delay=0.01))
+        except NotHere as reason:
+            pytest.skip(str(reason)[:300])
         yield made
 
 
@@ -74,10 +79,10 @@ def test_requests_one_after_another_stay_where_the_model_is_hot(boxes: RayBoxes,
         for _ in range(8):
             form: dict[str, Any] = {"data": {"model": "fake-asr"}, "files": {"file": ("a.wav", SOUND)}}
             client.post(f"{boxes.url}/v1/audio/transcriptions", **form).raise_for_status()
-        print(time.monotonic(), status(boxes, client))
         return hot(status(boxes, client), "fake-asr") == 1
 
     until(stay, 60)  # the first reports of the nodes come a second after their start
+    assert [stay(), stay()] == [True, True]
 
 
 def test_a_stream_comes_in_pieces(boxes: RayBoxes, client: httpx.Client) -> None:

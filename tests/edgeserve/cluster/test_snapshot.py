@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from support.nodes import GIVEN, ROW, model, node
 
-from edgeserve.cluster.snapshot import Snapshot, read_node
+from edgeserve.cluster.snapshot import Snapshot, from_json, read_node
 from edgeserve.engine import Rung
 from edgeserve.errors import EdgeserveError
 from edgeserve.memory.pressure import Level
@@ -42,21 +43,13 @@ def test_another_answer_is_refused_with_the_name_of_the_node(stats: Any, models:
         read_node("box", stats, models)
 
 
-def test_a_request_on_its_way_counts_before_the_node_reports_it() -> None:
-    before = node("box", model(), model("ears", Rung.HOT, expected=200), budget=1000)
-    after = before.with_request(before.models[0])
-    taken = after.models[0]
-    assert (taken.rung, taken.held, taken.requests, after.used, after.requests) == (Rung.HOT, 300, 1, 500, 1)
-    again = after.with_request(taken)
-    assert (again.used, again.requests) == (500, 2)
-    assert again.models[1] is before.models[1]
-
-
-def test_a_request_never_takes_more_than_the_budget() -> None:
-    before = node("box", model(), model("ears", Rung.HOT, expected=900), budget=1000)
-    assert before.with_request(before.models[0]).used == 1000
-    over = node("box", model(), model("ears", Rung.HOT, expected=1200), budget=1000)
-    assert over.with_request(over.models[0]).used == 1200
+def test_json_says_the_same() -> None:
+    there = Snapshot((node("box", model(rung=Rung.HOT, requests=2), pressure=Level.HIGH), node("other")))
+    body = json.loads(json.dumps(there.as_json()))
+    assert (body["pressure"], body["nodes"][0]["room"], body["nodes"][0]["models"][0]["rung"]) == ("HIGH", 700, "hot")
+    assert from_json(body) == there
+    with pytest.raises(EdgeserveError, match="no snapshot"):
+        from_json({"nodes": [{}]})
 
 
 def test_no_node_has_no_pressure() -> None:
