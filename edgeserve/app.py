@@ -10,29 +10,13 @@ from collections.abc import AsyncIterator
 
 from starlette.applications import Starlette
 
-from edgeserve.api.documents.reader import Documents, DocumentsApart, DocumentsHere
 from edgeserve.api.limits import Limits
 from edgeserve.api.origin import Rules, read_host
-from edgeserve.api.pictures import apart
-from edgeserve.api.pictures.apart import PictureFilesApart
-from edgeserve.api.pictures.reader import PictureFiles, PictureFilesHere
-from edgeserve.api.realtime.places import Places
-from edgeserve.api.responses.store import ResponseStore
 from edgeserve.api.routes import exception_handlers, middleware, routes
-from edgeserve.assembly import rests_after
-from edgeserve.audio.apart import SHARED, SoundFilesApart
-from edgeserve.audio.files import SoundFiles, SoundFilesHere
 from edgeserve.config import Config, ServerSettings
 from edgeserve.errors import ConfigError
-from edgeserve.live.ear import Ear
-from edgeserve.live.sessions import Sessions
 from edgeserve.manage.manager import Manager, Means, idle_policy
-from edgeserve.media.children import Children
-from edgeserve.models import catalog
-from edgeserve.models.pulls import Pulls
-from edgeserve.processes.launcher import make_launcher
-from edgeserve.processes.resting import Resting
-from edgeserve.processes.roster import Roster
+from edgeserve.parts import Makers, Parts
 from edgeserve.residency.monitor import Monitor
 from edgeserve.residency.pool import Pool
 from edgeserve.units import MB
@@ -68,18 +52,6 @@ def own_names(host: str) -> set[str]:
     return {site.name, site.name.partition(".")[0]} if site and not site.is_address else set()
 
 
-def _files(config: Config, roster: Roster) -> tuple[SoundFiles, PictureFiles, Documents]:
-    """Children decode and encode, unless all is to stay in this process."""
-    if config.server.isolation == "thread":
-        return SoundFilesHere(), PictureFilesHere(), DocumentsHere()
-
-    def children(*preload: str) -> Children:
-        return Children(roster.add(Resting(lambda: make_launcher(preload), idle_seconds=rests_after(config))))
-
-    pictures = children(apart.CHILD, catalog.PICTURES_LOADED)
-    return SoundFilesApart(children(*SHARED)), PictureFilesApart(pictures, catalog.PICTURES), DocumentsApart(pictures)
-
-
 def build(config: Config, pool: Pool, means: Means | None = None) -> Starlette:
     """The application. Its lifespan starts the governor and the monitor, and closes all engines at the end.
 
@@ -87,14 +59,8 @@ def build(config: Config, pool: Pool, means: Means | None = None) -> Starlette:
     """
     limits, means = _limits(config.server), means or Means.none(config)
     monitor = Monitor(lambda: pool.gates.values(), pool.governor, idle_policy(config), pool.idle)
-    manager, pulls = Manager(config, pool, monitor, means), Pulls(means.store)
-    sound_files, picture_files, documents = _files(config, pool.roster)
-    sessions = Sessions(
-        Ear(pool),
-        limit=config.server.live_sessions,
-        idle_seconds=config.server.live_idle_seconds,
-        max_seconds=limits.max_audio_seconds,
-    )
+    manager = Manager(config, pool, monitor, means)
+    parts = Parts(Makers(config, pool, limits, means.store).table())
 
     @contextlib.asynccontextmanager
     async def lifespan(application: Starlette) -> AsyncIterator[None]:
@@ -103,12 +69,13 @@ def build(config: Config, pool: Pool, means: Means | None = None) -> Starlette:
         try:
             yield
         finally:
-            sessions.close()
-            await asyncio.to_thread(pulls.stop)
+            parts.close()
+            parts.used("sessions", lambda sessions: sessions.close())
+            await asyncio.to_thread(parts.used, "pulls", lambda pulls: pulls.stop())
             await asyncio.to_thread(monitor.stop)
             await asyncio.to_thread(pool.governor.stop)
-            await asyncio.to_thread(sound_files.close)
-            await asyncio.to_thread(picture_files.close)
+            await asyncio.to_thread(parts.used, "sound_files", lambda files: files.close())
+            await asyncio.to_thread(parts.used, "picture_files", lambda files: files.close())
             await pool.stop()
             await manager.stop()
 
@@ -118,17 +85,11 @@ def build(config: Config, pool: Pool, means: Means | None = None) -> Starlette:
         exception_handlers=exception_handlers(),
         lifespan=lifespan,
     )
+    application.state = parts
     application.state.pool = pool
     application.state.manager = manager
     application.state.monitor = monitor
-    application.state.pulls = pulls
-    application.state.begin_end = lambda: pulls.stop(0)
+    application.state.begin_end = lambda: parts.used("pulls", lambda pulls: pulls.stop(0))
     application.state.limits = limits
-    application.state.sessions = sessions
-    application.state.places = Places(config.server.live_sessions)
-    application.state.responses = ResponseStore()
-    application.state.sound_files = sound_files
-    application.state.picture_files = picture_files
-    application.state.documents = documents
     application.state.memory_total = lambda: pool.governor.probe.latest().total
     return application

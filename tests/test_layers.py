@@ -27,6 +27,7 @@ SERVER = (
     "edgeserve.live edgeserve.exposure edgeserve.missing edgeserve.conversations edgeserve.fit edgeserve.cluster",
     "edgeserve.specification edgeserve.manage edgeserve.talk",
     "edgeserve.api edgeserve.assembly",
+    "edgeserve.parts",
     "edgeserve.protocols edgeserve.app edgeserve.listening",
     "edgeserve.wyoming",
     "edgeserve.ports",

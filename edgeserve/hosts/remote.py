@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import cast
 
 from edgeserve import logs
-from edgeserve.audio.apart import SharedClip
-from edgeserve.audio.piped import Piped
 from edgeserve.engine import Cancel, Engine, Footprint, Rung, SpeechToText, TextToSpeech
 from edgeserve.errors import EngineFailure, ShuttingDown, UnsupportedMedia
 from edgeserve.hosts.abilities import Abilities
@@ -283,10 +281,16 @@ def _shutting_down() -> ShuttingDown:
 @contextlib.contextmanager
 def _sendable(request: Request) -> Iterator[Request]:
     """The request as it crosses the border. A child decodes a sound file meanwhile, and the worker reads it."""
-    if not (isinstance(request, TranscribeRequest) and isinstance(request.audio, SharedClip)):
+    if not isinstance(request, TranscribeRequest):
         yield request
         return
+    from edgeserve.audio.apart import SharedClip
+    from edgeserve.audio.piped import Piped
+
     clip = request.audio
+    if not isinstance(clip, SharedClip):
+        yield request
+        return
     with clip.decode() as decoding:
         try:
             yield replace(

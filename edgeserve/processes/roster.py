@@ -6,7 +6,7 @@ from edgeserve.processes.launcher import Launcher
 
 
 class Roster:
-    """Any thread may read it; one thread adds to it while the server is built."""
+    """Any thread may read it and add to it."""
 
     def __init__(self) -> None:
         self._launchers: list[Launcher] = []

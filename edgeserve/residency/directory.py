@@ -66,6 +66,16 @@ class Directory:
         """
         return [spec for job in jobs for spec, _ in sorted(self._with(job), key=_rank)]
 
+    def only(self, jobs: Iterable[Job]) -> str | None:
+        """Id of the one model that a request for ``jobs`` means most likely, before its name was read.
+
+        None where several models do the first of these jobs that is configured. Models that are served only by name
+        do not count.
+        """
+        found = [spec for spec in self.of(jobs) if not self.terms(spec.id).by_name]
+        same_job = [spec for spec in found if spec.job == found[0].job]
+        return found[0].id if len(same_job) == 1 else None
+
     def defaults(self) -> frozenset[str]:
         """Ids of the models that serve the requests of their job that name no model."""
         return frozenset(filter(None, (self._default(self.of([job])) for job in ALL_JOBS)))

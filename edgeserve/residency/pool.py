@@ -278,6 +278,14 @@ class Pool:
     def _all(self) -> tuple[Gate, ...]:
         return (*self.gates.values(), *self._leaving)
 
+    def warm_ahead(self, jobs: Iterable[Job]) -> None:
+        """Heat the one model of ``jobs``, if memory is free: the file that a request brings for it is being decoded.
+
+        So the first request after a pause does not wait for the decoder and then for the model. Returns at once.
+        """
+        if (model := self.directory.only(jobs)) in self.gates and model is not None:
+            self.gates[model].warm_up()
+
     def _heat_ahead(self, request: Request) -> None:
         """Called on threads of hosts; models come and go meanwhile."""
         gates = self.gates

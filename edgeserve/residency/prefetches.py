@@ -32,10 +32,8 @@ class Prefetches:
 
         Returns at once. Does nothing for an engine that is hot, and where several models may be meant.
         """
-        found = [spec for spec in self._directory.of(jobs) if not self._directory.terms(spec.id).by_name]
-        same_job = [spec for spec in found if spec.job == found[0].job]
-        if len(same_job) == 1:
-            self.expect_model(found[0].id)
+        if (model := self._directory.only(jobs)) is not None:
+            self.expect_model(model)
 
     def expect_model(self, model: str) -> None:
         """Fetch the files of a model that a request names, as ``expect`` does."""

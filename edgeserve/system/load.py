@@ -16,15 +16,21 @@ USER, NICE, SYSTEM, IRQ, SOFTIRQ = 0, 1, 2, 5, 6
 fewer threads would not bring it back."""
 SHORTEST = 0.1
 """Seconds of a measurement at least: the kernel counts in steps of 10 ms."""
+LONG = 1.0
+"""Seconds after which a measurement tells more of the past than of now. What does not run now then counts as gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Seconds: when they were read, processor time of all processes on these cores, and that of this process."""
+    """Seconds: when they were read, processor time of all processes on these cores, and that of this process.
+
+    ``running``: other threads of the whole machine that have a core at this moment, or wait for one.
+    """
 
     at: float
     everyone: float
     own: float
+    running: int = 0
 
 
 def parse_stat(text: str, wanted: frozenset[int], *, nice: bool, tick: float) -> float | None:
@@ -38,10 +44,19 @@ def parse_stat(text: str, wanted: frozenset[int], *, nice: bool, tick: float) ->
     return tick * sum(int(row[at]) for row in found for at in columns) if found else None
 
 
+def parse_running(text: str) -> int:
+    """Threads of the machine that run or could, besides the one that asks."""
+    found = next((line.split()[1] for line in text.splitlines() if line.startswith("procs_running ")), "1")
+    return max(0, int(found) - 1)
+
+
 def others_between(before: Times, after: Times) -> float:
-    """Cores' worth of load by other processes between two readings."""
+    """Cores' worth of load by other processes between two readings; after a long time at most what runs now."""
     seconds = after.at - before.at
-    return max(0.0, (after.everyone - before.everyone) - (after.own - before.own)) / seconds if seconds > 0 else 0.0
+    if seconds <= 0:
+        return 0.0
+    load = max(0.0, (after.everyone - before.everyone) - (after.own - before.own)) / seconds
+    return min(load, after.running) if seconds > LONG else load
 
 
 class Neighbours:
@@ -77,4 +92,4 @@ class Neighbours:
         wanted = frozenset(cores.allowed())
         nice = os.getpriority(os.PRIO_PROCESS, 0) > 0
         busy = parse_stat(text, wanted, nice=nice, tick=1 / os.sysconf("SC_CLK_TCK"))
-        return None if busy is None else Times(self._clock(), busy, self._own())
+        return None if busy is None else Times(self._clock(), busy, self._own(), parse_running(text))

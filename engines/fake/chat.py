@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import os
 import signal
-import struct
 import threading
-import zlib
 from collections.abc import Generator, Iterator, Mapping
 from typing import TypeVar
 
@@ -15,7 +12,6 @@ from edgeserve.engine import Cancel, ModelSpec, Rung
 from edgeserve.engine_abilities import ModelFacts
 from edgeserve.errors import Busy, ContextOverflow, EngineFailure, InvalidRequest, NotFound, NotSupported
 from edgeserve.messages import (
-    Candidate,
     ChatEvent,
     ChatRequest,
     EmbeddingEvent,
@@ -27,18 +23,15 @@ from edgeserve.messages import (
     SlotRequest,
     TextEvent,
     TextRequest,
-    TokenLogprob,
-    ToolCall,
     ToolCallEvent,
 )
 from edgeserve.slots import SlotState
 from edgeserve.units import MB
 from engines.fake.engine import FakeEngine
-from engines.fake.texts import read_text
+from engines.fake.texts import BINS, calls_in, json_in, logprob, read_text, vector, words_of
 from engines.shortening import shortened
 from engines.thinking import Teller, Thoughts
 
-BINS = 8
 Made = TypeVar("Made", ChatEvent, EmbeddingEvent)
 
 
@@ -103,7 +96,7 @@ class FakeChat(FakeEngine):
             return
         if request.count == "each":
             yield from (PromptEvent(size, 0, read) for read in (size // 2, size))
-        if calls := self._calls(request):
+        if calls := calls_in(request):
             yield from map(ToolCallEvent, calls)
             yield FinishEvent("tool_calls", size, len(calls))
             return
@@ -121,7 +114,7 @@ class FakeChat(FakeEngine):
             self._misbehave(word)
             token = word if told == 0 else f" {word}"
             if request.logprobs is not None:
-                teller.note(_logprob(token, request.logprobs))
+                teller.note(logprob(token, request.logprobs))
             yield from teller.feed(token)
             told += 1
         yield from teller.rest("")
@@ -148,19 +141,14 @@ class FakeChat(FakeEngine):
         for one in request.inputs:
             if cancel.is_set():
                 return
-            words = _words(one).split()
+            words = words_of(one).split()
             if request.cut:
                 words = words[:context]
             if len(words) > context:
                 text = f"an input is {len(words)} tokens long; the context holds {context}"
                 raise ContextOverflow(text, param="input")
             yield None
-            bins = [0] * BINS
-            for word in words:
-                bins[zlib.crc32(word.encode()) % BINS] += 1
-            yield EmbeddingEvent(
-                struct.pack(f"<{BINS}f", *(one / (math.hypot(*bins) or 1.0) for one in bins)), len(words)
-            )
+            yield EmbeddingEvent(vector(words), len(words))
 
     def _fitting(self, request: ChatRequest, limit: int) -> str:
         """The prompt. Raises ContextOverflow for more than ``limit`` words, unless they are only counted."""
@@ -175,46 +163,17 @@ class FakeChat(FakeEngine):
     def _prompt(request: ChatRequest) -> str:
         if request.prompt is not None:
             others = [text for _, text in request.snippets or ()]
-            return " ".join([*others, _words(request.prompt), *filter(None, [request.suffix])])
+            return " ".join([*others, words_of(request.prompt), *filter(None, [request.suffix])])
         return " ".join(message.text for message in request.messages)
 
     def _answer(self, request: ChatRequest, prompt: str) -> str:
         said = request.messages[-1].text if request.messages else prompt
         if request.json_object or request.json_schema is not None:
-            return _json_in(said)
+            return json_in(said)
         if request.images:
             sizes = " ".join(str(len(image.data)) for image in request.images)
             return f"{len(request.images)} images of {sizes} bytes: {said}"
         return said
-
-    @staticmethod
-    def _calls(request: ChatRequest) -> list[ToolCall]:
-        said, choice = request.messages[-1] if request.messages else None, request.tool_choice
-        if said is None or said.role != "user" or not request.tools:
-            return []
-        arguments = _json_in(said.text)
-        named = [tool.name for tool in request.tools if tool.name in said.text.split()]
-        if (choice.required and not named) or choice.name is not None:
-            named = [choice.name or request.tools[0].name]
-        return [ToolCall(name, arguments) for name in (named if choice.parallel else named[:1])]
-
-
-def _json_in(text: str) -> str:
-    """The JSON object in a text; an empty object where the text has none."""
-    start, end = text.find("{"), text.rfind("}")
-    return text[start : end + 1] if 0 <= start < end else "{}"
-
-
-def _words(prompt: str | tuple[int, ...]) -> str:
-    """The text of a prompt; a prompt of tokens becomes their numbers."""
-    return prompt if isinstance(prompt, str) else " ".join(map(str, prompt))
-
-
-def _logprob(token: str, alternatives: int) -> TokenLogprob:
-    """Each alternative is half as likely as the one before; the token itself is the first."""
-    texts = [token, *(f" other{number}" for number in range(1, alternatives))]
-    ranked = [Candidate(text.encode(), -math.log(2) * rank) for rank, text in enumerate(texts, start=1)]
-    return TokenLogprob(ranked[0], tuple(ranked[:alternatives]))
 
 
 class FakeBatchChat(FakeChat):

@@ -1,13 +1,20 @@
-"""Texts as fake models read them: each character is a token, whose number is that of the character."""
+"""Texts as fake models read and answer them. For ``read_text`` each character is a token, by its number."""
 
 from __future__ import annotations
 
+import math
+import struct
+import zlib
+from collections.abc import Sequence
+
 from edgeserve.errors import InvalidRequest
-from edgeserve.messages import TextEvent, TextRequest
+from edgeserve.messages import Candidate, ChatRequest, TextEvent, TextRequest, TokenLogprob, ToolCall
 
 BOS = 1
 """Number of the token that begins a text."""
 CHARACTERS = 0x110000
+BINS = 8
+"""Numbers of a vector."""
 
 
 def read_text(request: TextRequest, prompt: str, context: int) -> TextEvent:
@@ -21,3 +28,41 @@ def read_text(request: TextRequest, prompt: str, context: int) -> TextEvent:
     tokens = (*((BOS,) if request.add_special else ()), *map(ord, text))
     pieces = tuple(chr(token).encode() for token in tokens) if request.pieces else ()
     return TextEvent(prompt if request.chat is not None else "", tokens, pieces, context)
+
+
+def calls_in(request: ChatRequest) -> list[ToolCall]:
+    """Calls of the tools that the last message of the user names, with the JSON in it as arguments."""
+    said, choice = request.messages[-1] if request.messages else None, request.tool_choice
+    if said is None or said.role != "user" or not request.tools:
+        return []
+    arguments = json_in(said.text)
+    named = [tool.name for tool in request.tools if tool.name in said.text.split()]
+    if (choice.required and not named) or choice.name is not None:
+        named = [choice.name or request.tools[0].name]
+    return [ToolCall(name, arguments) for name in (named if choice.parallel else named[:1])]
+
+
+def json_in(text: str) -> str:
+    """The JSON object in a text; an empty object where the text has none."""
+    start, end = text.find("{"), text.rfind("}")
+    return text[start : end + 1] if 0 <= start < end else "{}"
+
+
+def words_of(prompt: str | tuple[int, ...]) -> str:
+    """The text of a prompt; a prompt of tokens becomes their numbers."""
+    return prompt if isinstance(prompt, str) else " ".join(map(str, prompt))
+
+
+def logprob(token: str, alternatives: int) -> TokenLogprob:
+    """Each alternative is half as likely as the one before; the token itself is the first."""
+    texts = [token, *(f" other{number}" for number in range(1, alternatives))]
+    ranked = [Candidate(text.encode(), -math.log(2) * rank) for rank, text in enumerate(texts, start=1)]
+    return TokenLogprob(ranked[0], tuple(ranked[:alternatives]))
+
+
+def vector(words: Sequence[str]) -> bytes:
+    """The counts of the words, by their checksums, at length 1: float32."""
+    bins = [0] * BINS
+    for word in words:
+        bins[zlib.crc32(word.encode()) % BINS] += 1
+    return struct.pack(f"<{BINS}f", *(one / (math.hypot(*bins) or 1.0) for one in bins))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from edgeserve.errors import InvalidRequest
 from engines.grammar.chars import joined, without
+from engines.grammar.left import check_left
 from engines.grammar.rules import Unsayable
 
 FIELD = "grammar"
@@ -87,7 +88,7 @@ class _Reader:
         if missing:
             raise Unsayable(f"names the rule {missing[0][:80]!r}, which is not defined")
         rules = tuple(rule for rule in self._rules if rule is not None)
-        _check_left(rules)
+        check_left(rules)
         return Gbnf(rules, self._numbers["root"])
 
     # Tokens
@@ -273,65 +274,3 @@ def _counts(sign: _Sign) -> tuple[int, int | None]:
         return {"*": (0, None), "+": (1, None), "?": (0, 1)}[str(sign["sign"])]
     low = int(str(sign["low"]))
     return low, low if not sign["range"] else int(str(sign["high"])) if sign["high"] else None
-
-
-def _check_left(rules: tuple[Rule, ...]) -> None:
-    """Raise Unsayable where a rule may begin with itself: following it would never end."""
-    empty = _empty(rules)
-    done: set[int] = set()
-    for root in range(len(rules)):
-        under_way: dict[int, None] = {}
-        path = [(root, iter(_firsts(rules, root, empty)))] if root not in done else []
-        under_way[root] = None
-        while path:
-            number, children = path[-1]
-            child = next(children, None)
-            if child is None:
-                path.pop()
-                under_way.pop(number, None)
-                done.add(number)
-            elif child in under_way:
-                raise Unsayable("a rule may begin with itself (left recursion), which never ends")
-            elif child not in done:
-                under_way[child] = None
-                path.append((child, iter(_firsts(rules, child, empty))))
-
-
-def _empty(rules: tuple[Rule, ...]) -> set[int]:
-    """Rules that may be a text of no length."""
-    open_parts: dict[int, list[list[int]]] = {}
-    """By rule: the sequences that have it, each as its rule and the number of parts that are not known to be empty."""
-    found: set[int] = set()
-    waiting: list[int] = []
-    for number, rule in enumerate(rules):
-        for sequence in rule:
-            parts = {one for one in sequence if isinstance(one, int)}
-            if not sequence:
-                waiting.append(number)
-            elif all(isinstance(one, int) for one in sequence):
-                counted = [number, len(parts)]
-                for one in parts:
-                    open_parts.setdefault(one, []).append(counted)
-    while waiting:
-        number = waiting.pop()
-        if number in found:
-            continue
-        found.add(number)
-        for counted in open_parts.get(number, ()):
-            counted[1] -= 1
-            if not counted[1]:
-                waiting.append(counted[0])
-    return found
-
-
-def _firsts(rules: tuple[Rule, ...], number: int, empty: set[int]) -> list[int]:
-    """Rules that may come first in a rule."""
-    found: dict[int, None] = {}
-    for sequence in rules[number]:
-        for one in sequence:
-            if not isinstance(one, int):
-                break
-            found[one] = None
-            if one not in empty:
-                break
-    return list(found)

@@ -10,19 +10,17 @@ appear only where ``additionalProperties`` says so. Repeats end at ``rules.MAX_R
 from __future__ import annotations
 
 import contextlib
-import json
+import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from edgeserve.errors import InvalidRequest
-from engines.grammar import number, schema_ways
+from engines.grammar import number, schema_text, schema_ways
 from engines.grammar import object as gbnf_object
-from engines.grammar import pattern as gbnf_pattern
 from engines.grammar.object import Member
 from engines.grammar.rules import MAX_STEPS, Rules, Unsayable, either, literal, one_of_texts
-from engines.grammar.schema_formats import FORMATS, known
-from engines.grammar.schema_keywords import check_values, told
+from engines.grammar.schema_keywords import as_json, bounds, check_values, item, told
 from engines.grammar.schema_oneof import apart
 from engines.grammar.schema_parts import OWN, assertions, merge, types, values, width
 
@@ -71,7 +69,7 @@ class SchemaGrammar:
 
     def _drop(self, error: Unsayable, place: str) -> bool:
         """Leave the keyword of the error out, and start again. False where it has none, or too many were left out."""
-        value = _json(error.value)
+        value = as_json(error.value)
         dropped = self._dropped.setdefault(error.keyword, set())
         if not error.keyword or value in dropped or len(self.loosened) == MAX_LOOSENED:
             return False
@@ -90,7 +88,7 @@ class SchemaGrammar:
         return assertions(kept)
 
     def _is_dropped(self, key: str, value: Any) -> bool:
-        return key in self._dropped and _json(value) in self._dropped[key]
+        return key in self._dropped and as_json(value) in self._dropped[key]
 
     @contextlib.contextmanager
     def _at(self, *names: str) -> Iterator[None]:
@@ -126,7 +124,7 @@ class SchemaGrammar:
             if key in schema:
                 return self._union(schema, key, opened)
         if (listed := values(schema)) is not None:
-            return one_of_texts(self._rules, map(_json, listed))
+            return one_of_texts(self._rules, map(as_json, listed))
         kinds = types(schema)
         return either(*(self._typed(kind, schema) for kind in kinds)) if kinds else "value"
 
@@ -159,7 +157,7 @@ class SchemaGrammar:
     def _joined(self, schema: dict[str, Any], opened: Opened) -> str:
         """A reference or allOf beside other keywords: merged first, and named, since it may refer to itself."""
         merged = self._plain(schema)
-        name = _json(merged)
+        name = as_json(merged)
         self._rules.spend(len(name) // 16)
         if name in opened:
             raise Unsayable("refers to itself with nothing in between")
@@ -216,7 +214,11 @@ class SchemaGrammar:
         own = {key: schema[key] for key in OWN["number" if kind == "integer" else kind] if key in schema}
         if not own:
             return kind
-        make = {"object": self._object, "array": self._array, "string": self._string}
+        make: dict[str, Callable[[dict[str, Any]], str]] = {
+            "object": self._object,
+            "array": self._array,
+            "string": functools.partial(schema_text.expression, self._rules),
+        }
         return self._rules.add(make[kind](own) if kind in make else number.of_schema(kind, own))
 
     def _object(self, schema: dict[str, Any]) -> str:
@@ -233,22 +235,22 @@ class SchemaGrammar:
             if part is not False or name in required:
                 with self._at("properties", name):
                     value = self._rules.add(self._visit(part, frozenset()))
-                members.append(Member(f'{literal(_json(name))} ":" ws {value}', name in required))
-        low, high = _range(schema, "Properties")
+                members.append(Member(f'{literal(as_json(name))} ":" ws {value}', name in required))
+        low, high = bounds(schema, "Properties")
         sure = sum(member.required for member in members)
         key = self._key(schema.get("propertyNames", True), declared)
         if more is None or more is False:
             if low > sure:
-                raise Unsayable("uses minProperties beyond what required says", *_item(schema, "minProperties"))
+                raise Unsayable("uses minProperties beyond what required says", *item(schema, "minProperties"))
             if high is not None and high < len(members):
-                raise Unsayable("uses maxProperties beyond what required says", *_item(schema, "maxProperties"))
+                raise Unsayable("uses maxProperties beyond what required says", *item(schema, "maxProperties"))
             return gbnf_object.body(self._rules, members)
         least = max(0, low - sure)
         if least > 1:  # of the others, two may have one name
             text = "uses minProperties for names that are not in required"
-            raise Unsayable(text, *_item(schema, "minProperties"))
+            raise Unsayable(text, *item(schema, "minProperties"))
         if high is not None and high < len(members) + least:
-            raise Unsayable("has a maxProperties that its properties may exceed", *_item(schema, "maxProperties"))
+            raise Unsayable("has a maxProperties that its properties may exceed", *item(schema, "maxProperties"))
         with self._at("additionalProperties"):
             value = self._rules.add(self._visit(more, frozenset()))
         if not key:
@@ -268,51 +270,25 @@ class SchemaGrammar:
                 text = f"declares the property {told(unknown[0])}, which its propertyNames do not allow"
                 raise Unsayable(text, "propertyNames", names)
             left = [name for name in listed if isinstance(name, str) and name not in declared]
-            return one_of_texts(self._rules, map(_json, left)) if left else ""
+            return one_of_texts(self._rules, map(as_json, left)) if left else ""
         own = {key: schema[key] for key in OWN["string"] if key in schema}
         if not own and not (schema.keys() - {"type"}):
             return gbnf_object.other_key(self._rules, declared)
         if declared or not own:
             raise Unsayable("uses propertyNames beside properties", "propertyNames", names)
-        return self._rules.add(self._string(own))
-
-    def _string(self, schema: dict[str, Any]) -> str:
-        low, high = _range(schema, "Length")
-        pattern, form = schema.get("pattern"), FORMATS.get(schema.get("format", ""))
-        if pattern is None and form is None:
-            return rf'"\"" {self._rules.repeat("char", low, high)} "\""'
-        piece = self._piece(pattern, form)
-        if piece.low < low:
-            text = "has a pattern or format that does not keep to minLength; put it into the pattern"
-            raise Unsayable(text, *_item(schema, "minLength"))
-        if high is not None and (piece.high is None or piece.high > high):
-            text = "has a pattern or format that does not keep to maxLength; put it into the pattern"
-            raise Unsayable(text, *_item(schema, "maxLength"))
-        self._rules.count(len(piece.text) // 8)
-        return rf'"\"" {self._rules.add(piece.text)} "\""'
-
-    def _piece(self, pattern: str | None, form: str | None) -> gbnf_pattern.Piece:
-        """The expression of a text by its pattern. A format beside a pattern is an annotation.
-
-        Generators of schemas write a few patterns that no grammar expresses; a known expression stands for those.
-        """
-        wanted = form if pattern is None else known(pattern)
-        try:
-            return gbnf_pattern.convert(str(wanted), self._rules.budget)
-        except Unsayable as error:
-            raise Unsayable(f"has the pattern {told(pattern)}, which {error}", "pattern", pattern) from None
+        return self._rules.add(schema_text.expression(self._rules, own))
 
     def _array(self, schema: dict[str, Any]) -> str:
         items, more = schema.get("prefixItems", []), schema.get("items")
         if isinstance(more, list):  # as written before 2020
             items, more = more, schema.get("additionalItems")
-        low, high = _range(schema, "Items")
+        low, high = bounds(schema, "Items")
         if schema.get("uniqueItems") and (high is None or high > 1):
-            raise Unsayable("uses uniqueItems, which is not supported", *_item(schema, "uniqueItems"))
+            raise Unsayable("uses uniqueItems, which is not supported", *item(schema, "uniqueItems"))
         heads = []
-        for index, item in enumerate(items[:high]):
+        for index, part in enumerate(items[:high]):
             with self._at("prefixItems", str(index)):
-                heads.append(self._visit(item, frozenset()))
+                heads.append(self._visit(part, frozenset()))
         if more is None and not heads:
             more = True
         least = max(0, low - len(heads))
@@ -322,23 +298,8 @@ class SchemaGrammar:
         if more is False or most == 0 or (more is None and not least):
             return f'"[" {COMMA.join(heads)} "]"'
         with self._at("items"):
-            item = self._rules.add(self._visit(True if more is None else more, frozenset()))
+            one = self._rules.add(self._visit(True if more is None else more, frozenset()))
         if not heads:
-            return f'"[" {self._rules.listed(item, least, most)} "]"'
-        tail = self._rules.repeat(f'( "," ws {item} )', least, most)
+            return f'"[" {self._rules.listed(one, least, most)} "]"'
+        tail = self._rules.repeat(f'( "," ws {one} )', least, most)
         return f'"[" {COMMA.join(heads)} {tail} "]"'
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _item(schema: dict[str, Any], key: str) -> tuple[str, Any]:
-    """A keyword and its value."""
-    return key, schema.get(key)
-
-
-def _range(schema: dict[str, Any], of: str) -> tuple[int, int | None]:
-    """The keywords min… and max… of a count."""
-    high = schema.get(f"max{of}")
-    return int(schema.get(f"min{of}", 0)), None if high is None else int(high)

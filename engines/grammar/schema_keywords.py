@@ -1,4 +1,4 @@
-"""The kind of value that each keyword of a JSON schema must have."""
+"""Keywords of a JSON schema: the kind of value that each must have, and how they are read and shown."""
 
 from __future__ import annotations
 
@@ -62,8 +62,24 @@ def check_values(schema: Any) -> int:
 
 def told(value: Any) -> str:
     """A value as messages show it."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = as_json(value)
     return text if len(text) <= LONGEST_TOLD else f"{text[: LONGEST_TOLD - 1]}…"
+
+
+def as_json(value: Any) -> str:
+    """The value as a grammar holds it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def item(schema: dict[str, Any], key: str) -> tuple[str, Any]:
+    """A keyword and its value."""
+    return key, schema.get(key)
+
+
+def bounds(schema: dict[str, Any], of: str) -> tuple[int, int | None]:
+    """The keywords min… and max… of a count."""
+    high = schema.get(f"max{of}")
+    return int(schema.get(f"min{of}", 0)), None if high is None else int(high)
 
 
 def _number(value: Any) -> bool:

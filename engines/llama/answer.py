@@ -20,7 +20,7 @@ from edgeserve.messages import (
 from engines.llama.background import Background
 from engines.llama.batch import Batch
 from engines.llama.model import MappedModel
-from engines.llama.picks import Picker
+from engines.llama.picks import Picker, Picks
 from engines.llama.sampler import Sampler
 from engines.llama.slot import Slot
 from engines.llama.text import TextStream
@@ -114,15 +114,7 @@ def answer(
         if not limit:
             break  # the prompt was read, and that is all
         picks = yield from picker.pick(slot)
-        events: list[ChatEvent] = []
-        room = context.size - slot.cells + len(slot.draft)
-        taken: list[int] = []
-        for token, logprob in (*picks.found, *((one, None) for one in picks.forced)):
-            events += wording.feed(token, logprob)
-            over = wording.ended or wording.stopped or wording.said >= limit or len(taken) >= room
-            taken.append(token)
-            if over:
-                break
+        events, taken, over = _take(wording, picks, limit, context.size - slot.cells + len(slot.draft))
         # All of this before the first event: a slow reader pauses the answer there, and other answers go on.
         batch.settle(slot, taken[: len(picks.found)][:-1])
         yield from _merged(events)
@@ -132,6 +124,22 @@ def answer(
             drafter.note(taken[: len(picks.found)], picks.forced)
             batch.push(slot, *taken[len(picks.found) - 1 :], guess=drafter.guess(picks.likely))
     yield from wording.finish(prompt)
+
+
+def _take(wording: Wording, picks: Picks, limit: int, room: int) -> tuple[list[ChatEvent], list[int], bool]:
+    """The events of the picked tokens, the tokens up to the end of the answer, and whether that has come.
+
+    The answer ends at ``limit`` tokens, and at the first token beyond ``room`` cells.
+    """
+    events: list[ChatEvent] = []
+    taken: list[int] = []
+    for token, logprob in (*picks.found, *((one, None) for one in picks.forced)):
+        events += wording.feed(token, logprob)
+        over = wording.ended or wording.stopped or wording.said >= limit or len(taken) >= room
+        taken.append(token)
+        if over:
+            return events, taken, True
+    return events, taken, False
 
 
 def _merged(events: Sequence[ChatEvent]) -> Iterator[ChatEvent]:

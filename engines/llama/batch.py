@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 from edgeserve.errors import Busy, EdgeserveError, EngineFailure, InvalidRequest
 from engines.llama.adapters import Active
-from engines.llama.cache import WORTH_SAVING, PrefixCache
+from engines.llama.cache import PrefixCache
 from engines.llama.context import BATCH, Context, Item
 from engines.llama.drafts import Drafts, Guess
 from engines.llama.prepare import overflow
+from engines.llama.seats import Seats
 from engines.llama.slot import Slot
-from engines.llama.state_index import next_victim
 from engines.llama.swapper import Swapper
 from engines.llama.tokenizer import TooLong
 
@@ -56,6 +56,7 @@ class Batch:
         self._slots = [Slot(number) for number in range(slots)]
         self.saved = saved
         self.swapper = Swapper(context, self._slots, saved)
+        self._seats = Seats(context, self._slots, saved, self.swapper)
         self._uses = self._calls = self._turn = 0
         self._adapters: Active = ()
         self.starved = False
@@ -85,14 +86,14 @@ class Batch:
             raise overflow(TooLong(len(tokens), exact=True), self.context.size)
         if not tokens:
             raise InvalidRequest("the prompt is empty", param="prompt")
-        slot, known = self._choose_slot(tokens[:-1], salt)
+        slot, known = self._seats.choose(tokens[:-1], salt)
         self.swapper.clear_saved(slot)
         slot.pending = list(tokens[known:])
         return self._occupy(slot, salt, adapters), known
 
     def take_empty(self, adapters: Active = ()) -> Slot:
         """An empty slot for a prompt with pictures, or for texts to embed: no cache knows their prefixes."""
-        slot = self.swapper.evict(self._free_slot())
+        slot = self.swapper.evict(self._seats.free())
         self.swapper.clear_saved(slot)
         slot.opaque = True
         return self._occupy(slot, adapters=adapters)
@@ -274,51 +275,6 @@ class Batch:
             youngest.pending, youngest.preempted = again, True
         else:
             max(working, key=lambda one: one.used).full = True
-
-    # The slot of a prompt
-
-    def _choose_slot(self, wanted: Sequence[int], salt: str) -> tuple[Slot, int]:
-        """The free slot to use, filled with the longest known prefix of ``wanted``, and the length of that prefix."""
-        swapper, saved = self.swapper, self.saved
-        source = max(self._slots, key=lambda one: (one.shared(wanted, salt), not one.busy))
-        live = source.shared(wanted, salt)
-        state, longest = saved.best(wanted, salt)
-        saved.note_prompt(wanted, max(live, longest), salt)
-        # 1. The prompt shares nearly all tokens of an idle slot, and no saved state knows more: go on there.
-        if live and not source.busy and len(source.tokens) - live < WORTH_SAVING and longest < live + WORTH_SAVING:
-            if kept := swapper.cut(source, live):
-                return source, kept
-            live = 0  # the model cannot remove its last tokens
-        # 2. A saved state knows more: restore it.
-        fits = state is not None and len(state.tokens) <= self.context.size
-        data = saved.fetch(state) if state is not None and fits and longest >= live + WORTH_SAVING else None
-        if state is not None and data is not None:
-            slot = swapper.evict(self._free_slot(salt))
-            if swapper.restore(slot, state, data):
-                return slot, swapper.cut(slot, longest)
-            if not self.busy:  # the context was empty, so that llama.cpp would refuse the state again
-                saved.refuse(state)
-            live = source.shared(wanted, salt)  # the source may have been evicted to make room
-        # 3. A slot shares a long prefix: copy the prefix to another slot, so that both keep their tokens.
-        other = self._free_slot(salt, but=source if live else None)
-        if live >= WORTH_SAVING and other is not source and not saved.whole:
-            slot = swapper.evict(other)
-            self.context.copy(source.sequence, slot.sequence, live)
-            slot.hold(source.tokens[:live])
-            return slot, live
-        # 4. Take an empty slot, or the least recently used one.
-        slot = source if live and not source.busy and other.cells else other
-        swapper.discard_idle_copies(slot)
-        swapper.save_slot(slot)
-        return slot, swapper.cut(slot, slot.shared(wanted, salt))
-
-    def _free_slot(self, salt: str = "", but: Slot | None = None) -> Slot:
-        """An empty slot; without one, the least recently used free slot of the salt that has the most."""
-        free = sorted((slot for slot in self._slots if not slot.busy), key=lambda one: (one.cells > 0, one.used))
-        free = [slot for slot in free if slot is not but] or free
-        if not free[0].cells:
-            return free[0]
-        return next_victim(free, lambda one: 1, {salt: 1}) or free[0]
 
     def _occupy(self, slot: Slot, salt: str = "", adapters: Active = ()) -> Slot:
         """Mark the slot as busy with a new answer."""

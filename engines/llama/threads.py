@@ -18,7 +18,7 @@ from edgeserve.system.load import Neighbours
 log = logging.getLogger("edgeserve.llama")
 
 LOOK_EVERY = 0.25
-"""Seconds between two readings of the load. The first one after a pause covers the pause."""
+"""Seconds between two readings of the load. After a pause what no longer runs is left out."""
 
 
 class Threads:

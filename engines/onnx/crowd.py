@@ -22,7 +22,7 @@ from engines.onnx import session
 log = logging.getLogger("edgeserve.onnx")
 
 LOOK_EVERY = 0.25
-"""Seconds between two readings of the load. The first one after a pause covers the pause."""
+"""Seconds between two readings of the load. After a pause what no longer runs is left out."""
 
 
 class Crowd:

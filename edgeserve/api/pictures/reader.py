@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from typing import Protocol
 
 from starlette.requests import Request
@@ -10,9 +11,11 @@ from starlette.requests import Request
 from edgeserve.api.limits import Limits, limits_of
 from edgeserve.api.presence import leashed
 from edgeserve.errors import InvalidRequest, UnsupportedMedia
+from edgeserve.jobs import PICTURES
 from edgeserve.media.leash import Leash
 from edgeserve.messages import ImagePart
 from edgeserve.residency.aside import Aside
+from edgeserve.residency.pool import Pool
 
 CHECKS = Aside("checks of pictures", threads=2)
 
@@ -60,14 +63,19 @@ class Reader:
         self._receive = request.receive
         self._limits = limits_of(request)
         self._files: PictureFiles = request.app.state.picture_files
+        self._pool: Pool = request.app.state.pool
 
     async def read(self, data: bytes, param: str = "image") -> ImagePart:
         """The picture in a file. Raises as ``PictureFiles.read`` does."""
-        return await leashed(self._receive, CHECKS, lambda leash: self._read(data, param, leash))
+        return await self._beside(lambda leash: self._read(data, param, leash))
 
     async def read_url(self, url: str, param: str) -> ImagePart:
         """The picture in a data URL. Raises InvalidRequest, too."""
-        return await leashed(self._receive, CHECKS, lambda leash: self._read(_decoded(url, param), param, leash))
+        return await self._beside(lambda leash: self._read(_decoded(url, param), param, leash))
+
+    async def _beside(self, read: Callable[[Leash], ImagePart]) -> ImagePart:
+        self._pool.warm_ahead(PICTURES)
+        return await leashed(self._receive, CHECKS, read)
 
     def _read(self, data: bytes, param: str, leash: Leash) -> ImagePart:
         return self._files.read(data, self._limits, param, leash)

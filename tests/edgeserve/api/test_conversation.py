@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from starlette.requests import Request
+from support.pictures import IDLE
 from support.turns import counted_calls, most_in_a_turn
 
 from edgeserve.api.attachments import Attachments
@@ -34,7 +35,7 @@ TOOL = {"type": "function", "function": {"name": "f"}}
 
 @pytest.fixture(scope="module")
 def pictures() -> Attachments:
-    app = SimpleNamespace(state=SimpleNamespace(limits=Limits(), picture_files=PictureFilesHere()))
+    app = SimpleNamespace(state=SimpleNamespace(limits=Limits(), picture_files=PictureFilesHere(), pool=IDLE))
 
     async def receive() -> Any:
         await asyncio.Event().wait()

@@ -155,3 +155,21 @@ def test_a_model_may_leave_while_it_is_to_be_heated_ahead() -> None:
         await pool.stop()
 
     asyncio.run(test())
+
+
+def test_the_model_of_a_file_is_heated_while_the_file_is_read() -> None:
+    """A file that turns out to be none heats the model too, for as long as memory is free."""
+    with serving(small_pool(2000, ENGINES)) as running:
+        gates = running.pool.gates
+        assert running.client.post("/v1/transcribe/file", files={"audio": b"no sound"}).status_code == 415
+        until(lambda: gates["asr"].rung is Rung.HOT)
+        assert (gates["llm"].rung, gates["tts"].rung) == (Rung.WARM, Rung.COLD)
+
+
+def test_a_file_moves_no_other_model(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "edgeserve.gate"), serving(small_pool(700, ENGINES)) as running:
+        assert running.client.post("/memory/preload", json={"engines": ["llm", "tts"]}).is_success
+        assert running.client.post("/v1/transcribe/file", files={"audio": b"no sound"}).status_code == 415
+        until(lambda: "does not fit as things stand" in caplog.text and not running.pool.gates["asr"].warming)
+        assert running.client.get("/memory/evictions").json() == []
+        assert running.pool.gates["llm"].rung is running.pool.gates["tts"].rung is Rung.HOT

@@ -125,3 +125,16 @@ def test_the_whole_name_wins_over_a_shorter_one() -> None:
 )
 def test_the_clear_default_stands_in(served: Directory, jobs: tuple[Job, ...], found: str | None) -> None:
     assert served.stand_in(jobs) == found
+
+
+@pytest.mark.parametrize(
+    ("jobs", "found"),
+    [(("vision",), "eyes"), (("asr",), None), (("tts",), None), (("tts", "vision"), "eyes"), (CHAT, None)],
+)
+def test_the_only_model_of_the_first_job_that_has_one(jobs: tuple[Job, ...], found: str | None) -> None:
+    assert SERVED.only(jobs) == found
+
+
+def test_a_model_that_is_served_by_name_is_not_the_only_one() -> None:
+    by_name = directory((model("eyes", "vision"), Terms(by_name=True)), (model("more", "vision"), Terms()))
+    assert by_name.only(("vision",)) == "more"

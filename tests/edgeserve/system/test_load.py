@@ -38,8 +38,22 @@ def test_cores_that_the_kernel_does_not_list_have_no_time() -> None:
     ("everyone", "own", "others"), [(2.0, 2.0, 0.0), (3.0, 2.0, 0.5), (2.0, 0.0, 1.0), (1.9, 2.0, 0.0)]
 )
 def test_others_take_what_this_process_did_not(everyone: float, own: float, others: float) -> None:
-    before, after = Times(10.0, 100.0, 50.0), Times(12.0, 100.0 + everyone, 50.0 + own)
+    before, after = Times(10.0, 100.0, 50.0), Times(12.0, 100.0 + everyone, 50.0 + own, running=8)
     assert load.others_between(before, after) == pytest.approx(others)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "running", "others"),
+    [(load.LONG, 0, 1.5), (60.0, 0, 0.0), (60.0, 1, 1.0), (60.0, 2, 1.5)],
+)
+def test_after_a_pause_only_what_still_runs_is_beside_us(seconds: float, running: int, others: float) -> None:
+    before, after = Times(0.0, 0.0, 0.0), Times(seconds, 1.5 * seconds, 0.0, running)
+    assert load.others_between(before, after) == pytest.approx(others)
+
+
+@pytest.mark.parametrize(("text", "running"), [("procs_running 3\n", 2), ("procs_running 0\n", 0), (TEXT, 0)])
+def test_the_thread_that_asks_is_not_among_those_that_run(text: str, running: int) -> None:
+    assert load.parse_running(text) == running
 
 
 def test_two_readings_at_one_time_tell_no_load() -> None:
@@ -83,8 +97,8 @@ def test_a_moment_tells_nothing_and_counts_for_the_next_reading(machine: Machine
     neighbours = machine.neighbours()
     machine.run(load.SHORTEST / 2, own=0.0, others=2.0)
     assert neighbours.read() is None
-    machine.run(1.0, own=0.0)
-    assert neighbours.read() == pytest.approx(0.1, abs=0.02)
+    machine.run(0.9, own=0.0)
+    assert neighbours.read() == pytest.approx(0.105, abs=0.02)
 
 
 def test_a_system_without_counters_tells_nothing(tmp_path: Path) -> None:

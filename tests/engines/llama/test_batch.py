@@ -15,8 +15,8 @@ from support.counting import CountingContext, batch_of, decode, prompt, talk
 from support.examples import examples
 
 from edgeserve.errors import ContextOverflow, EdgeserveError, EngineFailure, InvalidRequest
-from engines.llama.batch import PROMPT_SHARE, TURN, WORTH_SAVING, Batch
-from engines.llama.cache import PrefixCache
+from engines.llama.batch import PROMPT_SHARE, TURN, Batch
+from engines.llama.cache import WORTH_SAVING, PrefixCache
 from engines.llama.context import BATCH, Item
 from engines.llama.slot import Slot
 

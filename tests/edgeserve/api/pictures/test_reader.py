@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from starlette.requests import Request
-from support.pictures import smallest_gif
+from support.pictures import IDLE, smallest_gif
 
 from edgeserve.api.limits import Limits
 from edgeserve.api.pictures.reader import PictureFilesHere, Reader
@@ -27,7 +27,7 @@ def reader(files: Any = None, *, gone: bool = False) -> Reader:
     async def receive() -> Any:
         return {"type": "http.disconnect"} if gone else await asyncio.Event().wait()
 
-    state = SimpleNamespace(limits=Limits(), picture_files=files or PictureFilesHere())
+    state = SimpleNamespace(limits=Limits(), picture_files=files or PictureFilesHere(), pool=IDLE)
     return Reader(Request({"type": "http", "app": SimpleNamespace(state=state)}, receive))
 
 

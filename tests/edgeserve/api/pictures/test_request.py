@@ -12,7 +12,7 @@ import httpx
 import pytest
 from PIL import Image
 from starlette.requests import Request
-from support.pictures import smallest_gif
+from support.pictures import IDLE, smallest_gif
 
 from edgeserve.api.limits import HOLD, Limits
 from edgeserve.api.pictures.reader import PictureFilesHere
@@ -105,7 +105,7 @@ def test_pictures_that_are_too_large_together() -> None:
     """Each is within the limit of four pixels."""
     out = BytesIO()
     Image.new("RGB", (2, 2)).save(out, "PNG")
-    state = SimpleNamespace(limits=Limits(max_image_pixels=4), picture_files=PictureFilesHere())
+    state = SimpleNamespace(limits=Limits(max_image_pixels=4), picture_files=PictureFilesHere(), pool=IDLE)
 
     async def receive() -> Any:
         await asyncio.Event().wait()

@@ -1,0 +1,63 @@
+"""The slot of each new prompt: the one where it costs the least."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engines.llama.cache import WORTH_SAVING, PrefixCache
+from engines.llama.context import Context
+from engines.llama.slot import Slot
+from engines.llama.state_index import next_victim
+from engines.llama.swapper import Swapper
+
+
+class Seats:
+    """Chooses among the slots of a context. One thread at a time; one slot must be free."""
+
+    def __init__(self, context: Context, slots: Sequence[Slot], saved: PrefixCache, swapper: Swapper) -> None:
+        self._context, self._slots, self._saved, self._swapper = context, slots, saved, swapper
+
+    def choose(self, wanted: Sequence[int], salt: str) -> tuple[Slot, int]:
+        """The free slot to use, filled with the longest known prefix of ``wanted``, and the length of that prefix."""
+        swapper, saved = self._swapper, self._saved
+        source = max(self._slots, key=lambda one: (one.shared(wanted, salt), not one.busy))
+        live = source.shared(wanted, salt)
+        state, longest = saved.best(wanted, salt)
+        saved.note_prompt(wanted, max(live, longest), salt)
+        # 1. The prompt shares nearly all tokens of an idle slot, and no saved state knows more: go on there.
+        if live and not source.busy and len(source.tokens) - live < WORTH_SAVING and longest < live + WORTH_SAVING:
+            if kept := swapper.cut(source, live):
+                return source, kept
+            live = 0  # the model cannot remove its last tokens
+        # 2. A saved state knows more: restore it.
+        fits = state is not None and len(state.tokens) <= self._context.size
+        data = saved.fetch(state) if state is not None and fits and longest >= live + WORTH_SAVING else None
+        if state is not None and data is not None:
+            slot = swapper.evict(self.free(salt))
+            if swapper.restore(slot, state, data):
+                return slot, swapper.cut(slot, longest)
+            if not any(
+                slot.busy for slot in self._slots
+            ):  # the context was empty, so that llama.cpp would refuse the state again
+                saved.refuse(state)
+            live = source.shared(wanted, salt)  # the source may have been evicted to make room
+        # 3. A slot shares a long prefix: copy the prefix to another slot, so that both keep their tokens.
+        other = self.free(salt, but=source if live else None)
+        if live >= WORTH_SAVING and other is not source and not saved.whole:
+            slot = swapper.evict(other)
+            self._context.copy(source.sequence, slot.sequence, live)
+            slot.hold(source.tokens[:live])
+            return slot, live
+        # 4. Take an empty slot, or the least recently used one.
+        slot = source if live and not source.busy and other.cells else other
+        swapper.discard_idle_copies(slot)
+        swapper.save_slot(slot)
+        return slot, swapper.cut(slot, slot.shared(wanted, salt))
+
+    def free(self, salt: str = "", but: Slot | None = None) -> Slot:
+        """An empty slot; without one, the least recently used free slot of the salt that has the most."""
+        free = sorted((slot for slot in self._slots if not slot.busy), key=lambda one: (one.cells > 0, one.used))
+        free = [slot for slot in free if slot is not but] or free
+        if not free[0].cells:
+            return free[0]
+        return next_victim(free, lambda one: 1, {salt: 1}) or free[0]
