@@ -16,10 +16,9 @@ END_SECONDS = 20.0
 """Time in which the server ends when it is told to; it lets answers under way come to their end first."""
 
 
-def serve_command(host: str) -> tuple[str, ...]:
-    """The server on a free port of ``host``. Its settings come from the environment of the node."""
-    own = ("--port", "0", "--wyoming", "0", "--until-eof")
-    return (sys.executable, "-m", "edgeserve", "serve", "--host", host, *own)
+def serve_command() -> tuple[str, ...]:
+    """The server on a free port. Its address and its settings come from the environment of the node."""
+    return (sys.executable, "-m", "edgeserve", "serve", "--port", "0", "--wyoming", "0", "--until-eof")
 
 
 class Child:

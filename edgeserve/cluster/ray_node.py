@@ -7,8 +7,6 @@ import dataclasses
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-import ray
-
 from edgeserve.cluster.child import Child, serve_command
 from edgeserve.cluster.question import Question
 from edgeserve.cluster.reader import SECONDS, make_client
@@ -22,14 +20,13 @@ REPORTS = ("/memory/stats", "/memory/models")
 class NodeReplica:
     """One replica a node. Ray starts it, asks for its health, restarts it, and counts its leases.
 
-    ``key``: the key of the nodes. ``command``: the server, as a test replaces it; without one, this edgeserve on the
-    address of the node.
+    ``key``: the key of the nodes. ``command``: the server, as a test replaces it; without one, this edgeserve with the
+    environment in which Ray was started on the node.
     """
 
     def __init__(self, key: str = "", command: Sequence[str] = ()) -> None:
-        host = ray.util.get_node_ip_address()
         environ = {"EDGESERVE_API_KEY": key} if key else {}
-        self._child = Child(tuple(command) or serve_command(host), environ)
+        self._child = Child(tuple(command) or serve_command(), environ)
         self._client = make_client(key)
 
     async def record_routing_stats(self) -> dict[str, Any]:

@@ -6,8 +6,6 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from edgeserve.cluster.peers import PORT
-
 Add = Callable[[Any, str, str, str], argparse.ArgumentParser]
 """Adds a command to commands: its name, its import string and its text."""
 
@@ -22,14 +20,14 @@ def add_cluster(commands: Any, add: Add) -> None:
 
 def _status(commands: Any, add: Add) -> None:
     parser = add(commands, "status", "cluster:status", "show the memory, pressure and models of all nodes")
-    parser.add_argument("nodes", nargs="*", metavar="NODE", help=f"address of a node, such as box2:{PORT}")
+    parser.add_argument("nodes", nargs="*", metavar="NODE", help="address of a node, such as box2:8080")
     parser.add_argument("--url", metavar="URL", help="address of a cluster on Ray, which knows its nodes")
     parser.add_argument("--json", action="store_true", help="print the snapshot as JSON")
 
 
 def _caddy(commands: Any, add: Add) -> None:
     parser = add(commands, "caddy", "cluster:caddy", "write a Caddyfile that shares requests between nodes")
-    parser.add_argument("nodes", nargs="+", metavar="NODE", help=f"address of a node, such as box2:{PORT}")
+    parser.add_argument("nodes", nargs="+", metavar="NODE", help="address of a node, such as box2:8080")
     parser.add_argument(
         "--listen", default="127.0.0.1:8000", metavar="ADDRESS", help="address that clients use (127.0.0.1:8000)"
     )

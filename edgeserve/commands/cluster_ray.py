@@ -33,7 +33,7 @@ def start(call: Call) -> int:
     if not 1 <= args.min <= args.max:
         raise ConfigError(f"--min {args.min} --max {args.max}: expected at least 1 node, and no more than --max")
     token = _token(call, make=True)
-    environ = _environ(call, token)
+    environ = _environ(call, token, host)
     _ray(["start", "--head", "--port", str(args.port), "--resources", HEAD, *_own(host)], environ)
     _deploy(args.port, host, listen, {"least": args.min, "most": args.max, "key": key}, environ)
     print(f"the cluster serves on {listen.url}; show it with: edgeserve cluster status --url {listen.url}")
@@ -47,7 +47,7 @@ def join(call: Call) -> int:
     _need_ray()
     host, head = _host(call.args.host), read_peer(call.args.head)
     _need_key(call.environ.get(f"{ENV_PREFIX}API_KEY", ""), host)
-    environ = _environ(call, _token(call, make=False))
+    environ = _environ(call, _token(call, make=False), host)
     _ray(["start", "--address", head.address, *_own(host)], environ)
     print(f"{host} has joined the cluster at {head.address}")
     return 0
@@ -120,10 +120,11 @@ def _token(call: Call, *, make: bool) -> Path:
     return path.resolve()
 
 
-def _environ(call: Call, token: Path) -> dict[str, str]:
+def _environ(call: Call, token: Path, host: str) -> dict[str, str]:
     """The environment of Ray's processes on this node; the servers below them inherit it."""
     environ = {name: value for name, value in call.environ.items() if name != "RAY_AUTH_TOKEN"}
     environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token), "RAY_USAGE_STATS_ENABLED": "0"}
+    environ[f"{ENV_PREFIX}HOST"] = host  # the address of the server of this node, which the door reaches it at
     if call.args.config:
         environ[f"{ENV_PREFIX}CONFIG"] = str(Path(call.args.config).resolve())
     return environ

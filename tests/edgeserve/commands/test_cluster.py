@@ -83,7 +83,7 @@ def test_start_and_join_call_ray_with_a_token_and_the_named_address(
     ]
     assert deploy[-1] == "edgeserve.cluster.ray_deploy"
     assert same == given
-    assert given["RAY_AUTH_MODE"] == "token"
+    assert (given["RAY_AUTH_MODE"], given["EDGESERVE_HOST"]) == ("token", "10.0.0.1")
     assert given["EDGESERVE_CONFIG"] == str(settings / "box.toml")
     token = Path(given["RAY_AUTH_TOKEN_PATH"])
     assert stat.S_IMODE(token.stat().st_mode) == 0o600
