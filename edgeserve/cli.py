@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import edgeserve
-from edgeserve.commands import Call, PoolBuilder
+from edgeserve.commands import Call, PoolBuilder, doors
 from edgeserve.commands.cluster_arguments import add_cluster
 from edgeserve.errors import ConfigError, EdgeserveError, NotConfigured
 from edgeserve.jobs import ALL_JOBS, INFO
@@ -103,6 +103,10 @@ def make_parser() -> Parser:
         add(commands)
     for add in (_ps, _top, _load, _unload, _rm, _reload, _launch, _talk):
         add(commands)
+    for add in (_init, _verify, _clean, _update):
+        add(commands)
+    for added in (doors.key, doors.qr, doors.health, doors.service):
+        added(commands, _command)
     add_cluster(commands, _command)
     return parser
 
@@ -146,7 +150,10 @@ def _serve(commands: Any) -> None:
         action="store_true",
         help="let any machine that reaches this one use the server without a key",
     )
-    parser.add_argument("--log-json", action="store_true", default=None, help="log lines as JSON objects")
+    parser.add_argument("--log-format", choices=("plain", "json"), help="log lines for people or as JSON (plain)")
+    parser.add_argument("--no-pull", action="store_true", help="end when a configured model is missing; pull nothing")
+    parser.add_argument("--open", action="store_true", help="open the server's page in a browser")
+    doors.serve_options(parser)
     parser.add_argument(
         "--until-eof",
         action="store_true",
@@ -225,6 +232,33 @@ def _list(commands: Any) -> None:
 def _show(commands: Any) -> None:
     parser = _command(commands, "show", "models:show", "show source, licence and files of a model")
     parser.add_argument("name", metavar="NAME", help="name of the model")
+
+
+def _init(commands: Any) -> None:
+    parser = _command(commands, "init", "init:init", "write a models.toml that suits this machine")
+    parser.add_argument("-o", "--output", default="models.toml", metavar="FILE", help="file to write (%(default)s)")
+    parser.add_argument("--job", action="append", choices=ALL_JOBS, help="only this job; may be repeated")
+    parser.add_argument("--share", action="store_true", help="let other machines in, with a key that is made up now")
+    parser.add_argument("--starter", action="store_true", help="take the starter models, which suit any machine")
+    parser.add_argument("--yes", action="store_true", help="ask nothing")
+    parser.add_argument("--force", action="store_true", help="replace a file that is there")
+
+
+def _verify(commands: Any) -> None:
+    parser = _command(commands, "verify", "upkeep:verify", "compare the files of models with their checksums")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="name of a model; without one: all on this device")
+
+
+def _clean(commands: Any) -> None:
+    parser = _command(commands, "clean", "upkeep:clean", "delete what interrupted pulls and removals left")
+    parser.add_argument("--unused", action="store_true", help="also models that the settings do not name")
+    parser.add_argument("--yes", action="store_true", help="ask nothing")
+
+
+def _update(commands: Any) -> None:
+    parser = _command(commands, "update", "upkeep:update", "pull the models again that changed in the catalogue")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="name of a model; without one: all on this device")
+    parser.add_argument("--check", action="store_true", help="only say which; ends with 1 when there are any")
 
 
 def _tune(commands: Any) -> None:

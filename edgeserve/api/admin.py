@@ -71,11 +71,14 @@ fragmentation, defragment = reading("fragmentation"), reading("defragment_by_han
 
 
 async def list_models(request: Request) -> Response:
+    return JSONResponse(await model_rows(request.app.state.pool))
+
+
+async def model_rows(pool: Pool) -> list[dict[str, Any]]:
     """The governor's report on the models, with the default of each job."""
-    pool: Pool = request.app.state.pool
     defaults = pool.directory.defaults()
     rows = await READS.run(pool.governor.models)
-    return JSONResponse([row | {"default": row["id"] in defaults} for row in rows])
+    return [row | {"default": row["id"] in defaults} for row in rows]
 
 
 async def evict(request: Request) -> Response:

@@ -7,13 +7,15 @@ import select
 import shutil
 import sys
 import termios
+import time
 import tty
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from edgeserve.commands import Call
-from edgeserve.commands.manage import Row, models_table
-from edgeserve.commands.remote import Server, server
+from edgeserve.commands.feed import Follower, Row, Shown, follow
+from edgeserve.commands.manage import models_table
+from edgeserve.commands.remote import server
 from edgeserve.errors import EdgeserveError
 from edgeserve.terminal import human_size, is_terminal
 from edgeserve.units import MB
@@ -28,31 +30,36 @@ END_KEYS = "qQ\x1b"
 def top(call: Call) -> int:
     """Draw the server once a second until q or Ctrl-C. Without a terminal: print it once."""
     one = server(call)
+    with contextlib.closing(follow(one)) as feed:
+        first = next(feed)  # a wrong address is an error before the screen changes
     if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
-        print("\n".join(picture(*_ask(one), one.url)))
+        print("\n".join(picture(first, one.url)))
         return 0
-    _ask(one)  # a wrong address is an error before the screen changes
-    with _screen():
-        while True:
-            _draw(one)
-            if select.select([sys.stdin], [], [], call.args.interval)[0] and sys.stdin.read(1) in END_KEYS:
-                return 0
+    follower = Follower(one, first)
+    follower.start()
+    try:
+        with _screen():
+            while True:
+                _draw(follower, one.url)
+                if select.select([sys.stdin], [], [], call.args.interval)[0] and sys.stdin.read(1) in END_KEYS:
+                    return 0
+    finally:
+        follower.stop()
 
 
-def _ask(one: Server) -> tuple[Row, Sequence[Row], Sequence[Row]]:
-    stats, models = one.ask("GET", "/memory/stats"), one.ask("GET", "/memory/models")
-    return stats, models, one.ask("GET", "/admin/pulls")["pulls"]
-
-
-def picture(stats: Row, models: Sequence[Row], pulls: Sequence[Row], url: str) -> Iterator[str]:
-    """The lines to show: memory, models, pulls under way."""
-    sizes = {name: human_size(stats[name] * MB) for name in ("used_mb", "total_mb", "budget_usable_mb")}
-    level, percent = stats["pressure_level"], stats["budget_used_percent"]
-    yield f"{url}  memory {sizes['used_mb']} of {sizes['total_mb']}, budget {sizes['budget_usable_mb']}"
-    yield f"pressure {level} ({percent:.0f}% of the budget)"
+def picture(shown: Shown, url: str, now: float | None = None) -> Iterator[str]:
+    """The lines to show: memory, models, pulls under way. ``now`` on the clock of ``shown``; None: as it was read."""
+    sample = shown.sample
+    used, total, budget = (
+        human_size(size * MB)
+        for size in (sample["total_mb"] - sample["available_mb"], sample["total_mb"], sample["budget_mb"])
+    )
+    yield f"{url}  memory {used} of {total}, budget {budget}"
+    yield f"pressure {sample['pressure']} ({sample['percent']}% of the budget)"
     yield ""
+    models = shown.aged(shown.at if now is None else now)
     yield from (models_table(models) or "no model is served").splitlines()
-    under_way = [_pull(one) for one in pulls if one["status"] not in ("success", "failed", "cancelled")]
+    under_way = [_pull(one) for one in shown.pulls if one["status"] not in ("success", "failed", "cancelled")]
     if under_way:
         yield ""
         yield from under_way
@@ -64,10 +71,10 @@ def _pull(one: Row) -> str:
     return f"pull {one['model']}{part}: {one['status']}{share}"
 
 
-def _draw(one: Server) -> None:
+def _draw(follower: Follower, url: str) -> None:
     """Draw over the last picture, cut to the terminal. A server that is gone leaves its words on the screen."""
     try:
-        lines = list(picture(*_ask(one), one.url))
+        lines = list(picture(follower.latest(), url, time.monotonic()))
     except EdgeserveError as error:
         lines = [error.message]
     columns, rows = shutil.get_terminal_size()

@@ -111,5 +111,6 @@ class ProcessHost(EngineHost):
 
     def _note_death(self, code: int | None) -> None:
         self.restarts.note()
+        self._pressure.ended(self.spec, code)
         if code == -signal.SIGKILL:
             self._pressure.outgrew(self.spec)

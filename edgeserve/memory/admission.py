@@ -13,6 +13,7 @@ from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.amount import NOTHING
 from edgeserve.memory.budget import Budget, budget, text_warning, too_large, vision_refusal
 from edgeserve.memory.entry import Entry, need_of
+from edgeserve.memory.history import in_mb
 from edgeserve.memory.mover import Mover
 from edgeserve.memory.occupancy import Need
 from edgeserve.memory.plan import Decision, Verdict
@@ -71,6 +72,14 @@ class Admission:
         way and no engine moves, and when answers under way are stuck.
         ``arrived``: when the request came, on the accounts' clock; None: now.
         """
+        try:
+            return self._reserve(entry, cancel, arrived)
+        except (DoesNotFit, Busy) as error:
+            needed = in_mb(entry.need.total)
+            self._accounts.timeline.note_rarely("refusal", entry.resident.id, needed_mb=needed, why=error.message)
+            raise
+
+    def _reserve(self, entry: Entry, cancel: Cancel | None, arrived: float | None) -> Reservation:
         self._prepare(entry)
         now = self._accounts.clock()
         attempt = Attempt(entry, cancel, now if arrived is None else arrived, self._accounts.life(), now)

@@ -16,7 +16,7 @@ from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.memory import metal, report
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.admission import Admission
-from edgeserve.memory.gauge import Gauge
+from edgeserve.memory.gauge import Gauge, Judgement
 from edgeserve.memory.history import StepRecord
 from edgeserve.memory.mover import Mover
 from edgeserve.memory.peaks import Peaks
@@ -27,6 +27,8 @@ from edgeserve.memory.relief import Relief
 from edgeserve.memory.report import Json
 from edgeserve.memory.reservations import Reservation
 from edgeserve.memory.resident import Resident
+from edgeserve.memory.sampler import Sampler
+from edgeserve.memory.timeline import Timeline
 from edgeserve.system import heap, libraries
 from edgeserve.system.accelerator import DeviceReader, Devices
 from edgeserve.system.probe import Probe
@@ -57,7 +59,9 @@ class Governor:
     ) -> None:
         self.probe = probe
         self.accounts = accounts
+        self.figures = accounts.figures
         self._gauge = Gauge(accounts, probe)
+        probe.beat = Sampler(accounts, self._gauge).sample
         self._mover = Mover(accounts, probe)
         self._admission = Admission(accounts, probe, self._mover)
         self._relief = Relief(accounts, probe, self._gauge, self._mover, self.defragment)
@@ -156,6 +160,10 @@ class Governor:
         with self.accounts.moving() as mark:
             yield mark is not None and not self.accounts.tickets and self._gauge.latest().level < Level.HIGH
 
+    def ended(self, spec: ModelSpec, code: int | None) -> None:
+        """The process of an engine has ended unasked. ``code``: its exit code, negative for a signal."""
+        self.timeline.note("worker_ended", spec.id, code=code)
+
     def outgrew(self, spec: ModelSpec) -> None:
         """The system killed an engine's process: expect more memory for the next way up, and learn it."""
         if (entry := self.accounts.find(spec.id)) is None:
@@ -202,6 +210,11 @@ class Governor:
             return self.defragment()
         return {"status": "defragmentation_triggered"}
 
+    @property
+    def timeline(self) -> Timeline:
+        """The last half hour."""
+        return self.accounts.timeline
+
     # Reports (shapes: docs/api/memory.md)
 
     def stats(self) -> Json:
@@ -228,6 +241,10 @@ class Governor:
     def fragmentation(self) -> Json:
         counts = self.accounts.history.counts
         return report.fragmentation(self.probe.read(), heap.usage(), counts["emergencies"], counts["stopped"])
+
+    def judgement(self) -> Judgement:
+        """The latest reading of memory, judged."""
+        return self._gauge.latest()
 
     def health(self) -> Json:
         return report.health(self._gauge.latest())

@@ -12,6 +12,11 @@ from edgeserve.jobs import Job
 from edgeserve.units import MB
 
 
+def in_mb(size: int) -> float:
+    """To one place."""
+    return round(size / MB, 1)
+
+
 @dataclass(frozen=True, slots=True)
 class StepRecord:
     """One verified step down. Sizes in bytes; ``timestamp`` in seconds since the epoch.
@@ -41,8 +46,8 @@ class StepRecord:
             "quantization": self.quantization,
             "reason": self.reason,
             "action": self.action,
-            "expected_mb": round(self.expected / MB, 1),
-            "memory_freed_mb": round(self.freed / MB, 1),
+            "expected_mb": in_mb(self.expected),
+            "memory_freed_mb": in_mb(self.freed),
             "exact": self.exact,
             "timestamp": self.timestamp,
         }

@@ -6,10 +6,11 @@ import dataclasses
 import logging
 
 from edgeserve.engine import Rung
+from edgeserve.figures.moves import Move
 from edgeserve.memory.accounts import Accounts
 from edgeserve.memory.amount import Amount
 from edgeserve.memory.entry import Entry
-from edgeserve.memory.history import StepRecord, quantization
+from edgeserve.memory.history import StepRecord, in_mb, quantization
 from edgeserve.memory.occupancy import Saving
 from edgeserve.memory.resident import Moved, Refused
 from edgeserve.system.probe import Probe
@@ -49,7 +50,8 @@ class Mover:
             if isinstance(move, Refused):
                 log.debug("%s stays %s: it is %s", one.spec.name, one.rung.name.lower(), move.reason)
                 return None
-            entry.leaving_seconds = self._accounts.clock() - began
+            ended = self._accounts.clock()
+            entry.leaving_seconds = ended - began
             now = self._probe.read()
             record = StepRecord(
                 job=one.spec.job,
@@ -64,6 +66,8 @@ class Mover:
                 exact=self._accounts.unchanged_since(mark) and not entry.inexact,
             )
         self._record(entry, move, record)
+        verified = Move(record.before, record.after, reason, began, ended, record.expected, record.freed)
+        self._accounts.figures.moved(one.spec, verified)
         return record
 
     def shed(self, saving: Saving) -> None:
@@ -73,6 +77,7 @@ class Mover:
             return
         name, kind = entry.resident.spec.name, saving.kind.replace("_", " ")
         log.info("%s saves %.1f MB: %s", name, saving.private / MB, kind)
+        self._accounts.timeline.note("saving", saving.id, what=saving.kind, saved_mb=in_mb(saving.private))
         if saving.kind != "prefix_cache":
             entry.reduce()
 
@@ -92,6 +97,16 @@ class Mover:
                 entry.subtract_kept(record.expected - record.freed)
             self._accounts.history.add(record)
             self._accounts.stir(progress=True)
+        self._accounts.timeline.note(
+            "step_down",
+            entry.resident.id,
+            reason=record.reason,
+            before=record.before.name.lower(),
+            after=record.after.name.lower(),
+            expected_mb=in_mb(record.expected),
+            freed_mb=in_mb(record.freed),
+            exact=record.exact,
+        )
         missing = record.expected - record.freed
         wrong = record.exact and missing > NOISE and record.freed < VERIFIED_SHARE * record.expected
         log.log(

@@ -82,6 +82,7 @@ class Relief:
         now = self._gauge.latest()
         if now.level is Level.CRITICAL:
             counts["stopped"] += 1
+            self._accounts.timeline.note("answer_stopped", percent=round(now.percent))
             raise MemoryPressure(
                 f"memory ran critical while the answer was made: {now.readings.unreclaimable // MB} MB are used, "
                 f"{now.percent:.0f}% of the budget of {now.budget.usable // MB} MB ({now.budget.winner}), and no idle "

@@ -38,6 +38,19 @@ def share(part: float, whole: float) -> float:
     return round(100 * part / whole, 1) if whole else 0.0
 
 
+def space(readings: Readings) -> tuple[int, int]:
+    """Total and free bytes: of an accelerator that has memory of its own, else of the host."""
+    accelerator = readings.accelerator
+    if accelerator.has_own_memory:
+        return accelerator.total, accelerator.free
+    return readings.total, readings.available
+
+
+def budget_mb(now: Judgement) -> int:
+    """The budget of the same memory as ``space``."""
+    return mb(now.budget.device or 0 if now.readings.accelerator.has_own_memory else now.budget.usable)
+
+
 def stats(now: Situation, entries: Iterable[Entry], history: History, limits: MetalLimits | None = None) -> Json:
     """GET /memory/stats. ``limits``: MLX's limits of its last load.
 
@@ -45,7 +58,7 @@ def stats(now: Situation, entries: Iterable[Entry], history: History, limits: Me
     entries = list(entries)
     readings, counts = now.readings, history.counts
     accelerator, own = readings.accelerator, readings.accelerator.has_own_memory
-    total, free = (accelerator.total, accelerator.free) if own else (readings.total, readings.available)
+    total, free = space(readings)
     warm = [one for one in entries if one.resident.rung is Rung.WARM]
     return {
         "cuda_available": accelerator.name == "cuda",
@@ -56,7 +69,7 @@ def stats(now: Situation, entries: Iterable[Entry], history: History, limits: Me
         "used_percent": share(total - free, total),
         "allocated_mb": mb(now.booked.device if own else now.booked.host),
         "budget_total_mb": mb(total),
-        "budget_usable_mb": mb(now.budget.device or 0 if own else now.budget.usable),
+        "budget_usable_mb": budget_mb(now),
         "budget_winner": now.budget.winner,
         "budget_candidates_mb": {name: mb(size) for name, size in now.budget.candidates.items()},
         "budget_used_percent": round(now.percent, 1),

@@ -47,6 +47,10 @@ class Pressure(Protocol):
         """Brackets idle work that takes memory; False when the host must leave it off."""
         ...
 
+    def ended(self, spec: ModelSpec, code: int | None) -> None:
+        """The process of an engine has ended unasked. ``code``: its exit code, negative for a signal."""
+        ...
+
     def outgrew(self, spec: ModelSpec) -> None:
         """The system killed the process of an engine: most likely it took more memory than anybody expected."""
         ...

@@ -11,7 +11,9 @@ from types import MappingProxyType
 
 from edgeserve import clients
 from edgeserve.engine import ModelSpec, Rung
-from edgeserve.errors import Busy, ShuttingDown
+from edgeserve.errors import Busy, EdgeserveError, ShuttingDown
+from edgeserve.figures import account as accounts
+from edgeserve.figures.figures import Figures
 from edgeserve.jobs import Job
 from edgeserve.memory.governor import Governor
 from edgeserve.messages import Request
@@ -82,6 +84,10 @@ class Pool:
         self.prefetches = Prefetches(governor, self.directory)
         for host in hosts:
             self.add(host, terms.get(host.spec.id, Terms()))
+
+    @property
+    def figures(self) -> Figures:
+        return self.governor.figures
 
     @property
     def configured(self) -> Mapping[str, ModelSpec]:
@@ -207,7 +213,13 @@ class Pool:
         host's thread as each request begins. Raises NotConfigured, Busy or ShuttingDown.
         """
         gate, client = await self._current(model), clients.current.get()
-        gate.acquire(keep_alive, client)
+        if (account := accounts.current.get()) is not None:
+            account.asks(gate.spec.job, gate.id)
+        try:
+            gate.acquire(keep_alive, client)
+        except EdgeserveError as error:
+            gate.figures.refused(gate.spec, error)
+            raise
 
         def began(request: Request) -> None:
             begun()
@@ -229,6 +241,10 @@ class Pool:
         for gate in gates:
             await _loaded(gate)
         return {gate.id: gate.rung is Rung.HOT for gate in gates}
+
+    def wanted_by_others(self, model: str) -> bool:
+        """Whether a client other than the current one wants the model to stay loaded."""
+        return self._gate(model).wanted_by_others(clients.current.get())
 
     async def evict(self, model: str, to: Rung = Rung.COLD) -> bool:
         """Ask a model to step down; False when a lease or its work holds it."""

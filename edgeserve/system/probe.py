@@ -40,6 +40,8 @@ class Probe:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.accelerator = accelerator or NullAccelerator()
+        self.beat: Callable[[], object] = lambda: None
+        """Called by the thread after each of its readings."""
         self._family = Family(workers, proc, platform)
         self._override = override_mb * MB
         self._proc = proc
@@ -91,6 +93,7 @@ class Probe:
         while not self._stopped.wait(self._interval):
             try:
                 self.read_quick()
+                self.beat()
             except Exception:
                 log.exception("memory could not be read; the next reading is in %g s", self._interval)
 

@@ -25,6 +25,8 @@ ADMIN = (
         answer=sse.MEDIA_TYPE,
     ),
     Entry("DELETE", "/admin/pulls/{model:path}", "Cancel a pull", "edgeserve.api.manage.pulls:cancel"),
+    Entry("GET", "/admin/models", "Models on this device", "edgeserve.api.manage.models:list_stored"),
+    Entry("GET", "/admin/recommend", "Models that suit this machine", "edgeserve.api.manage.advice:recommend"),
     Entry("DELETE", "/admin/models/{model:path}", "Delete a model's files", "edgeserve.api.manage.models:remove"),
     Entry("POST", "/admin/load", "Bring a model up to warm or hot", "edgeserve.api.manage.models:load", "Load"),
     Entry("POST", "/admin/unload", "Let a model down to warm or cold", "edgeserve.api.manage.models:unload", "Unload"),

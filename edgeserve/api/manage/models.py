@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from edgeserve.api import failures
 from edgeserve.api.admin import meant
 from edgeserve.api.fields import NAME_CHARS
 from edgeserve.api.json_body import read_json
+from edgeserve.api.manage.pulls import DISK
 from edgeserve.api.presence import unless_gone
 from edgeserve.api.schema import Strict
 from edgeserve.api.values import Enum, Text
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.manage.manager import Manager
+from edgeserve.models.store import Store
 from edgeserve.residency.pool import Pool
 
 RUNGS = {"cold": Rung.COLD, "warm": Rung.WARM, "hot": Rung.HOT}
@@ -55,6 +60,21 @@ async def unload(request: Request) -> Response:
     specs = pool.configured
     rung = await manager_of(request).unload(model, RUNGS[asked.to])
     return _moved(specs[model], rung)
+
+
+async def list_stored(request: Request) -> Response:
+    """The models on this device, and whether each is served."""
+    manager, pool = manager_of(request), request.app.state.pool
+    served = {spec.name for spec in pool.configured.values()}
+    rows = await DISK.run(_stored, manager.store)
+    return JSONResponse({"models": [row | {"served": row["name"] in served} for row in rows]})
+
+
+def _stored(store: Store) -> list[dict[str, Any]]:
+    whole = [
+        {"name": one.name, "job": one.job, "size_bytes": one.size_bytes, "licence": one.licence} for one in store.list()
+    ]
+    return whole + [{"name": name} | failures.body(error) for name, error in store.damaged().items()]
 
 
 async def remove(request: Request) -> Response:

@@ -10,14 +10,15 @@ from support.commands import run, typist
 from support.managed import managed, model
 from support.server import Running
 
+from edgeserve.commands.feed import Shown
 from edgeserve.commands.top import picture
 
-STATS: dict[str, Any] = {
-    "used_mb": 1024.0,
-    "total_mb": 4096.0,
-    "budget_usable_mb": 3072.0,
-    "pressure_level": "LOW",
-    "budget_used_percent": 12.4,
+SAMPLE: dict[str, Any] = {
+    "available_mb": 3072,
+    "total_mb": 4096,
+    "budget_mb": 3072,
+    "pressure": "LOW",
+    "percent": 12,
 }
 
 
@@ -27,7 +28,7 @@ def pull(**more: Any) -> dict[str, Any]:
 
 def test_the_picture_has_memory_models_and_pulls_under_way() -> None:
     pulls = [pull(done=1, total=4), pull(part="vad"), pull(status="success"), pull(status="failed")]
-    assert list(picture(STATS, [], pulls, "http://box")) == [
+    assert list(picture(Shown(SAMPLE, [], 0.0, pulls), "http://box")) == [
         "http://box  memory 1.0 GB of 4.0 GB, budget 3.0 GB",
         "pressure LOW (12% of the budget)",
         "",

@@ -186,3 +186,13 @@ def test_models_that_wait_to_be_mapped_hold_up_no_other_change(monkeypatch: pyte
         finally:
             go.set()
         assert [one.result().status_code for one in loads] == [200] * 3
+
+
+def test_models_on_this_device_are_listed(tmp_path: Path) -> None:
+    stored(tmp_path, "one")
+    (stored(tmp_path, "two").parent / "manifest.json").write_text("{")
+    with managed({"one": model()}, Store(tmp_path)) as (running, _):
+        one, two = running.client.get("/admin/models").json()["models"]
+        assert one == {"name": "one", "job": "llm", "size_bytes": 9, "licence": "MIT", "served": True}
+        assert (two["name"], two["served"]) == ("two", False)
+        assert "manifest.json" in two["error"]["message"]

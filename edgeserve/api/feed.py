@@ -1,0 +1,86 @@
+"""GET /memory/feed: the memory timeline as events, first the past, then each second and each happening as it comes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from edgeserve.api import admin, sse
+from edgeserve.api.auth import client_of
+from edgeserve.api.fields import Fields
+from edgeserve.api.limits import limits_of
+from edgeserve.api.manage.stream import EventStream, Woken
+from edgeserve.api.realtime.places import Place, Places
+from edgeserve.api.schema import Strict
+from edgeserve.api.values import Integer
+from edgeserve.engine import Rung
+from edgeserve.memory.pressure import Level
+from edgeserve.memory.timeline import SAMPLES, Happening, Point, Timeline
+from edgeserve.residency.pool import Pool
+
+BATCH = 300
+"""Samples in one event: 10 KB, made in 3 ms."""
+PING = b": still here\n\n"
+"""A comment, for a proxy that closes silent connections."""
+SAMPLE = ("at", "pressure", "percent", "private_mb", "mapped_mb", "budget_mb", "available_mb", "total_mb", "models")
+MODEL = ("rung", "private_mb", "mapped_mb", "leases", "uses")
+START = {
+    "type": "start",
+    "sample": SAMPLE,
+    "model": MODEL,
+    "pressure": [level.name for level in Level],
+    "rungs": [rung.name.lower() for rung in Rung],
+    "keeps": SAMPLES,
+}
+
+
+class FeedQuery(Strict):
+    """The query of GET /memory/feed."""
+
+    past = Integer("seconds of the past to begin with", 0, SAMPLES, default=SAMPLES)
+
+
+async def feed(request: Request) -> Response:
+    """Samples and happenings until the client goes or the server ends. Raises Busy."""
+    asked = FeedQuery(Fields(dict(request.query_params), written=True), limits_of(request))
+    listeners: Places = request.app.state.listeners
+    with contextlib.ExitStack() as held:
+        mine = held.enter_context(listeners.one(client_of(request.scope)))
+        return EventStream(_events(request.app.state.pool, asked.past, mine), held.pop_all().close)
+
+
+async def _events(pool: Pool, past: int, mine: Place) -> AsyncGenerator[bytes, None]:
+    timeline, woken = pool.governor.timeline, Woken()
+    place, shown = timeline.place(past), -1
+    with timeline.listening(woken.wake):
+        yield sse.event(START)
+        while True:
+            # A reader that was slow gets all that came meanwhile in one event; nothing is kept for it.
+            while points := timeline.read(place, BATCH):
+                yield sse.event({"type": "samples", "samples": [_sample(timeline, one) for one in points]})
+            if happened := timeline.happenings(place):
+                yield sse.event({"type": "events", "events": [_happening(timeline, one) for one in happened]})
+            if shown != timeline.changes:
+                shown = timeline.changes
+                yield sse.event({"type": "models", "models": await admin.model_rows(pool)})
+            if pool.ending:
+                yield sse.event({"type": "end", "reason": "the server is shutting down"})
+                return
+            if mine.lost.is_set():
+                yield sse.event({"type": "end", "reason": "another client has this place: all are taken"})
+                return
+            if not await woken.wait():
+                yield PING
+
+
+def _sample(timeline: Timeline, point: Point) -> list[Any]:
+    row = [round(timeline.wall(point.at), 1), *point.sample]
+    return [*row, point.models] if point.models else row
+
+
+def _happening(timeline: Timeline, one: Happening) -> dict[str, Any]:
+    return {"at": round(timeline.wall(one.at), 1), "kind": one.kind, "model": one.model, **one.details}
