@@ -34,8 +34,8 @@ def serve(delay: float) -> None:
 
     options = {"slots": SLOTS, "delay": delay, "context": 1_000_000}
     specs = [
-        ModelSpec("llm", "fake-llm", "engines.fake.chat:FakeBatchChat", options=options),
-        ModelSpec("asr", "fake-asr", "engines.fake.engine:FakeSpeechToText"),
+        ModelSpec("llm", "fake-llm", "edgeserve.engines.fake.chat:FakeBatchChat", options=options),
+        ModelSpec("asr", "fake-asr", "edgeserve.engines.fake.engine:FakeSpeechToText"),
     ]
     governor = make_governor(MemoryPolicy(override_memory_mb=int(os.environ.get("EDGESERVE_OVERRIDE_MEMORY_MB", "0"))))
     pool = Pool([ThreadHost(named.make_engine(one), governor) for one in specs], governor)

@@ -31,9 +31,11 @@ def serve(port: int, slots: int, delay: float, isolation: str = "thread") -> Non
     from edgeserve.residency.pool import Pool
     from edgeserve.server import Server
 
-    spec = ModelSpec("llm", "fake", "engines.fake.chat:FakeBatchChat", options={"slots": slots, "delay": delay, **LONG})
+    spec = ModelSpec(
+        "llm", "fake", "edgeserve.engines.fake.chat:FakeBatchChat", options={"slots": slots, "delay": delay, **LONG}
+    )
     roster = Roster()
-    launcher = roster.add(make_launcher(("edgeserve.hosts.worker_entry", "engines.fake.chat")))
+    launcher = roster.add(make_launcher(("edgeserve.hosts.worker_entry", "edgeserve.engines.fake.chat")))
     governor = make_governor(MemoryPolicy(), workers=roster.pids)
     engine = named.make_engine(spec)
     host: Host = ProcessHost(engine, launcher, governor) if isolation == "process" else ThreadHost(engine, governor)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.llama.gguf import read_shape
 from edgeserve.fit import calibration, memory, speed, trial
 from edgeserve.jobs import INFO, STARTER
 from edgeserve.messages import ChatRequest, FinishEvent
@@ -30,7 +31,6 @@ from edgeserve.models.store import Store
 from edgeserve.named import make_engine
 from edgeserve.system import bandwidth
 from edgeserve.terminal import human_size
-from engines.llama.gguf import read_shape
 
 WORDS = ("the", "of", "and", "a", "to", "in", "is", "you", "that", "it", "he", "was", "for", "on", "are", "as", "with")
 PROMPT_WORDS = 256

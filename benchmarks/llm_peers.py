@@ -121,9 +121,9 @@ def endings(model: Path) -> tuple[int, ...]:
 
 
 def _endings(path: Path) -> tuple[int, ...]:
-    from engines.llama import model as llama_model
-    from engines.llama.options import LlamaOptions
-    from engines.llama.runtime import llama
+    from edgeserve.engines.llama import model as llama_model
+    from edgeserve.engines.llama.options import LlamaOptions
+    from edgeserve.engines.llama.runtime import llama
 
     model = llama_model.acquire(path, "cpu", LlamaOptions())
     return tuple(token for token in range(llama().llama_vocab_n_tokens(model.vocabulary)) if model.ends(token))

@@ -30,13 +30,13 @@ from benchmarks.speculation_tasks import SCHEMAS, TASKS, Task
 from benchmarks.streams import Stream
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.llama.answer import Prompt, answer
+from edgeserve.engines.llama.background import Background
+from edgeserve.engines.llama.chat import LlamaChat
+from edgeserve.engines.llama.sampler import Sampler
 from edgeserve.messages import ChatRequest, FinishEvent
 from edgeserve.models.folder import default_root
 from edgeserve.models.store import Store
-from engines.llama.answer import Prompt, answer
-from engines.llama.background import Background
-from engines.llama.chat import LlamaChat
-from engines.llama.sampler import Sampler
 
 STARTER = "smollm2-135m-instruct"
 THREADS, CONTEXT = 2, 2048

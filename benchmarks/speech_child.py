@@ -37,10 +37,10 @@ def samples_of(path: str) -> Any:
 def engine(model: str, threads: str, quantization: str) -> Job:
     """Our engine for Whisper on the files of this folder."""
     from edgeserve.engine import ModelSpec
+    from edgeserve.engines.asr.onnx import OnnxSpeechToText
     from edgeserve.messages import Pcm, SegmentEvent, TranscribeRequest
     from edgeserve.models.convert import whisper
     from edgeserve.system import heap
-    from engines.asr.onnx import OnnxSpeechToText
 
     heap.tune()
     options = {"quantization": quantization}
@@ -71,9 +71,9 @@ def faster_whisper(checkpoint: str, threads: str, kind: str) -> Job:
 def voice_engine(model: str, threads: str) -> Job:
     """Our engine for speech with the voice of this file."""
     from edgeserve.engine import ModelSpec
+    from edgeserve.engines.tts.onnx import OnnxTextToSpeech
     from edgeserve.messages import SpeakRequest
     from edgeserve.system import heap
-    from engines.tts.onnx import OnnxTextToSpeech
 
     heap.tune()
     ours = OnnxTextToSpeech(ModelSpec("tts", "hibari", "", {"model": Path(model)}, threads=int(threads)))

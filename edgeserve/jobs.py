@@ -14,9 +14,12 @@ from edgeserve.units import GB
 
 Job = Literal["llm", "vision", "asr", "tts", "embedding", "rerank"]
 
-MLX_WHISPER = "engines.asr.mlx:MlxSpeechToText"
+MLX_WHISPER = "edgeserve.engines.asr.mlx:MlxSpeechToText"
 ENCODERS: Mapping[Job, str] = MappingProxyType(
-    {"embedding": "engines.encoder.embedding:OnnxEmbedding", "rerank": "engines.encoder.rerank:OnnxRerank"}
+    {
+        "embedding": "edgeserve.engines.encoder.embedding:OnnxEmbedding",
+        "rerank": "edgeserve.engines.encoder.rerank:OnnxRerank",
+    }
 )
 """Engines for encoders on ONNX Runtime: of models that have a file "tokenizer"."""
 ONNX_RUNTIME = "onnxruntime"
@@ -99,16 +102,16 @@ _LLM = JobInfo(
     kind="chat",
     request="ChatRequest",
     method="chat",
-    engine="engines.llama.chat:LlamaChat",
-    options="engines.llama.options:LlamaOptions",
-    expected="engines.llama.expected:footprint",
+    engine="edgeserve.engines.llama.chat:LlamaChat",
+    options="edgeserve.engines.llama.options:LlamaOptions",
+    expected="edgeserve.engines.llama.expected:footprint",
     package="llama-cpp-python",
     variable="LLM",
     example="smollm2-135m-instruct",
     starter=True,
     mapped=True,
     answers=True,
-    former={"engines.llama:LlamaChat": "engines.llama.chat:LlamaChat"},
+    former={"engines.llama:LlamaChat": "edgeserve.engines.llama.chat:LlamaChat"},
 )
 _VISION = JobInfo(
     "vision",
@@ -116,16 +119,16 @@ _VISION = JobInfo(
     kind="vision",
     request="ChatRequest",
     method="chat",
-    engine="engines.llama.vision:LlamaVision",
-    options="engines.llama.options:LlamaOptions",
-    expected="engines.llama.expected:footprint",
+    engine="edgeserve.engines.llama.vision:LlamaVision",
+    options="edgeserve.engines.llama.options:LlamaOptions",
+    expected="edgeserve.engines.llama.expected:footprint",
     package="llama-cpp-python",
     variable="VLM_MODEL",
     example="smolvlm-256m",
     mapped=True,
     answers=True,
     pictures=True,
-    former={"engines.llama_vision:LlamaVision": "engines.llama.vision:LlamaVision"},
+    former={"engines.llama_vision:LlamaVision": "edgeserve.engines.llama.vision:LlamaVision"},
     also_runs=("llm",),
     switch_bytes=20 * GB,
 )
@@ -135,9 +138,9 @@ _ASR = JobInfo(
     kind="transcribe",
     request="TranscribeRequest",
     method="transcribe",
-    engine="engines.asr.onnx:OnnxSpeechToText",
-    options="engines.asr.options:AsrOptions",
-    expected="engines.asr.expected:footprint",
+    engine="edgeserve.engines.asr.onnx:OnnxSpeechToText",
+    options="edgeserve.engines.asr.options:AsrOptions",
+    expected="edgeserve.engines.asr.expected:footprint",
     package="onnxruntime",
     variable="ASR_MODEL",
     example="whisper-tiny.en",
@@ -145,7 +148,7 @@ _ASR = JobInfo(
     starter=True,
     other_engines=(MLX_WHISPER,),
     former={
-        "engines.asr_onnx:OnnxSpeechToText": "engines.asr.onnx:OnnxSpeechToText",
+        "engines.asr_onnx:OnnxSpeechToText": "edgeserve.engines.asr.onnx:OnnxSpeechToText",
         "engines.whisper_mlx:MlxSpeechToText": MLX_WHISPER,
     },
     companions={"vad": "silero-vad"},
@@ -157,14 +160,14 @@ _TTS = JobInfo(
     kind="speak",
     request="SpeakRequest",
     method="speak",
-    engine="engines.tts.onnx:OnnxTextToSpeech",
-    options="engines.tts.options:TtsOptions",
-    expected="engines.tts.expected:footprint",
+    engine="edgeserve.engines.tts.onnx:OnnxTextToSpeech",
+    options="edgeserve.engines.tts.options:TtsOptions",
+    expected="edgeserve.engines.tts.expected:footprint",
     package="onnxruntime",
     variable="TTS_MODEL",
     example="hibari",
     starter=True,
-    former={"engines.tts_onnx:OnnxTextToSpeech": "engines.tts.onnx:OnnxTextToSpeech"},
+    former={"engines.tts_onnx:OnnxTextToSpeech": "edgeserve.engines.tts.onnx:OnnxTextToSpeech"},
     switch_bytes=10 * GB,
 )
 _EMBEDDING = JobInfo(
@@ -173,15 +176,15 @@ _EMBEDDING = JobInfo(
     kind="embed",
     request="EmbedRequest",
     method="embed",
-    engine="engines.llama.embedding:LlamaEmbedding",
-    options="engines.llama.options:LlamaOptions",
-    expected="engines.llama.expected:footprint",
+    engine="edgeserve.engines.llama.embedding:LlamaEmbedding",
+    options="edgeserve.engines.llama.options:LlamaOptions",
+    expected="edgeserve.engines.llama.expected:footprint",
     package="llama-cpp-python",
     variable="EMBEDDING_MODEL",
     example="nomic-embed-text-v1.5",
     other_engines=(ENCODERS["embedding"],),
     other_packages={ENCODERS["embedding"]: ONNX_RUNTIME},
-    former={"engines.llama_embedding:LlamaEmbedding": "engines.llama.embedding:LlamaEmbedding"},
+    former={"engines.llama_embedding:LlamaEmbedding": "edgeserve.engines.llama.embedding:LlamaEmbedding"},
     also_runs=("llm",),
     stand_ins=("llm", "vision"),
     optional=True,
@@ -193,9 +196,9 @@ _RERANK = JobInfo(
     kind="rerank",
     request="RerankRequest",
     method="rerank",
-    engine="engines.llama.rerank:LlamaRerank",
-    options="engines.llama.options:LlamaOptions",
-    expected="engines.llama.expected:footprint",
+    engine="edgeserve.engines.llama.rerank:LlamaRerank",
+    options="edgeserve.engines.llama.options:LlamaOptions",
+    expected="edgeserve.engines.llama.expected:footprint",
     package="llama-cpp-python",
     variable="RERANK_MODEL",
     example="ms-marco-minilm-l6-v2",

@@ -32,7 +32,7 @@ EXPLAINED = ("piper", "apple", "mlx", "otel", "pdf", "heic", "qr", "zeroconf", "
 def imported() -> set[str]:
     """Top-level names of other people's modules, wherever they are imported."""
     names = {name.split(".")[0] for module in modules() for name in module.imports}
-    return names - set(sys.stdlib_module_names) - {"edgeserve", "engines"} - ELSEWHERE
+    return names - set(sys.stdlib_module_names) - {"edgeserve"} - ELSEWHERE
 
 
 def brought(distribution: str) -> set[str]:

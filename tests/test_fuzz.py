@@ -22,9 +22,9 @@ from support.gates import FAKES
 from support.raw import alive
 from support.server import Running, fake_pool, serving
 
+from edgeserve.engines.fake.chat import FakeChat
 from edgeserve.errors import EdgeserveError
 from edgeserve.jobs import ALL_JOBS
-from engines.fake.chat import FakeChat
 
 CORPUS = Path(__file__).parent / "corpus"
 SEED, CASES = 20, 400

@@ -41,16 +41,17 @@ SERVER = (
 """The rooms of the server, a floor a line, the lowest first. A room imports from floors below and from itself."""
 
 ENGINES = (
-    "engines.thinking engines.shortening engines.model_files engines.whole_texts engines.grammar",
-    "engines.onnx",
-    "engines",
+    "edgeserve.engines.thinking edgeserve.engines.shortening edgeserve.engines.model_files "
+    "edgeserve.engines.whole_texts edgeserve.engines.grammar",
+    "edgeserve.engines.onnx",
+    "edgeserve.engines",
 )
 """The rooms of the engines. Rooms of the last line (llama, encoder, asr, tts, fake) do not know each other."""
 
 BELOW_ENGINES = SERVER[:6]
 """Floors of the server that engines may know: the contract and the system."""
 
-WITHOUT_HTTP = ("engines", "edgeserve.memory", "edgeserve.system", "edgeserve.residency", "edgeserve.hosts")
+WITHOUT_HTTP = ("edgeserve.engines", "edgeserve.memory", "edgeserve.system", "edgeserve.residency", "edgeserve.hosts")
 
 ANYWHERE = {"edgeserve", "edgeserve.__version__"}
 
@@ -78,12 +79,12 @@ def room(name: str) -> str:
 def allowed(home: str, module: str, other: str) -> bool:
     """Whether ``module`` of room ``home`` may import the name ``other``."""
     there = room(other)
-    if home.startswith("engines"):
-        if not there.startswith("engines"):
+    if home.startswith("edgeserve.engines"):
+        if not there.startswith("edgeserve.engines"):
             return there in " ".join(BELOW_ENGINES).split()
-        same_folder = module.split(".")[:2] == other.split(".")[:2]
+        same_folder = module.split(".")[:3] == other.split(".")[:3]
         return same_folder if there == home else FLOORS[there] < FLOORS[home]
-    return there == home or (not there.startswith("engines") and bool(there) and FLOORS[there] < FLOORS[home])
+    return there == home or (not there.startswith("edgeserve.engines") and bool(there) and FLOORS[there] < FLOORS[home])
 
 
 def test_imports_go_down() -> None:
@@ -103,10 +104,10 @@ def test_runtimes_and_http_stay_in_their_rooms() -> None:
     wrong = []
     for module in ALL:
         name, roots = module.name, {one.split(".")[0] for one in module.imports}
-        if not name.startswith("engines"):
+        if not name.startswith("edgeserve.engines"):
             wrong += [f"{name} imports the runtime {one}" for one in roots & RUNTIMES]
         if name.startswith(
-            ("engines", "edgeserve.memory", "edgeserve.system", "edgeserve.residency", "edgeserve.hosts")
+            ("edgeserve.engines", "edgeserve.memory", "edgeserve.system", "edgeserve.residency", "edgeserve.hosts")
         ):
             wrong += [f"{name} knows HTTP: {one}" for one in roots & HTTP]
         early = {one.split(".")[0] for one in module.early}
@@ -117,7 +118,8 @@ def test_runtimes_and_http_stay_in_their_rooms() -> None:
 def test_building_the_server_imports_nothing_heavy() -> None:
     code = (
         "import sys, edgeserve.app, edgeserve.server, edgeserve.cli\n"
-        "import engines.llama.chat, engines.llama.vision, engines.asr.onnx, engines.tts.onnx, engines.asr.mlx\n"
+        "import edgeserve.engines.llama.chat, edgeserve.engines.llama.vision, edgeserve.engines.asr.onnx\n"
+        "import edgeserve.engines.tts.onnx, edgeserve.engines.asr.mlx\n"
         f"print(sorted({HEAVY!r} & set(sys.modules)))"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)

@@ -16,9 +16,9 @@ from support.server import Running, serving
 
 from edgeserve import assembly
 from edgeserve.config import Config
+from edgeserve.engines.llama.chat import LlamaChat
 from edgeserve.model_settings import ModelSettings
 from edgeserve.models.store import Store
-from engines.llama.chat import LlamaChat
 
 pytestmark = pytest.mark.models
 ASKED: Any = [{"role": "user", "content": "Tell me about the sea."}]

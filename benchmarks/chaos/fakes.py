@@ -17,13 +17,13 @@ from benchmarks.chaos.house import Form
 from benchmarks.chaos.live import Sound
 
 ENGINES = {
-    "llm": "engines.fake.chat:FakePreparingChat",
-    "vision": "engines.fake.chat:FakeBatchChat",
-    "asr": "engines.fake.engine:FakeSpeechToText",
-    "tts": "engines.fake.engine:FakeTextToSpeech",
-    "embedding": "engines.fake.chat:FakeChat",
+    "llm": "edgeserve.engines.fake.chat:FakePreparingChat",
+    "vision": "edgeserve.engines.fake.chat:FakeBatchChat",
+    "asr": "edgeserve.engines.fake.engine:FakeSpeechToText",
+    "tts": "edgeserve.engines.fake.engine:FakeTextToSpeech",
+    "embedding": "edgeserve.engines.fake.chat:FakeChat",
 }
-UNASKED = {"rerank": "engines.fake.rerank:FakeRerank"}
+UNASKED = {"rerank": "edgeserve.engines.fake.rerank:FakeRerank"}
 """Engines that no client of the chaos asks; the fuzzer does."""
 ABORT = "abort-now"
 OPTIONS = {"delay": 0.002, "mapped_mb": 1, "private_mb": 4, "request_mb": 1, "context": 100_000, "abort_word": ABORT}
@@ -38,7 +38,7 @@ def prepare(folder: Path) -> Form:
     """Write the models; returns the form."""
     from benchmarks.mmproj import picture
 
-    from engines.fake.engine import MARK
+    from edgeserve.engines.fake.engine import MARK
 
     files = {}
     for job in ENGINES | UNASKED:

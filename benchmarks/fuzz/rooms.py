@@ -25,7 +25,13 @@ from edgeserve.processes.launcher import make_launcher
 from edgeserve.system.confinement import confine
 from edgeserve.units import MB
 
-SHARED = ("llama_cpp", "engines.llama.chat", "engines.llama.template", "engines.llama.projector_shape", "jinja2")
+SHARED = (
+    "llama_cpp",
+    "edgeserve.engines.llama.chat",
+    "edgeserve.engines.llama.template",
+    "edgeserve.engines.llama.projector_shape",
+    "jinja2",
+)
 ENTRY = "benchmarks.fuzz.rooms:serve"
 PATIENCE = 12.0
 """Seconds for one file. A template may render for ten, by its own budget."""
@@ -59,7 +65,7 @@ def serve(sock: socket.socket, arguments: dict[str, Any]) -> None:
 
 
 def header(data: bytes, path: Path) -> None:
-    from engines.llama import gguf, projector_shape
+    from edgeserve.engines.llama import gguf, projector_shape
 
     failures = []
     for read in (gguf.read_shape, projector_shape.read_projector_shape):
@@ -74,7 +80,7 @@ def header(data: bytes, path: Path) -> None:
 
 
 def template(data: bytes, path: Path) -> None:
-    from engines.llama.template import ChatTemplate
+    from edgeserve.engines.llama.template import ChatTemplate
 
     made = ChatTemplate(data.decode("utf-8", "replace"), "<s>", "</s>")
     failures = []
@@ -98,10 +104,12 @@ def loader(data: bytes, path: Path) -> None:
 
 
 def _engine(path: Path) -> Any:
-    from engines.llama.chat import LlamaChat
+    from edgeserve.engines.llama.chat import LlamaChat
 
     options = {"context": 64, "parallel": 1}
-    return LlamaChat(ModelSpec("llm", "broken", "engines.llama.chat:LlamaChat", {"model": path}, "cpu", 1, options))
+    return LlamaChat(
+        ModelSpec("llm", "broken", "edgeserve.engines.llama.chat:LlamaChat", {"model": path}, "cpu", 1, options)
+    )
 
 
 ROOMS: dict[str, Callable[[bytes, Path], None]] = {"header": header, "template": template, "loader": loader}

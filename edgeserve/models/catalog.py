@@ -11,15 +11,15 @@ from edgeserve.jobs import INFO
 from edgeserve.models import listing, starter
 from edgeserve.models.entry import Entry, Kind, for_mlx
 
-PICTURES = "engines.llama.pixels:rgb"
+PICTURES = "edgeserve.engines.llama.pixels:rgb"
 """Import string of the function that decodes pictures, in children."""
-PICTURES_LOADED = "engines.llama.pixels_loaded"
+PICTURES_LOADED = "edgeserve.engines.llama.pixels_loaded"
 """The module whose import loads that decoder."""
-DEVICES = "engines.llama.devices:devices"
+DEVICES = "edgeserve.engines.llama.devices:devices"
 """Import string of the function that reads the accelerators' memory."""
-SWEEP = "engines.llama.states_folder:sweep"
+SWEEP = "edgeserve.engines.llama.states_folder:sweep"
 """The function that removes saved conversations which nobody keeps any more."""
-ALLOCATOR = "engines.asr.mlx_memory:MlxAllocator"
+ALLOCATOR = "edgeserve.engines.asr.mlx_memory:MlxAllocator"
 """Import string of the allocator that keeps freed memory."""
 COMPANIONS: Mapping[Kind, Mapping[str, str]] = MappingProxyType(
     {job: one.companions for job, one in INFO.items() if one.companions}

@@ -16,9 +16,10 @@ RUNNERS: Mapping[str, frozenset[str]] = MappingProxyType(
 )
 """Import strings that a stored model of a kind may name; no other string is ever imported."""
 FORMER: Mapping[str, str] = MappingProxyType(
-    {former: engine for one in INFO.values() for former, engine in one.former.items()}
+    {engine.removeprefix("edgeserve."): engine for engines in RUNNERS.values() for engine in engines if engine}
+    | {former: engine for one in INFO.values() for former, engine in one.former.items()}
 )
-"""Import strings that version 0.1 wrote into manifests, with their names of today."""
+"""Import strings that former versions wrote into manifests, with their names of today."""
 OPTIONS = frozenset({"family", "pooling", "quantization", "repeat_penalty", "system", "temperature"})
 """Options that an entry may have. A manifest with another option is refused."""
 DECIMAL_MB = 1_000_000

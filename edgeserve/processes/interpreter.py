@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgeserve.errors import Busy, EdgeserveError, EngineFailure
-from edgeserve.processes.rights import OURS
 
 QUIET = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that are blocked until the new interpreter ignores them: Ctrl-C reaches every process of the server."""
@@ -54,14 +53,11 @@ def begin(module: str, descriptors: Sequence[int]) -> subprocess.Popen[bytes]:
 
 
 def search_path() -> list[str]:
-    """The entries of ``sys.path``, and the folders of our own packages where an editable install finds them without."""
+    """The entries of ``sys.path``, and the folder of our package where an editable install finds it without."""
     path = [str(entry) for entry in sys.path]
-    for name in OURS:
-        spec = importlib.util.find_spec(name)
-        home = str(Path(spec.origin).parents[1]) if spec and spec.origin else ""
-        if home and home not in path:
-            path.append(home)
-    return path
+    spec = importlib.util.find_spec("edgeserve")
+    home = str(Path(spec.origin).parents[1]) if spec and spec.origin else ""
+    return [*path, home] if home and home not in path else path
 
 
 def refusal(name: str, error: OSError) -> EdgeserveError:

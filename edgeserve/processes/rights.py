@@ -11,7 +11,8 @@ from pathlib import Path
 
 from edgeserve.system.confinement import Confinement
 
-OURS = ("edgeserve", "engines")
+OURS = ("edgeserve", "edgeserve.engines")
+"""In a clone the second is a link to a folder outside of the first."""
 PACKAGES = ("site-packages", "dist-packages")
 
 LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/nix/store", "/etc/ld.so.cache")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from edgeserve.engine import Footprint, Listed
-from engines.asr.model import VAD_BYTES
-from engines.asr.model import footprint as by_bytes
-from engines.asr.whisper.files import exact
-from engines.asr.whisper.onnx import SESSIONS_BYTES, places, request_bytes
+from edgeserve.engines.asr.model import VAD_BYTES
+from edgeserve.engines.asr.model import footprint as by_bytes
+from edgeserve.engines.asr.whisper.files import exact
+from edgeserve.engines.asr.whisper.onnx import SESSIONS_BYTES, places, request_bytes
 
 FLOAT_BYTES, INT8_BYTES = 4.0, 1.14
 """Bytes of mapped weights for each parameter of Whisper, in the two forms that a pull writes; measured on tiny.en."""

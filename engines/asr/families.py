@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from edgeserve.engine import Cancel
+from edgeserve.engines.asr.model import OnnxModel
+from edgeserve.engines.asr.segments import Rules, frames
+from edgeserve.engines.asr.stretches import Source, Split, Stretch, Tape, quietest
+from edgeserve.engines.onnx import session
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import INPUT_SAMPLE_RATE, SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
-from engines.asr.model import OnnxModel
-from engines.asr.segments import Rules, frames
-from engines.asr.stretches import Source, Split, Stretch, Tape, quietest
-from engines.onnx import session
 
 WINDOW_SECONDS = 30.0
 """Longest window; longer audio is cut at the quietest moment in the last fifth of each window."""

@@ -15,16 +15,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
+from edgeserve.engines import model_files
+from edgeserve.engines.asr import mlx_memory
+from edgeserve.engines.asr.families import windows
+from edgeserve.engines.asr.stretches import Source
+from edgeserve.engines.asr.whisper import files, languages
+from edgeserve.engines.asr.whisper.decode import CANCELLED, GREEDY
+from edgeserve.engines.asr.whisper.passage import PROMPT_RESET_TEMPERATURE, TEMPERATURES
 from edgeserve.errors import Cancelled, EngineFailure, InvalidRequest
 from edgeserve.messages import SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd, Word
 from edgeserve.system import heap, pages
-from engines import model_files
-from engines.asr import mlx_memory
-from engines.asr.families import windows
-from engines.asr.stretches import Source
-from engines.asr.whisper import files, languages
-from engines.asr.whisper.decode import CANCELLED, GREEDY
-from engines.asr.whisper.passage import PROMPT_RESET_TEMPERATURE, TEMPERATURES
 
 PROMPT_CHARACTERS = 1000
 """Characters of the text so far that prompt the next window. Whisper keeps the last 223 tokens of them."""

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Protocol
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec
+from edgeserve.engines.asr.segments import Rules
+from edgeserve.engines.asr.stretches import Split
+from edgeserve.engines.asr.vad import Vad
+from edgeserve.engines.onnx.prepare import FOLDER
 from edgeserve.errors import ConfigError
 from edgeserve.messages import TranscribeEvent, TranscribeRequest
-from engines.asr.segments import Rules
-from engines.asr.stretches import Split
-from engines.asr.vad import Vad
-from engines.onnx.prepare import FOLDER
 
 VAD_BYTES = 3 << 19
 """Private memory of the voice-activity detector's session, measured."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from edgeserve.engine import Cancel, ModelSpec
+from edgeserve.engines.asr.families import OnnxAsr
+from edgeserve.engines.asr.model import OnnxModel, Transcriber
+from edgeserve.engines.asr.whisper.onnx import WhisperOnnx
+from edgeserve.engines.onnx.ladder import OnnxLadder
+from edgeserve.engines.onnx.prepare import prepared
 from edgeserve.messages import TranscribeEvent, TranscribeRequest
 from edgeserve.system import heap
-from engines.asr.families import OnnxAsr
-from engines.asr.model import OnnxModel, Transcriber
-from engines.asr.whisper.onnx import WhisperOnnx
-from engines.onnx.ladder import OnnxLadder
-from engines.onnx.prepare import prepared
 
 
 def model_of(spec: ModelSpec) -> OnnxModel:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgeserve.engine import Cancel
+from edgeserve.engines.asr.segments import FRAME, frames
 from edgeserve.messages import INPUT_SAMPLE_RATE, Audio
-from engines.asr.segments import FRAME, frames
 
 GAP_FRAMES = frames(0.3)
 """Silences within speech, and speech at an edge, count from this length on when edges are looked for."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from engines.asr.segments import FRAME, Rules, Segmenter, Span
-from engines.asr.stretches import Stretch, Tape
-from engines.onnx import session as ort
+from edgeserve.engines.asr.segments import FRAME, Rules, Segmenter, Span
+from edgeserve.engines.asr.stretches import Stretch, Tape
+from edgeserve.engines.onnx import session as ort
 
 CONTEXT, STATE = 64, 128
 BLOCK_FRAMES = 100

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from edgeserve.engine import Cancel, ModelSpec
+from edgeserve.engines.encoder.config import Pooling, read_pooling
+from edgeserve.engines.encoder.facts import facts as facts
+from edgeserve.engines.encoder.model import Encoder, EncoderFiles
+from edgeserve.engines.encoder.model import prepare as prepare
+from edgeserve.engines.encoder.tokens import Text
+from edgeserve.engines.onnx.ladder import OnnxLadder
+from edgeserve.engines.whole_texts import long_input, read_inputs, unit
 from edgeserve.messages import EmbeddingEvent, EmbedRequest
 from edgeserve.system import heap
-from engines.encoder.config import Pooling, read_pooling
-from engines.encoder.facts import facts as facts
-from engines.encoder.model import Encoder, EncoderFiles
-from engines.encoder.model import prepare as prepare
-from engines.encoder.tokens import Text
-from engines.onnx.ladder import OnnxLadder
-from engines.whole_texts import long_input, read_inputs, unit
 
 POOLED = "sentence_embedding"
 """Output of a graph that pools its rows itself (sentence-transformers' export)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from edgeserve.engine import ModelSpec
 from edgeserve.engine_abilities import ModelFacts
-from engines.encoder.config import read_shape, read_type
+from edgeserve.engines.encoder.config import read_shape, read_type
 
 
 def facts(spec: ModelSpec) -> ModelFacts:

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from edgeserve.engine import Footprint, ModelSpec
+from edgeserve.engines.encoder.config import Shape, read_shape
+from edgeserve.engines.encoder.options import read_options
+from edgeserve.engines.encoder.tokens import Text, Tokens, vocabulary_bytes
+from edgeserve.engines.onnx import session
+from edgeserve.engines.onnx.note import Note
+from edgeserve.engines.onnx.prepare import FOLDER, files_at_hand, prepared
 from edgeserve.errors import EngineFailure
-from engines.encoder.config import Shape, read_shape
-from engines.encoder.options import read_options
-from engines.encoder.tokens import Text, Tokens, vocabulary_bytes
-from engines.onnx import session
-from engines.onnx.note import Note
-from engines.onnx.prepare import FOLDER, files_at_hand, prepared
 
 NUMBERS = {"tensor(int64)": "int64", "tensor(int32)": "int32"}
 """NumPy's names of the types that a graph may take tokens in."""

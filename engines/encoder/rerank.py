@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from edgeserve.engine import Cancel, ModelSpec
+from edgeserve.engines.encoder.model import Encoder, EncoderFiles
+from edgeserve.engines.encoder.model import prepare as prepare
+from edgeserve.engines.onnx.ladder import OnnxLadder
+from edgeserve.engines.whole_texts import read_documents
 from edgeserve.errors import EngineFailure
 from edgeserve.messages import RerankEvent, RerankRequest
 from edgeserve.system import heap
-from engines.encoder.model import Encoder, EncoderFiles
-from engines.encoder.model import prepare as prepare
-from engines.onnx.ladder import OnnxLadder
-from engines.whole_texts import read_documents
 
 LOGITS = "logits"
 

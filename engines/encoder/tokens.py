@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgeserve.engines.whole_texts import Room, half_character, long_query
 from edgeserve.errors import EngineFailure, InvalidRequest
-from engines.whole_texts import Room, half_character, long_query
 
 CHARS = 16
 """Characters for each wanted token, in the first piece of a long text."""

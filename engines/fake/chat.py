@@ -1,4 +1,4 @@
-"""Chat without a runtime; ``engines.fake.engine`` says what the fakes do and which options shape them."""
+"""Chat without a runtime; ``edgeserve.engines.fake.engine`` says what the fakes do and which options shape them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from typing import TypeVar
 
 from edgeserve.engine import Cancel, ModelSpec, Rung
 from edgeserve.engine_abilities import ModelFacts
+from edgeserve.engines.fake.engine import FakeEngine
+from edgeserve.engines.fake.texts import BINS, calls_in, json_in, logprob, read_text, vector, words_of
+from edgeserve.engines.shortening import shortened
+from edgeserve.engines.thinking import Teller, Thoughts
 from edgeserve.errors import Busy, ContextOverflow, EngineFailure, InvalidRequest, NotFound, NotSupported
 from edgeserve.messages import (
     ChatEvent,
@@ -27,10 +31,6 @@ from edgeserve.messages import (
 )
 from edgeserve.slots import SlotState
 from edgeserve.units import MB
-from engines.fake.engine import FakeEngine
-from engines.fake.texts import BINS, calls_in, json_in, logprob, read_text, vector, words_of
-from engines.shortening import shortened
-from engines.thinking import Teller, Thoughts
 
 Made = TypeVar("Made", ChatEvent, EmbeddingEvent)
 

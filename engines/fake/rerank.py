@@ -1,13 +1,13 @@
-"""Reranking without a runtime; ``engines.fake.engine`` says what the fakes do and which options shape them."""
+"""Reranking without a runtime; ``edgeserve.engines.fake.engine`` says what the fakes do, and their options."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from edgeserve.engine import Cancel
+from edgeserve.engines.fake.engine import FakeEngine
 from edgeserve.errors import ContextOverflow
 from edgeserve.messages import RerankEvent, RerankRequest
-from engines.fake.engine import FakeEngine
 
 
 class FakeRerank(FakeEngine):

@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import chain
 
-from engines.grammar.chars import one_of
-from engines.grammar.rules import Rules, either
+from edgeserve.engines.grammar.chars import one_of
+from edgeserve.engines.grammar.rules import Rules, either
 
 END = '""'
 """The text may end here."""

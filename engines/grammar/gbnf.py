@@ -10,10 +10,10 @@ import functools
 import re
 from dataclasses import dataclass
 
+from edgeserve.engines.grammar.chars import joined, without
+from edgeserve.engines.grammar.left import check_left
+from edgeserve.engines.grammar.rules import Unsayable
 from edgeserve.errors import InvalidRequest
-from engines.grammar.chars import joined, without
-from engines.grammar.left import check_left
-from engines.grammar.rules import Unsayable
 
 FIELD = "grammar"
 MAX_ELEMENTS = 50_000

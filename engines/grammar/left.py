@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engines.grammar.rules import Unsayable
+from edgeserve.engines.grammar.rules import Unsayable
 
 Rules = Sequence[Sequence[Sequence[object]]]
 """By number: alternatives, each a sequence of elements. An integer among the elements is the number of a rule."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from engines.grammar.rules import Unsayable
+from edgeserve.engines.grammar.rules import Unsayable
 
 MAX_NESTING = 200
 """Groups in groups; llama.cpp takes a stack frame for each."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 
-from engines.grammar.gbnf import Chars, Gbnf
-from engines.grammar.rules import Unsayable
+from edgeserve.engines.grammar.gbnf import Chars, Gbnf
+from edgeserve.engines.grammar.rules import Unsayable
 
 MAX_STACKS = 1_000
 """Stacks of one state."""

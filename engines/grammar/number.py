@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any, NamedTuple
 
-from engines.grammar.rules import Unsayable, either, literal
+from edgeserve.engines.grammar.rules import Unsayable, either, literal
 
 BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from engines.grammar.chars import PLAIN, one_of, without
-from engines.grammar.rules import Rules, either, literal
+from edgeserve.engines.grammar.chars import PLAIN, one_of, without
+from edgeserve.engines.grammar.rules import Rules, either, literal
 
 MAX_SHARED = 48
 """Characters of a declared name that another key may begin with: each takes a rule and a call on Python's stack."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from engines.grammar.chars import Ranges
-from engines.grammar.rules import Unsayable
+from edgeserve.engines.grammar.chars import Ranges
+from edgeserve.engines.grammar.rules import Unsayable
 
 LENGTH = 24
 """Characters of a token that count; repeats beyond them change no result."""

@@ -12,10 +12,10 @@ import functools
 import re
 from dataclasses import dataclass
 
-from engines.grammar import paths
-from engines.grammar.chars import ALL, ASCII, PLAIN, Ranges, one_of, without
-from engines.grammar.paths import EMPTY, Shape
-from engines.grammar.rules import MAX_REPEATS, MAX_SIZE, Budget, Unsayable, either, literal, repeat
+from edgeserve.engines.grammar import paths
+from edgeserve.engines.grammar.chars import ALL, ASCII, PLAIN, Ranges, one_of, without
+from edgeserve.engines.grammar.paths import EMPTY, Shape
+from edgeserve.engines.grammar.rules import MAX_REPEATS, MAX_SIZE, Budget, Unsayable, either, literal, repeat
 
 CATEGORIES: dict[str, Ranges] = {
     "d": [(0x30, 0x39)],

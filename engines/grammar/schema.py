@@ -15,14 +15,14 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from edgeserve.engines.grammar import number, schema_text, schema_ways
+from edgeserve.engines.grammar import object as gbnf_object
+from edgeserve.engines.grammar.object import Member
+from edgeserve.engines.grammar.rules import MAX_STEPS, Rules, Unsayable, either, literal, one_of_texts
+from edgeserve.engines.grammar.schema_keywords import as_json, bounds, check_values, item, told
+from edgeserve.engines.grammar.schema_oneof import apart
+from edgeserve.engines.grammar.schema_parts import OWN, assertions, merge, types, values, width
 from edgeserve.errors import InvalidRequest
-from engines.grammar import number, schema_text, schema_ways
-from engines.grammar import object as gbnf_object
-from engines.grammar.object import Member
-from engines.grammar.rules import MAX_STEPS, Rules, Unsayable, either, literal, one_of_texts
-from engines.grammar.schema_keywords import as_json, bounds, check_values, item, told
-from engines.grammar.schema_oneof import apart
-from engines.grammar.schema_parts import OWN, assertions, merge, types, values, width
 
 MAX_DEPTH = 100
 """Parts within parts; each reference and each union counts as a level. Python's stack must hold them."""

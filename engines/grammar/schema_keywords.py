@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any
 
-from engines.grammar.rules import Unsayable
+from edgeserve.engines.grammar.rules import Unsayable
 
 LISTS = frozenset(("allOf", "anyOf", "oneOf", "enum", "prefixItems", "required"))
 COUNTS = frozenset(("minProperties", "maxProperties", "minItems", "maxItems", "minLength", "maxLength"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from engines.grammar.schema_parts import TYPES, Schema, Spend, essence, is_a, size, types, values, width
+from edgeserve.engines.grammar.schema_parts import TYPES, Schema, Spend, essence, is_a, size, types, values, width
 
 MAX_DEPTH = 4
 

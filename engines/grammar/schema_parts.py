@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
-from engines.grammar.rules import Unsayable
-from engines.grammar.schema_keywords import check, told
+from edgeserve.engines.grammar.rules import Unsayable
+from edgeserve.engines.grammar.schema_keywords import check, told
 
 Schema = Mapping[str, Any]
 Spend = Callable[[int], None]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from engines.grammar.pattern import Piece, convert
-from engines.grammar.rules import Rules, Unsayable
-from engines.grammar.schema_formats import FORMATS, known
-from engines.grammar.schema_keywords import bounds, item, told
+from edgeserve.engines.grammar.pattern import Piece, convert
+from edgeserve.engines.grammar.rules import Rules, Unsayable
+from edgeserve.engines.grammar.schema_formats import FORMATS, known
+from edgeserve.engines.grammar.schema_keywords import bounds, item, told
 
 
 def expression(rules: Rules, schema: dict[str, Any]) -> str:

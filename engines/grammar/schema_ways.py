@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from engines.grammar import number, pattern
-from engines.grammar.rules import Budget, Unsayable
-from engines.grammar.schema_formats import known
-from engines.grammar.schema_oneof import apart
-from engines.grammar.schema_parts import OWN, Schema, merge, types, values
+from edgeserve.engines.grammar import number, pattern
+from edgeserve.engines.grammar.rules import Budget, Unsayable
+from edgeserve.engines.grammar.schema_formats import known
+from edgeserve.engines.grammar.schema_oneof import apart
+from edgeserve.engines.grammar.schema_parts import OWN, Schema, merge, types, values
 
 MAX_WAYS = 300
 """Ways allowed at once. Measured with 49,152 tokens:

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from edgeserve.engine import Adapter, ModelSpec
+from edgeserve.engines.llama.fingerprint import fingerprint
+from edgeserve.engines.llama.gguf import FLOAT32, TEXT, Contents, Tensor, read_contents
+from edgeserve.engines.llama.runtime import error_details, llama
 from edgeserve.errors import EngineFailure, InvalidRequest
-from engines.llama.fingerprint import fingerprint
-from engines.llama.gguf import FLOAT32, TEXT, Contents, Tensor, read_contents
-from engines.llama.runtime import error_details, llama
 
 Active = tuple[tuple[int, float], ...]
 """Numbers and scales of the adapters that one answer uses, the lowest number first."""

@@ -7,6 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgeserve.engine import Cancel
+from edgeserve.engines.llama.background import Background
+from edgeserve.engines.llama.batch import Batch
+from edgeserve.engines.llama.model import MappedModel
+from edgeserve.engines.llama.picks import Picker, Picks
+from edgeserve.engines.llama.sampler import Sampler
+from edgeserve.engines.llama.slot import Slot
+from edgeserve.engines.llama.text import TextStream
+from edgeserve.engines.thinking import Teller, Thoughts
 from edgeserve.messages import (
     ChatEvent,
     ChatRequest,
@@ -17,14 +25,6 @@ from edgeserve.messages import (
     TokenEvent,
     TokenLogprob,
 )
-from engines.llama.background import Background
-from engines.llama.batch import Batch
-from engines.llama.model import MappedModel
-from engines.llama.picks import Picker, Picks
-from engines.llama.sampler import Sampler
-from engines.llama.slot import Slot
-from engines.llama.text import TextStream
-from engines.thinking import Teller, Thoughts
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,16 +13,16 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from edgeserve.engines.llama.adapters import Active
+from edgeserve.engines.llama.cache import PrefixCache
+from edgeserve.engines.llama.context import BATCH, Context, Item
+from edgeserve.engines.llama.drafts import Drafts, Guess
+from edgeserve.engines.llama.prepare import overflow
+from edgeserve.engines.llama.seats import Seats
+from edgeserve.engines.llama.slot import Slot
+from edgeserve.engines.llama.swapper import Swapper
+from edgeserve.engines.llama.tokenizer import TooLong
 from edgeserve.errors import Busy, EdgeserveError, EngineFailure, InvalidRequest
-from engines.llama.adapters import Active
-from engines.llama.cache import PrefixCache
-from engines.llama.context import BATCH, Context, Item
-from engines.llama.drafts import Drafts, Guess
-from engines.llama.prepare import overflow
-from engines.llama.seats import Seats
-from engines.llama.slot import Slot
-from engines.llama.swapper import Swapper
-from engines.llama.tokenizer import TooLong
 
 log = logging.getLogger("edgeserve.llama")
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from engines.llama.state_index import State, StateIndex, choose_victims, next_victim, shared, state_bytes
+from edgeserve.engines.llama.state_index import State, StateIndex, choose_victims, next_victim, shared, state_bytes
 
 S = TypeVar("S", bound=State)
 

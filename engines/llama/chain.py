@@ -6,9 +6,9 @@ import secrets
 from collections.abc import Iterator
 from typing import Any
 
+from edgeserve.engines.llama.options import LlamaOptions
+from edgeserve.engines.llama.runtime import llama
 from edgeserve.messages import Sampling
-from engines.llama.options import LlamaOptions
-from engines.llama.runtime import llama
 
 COLDEST = 1e-6
 """Lower temperatures sample greedily: logits divided by them overflow a float and become NaN."""

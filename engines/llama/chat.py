@@ -10,6 +10,25 @@ from collections.abc import Generator, Iterator
 from typing import TypeVar
 
 from edgeserve.engine import Cancel
+from edgeserve.engines.grammar.gbnf import Gbnf
+from edgeserve.engines.llama import model as llama_model
+from edgeserve.engines.llama.adapters import Active, active
+from edgeserve.engines.llama.answer import Prompt, answer
+from edgeserve.engines.llama.background import Background, following, writing
+from edgeserve.engines.llama.batch import Batch
+from edgeserve.engines.llama.calls import with_calls
+from edgeserve.engines.llama.embed import embed
+from edgeserve.engines.llama.facts import facts as facts
+from edgeserve.engines.llama.ladder import LlamaLadder
+from edgeserve.engines.llama.managing import manage
+from edgeserve.engines.llama.model import MappedModel
+from edgeserve.engines.llama.options import CONTEXT_STEP, DEFAULT_CONTEXT, context_size
+from edgeserve.engines.llama.prepare import Prepared, check_inputs, prepare_chat, prepare_inputs
+from edgeserve.engines.llama.prompt import prompt_text
+from edgeserve.engines.llama.sampler import Sampler
+from edgeserve.engines.llama.template import ChatTemplate
+from edgeserve.engines.llama.texts import read_text
+from edgeserve.engines.shortening import shortened
 from edgeserve.errors import ContextOverflow, DoesNotFit, EngineFailure, InvalidRequest
 from edgeserve.messages import (
     ChatEvent,
@@ -26,25 +45,6 @@ from edgeserve.messages import (
     TextRequest,
 )
 from edgeserve.slots import SlotState
-from engines.grammar.gbnf import Gbnf
-from engines.llama import model as llama_model
-from engines.llama.adapters import Active, active
-from engines.llama.answer import Prompt, answer
-from engines.llama.background import Background, following, writing
-from engines.llama.batch import Batch
-from engines.llama.calls import with_calls
-from engines.llama.embed import embed
-from engines.llama.facts import facts as facts
-from engines.llama.ladder import LlamaLadder
-from engines.llama.managing import manage
-from engines.llama.model import MappedModel
-from engines.llama.options import CONTEXT_STEP, DEFAULT_CONTEXT, context_size
-from engines.llama.prepare import Prepared, check_inputs, prepare_chat, prepare_inputs
-from engines.llama.prompt import prompt_text
-from engines.llama.sampler import Sampler
-from engines.llama.template import ChatTemplate
-from engines.llama.texts import read_text
-from engines.shortening import shortened
 
 E = TypeVar("E")
 

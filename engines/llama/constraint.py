@@ -10,9 +10,9 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+from edgeserve.engines.llama.forced import Ahead, Forced
+from edgeserve.engines.llama.runtime import error_details, llama
 from edgeserve.errors import EdgeserveError, InvalidRequest
-from engines.llama.forced import Ahead, Forced
-from engines.llama.runtime import error_details, llama
 
 LIKELIEST = (256, 4096)
 """Numbers of likeliest tokens to check, one after the other. A chain almost never samples beyond the first; the second

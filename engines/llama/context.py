@@ -9,14 +9,14 @@ import mmap
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from edgeserve.engines.llama.adapters import Active
+from edgeserve.engines.llama.model import MappedModel
+from edgeserve.engines.llama.options import LlamaOptions, context_size, longest_draft
+from edgeserve.engines.llama.runtime import error_details, llama
+from edgeserve.engines.llama.threadpool import pool_for
+from edgeserve.engines.llama.threads import Threads
 from edgeserve.errors import EngineFailure
 from edgeserve.system import cores, huge
-from engines.llama.adapters import Active
-from engines.llama.model import MappedModel
-from engines.llama.options import LlamaOptions, context_size, longest_draft
-from engines.llama.runtime import error_details, llama
-from engines.llama.threadpool import pool_for
-from engines.llama.threads import Threads
 
 log = logging.getLogger("edgeserve.llama")
 

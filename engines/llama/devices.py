@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from edgeserve.device import DeviceMemory
-from engines.llama.bindings import load
-from engines.llama.runtime import llama
+from edgeserve.engines.llama.bindings import load
+from edgeserve.engines.llama.runtime import llama
 
 GPU, IGPU = 1, 2
 """enum ggml_backend_dev_type: a GPU, and an integrated GPU, which shares the machine's memory."""

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from engines.llama.lookup import Lookup
-from engines.llama.pace import Pace
+from edgeserve.engines.llama.lookup import Lookup
+from edgeserve.engines.llama.pace import Pace
 
 FIRST = (0.3, 0.5, 0.7, 0.8, 0.9, 0.9)
 """Chance of a guessed token before any guess, by kind. The kinds: matches of 2, 3, 4 to 7, 8 to 15, and more tokens;

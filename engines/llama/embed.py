@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from edgeserve.engine import Cancel
+from edgeserve.engines.llama.adapters import Active
+from edgeserve.engines.llama.batch import Batch
+from edgeserve.engines.llama.slot import Slot
+from edgeserve.engines.whole_texts import unit
 from edgeserve.messages import EmbeddingEvent
-from engines.llama.adapters import Active
-from engines.llama.batch import Batch
-from engines.llama.slot import Slot
-from engines.whole_texts import unit
 
 
 def embed(

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from edgeserve.engine import Cancel
+from edgeserve.engines.llama.adapters import Active
+from edgeserve.engines.llama.chat import LlamaChat
+from edgeserve.engines.llama.context import Context
+from edgeserve.engines.llama.facts import facts as facts
+from edgeserve.engines.llama.model import MappedModel
+from edgeserve.engines.llama.prepare import Prepared
+from edgeserve.engines.llama.runtime import llama
+from edgeserve.engines.whole_texts import unit
 from edgeserve.errors import EngineFailure, NotSupported
 from edgeserve.messages import ChatRequest, EmbeddingEvent, EmbedRequest, SlotRequest, TextEvent, TextRequest
-from engines.llama.adapters import Active
-from engines.llama.chat import LlamaChat
-from engines.llama.context import Context
-from engines.llama.facts import facts as facts
-from engines.llama.model import MappedModel
-from engines.llama.prepare import Prepared
-from engines.llama.runtime import llama
-from engines.whole_texts import unit
 
 
 class LlamaEmbedding(LlamaChat):

@@ -6,11 +6,11 @@ import dataclasses
 import math
 
 from edgeserve.engine import Footprint, ModelSpec
-from engines.llama import adapters, probe
-from engines.llama.context import BATCH
-from engines.llama.gguf import Shape
-from engines.llama.options import CONTEXT_STEP, LlamaOptions, context_size, longest_draft
-from engines.llama.probe import Layout
+from edgeserve.engines.llama import adapters, probe
+from edgeserve.engines.llama.context import BATCH
+from edgeserve.engines.llama.gguf import Shape
+from edgeserve.engines.llama.options import CONTEXT_STEP, LlamaOptions, context_size, longest_draft
+from edgeserve.engines.llama.probe import Layout
 
 VOCABULARY_BYTES = 380
 """Private bytes of each token of an open vocabulary, measured on SmolLM2 (49,152 tokens)."""

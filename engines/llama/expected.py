@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from edgeserve.engine import Footprint, Listed
-from engines.llama.estimate import by_shape
-from engines.llama.gguf import Shape
-from engines.llama.options import DEFAULT_CONTEXT, read_options
+from edgeserve.engines.llama.estimate import by_shape
+from edgeserve.engines.llama.gguf import Shape
+from edgeserve.engines.llama.options import DEFAULT_CONTEXT, read_options
 
 NUMBERS = ("layers", "width", "feed_forward", "key_value_width", "vocabulary", "trained_context")
 

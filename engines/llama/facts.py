@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from edgeserve.engine import ModelSpec
 from edgeserve.engine_abilities import ModelFacts
-from engines.llama.gguf import ARRAY, Contents, read_contents, whole
-from engines.thinking import OPEN
+from edgeserve.engines.llama.gguf import ARRAY, Contents, read_contents, whole
+from edgeserve.engines.thinking import OPEN
 
 TEMPLATE = "tokenizer.chat_template"
 NAMES = (

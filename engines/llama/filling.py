@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from edgeserve.engines.llama.model import MappedModel
+from edgeserve.engines.llama.runtime import llama
 from edgeserve.errors import InvalidRequest, NotSupported
 from edgeserve.messages import ChatRequest
-from engines.llama.model import MappedModel
-from engines.llama.runtime import llama
 
 WINDOW = 2048
 """Tokens around the gap at most, llama-server's batch: three quarters before it, one behind it."""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from engines.llama.runtime import llama
+from edgeserve.engines.llama.runtime import llama
 
 LONGEST = 64
 """Characters of a forced text. The next one begins after them."""

@@ -7,15 +7,15 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from edgeserve.engines.grammar import gbnf, limits, pattern
+from edgeserve.engines.grammar.free import text_unless_object, text_until
+from edgeserve.engines.grammar.gbnf import Gbnf
+from edgeserve.engines.grammar.rules import Rules, Unsayable, either, literal, one_of_texts
+from edgeserve.engines.grammar.schema import SchemaGrammar
+from edgeserve.engines.llama.tools import CallForm
+from edgeserve.engines.thinking import CLOSE, OPEN
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import ChatRequest, Tool, ToolChoice
-from engines.grammar import gbnf, limits, pattern
-from engines.grammar.free import text_unless_object, text_until
-from engines.grammar.gbnf import Gbnf
-from engines.grammar.rules import Rules, Unsayable, either, literal, one_of_texts
-from engines.grammar.schema import SchemaGrammar
-from engines.llama.tools import CallForm
-from engines.thinking import CLOSE, OPEN
 
 MAX_CALLS = 8
 """Calls in one answer at most."""

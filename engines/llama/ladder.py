@@ -9,22 +9,22 @@ from pathlib import Path
 
 from edgeserve.engine import Footprint, ModelSpec, Rung
 from edgeserve.engine_abilities import Access
+from edgeserve.engines.llama import adapters
+from edgeserve.engines.llama import estimate as llama_estimate
+from edgeserve.engines.llama import model as llama_model
+from edgeserve.engines.llama.batch import Batch
+from edgeserve.engines.llama.cache import PrefixCache
+from edgeserve.engines.llama.context import Context, vocabulary_size
+from edgeserve.engines.llama.drafts import Drafts
+from edgeserve.engines.llama.estimate import Span
+from edgeserve.engines.llama.gguf import Shape, read_shape
+from edgeserve.engines.llama.model import MappedModel
+from edgeserve.engines.llama.options import DEFAULT_CONTEXT, context_size, longest_draft, read_options
+from edgeserve.engines.llama.states import StateFiles, states_key
+from edgeserve.engines.llama.states_folder import StatesFolder
+from edgeserve.engines.llama.template import ChatTemplate
 from edgeserve.errors import EngineFailure
 from edgeserve.system import heap, pages
-from engines.llama import adapters
-from engines.llama import estimate as llama_estimate
-from engines.llama import model as llama_model
-from engines.llama.batch import Batch
-from engines.llama.cache import PrefixCache
-from engines.llama.context import Context, vocabulary_size
-from engines.llama.drafts import Drafts
-from engines.llama.estimate import Span
-from engines.llama.gguf import Shape, read_shape
-from engines.llama.model import MappedModel
-from engines.llama.options import DEFAULT_CONTEXT, context_size, longest_draft, read_options
-from engines.llama.states import StateFiles, states_key
-from engines.llama.states_folder import StatesFolder
-from engines.llama.template import ChatTemplate
 
 log = logging.getLogger("edgeserve.llama")
 

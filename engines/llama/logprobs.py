@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from edgeserve.engines.llama.context import Context
 from edgeserve.messages import Candidate, TokenLogprob
-from engines.llama.context import Context
 
 
 class Logprobs:

@@ -6,13 +6,13 @@ import functools
 import time
 from collections.abc import Generator
 
+from edgeserve.engines.llama.adapters import Active
+from edgeserve.engines.llama.background import Background
+from edgeserve.engines.llama.batch import Batch
+from edgeserve.engines.llama.cache import Disk, SavedState
+from edgeserve.engines.llama.slot import Slot
 from edgeserve.errors import Busy, EngineFailure, Forbidden, InvalidRequest, NotSupported
 from edgeserve.messages import SlotEvent, SlotRequest
-from engines.llama.adapters import Active
-from engines.llama.background import Background
-from engines.llama.batch import Batch
-from engines.llama.cache import Disk, SavedState
-from engines.llama.slot import Slot
 
 
 def manage(

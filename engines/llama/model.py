@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from edgeserve.device import Device
+from edgeserve.engines import model_files
+from edgeserve.engines.llama import devices
+from edgeserve.engines.llama.adapters import Adapters
+from edgeserve.engines.llama.options import LlamaOptions
+from edgeserve.engines.llama.runtime import error_details, llama
+from edgeserve.engines.llama.tokenizer import NativeVocabulary, Tokenizer, TooLong
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.system import heap, pages
-from engines import model_files
-from engines.llama import devices
-from engines.llama.adapters import Adapters
-from engines.llama.options import LlamaOptions
-from engines.llama.runtime import error_details, llama
-from engines.llama.tokenizer import NativeVocabulary, Tokenizer, TooLong
 
 PIECES = 4096
 """Tokens whose bytes are cached, at most 1 MB. Reading them from llama.cpp costs 30 µs a token."""

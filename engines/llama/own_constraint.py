@@ -8,15 +8,15 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from edgeserve.engines.grammar.gbnf import FIELD, Gbnf
+from edgeserve.engines.grammar.matcher import Matcher
+from edgeserve.engines.grammar.rules import Unsayable
+from edgeserve.engines.grammar.turns import TURNS
+from edgeserve.engines.llama.constraint import Constraint
+from edgeserve.engines.llama.forced import NOTHING, Ahead
+from edgeserve.engines.llama.grammar import Written
+from edgeserve.engines.llama.runtime import llama
 from edgeserve.errors import Cancelled, InvalidRequest
-from engines.grammar.gbnf import FIELD, Gbnf
-from engines.grammar.matcher import Matcher
-from engines.grammar.rules import Unsayable
-from engines.grammar.turns import TURNS
-from engines.llama.constraint import Constraint
-from engines.llama.forced import NOTHING, Ahead
-from engines.llama.grammar import Written
-from engines.llama.runtime import llama
 
 
 def constraint(grammar: Written, vocabulary: Any, field: str, stopped: threading.Event) -> Constraint:

@@ -13,11 +13,11 @@ import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from edgeserve.engines.llama.model import MappedModel
+from edgeserve.engines.llama.runtime import llama
+from edgeserve.engines.llama.tokenizer import TooLong
+from edgeserve.engines.whole_texts import Room, long_query
 from edgeserve.errors import EngineFailure
-from engines.llama.model import MappedModel
-from engines.llama.runtime import llama
-from engines.llama.tokenizer import TooLong
-from engines.whole_texts import Room, long_query
 
 QUERY, DOCUMENT = "{query}", "{document}"
 

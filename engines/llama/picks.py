@@ -7,13 +7,13 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from edgeserve.engines.llama.background import Background
+from edgeserve.engines.llama.context import Context
+from edgeserve.engines.llama.logprobs import Logprobs
+from edgeserve.engines.llama.sampler import Sampler
+from edgeserve.engines.llama.slot import Slot
 from edgeserve.errors import EdgeserveError
 from edgeserve.messages import TokenLogprob
-from engines.llama.background import Background
-from engines.llama.context import Context
-from engines.llama.logprobs import Logprobs
-from engines.llama.sampler import Sampler
-from engines.llama.slot import Slot
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
-from engines.llama.context import BATCH, Context
-from engines.llama.runtime import llama, mtmd
+from edgeserve.engines.llama.context import BATCH, Context
+from edgeserve.engines.llama.runtime import llama, mtmd
 
 
 def decode_at_end(projector: Any, context: Context, chunk: Any, size: int, sequence: int, position: int) -> int:

@@ -8,8 +8,8 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
+from edgeserve.engines.llama import bindings
 from edgeserve.errors import EngineFailure
-from engines.llama import bindings
 
 NO_FFMPEG = b"/dev/null"
 """Path where the library looks for ffmpeg and ffprobe. It is no folder, so the library can start no program."""

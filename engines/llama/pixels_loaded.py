@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from engines.llama import pixels
+from edgeserve.engines.llama import pixels
 
 pixels.load()

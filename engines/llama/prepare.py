@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from edgeserve.engines.llama.filling import filling
+from edgeserve.engines.llama.grammar import Written, grammar
+from edgeserve.engines.llama.model import MappedModel
+from edgeserve.engines.llama.template import ChatTemplate
+from edgeserve.engines.llama.tokenizer import TooLong
+from edgeserve.engines.llama.tools import CallForm
+from edgeserve.engines.thinking import opened_by
+from edgeserve.engines.whole_texts import long_input, read_inputs
 from edgeserve.errors import ContextOverflow, InvalidRequest
 from edgeserve.messages import ChatRequest, EmbedRequest, ImagePart
-from engines.llama.filling import filling
-from engines.llama.grammar import Written, grammar
-from engines.llama.model import MappedModel
-from engines.llama.template import ChatTemplate
-from engines.llama.tokenizer import TooLong
-from engines.llama.tools import CallForm
-from engines.thinking import opened_by
-from engines.whole_texts import long_input, read_inputs
 
 EARLY_FACTOR = 4
 """A conversation longer than this times the longest text of the context is refused before its template is rendered. A

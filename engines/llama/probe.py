@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from edgeserve.device import Device, DeviceMemory
+from edgeserve.engines.llama.options import LlamaOptions, context_size
 from edgeserve.errors import EngineFailure
 from edgeserve.system import pages
 from edgeserve.units import MB
-from engines.llama.options import LlamaOptions, context_size
 
 log = logging.getLogger("edgeserve.llama")
 
@@ -54,7 +54,7 @@ def measure(path: Path, device: Device, options: LlamaOptions) -> Layout | None:
     """The layout by a child process, cached. The first call blocks. When it fails: None, and a line in the log."""
     given = json.dumps({"path": str(path), "device": device, "options": dataclasses.asdict(options)})
     try:
-        command = [sys.executable, "-m", "engines.llama.probe", given]
+        command = [sys.executable, "-m", "edgeserve.engines.llama.probe", given]
         done = subprocess.run(command, capture_output=True, timeout=TIME_LIMIT, check=True, text=True)  # noqa: S603 - our own module
         return Layout(**json.loads(done.stdout))
     except (subprocess.SubprocessError, OSError, ValueError, TypeError) as error:
@@ -65,9 +65,9 @@ def measure(path: Path, device: Device, options: LlamaOptions) -> Layout | None:
 
 def lay_out(path: Path, device: Device, options: LlamaOptions) -> Layout:
     """The layout, made in this process. Raises EngineFailure; llama.cpp may also abort the process."""
-    from engines.llama.devices import devices
-    from engines.llama.model import model_parameters
-    from engines.llama.runtime import error_details, llama
+    from edgeserve.engines.llama.devices import devices
+    from edgeserve.engines.llama.model import model_parameters
+    from edgeserve.engines.llama.runtime import error_details, llama
 
     runtime = llama()
     parameters = model_parameters(device, options)
@@ -93,8 +93,8 @@ def lay_out(path: Path, device: Device, options: LlamaOptions) -> Layout:
 
 def _context(model: Any, options: LlamaOptions, size: int, offloads: bool) -> tuple[int, int]:
     """Bytes of the buffers of a context of ``size`` tokens: in the host's memory, and on a device."""
-    from engines.llama.context import context_parameters
-    from engines.llama.runtime import error_details, llama, log_lines_to
+    from edgeserve.engines.llama.context import context_parameters
+    from edgeserve.engines.llama.runtime import error_details, llama, log_lines_to
 
     lines: list[str] = []
     with log_lines_to(lines.append):

@@ -9,15 +9,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.llama.context import BATCH, MOST_THREADS, NO_ROOM, Context
+from edgeserve.engines.llama.model import MappedModel
+from edgeserve.engines.llama.options import LlamaOptions
+from edgeserve.engines.llama.picture import decode_at_end
+from edgeserve.engines.llama.pixels import bitmap, decoded
+from edgeserve.engines.llama.runtime import error_details, mtmd
 from edgeserve.errors import Busy, EngineFailure, UnsupportedMedia
 from edgeserve.messages import ImagePart
 from edgeserve.system import cores, heap
-from engines.llama.context import BATCH, MOST_THREADS, NO_ROOM, Context
-from engines.llama.model import MappedModel
-from engines.llama.options import LlamaOptions
-from engines.llama.picture import decode_at_end
-from engines.llama.pixels import bitmap, decoded
-from engines.llama.runtime import error_details, mtmd
 
 TEXT_CHUNK = 0
 """enum mtmd_input_chunk_type."""

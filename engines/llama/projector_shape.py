@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgeserve.engines.llama.gguf import read_header, whole
 from edgeserve.errors import EngineFailure
-from engines.llama.gguf import read_header, whole
 
 MOST_TOKENS = {
     "gemma4v": 1120,

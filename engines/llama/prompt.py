@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from edgeserve.engines.llama.template import ChatTemplate
+from edgeserve.engines.thinking import CLOSE, opened_by
 from edgeserve.messages import ChatRequest
-from engines.llama.template import ChatTemplate
-from engines.thinking import CLOSE, opened_by
 
 SWITCHES = ("enable_thinking", "thinking")
 """Variables by which chat templates turn thoughts on and off: Qwen's and SmolLM's, DeepSeek's and Granite's."""

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from edgeserve.engine import Cancel, ModelSpec
+from edgeserve.engines.llama import model as llama_model
+from edgeserve.engines.llama.context import Context, metadata
+from edgeserve.engines.llama.gguf import read_contents
+from edgeserve.engines.llama.ladder import LlamaLadder
+from edgeserve.engines.llama.model import MappedModel
+from edgeserve.engines.llama.pairs import Pair, Pairs
+from edgeserve.engines.llama.runtime import llama
+from edgeserve.engines.whole_texts import read_documents
 from edgeserve.errors import ConfigError, EngineFailure
 from edgeserve.messages import RerankEvent, RerankRequest
-from engines.llama import model as llama_model
-from engines.llama.context import Context, metadata
-from engines.llama.gguf import read_contents
-from engines.llama.ladder import LlamaLadder
-from engines.llama.model import MappedModel
-from engines.llama.pairs import Pair, Pairs
-from engines.llama.runtime import llama
-from engines.whole_texts import read_documents
 
 HEAD, JINA_HEAD, JINA = "cls.output.weight", "cls.weight", "jina-bert-v2"
 """Tensor that ends a ranking head, in most models and in Jina's first. Without it, llama.cpp gives the first number of

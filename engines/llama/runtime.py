@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from engines.llama.bindings import load
+from edgeserve.engines.llama.bindings import load
 
 log = logging.getLogger("edgeserve.llama")
 

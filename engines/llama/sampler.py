@@ -7,16 +7,16 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from edgeserve.engines.llama.chain import samplers
+from edgeserve.engines.llama.endings import Endings
+from edgeserve.engines.llama.forced import NOTHING, Ahead
+from edgeserve.engines.llama.grammar import Written
+from edgeserve.engines.llama.options import LlamaOptions
+from edgeserve.engines.llama.own_constraint import constraint
+from edgeserve.engines.llama.penalties import WINDOW, Penalties
+from edgeserve.engines.llama.runtime import llama
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import ChatRequest
-from engines.llama.chain import samplers
-from engines.llama.endings import Endings
-from engines.llama.forced import NOTHING, Ahead
-from engines.llama.grammar import Written
-from engines.llama.options import LlamaOptions
-from engines.llama.own_constraint import constraint
-from engines.llama.penalties import WINDOW, Penalties
-from engines.llama.runtime import llama
 
 
 class Sampler:

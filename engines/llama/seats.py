@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engines.llama.cache import WORTH_SAVING, PrefixCache
-from engines.llama.context import Context
-from engines.llama.slot import Slot
-from engines.llama.state_index import next_victim
-from engines.llama.swapper import Swapper
+from edgeserve.engines.llama.cache import WORTH_SAVING, PrefixCache
+from edgeserve.engines.llama.context import Context
+from edgeserve.engines.llama.slot import Slot
+from edgeserve.engines.llama.state_index import next_victim
+from edgeserve.engines.llama.swapper import Swapper
 
 
 class Seats:

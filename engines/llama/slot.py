@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from edgeserve.engines.llama.adapters import Active
+from edgeserve.engines.llama.drafts import Guess
+from edgeserve.engines.llama.state_index import shared
 from edgeserve.errors import EdgeserveError
-from engines.llama.adapters import Active
-from engines.llama.drafts import Guess
-from engines.llama.state_index import shared
 
 
 class Slot:

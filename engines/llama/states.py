@@ -22,14 +22,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from edgeserve.engines.llama.bindings import version
+from edgeserve.engines.llama.cache import SavedState
+from edgeserve.engines.llama.fingerprint import fingerprint
+from edgeserve.engines.llama.options import LlamaOptions
+from edgeserve.engines.llama.state_files import KEPT, SUFFIX
+from edgeserve.engines.llama.state_index import StateIndex
+from edgeserve.engines.llama.states_folder import StatesFolder, owner_of, remove
 from edgeserve.errors import DiskFull, InvalidRequest, NotFound
-from engines.llama.bindings import version
-from engines.llama.cache import SavedState
-from engines.llama.fingerprint import fingerprint
-from engines.llama.options import LlamaOptions
-from engines.llama.state_files import KEPT, SUFFIX
-from engines.llama.state_index import StateIndex
-from engines.llama.states_folder import StatesFolder, owner_of, remove
 
 log = logging.getLogger("edgeserve.llama")
 

@@ -25,9 +25,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from engines.llama.state_files import KEPT, PART, SUFFIX, StateFile, files_in, subfolders
-from engines.llama.state_index import choose_victims, next_victim
-from engines.llama.writing import Allowance
+from edgeserve.engines.llama.state_files import KEPT, PART, SUFFIX, StateFile, files_in, subfolders
+from edgeserve.engines.llama.state_index import choose_victims, next_victim
+from edgeserve.engines.llama.writing import Allowance
 
 log = logging.getLogger("edgeserve.llama")
 

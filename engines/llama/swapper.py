@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from engines.llama.cache import WORTH_SAVING, PrefixCache, SavedState
-from engines.llama.context import Context
-from engines.llama.slot import Slot
-from engines.llama.state_index import State, next_victim
+from edgeserve.engines.llama.cache import WORTH_SAVING, PrefixCache, SavedState
+from edgeserve.engines.llama.context import Context
+from edgeserve.engines.llama.slot import Slot
+from edgeserve.engines.llama.state_index import State, next_victim
 
 
 class Swapper:

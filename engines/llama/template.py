@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from edgeserve.engines.llama.template_budget import STEPS, Budget, OverBudget, characters, check_indent
+from edgeserve.engines.llama.template_environment import environment
+from edgeserve.engines.llama.tools import CallForm, arguments, as_functions, described, form_of
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import ImagePart, Message, TextPart, Tool
-from engines.llama.template_budget import STEPS, Budget, OverBudget, characters, check_indent
-from engines.llama.template_environment import environment
-from engines.llama.tools import CallForm, arguments, as_functions, described, form_of
 
 log = logging.getLogger("edgeserve.llama")
 

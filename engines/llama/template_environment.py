@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from engines.llama.template_budget import BRACES, GUARDED, Guards
+from edgeserve.engines.llama.template_budget import BRACES, GUARDED, Guards
 
 
 def environment(**options: Any) -> Any:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from edgeserve.engines.llama.model import MappedModel
+from edgeserve.engines.llama.tokenizer import TooLong
 from edgeserve.errors import TooLarge
 from edgeserve.messages import TextEvent, TextRequest
-from engines.llama.model import MappedModel
-from engines.llama.tokenizer import TooLong
 
 MOST = 1 << 19
 """Tokens that one answer tells. A character may be three of them; an answer takes some 100 bytes of memory for each."""

@@ -11,8 +11,8 @@ import functools
 import logging
 from typing import Any
 
-from engines.llama.bindings import load
-from engines.llama.runtime import llama
+from edgeserve.engines.llama.bindings import load
+from edgeserve.engines.llama.runtime import llama
 
 log = logging.getLogger("edgeserve.llama")
 

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+from edgeserve.engines.llama.runtime import llama
+from edgeserve.engines.whole_texts import half_character
 from edgeserve.errors import EngineFailure, InvalidRequest
-from engines.llama.runtime import llama
-from engines.whole_texts import half_character
 
 PIECE = 4096
 """Characters of a piece at most."""

@@ -8,19 +8,19 @@ import secrets
 from collections.abc import Generator, Iterator, Mapping
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
+from edgeserve.engines.llama.answer import Prompt
+from edgeserve.engines.llama.background import Background
+from edgeserve.engines.llama.batch import Batch
+from edgeserve.engines.llama.chat import LlamaChat
+from edgeserve.engines.llama.context import Context
+from edgeserve.engines.llama.facts import facts as facts
+from edgeserve.engines.llama.model import MappedModel
+from edgeserve.engines.llama.prepare import Prepared
+from edgeserve.engines.llama.projector import Chunk, Chunks, Projector
+from edgeserve.engines.llama.projector_shape import ProjectorShape, read_projector_shape
+from edgeserve.engines.llama.slot import Slot
 from edgeserve.errors import ContextOverflow, EngineFailure
 from edgeserve.messages import ChatRequest
-from engines.llama.answer import Prompt
-from engines.llama.background import Background
-from engines.llama.batch import Batch
-from engines.llama.chat import LlamaChat
-from engines.llama.context import Context
-from engines.llama.facts import facts as facts
-from engines.llama.model import MappedModel
-from engines.llama.prepare import Prepared
-from engines.llama.projector import Chunk, Chunks, Projector
-from engines.llama.projector_shape import ProjectorShape, read_projector_shape
-from engines.llama.slot import Slot
 
 LAST = -1
 """Index of the logits after a picture: the only output of the last call (see Slot.output)."""

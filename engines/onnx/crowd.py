@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
+from edgeserve.engines.onnx import session
 from edgeserve.system import cores, pages
 from edgeserve.system.beside import beside
 from edgeserve.system.load import Neighbours
-from engines.onnx import session
 
 log = logging.getLogger("edgeserve.onnx")
 

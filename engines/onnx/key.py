@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgeserve.engines.onnx import session
 from edgeserve.system import cpu
-from engines.onnx import session
 
 VERSION = 2
 """Version of the prepared files; raised when the preparation writes other files."""

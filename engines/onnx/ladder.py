@@ -9,10 +9,10 @@ from typing import Generic, Protocol, TypeVar
 
 from edgeserve.engine import Footprint, ModelSpec, Rung
 from edgeserve.engine_abilities import Access
+from edgeserve.engines import model_files
+from edgeserve.engines.onnx import crowd, session
 from edgeserve.errors import EngineFailure
 from edgeserve.system import pages
-from engines import model_files
-from engines.onnx import crowd, session
 
 M_co = TypeVar("M_co", covariant=True)
 M = TypeVar("M")

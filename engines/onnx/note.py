@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from engines.onnx.key import Key, Machine, Source
+from edgeserve.engines.onnx.key import Key, Machine, Source
 
 NOTE = "note.json"
 BLOCKS, BLOCK = 16, 4096

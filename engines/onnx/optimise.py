@@ -1,6 +1,6 @@
 """Writes one ONNX model as the runtime would hold it. A child process does so, and returns all its memory by ending:
 
-    python -m engines.onnx.optimise SOURCE FOLDER FORM [rows]
+    python -m edgeserve.engines.onnx.optimise SOURCE FOLDER FORM [rows]
 
 The process ends with 0, with REFUSED, or with FAILED. The last line of stderr is the reason.
 """
@@ -13,9 +13,9 @@ import shutil
 import sys
 from pathlib import Path
 
+from edgeserve.engines.onnx import rows as onnx_rows
+from edgeserve.engines.onnx import session
 from edgeserve.errors import EngineFailure
-from engines.onnx import rows as onnx_rows
-from engines.onnx import session
 
 FAILED, REFUSED = 1, 3
 EXTERNAL_FROM_BYTES = 1024

@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from edgeserve.device import Device
-from engines.onnx import session as ort
-from engines.onnx.crowd import Crowd, Sessions
-from engines.onnx.key import Key, Machine, this_machine
-from engines.onnx.note import NOTE, Form, Note
-from engines.onnx.optimise import REFUSED
+from edgeserve.engines.onnx import session as ort
+from edgeserve.engines.onnx.crowd import Crowd, Sessions
+from edgeserve.engines.onnx.key import Key, Machine, this_machine
+from edgeserve.engines.onnx.note import NOTE, Form, Note
+from edgeserve.engines.onnx.optimise import REFUSED
 
 log = logging.getLogger("edgeserve.onnx")
 
@@ -68,7 +68,7 @@ class Means:
 
     machine: Callable[[], Machine] = this_machine
     free: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free
-    command: Sequence[str] = (sys.executable, "-m", "engines.onnx.optimise")
+    command: Sequence[str] = (sys.executable, "-m", "edgeserve.engines.onnx.optimise")
     seconds: float = SECONDS
 
 
@@ -192,7 +192,7 @@ class _Workbench:
 
     def _run_child(self, form: Form, partial: Path, lock: int) -> None:
         seconds = self._means.seconds + sum(path.stat().st_size for path in self._files) / BYTES_PER_SECOND
-        root = str(Path(__file__).parents[2])
+        root = str(Path(__file__).parents[3])
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))}
         arguments = (str(self._original.path.resolve()), str(partial.resolve()), form, *self._changes)
         command = [*self._means.command, *arguments]

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from edgeserve.device import Device
+from edgeserve.engines import model_files
 from edgeserve.errors import EngineFailure
 from edgeserve.system import cores, heap
-from engines import model_files
 
 PROVIDERS: dict[Device, tuple[str, ...]] = {
     "auto": ("CPUExecutionProvider",),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgeserve.engine import Footprint, Listed, ModelSpec
+from edgeserve.engines.tts import onnx
 from edgeserve.jobs import INFO
-from engines.tts import onnx
 
 
 def footprint(model: Listed) -> Footprint | None:

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from edgeserve.engine import ModelSpec
-from engines.onnx import session
-from engines.onnx.crowd import Crowd
-from engines.onnx.prepare import prepared
-from engines.tts import pulses, spectrum
-from engines.tts.phonemes import Phonemizers, ReadByHibari
-from engines.tts.spectrum import BINS
+from edgeserve.engines.onnx import session
+from edgeserve.engines.onnx.crowd import Crowd
+from edgeserve.engines.onnx.prepare import prepared
+from edgeserve.engines.tts import pulses, spectrum
+from edgeserve.engines.tts.phonemes import Phonemizers, ReadByHibari
+from edgeserve.engines.tts.spectrum import BINS
 
 DEFAULT_VOICE = "heart"
 BRITISH = frozenset({"emma", "fable"})

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.onnx import session
+from edgeserve.engines.onnx.prepare import prepared
+from edgeserve.engines.tts.phonemes import Phonemizers, ReadByHibari
 from edgeserve.errors import EngineFailure, InvalidRequest
-from engines.onnx import session
-from engines.onnx.prepare import prepared
-from engines.tts.phonemes import Phonemizers, ReadByHibari
 
 STYLE_WIDTH = 256
 ROW_BYTES = 4 * STYLE_WIDTH

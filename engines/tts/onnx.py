@@ -12,18 +12,18 @@ from typing import Any
 
 from edgeserve.engine import Cancel, Footprint, ModelSpec, Rung
 from edgeserve.engine_abilities import Access
+from edgeserve.engines import model_files
+from edgeserve.engines.onnx import crowd, session
+from edgeserve.engines.onnx import prepare as onnx_prepare
+from edgeserve.engines.tts import phonemes
+from edgeserve.engines.tts.family import Family
+from edgeserve.engines.tts.hibari import Hibari
+from edgeserve.engines.tts.kokoro import Kokoro
+from edgeserve.engines.tts.piper import Piper
+from edgeserve.engines.tts.stream import computed_ahead, growing
 from edgeserve.errors import ConfigError, EngineFailure, InvalidRequest
 from edgeserve.messages import AudioEvent, SpeakRequest
 from edgeserve.system import pages
-from engines import model_files
-from engines.onnx import crowd, session
-from engines.onnx import prepare as onnx_prepare
-from engines.tts import phonemes
-from engines.tts.family import Family
-from engines.tts.hibari import Hibari
-from engines.tts.kokoro import Kokoro
-from engines.tts.piper import Piper
-from engines.tts.stream import computed_ahead, growing
 
 log = logging.getLogger("edgeserve.tts")
 

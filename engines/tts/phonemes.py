@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.onnx import session as ort
+from edgeserve.engines.tts import tables as tts_tables
+from edgeserve.engines.tts.lean_import import without
+from edgeserve.engines.tts.text import cut, normal
+from edgeserve.engines.tts.word_table import WordTable
 from edgeserve.errors import EngineFailure, InvalidRequest
-from engines.onnx import session as ort
-from engines.tts import tables as tts_tables
-from engines.tts.lean_import import without
-from engines.tts.text import cut, normal
-from engines.tts.word_table import WordTable
 
 VERSION = "0.2.1"
 """The version of hibari-tts whose parts are assembled here; other versions may differ (pyproject.toml)."""

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.onnx import session
+from edgeserve.engines.onnx.prepare import prepared
+from edgeserve.engines.tts import phonemes as tts_phonemes
+from edgeserve.engines.tts.text import cut, normal
 from edgeserve.errors import EngineFailure, InvalidRequest
-from engines.onnx import session
-from engines.onnx.prepare import prepared
-from engines.tts import phonemes as tts_phonemes
-from engines.tts.text import cut, normal
 
 START, END, PAD = "^", "$", "_"
 _DOTTED = re.compile(r"\b((?:[^\W\d_]{1,2}\.){2,})(?=(\s*$)?)")

@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from engines.tts.pulses import HOP, OVERLAP, WINDOW, Pulses, hann
+from edgeserve.engines.tts.pulses import HOP, OVERLAP, WINDOW, Pulses, hann
 
 BINS = WINDOW // 2 + 1
 BLOCK = 40

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from engines.tts.word_table import Dictionaries, WordTable, encode
+from edgeserve.engines.tts.word_table import Dictionaries, WordTable, encode
 
 log = logging.getLogger("edgeserve.tts")
 

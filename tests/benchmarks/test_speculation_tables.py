@@ -8,8 +8,8 @@ import pytest
 from benchmarks.speculation_tables import Pairs, comparison
 from benchmarks.speculation_tasks import SCHEMAS, TASKS
 
-from engines.grammar.rules import Rules
-from engines.grammar.schema import SchemaGrammar
+from edgeserve.engines.grammar.rules import Rules
+from edgeserve.engines.grammar.schema import SchemaGrammar
 
 
 def pairs_of(kind: str, *ratios: float) -> Pairs:

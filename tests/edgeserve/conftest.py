@@ -41,7 +41,7 @@ def models(settings: Path) -> dict[str, str]:
     manifest = {
         "name": "hibari",
         "job": "tts",
-        "engine": "engines.tts.onnx:OnnxTextToSpeech",
+        "engine": "edgeserve.engines.tts.onnx:OnnxTextToSpeech",
         "licence": "Apache-2.0",
         "source": "package hibari-tts 0.2.1",
         "options": {"family": "hibari"},

@@ -13,6 +13,11 @@ from edgeserve.api import models
 from edgeserve.config import Config, ServerSettings, load
 from edgeserve.device import AllocatorMemory
 from edgeserve.engine import Adapter
+from edgeserve.engines.asr.mlx_memory import MlxAllocator
+from edgeserve.engines.llama import devices
+from edgeserve.engines.llama.chat import LlamaChat
+from edgeserve.engines.llama.embedding import LlamaEmbedding
+from edgeserve.engines.llama.vision import LlamaVision
 from edgeserve.errors import ConfigError, ModelMissing
 from edgeserve.fit import tuned
 from edgeserve.jobs import ALL_JOBS, INFO
@@ -20,11 +25,6 @@ from edgeserve.jobs import CHAT as ALL_CHAT
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.model_settings import AdapterSettings, ModelSettings
 from edgeserve.models.store import Store, StoredModel
-from engines.asr.mlx_memory import MlxAllocator
-from engines.llama import devices
-from engines.llama.chat import LlamaChat
-from engines.llama.embedding import LlamaEmbedding
-from engines.llama.vision import LlamaVision
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_chains_reach_the_pool(gguf: Path, tmp_path: Path) -> None:
     assert {kind: list(jobs) for kind, jobs in pool.chains.items() if jobs} == {"chat": ["vision"]}
 
 
-CHAT, SPEECH = "engines.llama.chat:LlamaChat", "engines.tts.onnx:OnnxTextToSpeech"
+CHAT, SPEECH = "edgeserve.engines.llama.chat:LlamaChat", "edgeserve.engines.tts.onnx:OnnxTextToSpeech"
 
 
 def put(store: Store, name: str, job: str = "llm", engine: str = CHAT, **options: object) -> None:
@@ -159,7 +159,7 @@ def test_stored_models_that_cannot_be_served_are_not_there(
     gguf: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = Store(tmp_path / "models")
-    put(store, "eyes", "vision", "engines.llama.vision:LlamaVision")
+    put(store, "eyes", "vision", "edgeserve.engines.llama.vision:LlamaVision")
     put(store, "strange", family="piper")
     put(store, "tts")
     (tmp_path / "models.toml").write_text(f'[server]\nserve = "stored"\n[llm]\nmodel = "{gguf}"\n')
@@ -293,4 +293,4 @@ def test_the_fork_server_imports_the_engines_that_came_later(tmp_path: Path) -> 
     _, maker = assembly.assemble(config(), Store(tmp_path / "models"))
     settings = ModelSettings(job="tts", model=str(onnx), isolation="process")
     maker.hosts(config(tts=settings), ["tts"])
-    assert maker.modules == {"engines.tts.onnx"}
+    assert maker.modules == {"edgeserve.engines.tts.onnx"}

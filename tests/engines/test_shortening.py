@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from edgeserve.engines.shortening import shortened
 from edgeserve.errors import ContextOverflow
 from edgeserve.messages import ChatRequest, Message, Role, TextPart, ToolCall
-from engines.shortening import shortened
 
 
 def talk(*turns: tuple[Role, int], truncate: bool = True, max_tokens: int | None = None) -> ChatRequest:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgeserve.engines.thinking import CLOSE, OPEN, Teller, Thoughts, opened_by
 from edgeserve.messages import Candidate, ReasoningEvent, TokenEvent, TokenLogprob
-from engines.thinking import CLOSE, OPEN, Teller, Thoughts, opened_by
 
 
 def split(pieces: list[str], *, opened: bool = False) -> tuple[str, str]:

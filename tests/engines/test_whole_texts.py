@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from edgeserve.engines.whole_texts import Room, half_character, read_documents, read_inputs, unit
 from edgeserve.errors import ContextOverflow
 from edgeserve.messages import RerankRequest
-from engines.whole_texts import Room, half_character, read_documents, read_inputs, unit
 
 
 @pytest.mark.parametrize(

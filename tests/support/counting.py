@@ -6,13 +6,13 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from edgeserve.engines.llama.batch import Batch
+from edgeserve.engines.llama.cache import PrefixCache
+from edgeserve.engines.llama.context import BATCH, Item
+from edgeserve.engines.llama.drafts import Drafts
+from edgeserve.engines.llama.slot import Slot
+from edgeserve.engines.llama.states import StateFiles
 from edgeserve.errors import EngineFailure
-from engines.llama.batch import Batch
-from engines.llama.cache import PrefixCache
-from engines.llama.context import BATCH, Item
-from engines.llama.drafts import Drafts
-from engines.llama.slot import Slot
-from engines.llama.states import StateFiles
 
 
 class CountingContext:

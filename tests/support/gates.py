@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from edgeserve.engine import ModelSpec, Rung
+from edgeserve.engines.fake.chat import FakeBatchChat, FakeChat
+from edgeserve.engines.fake.engine import FakeSpeechToText, FakeTextToSpeech
+from edgeserve.engines.fake.rerank import FakeRerank
 from edgeserve.errors import EdgeserveError
 from edgeserve.figures.figures import Figures
 from edgeserve.hosts.engine_host import IDLE_AFTER
@@ -20,9 +23,6 @@ from edgeserve.memory.resident import Moved
 from edgeserve.messages import Request
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.work import Done, Work
-from engines.fake.chat import FakeBatchChat, FakeChat
-from engines.fake.engine import FakeSpeechToText, FakeTextToSpeech
-from engines.fake.rerank import FakeRerank
 
 FAKES: dict[Job, Any] = {"llm": FakeChat, "vision": FakeChat, "asr": FakeSpeechToText, "tts": FakeTextToSpeech}
 FAKES |= {"embedding": FakeChat, "rerank": FakeRerank}

@@ -6,9 +6,9 @@ import random
 from collections.abc import Sequence
 
 from edgeserve.engine import ModelSpec
-from engines.llama.chat import LlamaChat
-from engines.llama.context import Context
-from engines.llama.drafts import Drafter, Drafts, Guess, NoDrafter
+from edgeserve.engines.llama.chat import LlamaChat
+from edgeserve.engines.llama.context import Context
+from edgeserve.engines.llama.drafts import Drafter, Drafts, Guess, NoDrafter
 
 VERSIONS = ("right", "wrong", "mixed")
 

@@ -16,9 +16,9 @@ from typing import Any
 from support.contract import ask
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.llama.chat import LlamaChat
 from edgeserve.errors import EdgeserveError
 from edgeserve.messages import ChatRequest, FinishEvent, Sampling, TokenEvent
-from engines.llama.chat import LlamaChat
 
 FAR = "".join(chr(0x50000 + index) for index in range(3))
 ALL: Any = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 from support.schemas import SHAPES, thing
 
-from engines.grammar.schema_parts import JOINING, OWN, REFUSED
+from edgeserve.engines.grammar.schema_parts import JOINING, OWN, REFUSED
 
 Schema = dict[str, Any]
 SELF: Schema = {"$ref": "#"}

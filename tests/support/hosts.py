@@ -125,7 +125,7 @@ class HostContract:
         assert self.governor.reserved == self.governor.released
 
     def gate(self, kind: str = BATCH, job: Job = "llm", idle_after: float = 0.3, **options: object) -> Gate:
-        spec = ModelSpec(job, f"fake-{job}", f"engines.fake.{kind}", options=options | {"hold": self.folder})
+        spec = ModelSpec(job, f"fake-{job}", f"edgeserve.engines.fake.{kind}", options=options | {"hold": self.folder})
         governor: Any = self.governor
         host = type(self).make(spec, governor, self.clock, idle_after)
         self.made.append(Gate(host, governor, queue_limit=20, clock=self.clock))

@@ -22,6 +22,7 @@ class Module:
 def modules() -> Iterator[Module]:
     for path in sorted([*ROOT.glob("edgeserve/**/*.py"), *ROOT.glob("engines/**/*.py")]):
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        name = f"edgeserve.{name}" if name.startswith("engines") else name  # its folder stands beside the package
         body = ast.parse(path.read_text(encoding="utf-8")).body
         yield Module(name, tuple(_imports(body, early=False)), tuple(_imports(body, early=True)))
 

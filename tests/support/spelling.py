@@ -12,14 +12,14 @@ from typing import Any
 from support.counting import CountingContext
 
 from edgeserve.engine import Cancel
+from edgeserve.engines.llama.answer import Prompt, answer
+from edgeserve.engines.llama.background import Background
+from edgeserve.engines.llama.batch import Batch
+from edgeserve.engines.llama.cache import PrefixCache
+from edgeserve.engines.llama.context import Item
+from edgeserve.engines.llama.drafts import Drafts
+from edgeserve.engines.llama.forced import NOTHING, Ahead
 from edgeserve.messages import ChatEvent, ChatRequest
-from engines.llama.answer import Prompt, answer
-from engines.llama.background import Background
-from engines.llama.batch import Batch
-from engines.llama.cache import PrefixCache
-from engines.llama.context import Item
-from engines.llama.drafts import Drafts
-from engines.llama.forced import NOTHING, Ahead
 
 PIECES = (b"", b"a", b"b", b"ab", b" ", b"\xc3", b"\xa4", b"<think>", b"</think>", b"c")
 """The tokens by number; the first ends an answer."""

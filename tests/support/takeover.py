@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.llama.chat import LlamaChat
 from edgeserve.processes.allowed import engine_confinement
 from edgeserve.processes.rights import decoder_confinement
 from edgeserve.system import landlock, libc, seccomp, syscalls
 from edgeserve.system.confinement import confine
-from engines.llama.chat import LlamaChat
 
 CODE = Path(__file__).parents[2]
 PTRACE_SEIZE, F_SETOWN, TIOCSTI = 0x4206, 8, 0x5412
@@ -44,7 +44,7 @@ def call(name: str, *arguments: int | bytes | None) -> int:
 def engine(given: Mapping[str, Any]) -> LlamaChat:
     options = {"prefix_cache_disk_mb": "auto", "prefix_cache_dir": given["states"]}
     spec = ModelSpec(
-        "llm", "x", "engines.llama.chat:LlamaChat", {"model": Path(given["model"])}, "cpu", options=options
+        "llm", "x", "edgeserve.engines.llama.chat:LlamaChat", {"model": Path(given["model"])}, "cpu", options=options
     )
     return LlamaChat(spec)
 

@@ -10,7 +10,7 @@ from typing import Any
 import gguf
 import numpy as np
 
-from engines.asr.whisper.tokens import byte_letters
+from edgeserve.engines.asr.whisper.tokens import byte_letters
 
 WIDTH, HEADS, HEAD_WIDTH, LAYERS, FEED_FORWARD, CONTEXT = 32, 2, 16, 2, 48, 256
 EPSILON, BASE = 1e-6, 10_000.0

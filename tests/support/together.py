@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
+from edgeserve.engines.llama.chat import LlamaChat
 from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, TokenEvent
-from engines.llama.chat import LlamaChat
 
 
 def events_together(

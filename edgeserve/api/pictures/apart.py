@@ -35,7 +35,7 @@ ADVICE = "send it smaller, or as another PNG or JPEG file"
 
 
 class PictureFilesApart:
-    """A child for each picture. ``decoder``: the import string of a function as ``engines.llama.pixels.rgb``."""
+    """A child for each picture. ``decoder``: import string of a function as ``edgeserve.engines.llama.pixels.rgb``."""
 
     def __init__(self, children: Children, decoder: str) -> None:
         self._children, self._decoder = children, decoder

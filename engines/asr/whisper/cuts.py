@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from edgeserve.engines.asr.stretches import Joined, quietest
+from edgeserve.engines.asr.whisper.features import HOP, WINDOW_FRAMES
 from edgeserve.messages import INPUT_SAMPLE_RATE
-from engines.asr.stretches import Joined, quietest
-from engines.asr.whisper.features import HOP, WINDOW_FRAMES
 
 LONGEST = WINDOW_FRAMES * HOP
 """Samples of a window."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgeserve.engine import Cancel
+from edgeserve.engines.asr.whisper.graphs import MAX_POSITIONS, Audio, Graphs, Past
+from edgeserve.engines.asr.whisper.vocabulary import Vocabulary, constrain
 from edgeserve.errors import Cancelled
-from engines.asr.whisper.graphs import MAX_POSITIONS, Audio, Graphs, Past
-from engines.asr.whisper.vocabulary import Vocabulary, constrain
 
 GREEDY = 1e-4
 """Temperatures below this choose the likeliest token: dividing by the smallest of them would overflow."""

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from io import FileIO
 from typing import Any
 
+from edgeserve.engines.asr.whisper.vocabulary import Vocabulary
+from edgeserve.engines.onnx import session
+from edgeserve.engines.onnx.crowd import Sessions
 from edgeserve.errors import EngineFailure
-from engines.asr.whisper.vocabulary import Vocabulary
-from engines.onnx import session
-from engines.onnx.crowd import Sessions
 
 MAX_POSITIONS = 448
 

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from edgeserve.engine import Footprint, ModelSpec
+from edgeserve.engines.asr.model import OnnxModel
+from edgeserve.engines.asr.stretches import whole
+from edgeserve.engines.asr.whisper import files as whisper_files
+from edgeserve.engines.asr.whisper import languages
+from edgeserve.engines.asr.whisper.features import WINDOW_FRAMES
+from edgeserve.engines.asr.whisper.graphs import MAX_POSITIONS, Embeddings, Graphs
+from edgeserve.engines.asr.whisper.transcribe import SPEECH, Whisper
+from edgeserve.engines.asr.whisper.vocabulary import Vocabulary
+from edgeserve.engines.onnx.crowd import Crowd
+from edgeserve.engines.onnx.prepare import files_at_hand, prepared
 from edgeserve.errors import EngineFailure
-from engines.asr.model import OnnxModel
-from engines.asr.stretches import whole
-from engines.asr.whisper import files as whisper_files
-from engines.asr.whisper import languages
-from engines.asr.whisper.features import WINDOW_FRAMES
-from engines.asr.whisper.graphs import MAX_POSITIONS, Embeddings, Graphs
-from engines.asr.whisper.transcribe import SPEECH, Whisper
-from engines.asr.whisper.vocabulary import Vocabulary
-from engines.onnx.crowd import Crowd
-from engines.onnx.prepare import files_at_hand, prepared
 
 SESSIONS_BYTES = 4 << 20
 """Private memory of the open sessions and the vocabulary, measured."""

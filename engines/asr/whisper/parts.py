@@ -6,8 +6,8 @@ import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 
+from edgeserve.engines.asr.stretches import Joined
 from edgeserve.messages import INPUT_SAMPLE_RATE, SegmentEvent, Word
-from engines.asr.stretches import Joined
 
 ENDINGS = tuple(".,;:?!…。、？！")
 MIDST_SECONDS = 1.5

@@ -16,15 +16,15 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from edgeserve.engines.asr.stretches import Joined
+from edgeserve.engines.asr.whisper import features
+from edgeserve.engines.asr.whisper.cuts import Passage
+from edgeserve.engines.asr.whisper.decode import Decoded
+from edgeserve.engines.asr.whisper.graphs import MAX_POSITIONS, Audio, Graphs
+from edgeserve.engines.asr.whisper.parts import parted, pauses
+from edgeserve.engines.asr.whisper.vocabulary import SECONDS_PER_TIMESTAMP, Vocabulary
+from edgeserve.engines.asr.whisper.words import time_words
 from edgeserve.messages import SegmentEvent, Word
-from engines.asr.stretches import Joined
-from engines.asr.whisper import features
-from engines.asr.whisper.cuts import Passage
-from engines.asr.whisper.decode import Decoded
-from engines.asr.whisper.graphs import MAX_POSITIONS, Audio, Graphs
-from engines.asr.whisper.parts import parted, pauses
-from engines.asr.whisper.vocabulary import SECONDS_PER_TIMESTAMP, Vocabulary
-from engines.asr.whisper.words import time_words
 
 TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 COMPRESSION_LIMIT = 2.4

@@ -16,18 +16,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgeserve.engine import Cancel
+from edgeserve.engines.asr.segments import Rules, frames
+from edgeserve.engines.asr.stretches import Joined, Source, Split
+from edgeserve.engines.asr.whisper import features, languages
+from edgeserve.engines.asr.whisper.cuts import Passage, passages
+from edgeserve.engines.asr.whisper.decode import CANCELLED, Batch, Decoded
+from edgeserve.engines.asr.whisper.graphs import Audio, Graphs, detect_language
+from edgeserve.engines.asr.whisper.parts import placed, widened
+from edgeserve.engines.asr.whisper.passage import EDGE_FRAMES, Model, Reading, Wanted, read
+from edgeserve.engines.asr.whisper.vocabulary import Vocabulary
+from edgeserve.engines.onnx.crowd import Crowd
 from edgeserve.errors import Cancelled, InvalidRequest
 from edgeserve.messages import INPUT_SAMPLE_RATE, SegmentEvent, TranscribeEvent, TranscribeRequest, TranscriptEnd
-from engines.asr.segments import Rules, frames
-from engines.asr.stretches import Joined, Source, Split
-from engines.asr.whisper import features, languages
-from engines.asr.whisper.cuts import Passage, passages
-from engines.asr.whisper.decode import CANCELLED, Batch, Decoded
-from engines.asr.whisper.graphs import Audio, Graphs, detect_language
-from engines.asr.whisper.parts import placed, widened
-from engines.asr.whisper.passage import EDGE_FRAMES, Model, Reading, Wanted, read
-from engines.asr.whisper.vocabulary import Vocabulary
-from engines.onnx.crowd import Crowd
 
 SPEECH = Rules(silence=frames(2.0), pad=frames(0.4), longest=frames(30.0))
 """Silences shorter than 2 s stay: they help the model to separate sentences."""

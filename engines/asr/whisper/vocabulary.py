@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgeserve.engines.asr.whisper.languages import MULTILINGUAL
+from edgeserve.engines.asr.whisper.tokens import Tokens
 from edgeserve.errors import EngineFailure
-from engines.asr.whisper.languages import MULTILINGUAL
-from engines.asr.whisper.tokens import Tokens
 
 SECONDS_PER_TIMESTAMP = 0.02
 MAX_INITIAL_TIMESTAMP = 50

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from edgeserve.engines.asr.whisper.graphs import Graphs
+from edgeserve.engines.asr.whisper.vocabulary import SECONDS_PER_TIMESTAMP, Vocabulary
 from edgeserve.messages import Word
-from engines.asr.whisper.graphs import Graphs
-from engines.asr.whisper.vocabulary import SECONDS_PER_TIMESTAMP, Vocabulary
 
 MEDIAN_WIDTH = 7
 UNSPACED = {"zh", "ja", "th", "lo", "my", "yue"}

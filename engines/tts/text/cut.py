@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 
-from engines.tts.text import sentences
+from edgeserve.engines.tts.text import sentences
 
 MAX_SENTENCE = 1_000
 """Most characters that the phonemizer reads at once. Its time and memory grow with the length, and a cancel waits."""

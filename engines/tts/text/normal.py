@@ -10,8 +10,8 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 
-from engines.tts.text import numerals
-from engines.tts.text.numerals import digits
+from edgeserve.engines.tts.text import numerals
+from edgeserve.engines.tts.text.numerals import digits
 
 _Rule = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
 

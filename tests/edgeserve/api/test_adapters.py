@@ -10,11 +10,11 @@ import pytest
 from support.server import Running, considerate_governor, serving
 
 from edgeserve.engine import Adapter, ModelSpec
+from edgeserve.engines.fake.chat import FakeChat
 from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.messages import ChatRequest, EmbedRequest
 from edgeserve.residency.directory import Terms
 from edgeserve.residency.pool import Pool
-from engines.fake.chat import FakeChat
 
 ADAPTERS = (Adapter("adapter0", 0.5), Adapter("adapter1", 2.0, "Sum"), Adapter("adapter2", 1.0, "tone"))
 ALWAYS = ("adapter0", 0.5)
@@ -41,9 +41,9 @@ def adapted() -> Iterator[Running]:
     governor = considerate_governor()
     files = {one.role: Path("/home/ada") / f"{one.role}.gguf" for one in ADAPTERS}
     specs = [
-        ModelSpec("llm", "base", "engines.fake.chat:FakeChat", files, adapters=ADAPTERS),
-        ModelSpec("llm", "plain", "engines.fake.chat:FakeChat", id="plain"),
-        ModelSpec("llm", "twin", "engines.fake.chat:FakeChat", files, id="twin", adapters=ADAPTERS[2:]),
+        ModelSpec("llm", "base", "edgeserve.engines.fake.chat:FakeChat", files, adapters=ADAPTERS),
+        ModelSpec("llm", "plain", "edgeserve.engines.fake.chat:FakeChat", id="plain"),
+        ModelSpec("llm", "twin", "edgeserve.engines.fake.chat:FakeChat", files, id="twin", adapters=ADAPTERS[2:]),
     ]
     for one in (engines := [Listening(spec) for spec in specs]):
         one.asked = []

@@ -10,7 +10,7 @@ import pytest
 from support.server import Running, fake_pool, serving
 
 from edgeserve.engine import Rung
-from engines.fake.chat import FakeChat
+from edgeserve.engines.fake.chat import FakeChat
 
 
 def test_the_reports_have_their_shapes(client: httpx.Client) -> None:

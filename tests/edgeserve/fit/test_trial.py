@@ -13,7 +13,7 @@ from edgeserve.engine import ModelSpec
 from edgeserve.fit import trial
 from edgeserve.units import MB
 
-FAKE = ModelSpec("llm", "fake", "engines.fake.chat:FakeChat")
+FAKE = ModelSpec("llm", "fake", "edgeserve.engines.fake.chat:FakeChat")
 
 
 def test_the_fastest_product_counts_for_every_thread() -> None:

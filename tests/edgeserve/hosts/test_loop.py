@@ -10,13 +10,13 @@ from support.contract import ask
 from support.gates import Clock, Mailbox, fake_spec
 
 from edgeserve.engine import Cancel
+from edgeserve.engines.fake.chat import FakeBatchChat, FakeChat
+from edgeserve.engines.fake.engine import FakeTextToSpeech
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.hosts.loop import BatchLoop, Loop, SerialLoop
 from edgeserve.hosts.runs import Runs
 from edgeserve.messages import AudioEvent, SpeakRequest, TokenEvent
 from edgeserve.residency.work import Admitted
-from engines.fake.chat import FakeBatchChat, FakeChat
-from engines.fake.engine import FakeTextToSpeech
 
 
 def hot(engine: Any) -> Any:

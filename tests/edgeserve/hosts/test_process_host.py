@@ -37,7 +37,7 @@ class TestProcessHost(HostContract):
     @pytest.fixture(autouse=True, scope="class")
     @classmethod
     def _launcher(cls) -> Iterator[None]:
-        cls.launcher = make_launcher(["edgeserve.hosts.worker_entry", "engines.fake.chat"])
+        cls.launcher = make_launcher(["edgeserve.hosts.worker_entry", "edgeserve.engines.fake.chat"])
         yield
         cls.launcher.stop()
 

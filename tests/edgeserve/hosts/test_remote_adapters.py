@@ -36,7 +36,7 @@ def spec_in(folder: Path, **broken: Any) -> ModelSpec:
     (folder / "elsewhere").mkdir()
     files["adapter0"] = write_adapter(folder / "elsewhere" / "one.gguf", 7, **broken)
     adapters = (Adapter("adapter0", 1.0, "one"),)
-    return ModelSpec("llm", "tiny", "engines.llama.chat:LlamaChat", files, threads=1, adapters=adapters)
+    return ModelSpec("llm", "tiny", "edgeserve.engines.llama.chat:LlamaChat", files, threads=1, adapters=adapters)
 
 
 def text(gate: Gate, used: tuple[tuple[str, float], ...]) -> str:

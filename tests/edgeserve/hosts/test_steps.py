@@ -7,10 +7,10 @@ import time
 import pytest
 
 from edgeserve.engine import Footprint, ModelSpec
+from edgeserve.engines.fake.chat import FakeBatchChat
 from edgeserve.hosts.loop import loop_of
 from edgeserve.hosts.runs import Runs
 from edgeserve.hosts.steps import Steps
-from engines.fake.chat import FakeBatchChat
 
 
 class Weighed(FakeBatchChat):
@@ -25,7 +25,7 @@ class Weighed(FakeBatchChat):
 
 @pytest.fixture
 def engine() -> Weighed:
-    return Weighed(ModelSpec("llm", "fake", "engines.fake.chat:FakeBatchChat"))
+    return Weighed(ModelSpec("llm", "fake", "edgeserve.engines.fake.chat:FakeBatchChat"))
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ def sized(tmp_path: Path, job: Job, size: int) -> ModelSpec:
     path = tmp_path / "model.gguf"
     with path.open("wb") as file:
         file.truncate(size)
-    return ModelSpec(job, "model", "engines.fake.chat:FakeChat", {"model": path})
+    return ModelSpec(job, "model", "edgeserve.engines.fake.chat:FakeChat", {"model": path})
 
 
 def test_the_texts_of_the_70_percent_rule(tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def mac_with(tmp_path: Path, job: Job, size: float, wired_limit_mb: int = 0) -> 
     with path.open("wb") as file:
         file.truncate(int(size * 1e9))
     resident = FakeResident(job, int(size * 1e9) // MB)
-    resident.spec = ModelSpec(job, "model", "engines.fake.engine:FakeChat", {"model": path})
+    resident.spec = ModelSpec(job, "model", "edgeserve.engines.fake.engine:FakeChat", {"model": path})
     world = World(64 << 10, resident, policy=MemoryPolicy())
     world.probe.accelerator = FixedAccelerator(used(64, 0.0, wired_limit_mb))
     return world

@@ -12,7 +12,7 @@ from edgeserve.engine import Footprint, ModelSpec
 from edgeserve.memory import peaks as module
 from edgeserve.memory.peaks import Peaks, key
 
-SPEC = ModelSpec("llm", "smollm2", "engines.llama.chat:LlamaChat", options={"context": 2048})
+SPEC = ModelSpec("llm", "smollm2", "edgeserve.engines.llama.chat:LlamaChat", options={"context": 2048})
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ def shorten(folder: Path) -> None:
 def turn(folder: Path) -> None:
     """Into a model of another job."""
     path = folder / "manifest.json"
-    found = json.loads(path.read_text()) | {"job": "llm", "engine": "engines.llama.chat:LlamaChat"}
+    found = json.loads(path.read_text()) | {"job": "llm", "engine": "edgeserve.engines.llama.chat:LlamaChat"}
     path.write_text(json.dumps(found))
 
 

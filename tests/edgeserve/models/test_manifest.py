@@ -20,7 +20,7 @@ from edgeserve.models.store import Store
 GOOD: dict[str, Any] = {
     "name": "hibari",
     "job": "tts",
-    "engine": "engines.tts.onnx:OnnxTextToSpeech",
+    "engine": "edgeserve.engines.tts.onnx:OnnxTextToSpeech",
     "licence": "Apache-2.0",
     "source": "package hibari-tts 0.2.1",
     "options": {"family": "hibari"},
@@ -38,8 +38,8 @@ HOSTILE = st.sampled_from(
         *(
             "os:system",
             "subprocess:run",
-            "engines.fake.engine:FakeChat",
-            "engines.llama.chat:LlamaChat",
+            "edgeserve.engines.fake.engine:FakeChat",
+            "edgeserve.engines.llama.chat:LlamaChat",
             "builtins:exec",
             ":",
             "",
@@ -140,7 +140,14 @@ def test_manifests_that_exhaust_a_parser(tmp_path: Path, content: bytes) -> None
 
 @pytest.mark.parametrize(
     "engine",
-    ["os:system", "engines.fake.engine:FakeChat", "engines.llama.chat:LlamaChat", "engines.tts.onnx", "", "x.y.z:w"],
+    [
+        "os:system",
+        "edgeserve.engines.fake.engine:FakeChat",
+        "edgeserve.engines.llama.chat:LlamaChat",
+        "edgeserve.engines.tts.onnx",
+        "",
+        "x.y.z:w",
+    ],
 )
 def test_an_engine_that_no_model_of_its_kind_has_is_never_imported(tmp_path: Path, engine: str) -> None:
     with pytest.raises(ModelDamaged, match="is no engine for 'tts'"):

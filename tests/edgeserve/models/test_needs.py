@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from edgeserve.engines.tts import onnx
 from edgeserve.models import catalog, needs
 from edgeserve.models.convert.conversions import CONVERSIONS
-from engines.tts import onnx
 
 PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
 ALL = [need for table in (needs.CONVERSIONS, needs.VOICES) for some in table.values() for need in some]

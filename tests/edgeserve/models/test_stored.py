@@ -11,11 +11,11 @@ from support import tiny_whisper
 from support.store import left
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.asr import onnx
+from edgeserve.engines.asr.whisper import files as whisper_files
 from edgeserve.models import catalog
 from edgeserve.models.sources.source import Progress
 from edgeserve.models.store import Store
-from engines.asr import onnx
-from engines.asr.whisper import files as whisper_files
 
 
 @pytest.fixture

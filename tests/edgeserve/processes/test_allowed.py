@@ -21,14 +21,14 @@ from support.tiny_bert_onnx import write_onnx
 
 from edgeserve.device import Device
 from edgeserve.engine import Engine, ModelSpec
+from edgeserve.engines.asr.onnx import OnnxSpeechToText
+from edgeserve.engines.encoder.model import prepare
+from edgeserve.engines.fake.engine import FakeEngine
+from edgeserve.engines.llama.chat import LlamaChat
+from edgeserve.engines.tts.onnx import OnnxTextToSpeech
 from edgeserve.jobs import ENCODERS, INFO, Job
 from edgeserve.processes.allowed import engine_confinement
 from edgeserve.system import confinement
-from engines.asr.onnx import OnnxSpeechToText
-from engines.encoder.model import prepare
-from engines.fake.engine import FakeEngine
-from engines.llama.chat import LlamaChat
-from engines.tts.onnx import OnnxTextToSpeech
 
 pytestmark = pytest.mark.slow  # child processes; tests/edgeserve/hosts starts some, too
 
@@ -182,7 +182,7 @@ def test_states_on_disk_are_written_in_their_own_folder_alone(tmp_path: Path) ->
         ({"prefix_cache_disk_mb": 1, "prefix_cache_dir": str(tmp_path / "b")}, (tmp_path / "b" / "llm",), ()),
     ]
     for options, write, tidy in cases:
-        spec = ModelSpec("llm", "x", "engines.llama.chat:LlamaChat", files, options=options)
+        spec = ModelSpec("llm", "x", "edgeserve.engines.llama.chat:LlamaChat", files, options=options)
         wanted = engine_confinement(LlamaChat(spec))
         assert (wanted.write, wanted.tidy) == (write, tidy)
 
@@ -202,7 +202,7 @@ def test_prepared_files_and_folders_that_are_searched_can_be_read(tmp_path: Path
 
 @needs_all_layers
 def test_the_reference_engine_works_and_no_layer_is_off(tmp_path: Path) -> None:
-    told = run_engine(tmp_path, "llm", "engines.fake.chat:FakeChat", {}, b"one two")
+    told = run_engine(tmp_path, "llm", "edgeserve.engines.fake.chat:FakeChat", {}, b"one two")
     assert told == {"answers": ["one two"] * 2, "off": [], "lines": []}
 
 
@@ -213,7 +213,7 @@ def test_a_family_of_onnx_asr_finds_its_files(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
     files, options = tone_asr.build(folder), {"family": "nemo-conformer-ctc"}
-    told = run_engine(tmp_path, "asr", "engines.asr.onnx:OnnxSpeechToText", files, sound, options)
+    told = run_engine(tmp_path, "asr", "edgeserve.engines.asr.onnx:OnnxSpeechToText", files, sound, options)
     assert told == {"answers": [" low high"] * 2, "off": [], "lines": []}
 
 
@@ -244,7 +244,7 @@ class TestRealEngines:
     def test_chat_with_states_on_disk(self, pulled: Pulled, tmp_path: Path) -> None:
         options = {"context": 512, "prefix_cache_dir": str(tmp_path / "states")}
         files = {"model": pulled("smollm2-135m-instruct")["model"]}
-        told = run_engine(tmp_path, "llm", "engines.llama.chat:LlamaChat", files, b"Say yes. " * 20, options)
+        told = run_engine(tmp_path, "llm", "edgeserve.engines.llama.chat:LlamaChat", files, b"Say yes. " * 20, options)
         assert all(told.pop("answers"))
         assert told == {"off": [], "lines": []}
         assert list((tmp_path / "states" / ".shared" / "llm").glob("*.state"))
@@ -253,7 +253,7 @@ class TestRealEngines:
         llm = pulled("smollm2-135m-instruct")["model"]
         files = {"model": llm, "mmproj": build_mmproj(llm, tmp_path / "mmproj.gguf")}
         told = run_engine(
-            tmp_path, "vision", "engines.llama.vision:LlamaVision", files, picture("red"), {"context": 512}
+            tmp_path, "vision", "edgeserve.engines.llama.vision:LlamaVision", files, picture("red"), {"context": 512}
         )
         assert all(told.pop("answers"))
         assert told == {"off": [], "lines": []}
@@ -261,12 +261,14 @@ class TestRealEngines:
     def test_transcription(self, pulled: Pulled, tmp_path: Path) -> None:
         files = pulled("whisper-tiny.en")
         sound = spoken("The quick brown fox jumps over the lazy dog.").tobytes()
-        told = run_engine(tmp_path, "asr", "engines.asr.onnx:OnnxSpeechToText", files, sound)
+        told = run_engine(tmp_path, "asr", "edgeserve.engines.asr.onnx:OnnxSpeechToText", files, sound)
         assert all("brown fox" in text for text in told.pop("answers"))
         assert told == {"off": [], "lines": []}
 
     def test_speech(self, pulled: Pulled, tmp_path: Path) -> None:
-        told = run_engine(tmp_path, "tts", "engines.tts.onnx:OnnxTextToSpeech", pulled("hibari"), b"The quick fox.")
+        told = run_engine(
+            tmp_path, "tts", "edgeserve.engines.tts.onnx:OnnxTextToSpeech", pulled("hibari"), b"The quick fox."
+        )
         assert min(told.pop("answers")) > 24_000
         assert told == {"off": [], "lines": []}
 

@@ -32,7 +32,7 @@ def test_a_search_path_opens_no_home_no_checkout_and_no_working_directory(
 
 
 def test_our_own_packages_can_be_read() -> None:
-    assert {ROOT / "edgeserve", ROOT / "engines"} <= set(decoder_confinement(None, None).read)
+    assert {ROOT / "edgeserve", ROOT / "edgeserve/engines"} <= set(decoder_confinement(None, None).read)
 
 
 def test_a_decoder_has_limits_and_nothing_to_write() -> None:

@@ -10,13 +10,13 @@ import pytest
 from support.contract import ask
 from support.gates import Clock, Mailbox, engine_of, fake_spec, gate_of
 
+from edgeserve.engines.fake.chat import FakeBatchChat, FakeChat
 from edgeserve.errors import SlowReader
 from edgeserve.hosts import engine_host
 from edgeserve.messages import TokenEvent
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.host import PATIENCE
 from edgeserve.residency.work import Work
-from engines.fake.chat import FakeBatchChat, FakeChat
 
 
 class Sharing(FakeBatchChat):

@@ -15,6 +15,7 @@ from support.gates import CountingGovernor, Held, Mailbox, engine_of, fake_spec,
 from support.server import until
 
 from edgeserve.engine import Rung
+from edgeserve.engines.fake.chat import FakeBatchChat, FakeChat
 from edgeserve.errors import (
     Busy,
     Cancelled,
@@ -27,7 +28,6 @@ from edgeserve.memory.resident import Moved, Refused
 from edgeserve.messages import EmbedRequest, TokenEvent
 from edgeserve.residency.gate import Gate
 from edgeserve.residency.work import Work
-from engines.fake.chat import FakeBatchChat, FakeChat
 
 Make = Callable[..., Gate]
 

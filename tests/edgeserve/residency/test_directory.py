@@ -17,7 +17,7 @@ def directory(*models: tuple[ModelSpec, Terms]) -> Directory:
 
 
 def model(model_id: str, job: Job = "llm", name: str = "") -> ModelSpec:
-    return ModelSpec(job, name or model_id, "engines.fake.engine:FakeChat", id=model_id)
+    return ModelSpec(job, name or model_id, "edgeserve.engines.fake.engine:FakeChat", id=model_id)
 
 
 SERVED = directory(

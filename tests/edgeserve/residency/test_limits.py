@@ -10,12 +10,12 @@ from support.memory import FakeResident, World
 
 from edgeserve.device import AllocatorMemory
 from edgeserve.engine import Footprint, ModelSpec, Rung
+from edgeserve.engines.fake.engine import FakeSpeechToText
 from edgeserve.errors import EngineFailure
 from edgeserve.memory.governor import Governor, OpenGovernor
 from edgeserve.residency.gate import Gate
 from edgeserve.system.readings import Accelerator
 from edgeserve.units import GB, MB
-from engines.fake.engine import FakeSpeechToText
 
 MAC = 48 << 10
 

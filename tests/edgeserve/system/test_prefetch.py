@@ -17,11 +17,11 @@ import pytest
 from support.server import Running, fake_pool, serving, until
 
 from edgeserve.engine import ModelSpec, Rung
+from edgeserve.engines.fake.chat import FakeChat
 from edgeserve.hosts.thread_host import ThreadHost
 from edgeserve.jobs import Job
 from edgeserve.residency.pool import Pool
 from edgeserve.system.prefetch import CHUNK, Prefetch
-from engines.fake.chat import FakeChat
 
 
 @pytest.fixture

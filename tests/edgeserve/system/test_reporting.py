@@ -73,7 +73,13 @@ IMPORTED = "import {}; import onnxruntime; onnxruntime.InferenceSession"
 
 @pytest.mark.parametrize(
     "module",
-    ["edgeserve", "edgeserve.doctor.machine", "engines.onnx.session", "engines.onnx.optimise", "engines.asr.vad"],
+    [
+        "edgeserve",
+        "edgeserve.doctor.machine",
+        "edgeserve.engines.onnx.session",
+        "edgeserve.engines.onnx.optimise",
+        "edgeserve.engines.asr.vad",
+    ],
 )
 def test_every_first_module_switches_the_runtimes_reports_off(home: Home, module: str) -> None:
     ended = home.run(sys.executable, "-c", IMPORTED.format(module))

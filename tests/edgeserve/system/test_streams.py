@@ -126,7 +126,7 @@ sys.exit(run())
         (["serve"], "asyncio"),
         (["serve"], "uvicorn"),
         (["serve"], "uvicorn.lifespan.on"),
-        (["serve"], "engines.llama.options"),
+        (["serve"], "edgeserve.engines.llama.options"),
     ],
 )
 def test_ctrl_c_before_the_command_has_begun(tmp_path: Path, argv: list[str], name: str) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from edgeserve.engine import Listed, ModelSpec
+from edgeserve.engines.asr import expected
+from edgeserve.engines.asr.expected import footprint
 from edgeserve.models import catalog
 from edgeserve.models.store import Store
 from edgeserve.named import make_engine
-from engines.asr import expected
-from engines.asr.expected import footprint
 
 SHAPE = {"width": 384, "encoder_layers": 4, "decoder_layers": 4, "decoder_heads": 6}
 

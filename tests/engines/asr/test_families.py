@@ -15,11 +15,11 @@ from support.contract import SpeechToTextContract
 from support.transcripts import transcribe
 
 from edgeserve.engine import ModelSpec, Rung
+from edgeserve.engines.asr import families
+from edgeserve.engines.asr.onnx import OnnxSpeechToText
+from edgeserve.engines.asr.stretches import Stretch
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import Pcm, SegmentEvent, TranscribeRequest, TranscriptEnd
-from engines.asr import families
-from engines.asr.onnx import OnnxSpeechToText
-from engines.asr.stretches import Stretch
 
 pytestmark = pytest.mark.slow
 

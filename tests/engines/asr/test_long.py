@@ -35,7 +35,7 @@ from edgeserve.engine import ModelSpec
 from edgeserve.system import heap
 from edgeserve.messages import SegmentEvent, TranscribeRequest
 from edgeserve.system import pages
-from engines.asr.onnx import OnnxSpeechToText
+from edgeserve.engines.asr.onnx import OnnxSpeechToText
 
 class Repeated:
     "Pause and sentence by turns, read ten seconds at a time."

@@ -31,8 +31,8 @@ from edgeserve.engine import ModelSpec
 from edgeserve.system import heap
 from edgeserve.messages import Pcm, TranscribeRequest
 from edgeserve.system import pages
-from engines.asr.onnx import OnnxSpeechToText
-from engines.onnx.crowd import Crowd
+from edgeserve.engines.asr.onnx import OnnxSpeechToText
+from edgeserve.engines.onnx.crowd import Crowd
 
 heap.tune()
 Crowd.threads = lambda self: self.most  # a busy machine would change the number meanwhile

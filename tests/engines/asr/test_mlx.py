@@ -18,11 +18,11 @@ from support.speech import SENTENCES, spoken
 from support.transcripts import CancelAfter, transcribe
 
 from edgeserve.engine import Footprint, ModelSpec, Rung
+from edgeserve.engines.asr.mlx import MlxSpeechToText
+from edgeserve.engines.asr.onnx import OnnxSpeechToText
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import Pcm, SegmentEvent, TranscribeRequest, TranscriptEnd
 from edgeserve.models.convert import whisper_mlx as conversion
-from engines.asr.mlx import MlxSpeechToText
-from engines.asr.onnx import OnnxSpeechToText
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +35,7 @@ needs_models = pytest.mark.models
 
 
 def spec_of(files: Mapping[str, Path], **settings: Any) -> ModelSpec:
-    return ModelSpec("asr", "whisper-mlx", "engines.asr.mlx:MlxSpeechToText", files, **settings)
+    return ModelSpec("asr", "whisper-mlx", "edgeserve.engines.asr.mlx:MlxSpeechToText", files, **settings)
 
 
 SAID = (

@@ -18,11 +18,11 @@ from support.mlx import needs_mlx
 from edgeserve.device import AllocatorMemory
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.engine_abilities import Limited
+from edgeserve.engines.asr import mlx_memory
+from edgeserve.engines.asr.mlx import MlxSpeechToText
+from edgeserve.engines.asr.mlx_memory import MlxAllocator, limit
 from edgeserve.models.convert import whisper_mlx as conversion
 from edgeserve.system.accelerator import DeviceReader
-from engines.asr import mlx_memory
-from engines.asr.mlx import MlxSpeechToText
-from engines.asr.mlx_memory import MlxAllocator, limit
 
 
 class Recorder:
@@ -101,7 +101,7 @@ def test_the_engine_can_be_limited() -> None:
 
 PROGRAM = """
 import sys
-from engines.asr import mlx_memory
+from edgeserve.engines.asr import mlx_memory
 allocator = mlx_memory.MlxAllocator()
 assert allocator.read() is None and "mlx.core" not in sys.modules
 mlx_memory.limit(1 << 30, 1 << 20, 1 << 20)

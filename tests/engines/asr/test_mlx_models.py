@@ -33,7 +33,7 @@ from edgeserve.engine import ModelSpec
 from edgeserve.system import heap
 from edgeserve.messages import Pcm, TranscribeRequest
 from edgeserve.system import pages
-from engines.asr.mlx import MlxSpeechToText
+from edgeserve.engines.asr.mlx import MlxSpeechToText
 
 heap.tune()
 files = {role: Path(path) for role, path in json.loads(sys.argv[1]).items()}

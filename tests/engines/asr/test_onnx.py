@@ -15,14 +15,14 @@ from support.speech import SENTENCES, STORY, spoken, word_error_rate
 from support.transcripts import CancelAfter, transcribe
 
 from edgeserve.engine import ModelSpec, Rung
+from edgeserve.engines.asr.onnx import OnnxSpeechToText
+from edgeserve.engines.asr.whisper import features
+from edgeserve.engines.asr.whisper import onnx as whisper_onnx
+from edgeserve.engines.asr.whisper.transcribe import Whisper
+from edgeserve.engines.onnx.prepare import Prepared
 from edgeserve.errors import ConfigError, EngineFailure, InvalidRequest
 from edgeserve.messages import Pcm, SegmentEvent, TranscribeRequest, TranscriptEnd
 from edgeserve.system import pages
-from engines.asr.onnx import OnnxSpeechToText
-from engines.asr.whisper import features
-from engines.asr.whisper import onnx as whisper_onnx
-from engines.asr.whisper.transcribe import Whisper
-from engines.onnx.prepare import Prepared
 
 Pulled = Callable[[str], Mapping[str, Path]]
 
@@ -30,7 +30,9 @@ pytestmark = pytest.mark.models
 
 
 def spec_of(files: Mapping[str, Path], **options: object) -> ModelSpec:
-    return ModelSpec("asr", "whisper-tiny.en", "engines.asr.onnx:OnnxSpeechToText", files, threads=2, options=options)
+    return ModelSpec(
+        "asr", "whisper-tiny.en", "edgeserve.engines.asr.onnx:OnnxSpeechToText", files, threads=2, options=options
+    )
 
 
 @pytest.fixture(scope="module")

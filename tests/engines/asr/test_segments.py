@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.asr.segments import BEGINS, SHORTEST_FRAMES, Rules, Segmenter, Span
+from edgeserve.engines.asr.segments import BEGINS, SHORTEST_FRAMES, Rules, Segmenter, Span
 
 RULES = Rules(silence=8, pad=3, longest=60)
 

@@ -26,8 +26,8 @@ from edgeserve.engine import ModelSpec
 from edgeserve.system import heap
 from edgeserve.messages import Pcm, SpeakRequest, TranscribeRequest
 from edgeserve.system import pages
-from engines.asr.onnx import OnnxSpeechToText
-from engines.tts.onnx import OnnxTextToSpeech
+from edgeserve.engines.asr.onnx import OnnxSpeechToText
+from edgeserve.engines.tts.onnx import OnnxTextToSpeech
 
 heap.tune()
 files = json.loads(sys.argv[1])

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgeserve.engines.asr.segments import FRAME
+from edgeserve.engines.asr.stretches import Joined, Source, Stretch, Tape, whole
 from edgeserve.messages import Pcm
-from engines.asr.segments import FRAME
-from engines.asr.stretches import Joined, Source, Stretch, Tape, whole
 
 SECOND = 16_000
 

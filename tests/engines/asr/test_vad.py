@@ -10,10 +10,10 @@ import numpy
 import pytest
 from support.speech import SENTENCES, spoken
 
+from edgeserve.engines.asr.segments import FRAME
+from edgeserve.engines.asr.vad import Listener, Vad
+from edgeserve.engines.asr.whisper import transcribe
 from edgeserve.errors import EngineFailure
-from engines.asr.segments import FRAME
-from engines.asr.vad import Listener, Vad
-from engines.asr.whisper import transcribe
 
 RATE = 16_000
 PAUSE = numpy.zeros(4 * RATE, numpy.float32)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from edgeserve.engines.encoder.config import LARGEST_FILE, Shape, read_pooling, read_shape
 from edgeserve.errors import EngineFailure
-from engines.encoder.config import LARGEST_FILE, Shape, read_pooling, read_shape
 
 
 def written(folder: Path, value: Any) -> Path:

@@ -14,13 +14,13 @@ from support.tiny_bert import CONTEXT, WIDTH, rows, weights
 from support.tiny_bert_onnx import write_onnx
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines import whole_texts
+from edgeserve.engines.encoder.embedding import OnnxEmbedding
 from edgeserve.errors import ContextOverflow, EngineFailure, InvalidRequest
 from edgeserve.messages import EmbedRequest
 from edgeserve.system import pages
-from engines import whole_texts
-from engines.encoder.embedding import OnnxEmbedding
 
-ENGINE = "engines.encoder.embedding:OnnxEmbedding"
+ENGINE = "edgeserve.engines.encoder.embedding:OnnxEmbedding"
 TEXT, TOKENS = "the cat sleeps on the sofa", [2, 4, 5, 7, 9, 4, 10, 3]
 
 

@@ -9,12 +9,12 @@ from support import graphs
 from support.tiny_bert_onnx import write_onnx
 
 from edgeserve.engine import ModelSpec, Rung
+from edgeserve.engines.encoder.model import EncoderFiles, prepare
+from edgeserve.engines.encoder.rerank import OnnxRerank
+from edgeserve.engines.onnx.prepare import FOLDER
 from edgeserve.errors import EngineFailure
-from engines.encoder.model import EncoderFiles, prepare
-from engines.encoder.rerank import OnnxRerank
-from engines.onnx.prepare import FOLDER
 
-ENGINE = "engines.encoder.rerank:OnnxRerank"
+ENGINE = "edgeserve.engines.encoder.rerank:OnnxRerank"
 
 
 def spec(files: dict[str, Path], **options: object) -> ModelSpec:

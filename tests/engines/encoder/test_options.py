@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from edgeserve.engines.encoder.options import EncoderOptions, read_options
+from edgeserve.engines.llama.options import LlamaOptions
 from edgeserve.errors import ConfigError
 from edgeserve.settings import key_names
-from engines.encoder.options import EncoderOptions, read_options
-from engines.llama.options import LlamaOptions
 
 
 def test_a_key_of_llama_cpp_alone_is_refused_with_those_that_count() -> None:

@@ -11,11 +11,11 @@ from support.tiny_bert import CONTEXT, HEAD, logit, weights
 from support.tiny_bert_onnx import write_onnx
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.encoder.rerank import OnnxRerank
 from edgeserve.errors import ContextOverflow, EngineFailure
 from edgeserve.messages import RerankRequest
-from engines.encoder.rerank import OnnxRerank
 
-ENGINE = "engines.encoder.rerank:OnnxRerank"
+ENGINE = "edgeserve.engines.encoder.rerank:OnnxRerank"
 CLS, SEP, CAT, SOFA, RAIN = 2, 3, 5, 10, 12
 
 

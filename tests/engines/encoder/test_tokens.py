@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from support.tiny_bert_onnx import TOKENS, tokenizer_json
 
+from edgeserve.engines.encoder.tokens import MOST_CHARS, TOKEN, UNIGRAM_PIECE, Tokens, vocabulary_bytes
 from edgeserve.errors import EngineFailure
-from engines.encoder.tokens import MOST_CHARS, TOKEN, UNIGRAM_PIECE, Tokens, vocabulary_bytes
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def test_a_file_that_is_too_large_for_a_tokenizer_is_not_read(
     path = tmp_path / "tokenizer.json"
     path.write_text(tokenizer_json())
     read(path)
-    monkeypatch.setattr("engines.encoder.tokens.LARGEST", path.stat().st_size - 1)
+    monkeypatch.setattr("edgeserve.engines.encoder.tokens.LARGEST", path.stat().st_size - 1)
     with pytest.raises(EngineFailure, match=r"tokenizer\.json: \d+ MB, expected at most"):
         read(path)
 
@@ -134,7 +134,7 @@ def test_a_large_vocabulary_takes_as_much_as_counted(tmp_path: Path, kind: str) 
     large.write_text(unigram(40_000) if kind == "unigram" else text)
     code = (
         "import sys\nfrom pathlib import Path\nimport tokenizers\n"
-        "from edgeserve.system import heap, pages\nfrom engines.encoder.tokens import Tokens\n"
+        "from edgeserve.system import heap, pages\nfrom edgeserve.engines.encoder.tokens import Tokens\n"
         "before = pages.private_bytes()\nkept = Tokens(Path(sys.argv[1]))\nheap.trim()\n"
         "print(pages.private_bytes() - before)"
     )

@@ -15,11 +15,11 @@ import pytest
 from support.contract import ChatContract, RerankContract, SpeechToTextContract, TextToSpeechContract
 
 from edgeserve.engine import ModelSpec, Rung
+from edgeserve.engines.fake.chat import FakeBatchChat, FakeChat
+from edgeserve.engines.fake.engine import MARK, FakeEngine, FakeSpeechToText, FakeTextToSpeech
+from edgeserve.engines.fake.rerank import FakeRerank
 from edgeserve.errors import EngineFailure
 from edgeserve.messages import TranscribeRequest
-from engines.fake.chat import FakeBatchChat, FakeChat
-from engines.fake.engine import MARK, FakeEngine, FakeSpeechToText, FakeTextToSpeech
-from engines.fake.rerank import FakeRerank
 
 
 class TestFakeChat(ChatContract):
@@ -27,7 +27,7 @@ class TestFakeChat(ChatContract):
 
     @pytest.fixture
     def spec(self) -> ModelSpec:
-        return ModelSpec("llm", "fake", "engines.fake.chat:FakeChat", options={"prefix_cache_mb": 7})
+        return ModelSpec("llm", "fake", "edgeserve.engines.fake.chat:FakeChat", options={"prefix_cache_mb": 7})
 
     def test_the_prefix_cache_is_taken_by_an_answer_and_goes_when_closed(self, engine: FakeChat) -> None:
         engine.open()
@@ -57,7 +57,7 @@ class TestFakeBatchChat(ChatContract):
 
     @pytest.fixture
     def spec(self) -> ModelSpec:
-        return ModelSpec("llm", "fake", "engines.fake.chat:FakeBatchChat")
+        return ModelSpec("llm", "fake", "edgeserve.engines.fake.chat:FakeBatchChat")
 
 
 class TestFakeRerank(RerankContract):
@@ -65,7 +65,7 @@ class TestFakeRerank(RerankContract):
 
     @pytest.fixture
     def spec(self) -> ModelSpec:
-        return ModelSpec("rerank", "fake", "engines.fake.rerank:FakeRerank")
+        return ModelSpec("rerank", "fake", "edgeserve.engines.fake.rerank:FakeRerank")
 
 
 class TestFakeSpeechToText(SpeechToTextContract):
@@ -74,7 +74,7 @@ class TestFakeSpeechToText(SpeechToTextContract):
 
     @pytest.fixture
     def spec(self) -> ModelSpec:
-        return ModelSpec("asr", "fake", "engines.fake.engine:FakeSpeechToText")
+        return ModelSpec("asr", "fake", "edgeserve.engines.fake.engine:FakeSpeechToText")
 
     def test_audio_is_read_as_it_is_heard_and_no_further_when_cancelled(self, hot: FakeSpeechToText) -> None:
         read: list[int] = []
@@ -101,13 +101,13 @@ class TestFakeTextToSpeech(TextToSpeechContract):
 
     @pytest.fixture
     def spec(self) -> ModelSpec:
-        return ModelSpec("tts", "fake", "engines.fake.engine:FakeTextToSpeech")
+        return ModelSpec("tts", "fake", "edgeserve.engines.fake.engine:FakeTextToSpeech")
 
 
 class TestModelFile:
     def engine(self, path: Path, data: bytes) -> FakeEngine:
         path.write_bytes(data)
-        return FakeEngine(ModelSpec("llm", "fake", "engines.fake.engine:FakeEngine", {"model": path}))
+        return FakeEngine(ModelSpec("llm", "fake", "edgeserve.engines.fake.engine:FakeEngine", {"model": path}))
 
     def test_an_open_engine_maps_its_file(self, tmp_path: Path) -> None:
         engine = self.engine(tmp_path / "model", MARK + bytes(9000) + MARK)
@@ -126,7 +126,8 @@ class TestModelFile:
     def test_a_file_that_is_cut_under_its_reader_ends_the_process(self, tmp_path: Path) -> None:
         engine = self.engine(tmp_path / "model", MARK + bytes(9000) + MARK)
         code = (
-            "import os, pathlib\nfrom edgeserve.engine import ModelSpec\nfrom engines.fake.engine import FakeEngine\n"
+            "import os, pathlib\nfrom edgeserve.engine import ModelSpec\n"
+            "from edgeserve.engines.fake.engine import FakeEngine\n"
             f"path = pathlib.Path({str(engine.spec.files['model'])!r})\n"
             "engine = FakeEngine(ModelSpec('llm', 'fake', '', {'model': path}))\n"
             "engine.open()\nos.truncate(path, 100)\nengine.heat()\n"

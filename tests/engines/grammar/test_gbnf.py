@@ -7,9 +7,9 @@ import time
 
 import pytest
 
+from edgeserve.engines.grammar import gbnf
+from edgeserve.engines.grammar.matcher import Matcher
 from edgeserve.errors import InvalidRequest
-from engines.grammar import gbnf
-from engines.grammar.matcher import Matcher
 
 LIST = r"""
 # a list of points

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.grammar.gbnf import parsed
-from engines.grammar.matcher import GARBAGE, Matcher
-from engines.grammar.rules import Unsayable
+from edgeserve.engines.grammar.gbnf import parsed
+from edgeserve.engines.grammar.matcher import GARBAGE, Matcher
+from edgeserve.engines.grammar.rules import Unsayable
 
 
 def walk(grammar: str, text: bytes = b"") -> Matcher:
@@ -108,7 +108,7 @@ def test_rules_that_double_take_bounded_memory(depth: int) -> None:
 
 def test_ways_that_lead_to_the_same_place_count_as_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """``ways`` times ``ends`` of them were looked at, and none counted."""
-    monkeypatch.setattr("engines.grammar.matcher.STEPS", 50_000)
+    monkeypatch.setattr("edgeserve.engines.grammar.matcher.STEPS", 50_000)
     ways, ends = 1_000, 1_000
     with pytest.raises(Unsayable, match="too many steps"):
         walk("root ::= one" + "|one" * ways + "\none ::= " + "|" * ends)

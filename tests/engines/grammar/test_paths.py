@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from engines.grammar import paths
-from engines.grammar import pattern as reader
-from engines.grammar.rules import Budget, Unsayable
-from engines.grammar.schema_formats import FORMATS
+from edgeserve.engines.grammar import paths
+from edgeserve.engines.grammar import pattern as reader
+from edgeserve.engines.grammar.rules import Budget, Unsayable
+from edgeserve.engines.grammar.schema_formats import FORMATS
 
 
 def ways(pattern: str) -> int:

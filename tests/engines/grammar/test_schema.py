@@ -15,11 +15,11 @@ from support.contract import ask
 from support.schemas import REFUSED, SHAPES, thing
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.grammar.rules import Rules
+from edgeserve.engines.grammar.schema import MAX_LOOSENED, SchemaGrammar
+from edgeserve.engines.llama.chat import LlamaChat
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import FinishEvent, Sampling, TokenEvent
-from engines.grammar.rules import Rules
-from engines.grammar.schema import MAX_LOOSENED, SchemaGrammar
-from engines.llama.chat import LlamaChat
 
 FORMATS = jsonschema.FormatChecker()
 FORMATS.checks("time", raises=ValueError)(lambda text: bool(datetime.time.fromisoformat(text)) or True)

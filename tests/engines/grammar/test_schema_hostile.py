@@ -16,13 +16,13 @@ from support.examples import examples
 from support.hostile_schemas import REFUSED_HOSTILE, TAKEN_HOSTILE, schemas
 from support.schemas import thing
 
+from edgeserve.engines.grammar import limits
+from edgeserve.engines.grammar.rules import MAX_STEPS, Rules
+from edgeserve.engines.grammar.schema import SchemaGrammar
+from edgeserve.engines.llama.grammar import grammar
+from edgeserve.engines.llama.tools import TAGGED, CallForm
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import Tool, ToolChoice
-from engines.grammar import limits
-from engines.grammar.rules import MAX_STEPS, Rules
-from engines.grammar.schema import SchemaGrammar
-from engines.llama.grammar import grammar
-from engines.llama.tools import TAGGED, CallForm
 
 MOST_AT_ONCE = 200_000
 """Steps of one piece of work, which a budget can stop only before and after."""

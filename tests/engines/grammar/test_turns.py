@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from engines.grammar.gbnf import parsed
-from engines.grammar.matcher import PAUSE_STEPS, Matcher
-from engines.grammar.turns import Turns
+from edgeserve.engines.grammar.gbnf import parsed
+from edgeserve.engines.grammar.matcher import PAUSE_STEPS, Matcher
+from edgeserve.engines.grammar.turns import Turns
 
 LONG = 20.0
 """Seconds until a test that hangs is told to fail."""

@@ -15,6 +15,9 @@ from support.tiny_lora import added, pairs, write_adapter
 from support.together import events_together
 
 from edgeserve.engine import Adapter, ModelSpec, Rung
+from edgeserve.engines.llama import adapters
+from edgeserve.engines.llama.adapters import Adapters, active
+from edgeserve.engines.llama.chat import LlamaChat
 from edgeserve.errors import EngineFailure, Forbidden, InvalidRequest
 from edgeserve.messages import (
     ChatEvent,
@@ -27,9 +30,6 @@ from edgeserve.messages import (
     TokenEvent,
 )
 from edgeserve.slots import SlotAction
-from engines.llama import adapters
-from engines.llama.adapters import Adapters, active
-from engines.llama.chat import LlamaChat
 
 pytestmark = pytest.mark.models
 PROMPTS = [tuple(range(start, start + 60)) for start in (1, 101, 201)]
@@ -61,7 +61,7 @@ def make(files: dict[str, Path]) -> Iterator[Make]:
             ModelSpec(
                 "llm",
                 model,
-                "engines.llama.chat:LlamaChat",
+                "edgeserve.engines.llama.chat:LlamaChat",
                 given,
                 threads=1,
                 options=options,

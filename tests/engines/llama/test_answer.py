@@ -13,9 +13,9 @@ from support.guessing import GuessingDrafts
 from support.spelling import PIECES, DiceSampler, SpellingContext, slope, spell, spelling_batch
 from support.together import text_of
 
+from edgeserve.engines.llama.batch import Batch
+from edgeserve.engines.llama.drafts import Drafts
 from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, ReasoningEvent, TokenEvent
-from engines.llama.batch import Batch
-from engines.llama.drafts import Drafts
 
 LONGEST = 6
 PROMPTS = some.lists(some.integers(1, len(PIECES) - 1), min_size=1, max_size=20)

@@ -13,15 +13,15 @@ import pytest
 from support.tiny_gguf import write_model
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.grammar import matcher
+from edgeserve.engines.llama import background as llama_background
+from edgeserve.engines.llama.background import Background
+from edgeserve.engines.llama.chat import LlamaChat
+from edgeserve.engines.llama.constraint import Constraint
+from edgeserve.engines.llama.own_constraint import OwnConstraint
+from edgeserve.engines.llama.sampler import Sampler
 from edgeserve.errors import Busy, Cancelled
 from edgeserve.messages import ChatRequest, FinishEvent, Sampling
-from engines.grammar import matcher
-from engines.llama import background as llama_background
-from engines.llama.background import Background
-from engines.llama.chat import LlamaChat
-from engines.llama.constraint import Constraint
-from engines.llama.own_constraint import OwnConstraint
-from engines.llama.sampler import Sampler
 
 LONG = 20.0
 """Seconds until a test that hangs is told to fail."""
@@ -122,7 +122,9 @@ def test_queued_work_of_a_closed_answer_is_never_done(monkeypatch: pytest.Monkey
 def engine(tmp_path: Path) -> Iterator[LlamaChat]:
     files = {"model": write_model(tmp_path / "tiny.gguf", "llama")}
     options = {"context": 512, "parallel": 3}
-    engine = LlamaChat(ModelSpec("llm", "tiny", "engines.llama.chat:LlamaChat", files, threads=1, options=options))
+    engine = LlamaChat(
+        ModelSpec("llm", "tiny", "edgeserve.engines.llama.chat:LlamaChat", files, threads=1, options=options)
+    )
     engine.open()
     engine.heat()
     yield engine

@@ -14,11 +14,11 @@ from hypothesis import strategies as some
 from support.counting import CountingContext, batch_of, decode, prompt, talk
 from support.examples import examples
 
+from edgeserve.engines.llama.batch import PROMPT_SHARE, TURN, Batch
+from edgeserve.engines.llama.cache import WORTH_SAVING, PrefixCache
+from edgeserve.engines.llama.context import BATCH, Item
+from edgeserve.engines.llama.slot import Slot
 from edgeserve.errors import ContextOverflow, EdgeserveError, EngineFailure, InvalidRequest
-from engines.llama.batch import PROMPT_SHARE, TURN, Batch
-from engines.llama.cache import WORTH_SAVING, PrefixCache
-from engines.llama.context import BATCH, Item
-from engines.llama.slot import Slot
 
 
 def test_a_conversation_goes_on_from_what_it_said() -> None:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from importlib import metadata
 
-from engines.llama import bindings
+from edgeserve.engines.llama import bindings
 
 
 def test_the_version_is_the_packages() -> None:
@@ -16,7 +16,7 @@ def test_the_version_is_the_packages() -> None:
 def test_the_package_itself_is_not_imported() -> None:
     code = (
         "import sys\n"
-        "from engines.llama.bindings import load\n"
+        "from edgeserve.engines.llama.bindings import load\n"
         "module = load('llama_cpp')\n"
         "heavy = {'numpy', 'jinja2', 'llama_cpp'} & set(sys.modules)\n"
         "print(module.__name__, module is load('llama_cpp'), sorted(heavy))"

@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as some
 
-from engines.llama.cache import COPY_PAUSE, WORTH_SAVING, PrefixCache, SavedState
-from engines.llama.state_index import shared
+from edgeserve.engines.llama.cache import COPY_PAUSE, WORTH_SAVING, PrefixCache, SavedState
+from edgeserve.engines.llama.state_index import shared
 
 
 def state(tokens: tuple[int, ...], size: int = 10) -> SavedState:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from support.examples import examples
 
 from edgeserve import strict_json
+from edgeserve.engines.llama.calls import CallReader, with_calls
 from edgeserve.messages import FinishEvent, TokenEvent, Tool, ToolCall, ToolCallEvent
-from engines.llama.calls import CallReader, with_calls
 
 F, G = ToolCall("f", '{"a": 1}'), ToolCall("g", "{}")
 BLOCK = '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>'

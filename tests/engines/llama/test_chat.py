@@ -15,11 +15,11 @@ from support.contract import ChatContract, ask
 
 from edgeserve.engine import ModelSpec, Rung
 from edgeserve.engine_abilities import Contextual
+from edgeserve.engines.llama.chat import LlamaChat
+from edgeserve.engines.llama.model import MappedModel
 from edgeserve.errors import ContextOverflow, EngineFailure, InvalidRequest
 from edgeserve.messages import ChatRequest, FinishEvent, ImagePart, Message, PromptEvent, Sampling, TextPart, TokenEvent
 from edgeserve.system import pages
-from engines.llama.chat import LlamaChat
-from engines.llama.model import MappedModel
 
 Pulled = Callable[[str], Mapping[str, Path]]
 
@@ -32,7 +32,7 @@ def spec_of(files: Mapping[str, Path], **options: object) -> ModelSpec:
     return ModelSpec(
         "llm",
         "smollm2",
-        "engines.llama.chat:LlamaChat",
+        "edgeserve.engines.llama.chat:LlamaChat",
         {"model": files["model"]},
         threads=2,
         options={"system": SYSTEM, **options},
@@ -262,8 +262,8 @@ from pathlib import Path
 from edgeserve.engine import ModelSpec
 from edgeserve.messages import ChatRequest
 from edgeserve.system import pages
-from engines.llama.chat import LlamaChat
-from engines.llama.runtime import llama
+from edgeserve.engines.llama.chat import LlamaChat
+from edgeserve.engines.llama.runtime import llama
 
 llama()
 path = Path(sys.argv[1])

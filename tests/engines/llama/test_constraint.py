@@ -16,15 +16,15 @@ from support.hostile_schemas import TAKEN_HOSTILE
 from support.schemas import SHAPES
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.grammar import limits
+from edgeserve.engines.grammar.rules import JSON, Unsayable
+from edgeserve.engines.llama.chat import LlamaChat
+from edgeserve.engines.llama.constraint import Constraint
+from edgeserve.engines.llama.grammar import grammar
+from edgeserve.engines.llama.sampler import Sampler
+from edgeserve.engines.llama.tools import CallForm
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import Sampling
-from engines.grammar import limits
-from engines.grammar.rules import JSON, Unsayable
-from engines.llama.chat import LlamaChat
-from engines.llama.constraint import Constraint
-from engines.llama.grammar import grammar
-from engines.llama.sampler import Sampler
-from engines.llama.tools import CallForm
 
 Pulled = Callable[[str], Mapping[str, Path]]
 TESTS = Path(__file__).parents[2]
@@ -134,7 +134,7 @@ def test_what_the_model_has_no_token_for_is_an_error_before_it_is_accepted(vocab
 def test_a_refused_grammar_leaves_nothing_behind(vocabulary: Any, engine: LlamaChat, monkeypatch: Any) -> None:
     """A chain made before would never be freed."""
     made: list[Any] = []
-    from engines.llama.runtime import llama
+    from edgeserve.engines.llama.runtime import llama
 
     monkeypatch.setattr(llama(), "llama_sampler_chain_init", lambda *given: made.append(given))
     request = ask("Hi", sampling=Sampling(temperature=0.0), json_object=True)
@@ -163,7 +163,7 @@ def test_a_long_token_is_allowed_where_its_characters_are(vocabulary: Any, ways:
 
 
 def test_every_token_is_spelled_as_it_is_read(vocabulary: Any) -> None:
-    from engines.llama.constraint import Spelling
+    from edgeserve.engines.llama.constraint import Spelling
 
     spelling = Spelling(vocabulary)
     spelled = 0

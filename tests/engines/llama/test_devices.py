@@ -10,8 +10,8 @@ import psutil
 import pytest
 
 from edgeserve.device import DeviceMemory
-from engines.llama import devices as llama_devices
-from engines.llama.runtime import llama
+from edgeserve.engines.llama import devices as llama_devices
+from edgeserve.engines.llama.runtime import llama
 
 GB = 1 << 30
 
@@ -78,6 +78,8 @@ def test_the_real_library_tells_the_processor_with_the_machines_memory(loaded: p
 
 
 def test_asking_loads_nothing() -> None:
-    code = "import sys; from engines.llama.devices import devices; print(devices(), 'llama_cpp' in sys.modules)"
+    code = (
+        "import sys; from edgeserve.engines.llama.devices import devices; print(devices(), 'llama_cpp' in sys.modules)"
+    )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "() False"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.llama.chat import LlamaChat
+from edgeserve.engines.llama.states import WORTH_STORING
 from edgeserve.messages import ChatRequest, FinishEvent, Sampling, TokenEvent
-from engines.llama.chat import LlamaChat
-from engines.llama.states import WORTH_STORING
 
 pytestmark = pytest.mark.models
 STORY = "The lighthouse keeper wrote down every ship that passed, its flag, its cargo and the weather. " * 4
@@ -32,7 +32,9 @@ def engine(pulled: Callable[[str], Mapping[str, Path]], tmp_path: Path) -> Itera
         files = {"model": pulled("smollm2-135m-instruct")["model"]}
         options = {"context": 1024, **disk, **options}
         made.append(
-            LlamaChat(ModelSpec("llm", "smollm2", "engines.llama.chat:LlamaChat", files, threads=2, options=options))
+            LlamaChat(
+                ModelSpec("llm", "smollm2", "edgeserve.engines.llama.chat:LlamaChat", files, threads=2, options=options)
+            )
         )
         made[-1].open()
         made[-1].heat()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from engines.llama.drafts import (
+from edgeserve.engines.llama.drafts import (
     CROWDED,
     FIRST,
     FIRST_WEIGHT,

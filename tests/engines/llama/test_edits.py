@@ -21,10 +21,10 @@ from support.tiny_gguf import VOCABULARY, write_model
 from support.together import events_together
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.llama import batch as llama_batch
+from edgeserve.engines.llama.chat import LlamaChat
+from edgeserve.engines.llama.context import BATCH
 from edgeserve.messages import ChatRequest, FinishEvent, Sampling, TokenEvent, TokenLogprob
-from engines.llama import batch as llama_batch
-from engines.llama.chat import LlamaChat
-from engines.llama.context import BATCH
 
 pytestmark = pytest.mark.models
 CONVERSATIONS, ANSWER = 100, 4
@@ -42,7 +42,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., LlamaChat]]:
         files = {"model": path if path.exists() else write_model(path, architecture)}
         options = {"context": 2048, **options}
         engine = LlamaChat(
-            ModelSpec("llm", architecture, "engines.llama.chat:LlamaChat", files, threads=1, options=options)
+            ModelSpec("llm", architecture, "edgeserve.engines.llama.chat:LlamaChat", files, threads=1, options=options)
         )
         made.append(engine)
         engine.open()

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.llama.chat import LlamaChat
 from edgeserve.errors import Busy, ContextOverflow, InvalidRequest
 from edgeserve.messages import ChatRequest, EmbeddingEvent, EmbedRequest, Sampling, TokenEvent
 from edgeserve.system import heap, pages
-from engines.llama.chat import LlamaChat
 
 pytestmark = pytest.mark.models
 CONTEXT = 512
@@ -30,7 +30,9 @@ PAIRS = (
 def engine(pulled: Callable[[str], Mapping[str, Path]]) -> Iterator[LlamaChat]:
     files = {"model": pulled("smollm2-135m-instruct")["model"]}
     options = {"context": CONTEXT, "parallel": 4}
-    engine = LlamaChat(ModelSpec("llm", "smollm2", "engines.llama.chat:LlamaChat", files, threads=2, options=options))
+    engine = LlamaChat(
+        ModelSpec("llm", "smollm2", "edgeserve.engines.llama.chat:LlamaChat", files, threads=2, options=options)
+    )
     engine.open()
     engine.heat()
     yield engine

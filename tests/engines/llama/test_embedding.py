@@ -14,16 +14,18 @@ from support.contract import ask
 from support.tiny_bert import CONTEXT, WIDTH, rows, weights, write_bert
 
 from edgeserve.engine import Footprint, ModelSpec, Rung
+from edgeserve.engines.llama.embedding import LlamaEmbedding
 from edgeserve.errors import ContextOverflow, EngineFailure, InvalidRequest, NotSupported
 from edgeserve.messages import EmbedRequest
 from edgeserve.system import pages
-from engines.llama.embedding import LlamaEmbedding
 
 TEXTS = ("the cat sleeps on the sofa", "a dog runs fast", "rain")
 
 
 def made(path: Path, **options: object) -> LlamaEmbedding:
-    spec = ModelSpec("embedding", "tiny", "engines.llama.embedding:LlamaEmbedding", {"model": path}, options=options)
+    spec = ModelSpec(
+        "embedding", "tiny", "edgeserve.engines.llama.embedding:LlamaEmbedding", {"model": path}, options=options
+    )
     return LlamaEmbedding(spec)
 
 

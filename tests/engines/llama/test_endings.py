@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engines.llama.endings import Endings
+from edgeserve.engines.llama.endings import Endings
 
 
 def test_endings_are_impossible_until_there_are_enough_tokens() -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from edgeserve.engine import Listed, ModelSpec
+from edgeserve.engines.llama.expected import footprint
+from edgeserve.engines.llama.options import DEFAULT_CONTEXT
 from edgeserve.jobs import INFO
 from edgeserve.models import catalog
 from edgeserve.named import make_engine
-from engines.llama.expected import footprint
-from engines.llama.options import DEFAULT_CONTEXT
 
 SHAPE = {
     "layers": 2,

@@ -10,13 +10,13 @@ from benchmarks.fuzz import corpus
 
 from edgeserve.engine import ModelSpec
 from edgeserve.engine_abilities import ModelFacts
+from edgeserve.engines.llama.facts import facts
+from edgeserve.engines.llama.gguf import read_contents
 from edgeserve.errors import EngineFailure
-from engines.llama.facts import facts
-from engines.llama.gguf import read_contents
 
 
 def of(path: Path) -> ModelFacts:
-    return facts(ModelSpec("llm", "small", "engines.llama.chat:LlamaChat", {"model": path}))
+    return facts(ModelSpec("llm", "small", "edgeserve.engines.llama.chat:LlamaChat", {"model": path}))
 
 
 @pytest.fixture

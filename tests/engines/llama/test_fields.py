@@ -14,9 +14,9 @@ import pytest
 from support.contract import ask
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.llama.chat import LlamaChat
 from edgeserve.errors import ContextOverflow, InvalidRequest
 from edgeserve.messages import FinishEvent, LoosenedEvent, Message, Sampling, TextPart, TokenEvent
-from engines.llama.chat import LlamaChat
 
 pytestmark = pytest.mark.models
 Pulled = Callable[[str], Mapping[str, Path]]

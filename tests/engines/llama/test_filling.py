@@ -10,11 +10,11 @@ import pytest
 from support.tiny_gguf import write_model
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.llama.chat import LlamaChat
+from edgeserve.engines.llama.filling import ending
+from edgeserve.engines.llama.prepare import Prepared
 from edgeserve.errors import InvalidRequest, NotSupported
 from edgeserve.messages import ChatRequest, FinishEvent, Sampling
-from engines.llama.chat import LlamaChat
-from engines.llama.filling import ending
-from engines.llama.prepare import Prepared
 
 BEFORE, BEHIND, MIDDLE, REPOSITORY, FILE = 1, 2, 3, 4, 5
 MARKS = ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|repo_name|>", "<|file_sep|>"]
@@ -31,7 +31,7 @@ def engine(folder: Path, *marks: str) -> LlamaChat:
     path = write_model(folder / "model.gguf", "llama", words=words)
     options = {"context": 256, "parallel": 1}
     return LlamaChat(
-        ModelSpec("llm", "tiny", "engines.llama.chat:LlamaChat", {"model": path}, threads=1, options=options)
+        ModelSpec("llm", "tiny", "edgeserve.engines.llama.chat:LlamaChat", {"model": path}, threads=1, options=options)
     )
 
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as some
 from support.examples import examples
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.llama.chat import LlamaChat
+from edgeserve.engines.llama.constraint import Constraint
+from edgeserve.engines.llama.forced import ASCII, LARGEST, LONGEST, Ahead, probes
+from edgeserve.engines.llama.grammar import grammar
+from edgeserve.engines.llama.model import MappedModel
+from edgeserve.engines.llama.tools import CallForm
 from edgeserve.messages import ChatRequest
-from engines.llama.chat import LlamaChat
-from engines.llama.constraint import Constraint
-from engines.llama.forced import ASCII, LARGEST, LONGEST, Ahead, probes
-from engines.llama.grammar import grammar
-from engines.llama.model import MappedModel
-from engines.llama.tools import CallForm
 
 
 def test_all_that_a_grammar_names_is_probed() -> None:

@@ -6,8 +6,8 @@ import pytest
 from benchmarks.fuzz import corpus
 from support.tiny_bert import HEAD, weights, write_bert
 
+from edgeserve.engines.llama.gguf import Shape, read_contents, read_header, read_shape, whole
 from edgeserve.errors import EngineFailure
-from engines.llama.gguf import Shape, read_contents, read_header, read_shape, whole
 
 FOUND = Path(__file__).parents[2] / "corpus" / "gguf"
 BROKEN = {

@@ -11,10 +11,10 @@ import pytest
 from support.contract import ask
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.llama.chat import LlamaChat
+from edgeserve.engines.llama.model import MappedModel
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import ChatRequest, Message, ReasoningEvent, Sampling, TextPart, TokenEvent, TokenLogprob
-from engines.llama.chat import LlamaChat
-from engines.llama.model import MappedModel
 
 pytestmark = pytest.mark.models
 GREEDY = Sampling(temperature=0.0)
@@ -24,7 +24,9 @@ Pulled = Callable[[str], Mapping[str, Path]]
 def opened(pulled: Pulled, kind: type[LlamaChat] = LlamaChat) -> LlamaChat:
     files = {"model": pulled("smollm2-135m-instruct")["model"]}
     engine = kind(
-        ModelSpec("llm", "smollm2", "engines.llama.chat:LlamaChat", files, threads=2, options={"context": 512})
+        ModelSpec(
+            "llm", "smollm2", "edgeserve.engines.llama.chat:LlamaChat", files, threads=2, options={"context": 512}
+        )
     )
     engine.open()
     engine.heat()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as some
 
-from engines.llama.lookup import LONGEST, SHORTEST, Lookup
+from edgeserve.engines.llama.lookup import LONGEST, SHORTEST, Lookup
 
 
 def test_the_continuation_of_an_earlier_run_is_guessed() -> None:

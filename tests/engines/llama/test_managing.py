@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.llama.chat import LlamaChat
+from edgeserve.engines.llama.states import StateFiles
+from edgeserve.engines.llama.states_folder import owner_of
 from edgeserve.errors import Busy, DiskFull, Forbidden, InvalidRequest, NotFound, NotSupported
 from edgeserve.messages import ChatRequest, FinishEvent, Sampling, SlotEvent, SlotRequest
-from engines.llama.chat import LlamaChat
-from engines.llama.states import StateFiles
-from engines.llama.states_folder import owner_of
 
 pytestmark = pytest.mark.models
 STORY = "The lighthouse keeper wrote down every ship that passed, its flag, its cargo and the weather. " * 4

@@ -13,11 +13,11 @@ from support.gates import gate_of
 from support.memory import World
 
 from edgeserve.engine import ModelSpec, Rung
+from edgeserve.engines.llama import probe
+from edgeserve.engines.llama.chat import LlamaChat
 from edgeserve.errors import ContextOverflow, DoesNotFit
 from edgeserve.messages import ChatRequest, FinishEvent, Sampling, TokenEvent
 from edgeserve.system import heap, pages
-from engines.llama import probe
-from engines.llama.chat import LlamaChat
 
 Pulled = Callable[[str], Mapping[str, Path]]
 MB = 1 << 20
@@ -33,7 +33,9 @@ pytestmark = pytest.mark.models
 @pytest.fixture
 def spec(pulled: Pulled) -> ModelSpec:
     files = {"model": pulled("smollm2-135m-instruct")["model"]}
-    return ModelSpec("llm", "smollm2", "engines.llama.chat:LlamaChat", files, threads=2, options={"context": 1024})
+    return ModelSpec(
+        "llm", "smollm2", "edgeserve.engines.llama.chat:LlamaChat", files, threads=2, options={"context": 1024}
+    )
 
 
 @pytest.fixture

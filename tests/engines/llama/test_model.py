@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from engines.llama import model as llama_model
-from engines.llama.options import read_options
+from edgeserve.engines.llama import model as llama_model
+from edgeserve.engines.llama.options import read_options
 
 
 @pytest.fixture

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.llama import context as llama_context
+from edgeserve.engines.llama import devices
+from edgeserve.engines.llama import model as llama_model
+from edgeserve.engines.llama.chat import LlamaChat
+from edgeserve.engines.llama.options import context_size, longest_draft, read_options
+from edgeserve.engines.llama.runtime import llama
 from edgeserve.errors import ConfigError, EngineFailure
 from edgeserve.messages import ChatRequest, Sampling, TokenEvent
-from engines.llama import context as llama_context
-from engines.llama import devices
-from engines.llama import model as llama_model
-from engines.llama.chat import LlamaChat
-from engines.llama.options import context_size, longest_draft, read_options
-from engines.llama.runtime import llama
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,9 @@ def test_the_logits_of_a_draft_take_little_memory(vocabulary: int, longest: int)
 def test_it_answers_with_other_options(pulled: Callable[[str], Mapping[str, Path]], options: dict[str, object]) -> None:
     files = {"model": pulled("smollm2-135m-instruct")["model"]}
     options = {"context": 256, **options}
-    engine = LlamaChat(ModelSpec("llm", "smollm2", "engines.llama.chat:LlamaChat", files, threads=2, options=options))
+    engine = LlamaChat(
+        ModelSpec("llm", "smollm2", "edgeserve.engines.llama.chat:LlamaChat", files, threads=2, options=options)
+    )
     engine.open()
     engine.heat()
     request = ChatRequest(prompt="The capital of France is", max_tokens=3, sampling=Sampling(temperature=0.0))

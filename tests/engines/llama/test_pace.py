@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engines.llama.pace import FIRST_SLOPE, KEPT, STALE, Pace
+from edgeserve.engines.llama.pace import FIRST_SLOPE, KEPT, STALE, Pace
 
 
 def pace_of(**seconds: float) -> Pace:

@@ -11,11 +11,11 @@ from support import tiny_qwen
 from support.tiny_bert import CONTEXT, HEAD, write_bert
 from support.tiny_qwen import CONTROL, TEMPLATE, tokens_of, write_qwen
 
+from edgeserve.engines.llama import model as llama_model
+from edgeserve.engines.llama.model import MappedModel
+from edgeserve.engines.llama.options import LlamaOptions
+from edgeserve.engines.llama.pairs import Pairs
 from edgeserve.errors import ContextOverflow, EngineFailure
-from engines.llama import model as llama_model
-from engines.llama.model import MappedModel
-from engines.llama.options import LlamaOptions
-from engines.llama.pairs import Pairs
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 
-from engines.llama.penalties import WINDOW, Penalties
+from edgeserve.engines.llama.penalties import WINDOW, Penalties
 
 VOCABULARY = 40
 
@@ -39,7 +39,7 @@ def test_what_llama_cpp_makes_of_them(rule: tuple[Any, ...], said: list[int], se
 
 
 def _by_llama_cpp(logits: Any, biases: list[tuple[int, float]], penalties: list[float], said: list[int]) -> Any:
-    from engines.llama.runtime import llama
+    from edgeserve.engines.llama.runtime import llama
 
     runtime = llama()
     chain = runtime.llama_sampler_chain_init(runtime.llama_sampler_chain_default_params())

@@ -12,12 +12,12 @@ from io import BytesIO
 import pytest
 from PIL import Image
 
-from engines.llama import pixels
+from edgeserve.engines.llama import pixels
 
 DECODE = """
 import json, sys
-from engines.llama import pixels_loaded
-from engines.llama.pixels import rgb
+from edgeserve.engines.llama import pixels_loaded
+from edgeserve.engines.llama.pixels import rgb
 with rgb(sys.stdin.buffer.read()) as found:
     print(json.dumps([*found[:2], found[2].hex()]))
 heavy = {"numpy", "jinja2", "diskcache", "av", "onnxruntime"}

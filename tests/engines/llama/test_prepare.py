@@ -16,12 +16,12 @@ from support.examples import examples
 from support.tiny_gguf import VOCABULARY, write_model
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines import whole_texts
+from edgeserve.engines.llama import model
+from edgeserve.engines.llama.batch import Batch
+from edgeserve.engines.llama.chat import LlamaChat
 from edgeserve.errors import ContextOverflow, DoesNotFit, EdgeserveError, EngineFailure, InvalidRequest
 from edgeserve.messages import ChatRequest, EmbedRequest, FinishEvent, PromptEvent, Sampling
-from engines import whole_texts
-from engines.llama import model
-from engines.llama.batch import Batch
-from engines.llama.chat import LlamaChat
 
 pytestmark = pytest.mark.models
 GREEDY = Sampling(temperature=0.0)
@@ -37,7 +37,9 @@ def make(tmp_path: Path) -> Iterator[MAKE]:
         files = {"model": write_model(tmp_path / f"{architecture}.gguf", architecture)}
         options = {"context": 512, "parallel": 3, **options}
         made.append(
-            LlamaChat(ModelSpec("llm", "tiny", "engines.llama.chat:LlamaChat", files, threads=1, options=options))
+            LlamaChat(
+                ModelSpec("llm", "tiny", "edgeserve.engines.llama.chat:LlamaChat", files, threads=1, options=options)
+            )
         )
         made[-1].open()
         made[-1].heat()
@@ -287,7 +289,7 @@ from edgeserve.engine import ModelSpec
 from edgeserve.errors import ContextOverflow
 from edgeserve.messages import ChatRequest, EmbedRequest, Message, TextPart
 from edgeserve.system import pages
-from engines.llama.chat import LlamaChat
+from edgeserve.engines.llama.chat import LlamaChat
 
 engine = LlamaChat(ModelSpec("llm", "m", "x", {"model": Path(sys.argv[1])}, threads=1, options={"context": 2048}))
 engine.open()

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from edgeserve.device import DeviceMemory
-from engines.llama import probe
-from engines.llama.options import LlamaOptions
+from edgeserve.engines.llama import probe
+from edgeserve.engines.llama.options import LlamaOptions
 
 MB = 1 << 20
 LOG = """\

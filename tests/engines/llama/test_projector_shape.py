@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from edgeserve.engines.llama.projector_shape import FEWEST_TOKENS, ProjectorShape, read_projector_shape
 from edgeserve.errors import EngineFailure
-from engines.llama.projector_shape import FEWEST_TOKENS, ProjectorShape, read_projector_shape
 
 MB = 1 << 20
 FIXED = ProjectorShape(patches=576, patch=14, merge=1, width=1024, feed_forward=4096, most_tokens=0)

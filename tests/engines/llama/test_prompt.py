@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 from support.contract import ask
 
+from edgeserve.engines.llama.prompt import prompt_text
+from edgeserve.engines.llama.template import ChatTemplate
 from edgeserve.messages import Message, TextPart, ToolCall
-from engines.llama.prompt import prompt_text
-from engines.llama.template import ChatTemplate
 
 SWITCHED = (
     "{% for m in messages %}<{{ m.role }}>{% if m.reasoning_content %}[{{ m.reasoning_content }}]{% endif %}"

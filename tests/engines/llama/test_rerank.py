@@ -19,13 +19,13 @@ from support.tiny_bert import CONTEXT, HEAD, write_bert
 from support.tiny_qwen import write_qwen
 
 from edgeserve.engine import ModelSpec, Rung
+from edgeserve.engines import whole_texts
+from edgeserve.engines.llama import rerank
+from edgeserve.engines.llama.context import Context
+from edgeserve.engines.llama.rerank import LlamaRerank, together
 from edgeserve.errors import ConfigError, ContextOverflow, EngineFailure, InvalidRequest
 from edgeserve.messages import RerankEvent, RerankRequest
 from edgeserve.system import pages
-from engines import whole_texts
-from engines.llama import rerank
-from engines.llama.context import Context
-from engines.llama.rerank import LlamaRerank, together
 
 QUERY, DOCUMENTS = "cat sofa", ("the dog runs fast", "rain", "the cat sleeps on the sofa", "", "cat train " * 60)
 CLOSE = 5e-3
@@ -33,7 +33,7 @@ CLOSE = 5e-3
 
 
 def spec(path: Path, **options: object) -> ModelSpec:
-    return ModelSpec("rerank", "tiny", "engines.llama.rerank:LlamaRerank", {"model": path}, options=options)
+    return ModelSpec("rerank", "tiny", "edgeserve.engines.llama.rerank:LlamaRerank", {"model": path}, options=options)
 
 
 def hot(path: Path, **options: object) -> LlamaRerank:

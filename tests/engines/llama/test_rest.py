@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.counting import batch_of, decode, prompt, talk
 
-from engines.llama.cache import SavedState
+from edgeserve.engines.llama.cache import SavedState
 
 
 def test_an_idle_slot_is_copied_and_cleared_when_another_conversation_begins() -> None:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from engines.llama.runtime import SPINS
+from edgeserve.engines.llama.runtime import SPINS
 
 
 @pytest.mark.slow
@@ -18,7 +18,7 @@ from engines.llama.runtime import SPINS
 def test_waiting_threads_sleep_soon_unless_the_user_says_otherwise(given: dict[str, str], told: str) -> None:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
     child = subprocess.run(
-        [sys.executable, "-c", "from engines.llama.runtime import llama; llama()"],
+        [sys.executable, "-c", "from edgeserve.engines.llama.runtime import llama; llama()"],
         env={**kept, **given, "OMP_DISPLAY_ENV": "VERBOSE"},
         capture_output=True,
         text=True,

@@ -21,10 +21,10 @@ from support.tiny_gguf import VOCABULARY, write_model
 from support.together import events_together, text_of
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.llama.chat import LlamaChat
+from edgeserve.engines.llama.context import Context
+from edgeserve.engines.llama.drafts import Drafts
 from edgeserve.messages import ChatEvent, ChatRequest, FinishEvent, Sampling, TokenEvent, TokenLogprob
-from engines.llama.chat import LlamaChat
-from engines.llama.context import Context
-from engines.llama.drafts import Drafts
 
 pytestmark = pytest.mark.models
 Make = Callable[..., GuessingChat]
@@ -40,7 +40,9 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
             path = folder / f"{architecture}.gguf"
             files = {"model": path if path.exists() else write_model(path, architecture)}
             options = {"context": 512, "prefix_cache_mb": 0, "flash_attention": "off", **options}
-            spec = ModelSpec("llm", architecture, "engines.llama.chat:LlamaChat", files, threads=1, options=options)
+            spec = ModelSpec(
+                "llm", architecture, "edgeserve.engines.llama.chat:LlamaChat", files, threads=1, options=options
+            )
             made[key] = GuessingChat(spec)
             made[key].open()
             made[key].heat()

@@ -16,12 +16,12 @@ from hypothesis import strategies as some
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from support.examples import examples
 
-from engines.llama.cache import PrefixCache, SavedState
-from engines.llama.fingerprint import PIECE, PIECES
-from engines.llama.options import LlamaOptions
-from engines.llama.state_index import shared
-from engines.llama.states import HEAD, StateFiles, states_key
-from engines.llama.states_folder import StatesFolder
+from edgeserve.engines.llama.cache import PrefixCache, SavedState
+from edgeserve.engines.llama.fingerprint import PIECE, PIECES
+from edgeserve.engines.llama.options import LlamaOptions
+from edgeserve.engines.llama.state_index import shared
+from edgeserve.engines.llama.states import HEAD, StateFiles, states_key
+from edgeserve.engines.llama.states_folder import StatesFolder
 
 KEY = bytes(range(32))
 START = int(time.time()) - 10_000

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as some
 from support.examples import examples
 
-from engines.llama import states_folder
-from engines.llama.cache import SavedState
-from engines.llama.states import StateFiles
-from engines.llama.states_folder import (
+from edgeserve.engines.llama import states_folder
+from edgeserve.engines.llama.cache import SavedState
+from edgeserve.engines.llama.states import StateFiles
+from edgeserve.engines.llama.states_folder import (
     DISK_SHARE,
     KEPT_SECONDS,
     LONGEST_NAME,
@@ -33,7 +33,7 @@ from engines.llama.states_folder import (
     states_path,
     sweep,
 )
-from engines.llama.writing import Allowance
+from edgeserve.engines.llama.writing import Allowance
 
 NOW = time.time()
 """The clock of all folders here."""
@@ -361,9 +361,9 @@ import fcntl, os, sys
 from pathlib import Path
 sys.path[:0] = sys.argv[3:]
 from test_states_folder import SHARED, taken
-from engines.llama.cache import SavedState
-from engines.llama.states import StateFiles
-from engines.llama.states_folder import StatesFolder
+from edgeserve.engines.llama.cache import SavedState
+from edgeserve.engines.llama.states import StateFiles
+from edgeserve.engines.llama.states_folder import StatesFolder
 root, model, most = Path(sys.argv[1]), sys.argv[2], 0
 files = StateFiles(StatesFolder(root, model, None, free=lambda path: 20 * 1000 * 100), bytes(32), worth=0)
 for number in range(150):

@@ -10,9 +10,9 @@ from hypothesis import strategies as some
 from support.counting import batch_of, decode, prompt, talk
 from support.examples import examples
 
-from engines.llama.state_index import shared
-from engines.llama.states import StateFiles
-from engines.llama.states_folder import StatesFolder
+from edgeserve.engines.llama.state_index import shared
+from edgeserve.engines.llama.states import StateFiles
+from edgeserve.engines.llama.states_folder import StatesFolder
 
 
 @pytest.mark.parametrize("slots", [2, 3, 4, 8])

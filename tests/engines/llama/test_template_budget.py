@@ -14,11 +14,11 @@ from hypothesis import strategies as some
 from support.examples import examples
 from support.turns import calls_in_json
 
+from edgeserve.engines.llama.template import ChatTemplate
+from edgeserve.engines.llama.template_budget import STEPS, Budget, OverBudget
+from edgeserve.engines.llama.template_environment import environment
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import Message, TextPart, ToolCall
-from engines.llama.template import ChatTemplate
-from engines.llama.template_budget import STEPS, Budget, OverBudget
-from engines.llama.template_environment import environment
 
 TALK = tuple(
     Message("user" if at % 2 == 0 else "assistant", (TextPart("Hello, how are you? " * 9),)) for at in range(8)

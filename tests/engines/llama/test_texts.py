@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.llama import texts
+from edgeserve.engines.llama.chat import LlamaChat
 from edgeserve.errors import InvalidRequest, TooLarge
 from edgeserve.messages import ChatRequest, Message, TextEvent, TextPart, TextRequest
-from engines.llama import texts
-from engines.llama.chat import LlamaChat
 
 pytestmark = pytest.mark.models
 TALK = (Message("user", (TextPart("Name a bird."),)),)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from engines.llama import threadpool
-from engines.llama.threadpool import POLL, NoPool, Parameters, Pool
+from edgeserve.engines.llama import threadpool
+from edgeserve.engines.llama.threadpool import POLL, NoPool, Parameters, Pool
 
 
 class Function:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgeserve.engines.llama.threads import LOOK_EVERY, Threads
 from edgeserve.system import cores
 from edgeserve.system.beside import beside
-from engines.llama.threads import LOOK_EVERY, Threads
 
 
 @pytest.mark.parametrize(

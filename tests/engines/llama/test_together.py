@@ -14,8 +14,8 @@ import pytest
 from support.together import together
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.llama.chat import LlamaChat
 from edgeserve.messages import ChatRequest, Sampling
-from engines.llama.chat import LlamaChat
 
 pytestmark = pytest.mark.models
 SENTENCES = (
@@ -44,7 +44,7 @@ def make(pulled: Callable[[str], Mapping[str, Path]]) -> Iterator[Callable[..., 
         files = {"model": pulled("smollm2-135m-instruct")["model"]}
         options = {"context": 1024, **options}
         engine = LlamaChat(
-            ModelSpec("llm", "smollm2", "engines.llama.chat:LlamaChat", files, threads=2, options=options)
+            ModelSpec("llm", "smollm2", "edgeserve.engines.llama.chat:LlamaChat", files, threads=2, options=options)
         )
         engine.open()
         engine.heat()

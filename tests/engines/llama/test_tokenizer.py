@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as some
 from support.examples import examples
 
+from edgeserve.engines.llama.prepare import Prepared, prepare_chat
+from edgeserve.engines.llama.template import ChatTemplate
+from edgeserve.engines.llama.tokenizer import LEAST_LONGEST, LONGEST_RUN, PIECE, SLACK, Tokenizer, TooLong, pieces
 from edgeserve.errors import ContextOverflow, InvalidRequest
 from edgeserve.messages import ChatRequest, ImagePart, Message, TextPart
-from engines.llama.prepare import Prepared, prepare_chat
-from engines.llama.template import ChatTemplate
-from engines.llama.tokenizer import LEAST_LONGEST, LONGEST_RUN, PIECE, SLACK, Tokenizer, TooLong, pieces
 
 WORD = 5
 """Characters in a token of these vocabularies."""
@@ -143,8 +143,8 @@ LONG = """
 import sys
 from pathlib import Path
 from edgeserve.engine import ModelSpec
-from engines.llama import model as llama_model
-from engines.llama.options import LlamaOptions
+from edgeserve.engines.llama import model as llama_model
+from edgeserve.engines.llama.options import LlamaOptions
 model = llama_model.acquire(Path(sys.argv[1]), "cpu", LlamaOptions())
 for unit in ("a", ".", " ", "/\\n", "1", "東", "e\\u0301"):
     print(len(model.tokenize(unit * 100_000, add_special=False)))

@@ -16,6 +16,13 @@ from support.schemas import thing
 from support.turns import counted_calls
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.grammar.rules import Rules
+from edgeserve.engines.llama.chat import LlamaChat
+from edgeserve.engines.llama.constraint import Constraint
+from edgeserve.engines.llama.grammar import Grammar, grammar
+from edgeserve.engines.llama.runtime import llama
+from edgeserve.engines.llama.template import ChatTemplate
+from edgeserve.engines.llama.tools import TAGGED, CallForm, described
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import (
     ChatEvent,
@@ -29,13 +36,6 @@ from edgeserve.messages import (
     ToolCallEvent,
     ToolChoice,
 )
-from engines.grammar.rules import Rules
-from engines.llama.chat import LlamaChat
-from engines.llama.constraint import Constraint
-from engines.llama.grammar import Grammar, grammar
-from engines.llama.runtime import llama
-from engines.llama.template import ChatTemplate
-from engines.llama.tools import TAGGED, CallForm, described
 
 Pulled = Callable[[str], Mapping[str, Path]]
 
@@ -230,7 +230,7 @@ def test_free_text_is_what_it_would_be_without_a_grammar(
 
     text()
     held = text()
-    monkeypatch.setattr("engines.llama.prepare.grammar", lambda *ignored, **too: None)
+    monkeypatch.setattr("edgeserve.engines.llama.prepare.grammar", lambda *ignored, **too: None)
     assert text() == held
     assert held
 

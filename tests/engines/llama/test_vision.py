@@ -17,6 +17,11 @@ from support.contract import ChatContract, ask
 from support.together import events_together, text_of
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.llama.chat import LlamaChat
+from edgeserve.engines.llama.model import MappedModel
+from edgeserve.engines.llama.pixels import rgb
+from edgeserve.engines.llama.projector import Chunks, Projector
+from edgeserve.engines.llama.vision import LlamaVision
 from edgeserve.errors import Busy, ContextOverflow, EngineFailure, UnsupportedMedia
 from edgeserve.messages import (
     ChatEvent,
@@ -30,11 +35,6 @@ from edgeserve.messages import (
     TokenEvent,
 )
 from edgeserve.system import heap, pages
-from engines.llama.chat import LlamaChat
-from engines.llama.model import MappedModel
-from engines.llama.pixels import rgb
-from engines.llama.projector import Chunks, Projector
-from engines.llama.vision import LlamaVision
 
 Pulled = Callable[[str], Mapping[str, Path]]
 
@@ -50,7 +50,12 @@ def files(pulled: Pulled, tmp_path_factory: pytest.TempPathFactory) -> Mapping[s
 
 def spec_of(files: Mapping[str, Path], **options: object) -> ModelSpec:
     return ModelSpec(
-        "vision", "vision", "engines.llama.vision:LlamaVision", files, threads=2, options={**SYSTEM, **options}
+        "vision",
+        "vision",
+        "edgeserve.engines.llama.vision:LlamaVision",
+        files,
+        threads=2,
+        options={**SYSTEM, **options},
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engines.llama.writing import REFILL_SECONDS, Allowance
+from edgeserve.engines.llama.writing import REFILL_SECONDS, Allowance
 
 
 def test_it_refuses_more_than_its_burst_and_fills_up_again() -> None:

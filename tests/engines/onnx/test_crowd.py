@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import pytest
 
+from edgeserve.engines.onnx.crowd import LOOK_EVERY, Crowd, Sessions, extra_bytes, shrink
 from edgeserve.errors import EngineFailure
 from edgeserve.system import pages
 from edgeserve.system.load import Neighbours
-from engines.onnx.crowd import LOOK_EVERY, Crowd, Sessions, extra_bytes, shrink
 
 
 class Loads(Neighbours):

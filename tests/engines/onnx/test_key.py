@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.onnx.key import Key, Machine, this_machine
+from edgeserve.engines.onnx.key import Key, Machine, this_machine
 
 MACHINE = Machine("1.31", "x86_64 0")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from edgeserve.engine import Footprint, ModelSpec, Rung
+from edgeserve.engines.onnx.ladder import OnnxLadder
 from edgeserve.errors import EngineFailure
-from engines.onnx.ladder import OnnxLadder
 
 
 class Files:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engines.onnx.key import Key, Machine
-from engines.onnx.note import BLOCK, BLOCKS, NOTE, Note
+from edgeserve.engines.onnx.key import Key, Machine
+from edgeserve.engines.onnx.note import BLOCK, BLOCKS, NOTE, Note
 
 KEY = Key(Machine("1", "cpu"), {})
 

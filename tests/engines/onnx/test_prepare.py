@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 from support import graphs
 
+from edgeserve.engines.onnx import prepare
+from edgeserve.engines.onnx import session as ort
+from edgeserve.engines.onnx.key import Machine, this_machine
+from edgeserve.engines.onnx.note import NOTE, Note
+from edgeserve.engines.onnx.optimise import REFUSED
+from edgeserve.engines.onnx.prepare import Means, Prepared, prepared
 from edgeserve.system import heap, pages
-from engines.onnx import prepare
-from engines.onnx import session as ort
-from engines.onnx.key import Machine, this_machine
-from engines.onnx.note import NOTE, Note
-from engines.onnx.optimise import REFUSED
-from engines.onnx.prepare import Means, Prepared, prepared
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +40,7 @@ def counting(log: Path) -> tuple[str, ...]:
     """The real child, each start of it a line in ``log``."""
     return child(
         f"print(FORM, file=open({str(log)!r}, 'a'), flush=True)\n"
-        "from engines.onnx.optimise import main\nsys.exit(main(sys.argv[1:]))"
+        "from edgeserve.engines.onnx.optimise import main\nsys.exit(main(sys.argv[1:]))"
     )
 
 
@@ -74,7 +74,7 @@ def test_plain_external_weights_give_the_same_results(model: Path) -> None:
     assert graphs.run(found.session()) == pytest.approx(graphs.run(ort.session(model)), abs=1e-5)
 
 
-REAL = "from engines.onnx.optimise import main; sys.exit(main(sys.argv[1:]))"
+REAL = "from edgeserve.engines.onnx.optimise import main; sys.exit(main(sys.argv[1:]))"
 REFUSE_PREPACKED = f"FORM == 'prepacked' and (print('no such kernel', file=sys.stderr), sys.exit({REFUSED}))"
 
 
@@ -225,7 +225,7 @@ def test_a_full_disk_is_told_with_its_figures(model: Path, caplog: pytest.LogCap
 def test_a_disk_that_fills_meanwhile_is_asked_again_later(
     model: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from engines.onnx import optimise
+    from edgeserve.engines.onnx import optimise
 
     monkeypatch.setattr(optimise, "FULL_DISK_BYTES", 1 << 60)
     monkeypatch.setattr(optimise, "_end_before_the_server", lambda: None)  # this process is no child
@@ -283,7 +283,7 @@ def test_the_child_of_a_killed_server_is_waited_for(model: Path, tmp_path: Path)
     os.mkfifo(started)
     os.mkfifo(go)
     code = (
-        "import sys; from pathlib import Path; from engines.onnx.prepare import Means, prepared\n"
+        "import sys; from pathlib import Path; from edgeserve.engines.onnx.prepare import Means, prepared\n"
         f"prepared(Path({str(model)!r}), means=Means(command={child(WAIT.format(started, go))!r}))"
     )
     server = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
@@ -322,7 +322,7 @@ def test_the_child_is_the_first_that_the_system_ends(tmp_path: Path) -> None:
     if not Path("/proc/self/oom_score_adj").exists():
         pytest.skip("no oom_score_adj here")
     code = (
-        "from engines.onnx import optimise as o; o._end_before_the_server()\n"
+        "from edgeserve.engines.onnx import optimise as o; o._end_before_the_server()\n"
         "print(open('/proc/self/oom_score_adj').read())"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)

@@ -10,8 +10,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from engines.onnx import rows as onnx_rows
-from engines.onnx import session
+from edgeserve.engines.onnx import rows as onnx_rows
+from edgeserve.engines.onnx import session
 
 ROWS, PARTS = 7, 3
 

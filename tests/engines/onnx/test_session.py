@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from engines.onnx import session
+from edgeserve.engines.onnx import session
 
 pytestmark = pytest.mark.slow
 
 OPEN = """
-import engines.onnx.session, numpy
+import edgeserve.engines.onnx.session, numpy
 from onnx import TensorProto, helper
 value = lambda name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [1])
 graph = helper.make_graph([helper.make_node("Neg", ["a"], ["b"])], "neg", [value("a")], [value("b")])
@@ -37,7 +37,7 @@ from pathlib import Path
 from onnx import TensorProto, helper, save
 from edgeserve.system import heap
 from edgeserve.system import pages
-from engines.onnx import session as ort
+from edgeserve.engines.onnx import session as ort
 heap.tune()
 shape = ["n"]
 value = lambda name: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
@@ -101,7 +101,7 @@ from pathlib import Path
 from onnx import TensorProto, helper, save
 from edgeserve.system import heap
 from edgeserve.system import pages
-from engines.onnx import session as ort
+from edgeserve.engines.onnx import session as ort
 heap.tune()
 value = lambda name: helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"])
 def graph(*nodes, last):

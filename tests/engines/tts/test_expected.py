@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from edgeserve.engine import Listed, ModelSpec
+from edgeserve.engines.tts.expected import footprint
 from edgeserve.models import catalog
 from edgeserve.models.store import Store
 from edgeserve.named import make_engine
-from engines.tts.expected import footprint
 
 
 def listed(name: str) -> Listed:

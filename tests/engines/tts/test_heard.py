@@ -13,10 +13,10 @@ from support.piper import needs_phonemizer, noiseless
 from support.speech import at_16k
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.asr.onnx import OnnxSpeechToText
+from edgeserve.engines.tts.onnx import OnnxTextToSpeech
 from edgeserve.messages import Pcm, SegmentEvent, SpeakRequest, TranscribeRequest
 from edgeserve.models import catalog
-from engines.asr.onnx import OnnxSpeechToText
-from engines.tts.onnx import OnnxTextToSpeech
 
 Pulled = Callable[[str], Mapping[str, Path]]
 

@@ -10,11 +10,11 @@ import onnx
 import pytest
 
 from edgeserve.engine import ModelSpec, Rung
+from edgeserve.engines.tts.kokoro import blend
+from edgeserve.engines.tts.onnx import GRAPH_SHARE, OnnxTextToSpeech, prepare
+from edgeserve.engines.tts.phonemes import Phonemizers, mapped_bytes
 from edgeserve.errors import ConfigError, EngineFailure, InvalidRequest
 from edgeserve.messages import SpeakRequest
-from engines.tts.kokoro import blend
-from engines.tts.onnx import GRAPH_SHARE, OnnxTextToSpeech, prepare
-from engines.tts.phonemes import Phonemizers, mapped_bytes
 
 
 def build(path: Path, tokens: str) -> Path:
@@ -46,7 +46,9 @@ def voice(path: Path) -> Path:
 
 
 def spec_of(**files: Path) -> ModelSpec:
-    return ModelSpec("tts", "kokoro", "engines.tts.onnx:OnnxTextToSpeech", files, options={"family": "kokoro"})
+    return ModelSpec(
+        "tts", "kokoro", "edgeserve.engines.tts.onnx:OnnxTextToSpeech", files, options={"family": "kokoro"}
+    )
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.tts.lean_import import without
+from edgeserve.engines.tts.lean_import import without
 
 ROOT = Path(__file__).parents[3]
 
@@ -39,6 +39,6 @@ def test_another_thread_finds_it_meanwhile(optional: str) -> None:
 
 def test_the_phonemizer_leaves_scipy_out() -> None:
     """In a process of its own: what is loaded stays. Where SciPy is not installed this holds by itself."""
-    code = "import sys; from engines.tts import phonemes; phonemes.load(); print('scipy.fft' in sys.modules)"
+    code = "import sys; from edgeserve.engines.tts import phonemes; phonemes.load(); print('scipy.fft' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert told.stdout.strip() == "False"

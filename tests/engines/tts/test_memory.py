@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from edgeserve.engine import ModelSpec
-from engines.tts import onnx
+from edgeserve.engines.tts import onnx
 
 Pulled = Callable[[str], Mapping[str, Path]]
 MB = 1 << 20
@@ -26,7 +26,7 @@ from edgeserve.engine import ModelSpec
 from edgeserve.system import heap
 from edgeserve.messages import SpeakRequest
 from edgeserve.system import pages
-from engines.tts.onnx import OnnxTextToSpeech
+from edgeserve.engines.tts.onnx import OnnxTextToSpeech
 
 TEXT = "It was a bright cold day in April, and the clocks were striking thirteen. " * 3
 heap.tune()

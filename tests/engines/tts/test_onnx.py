@@ -17,12 +17,12 @@ from support.contract import TextToSpeechContract
 from support.speech import STORY
 
 from edgeserve.engine import ModelSpec, Rung
+from edgeserve.engines.onnx import prepare
+from edgeserve.engines.tts import hibari, onnx
+from edgeserve.engines.tts.onnx import OnnxTextToSpeech
+from edgeserve.engines.tts.stream import computed_ahead, growing
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import SpeakRequest
-from engines.onnx import prepare
-from engines.tts import hibari, onnx
-from engines.tts.onnx import OnnxTextToSpeech
-from engines.tts.stream import computed_ahead, growing
 
 Pulled = Callable[[str], Mapping[str, Path]]
 
@@ -34,7 +34,7 @@ class TestHibari(TextToSpeechContract):
     @pytest.fixture
     def spec(self, pulled: Pulled) -> ModelSpec:
         files = pulled("hibari")
-        return ModelSpec("tts", "hibari", "engines.tts.onnx:OnnxTextToSpeech", files, threads=2)
+        return ModelSpec("tts", "hibari", "edgeserve.engines.tts.onnx:OnnxTextToSpeech", files, threads=2)
 
     def test_the_audio_is_that_of_the_package(self, hot: Any) -> None:
         """The same graph in our session gives the samples that hibari's own class gives, all but the noise."""
@@ -236,7 +236,7 @@ def _seconds(event: Any) -> float:
 
 
 def spec_of(path: Path, **options: object) -> ModelSpec:
-    return ModelSpec("tts", "x", "engines.tts.onnx:OnnxTextToSpeech", {"model": path}, options=options)
+    return ModelSpec("tts", "x", "edgeserve.engines.tts.onnx:OnnxTextToSpeech", {"model": path}, options=options)
 
 
 @pytest.mark.slow

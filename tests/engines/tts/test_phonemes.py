@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from support.speech import SENTENCES, STORY
 
+from edgeserve.engines.tts import hibari as tts_hibari
+from edgeserve.engines.tts import phonemes as tts_phonemes
+from edgeserve.engines.tts.phonemes import Phonemizers
 from edgeserve.errors import EngineFailure, InvalidRequest
-from engines.tts import hibari as tts_hibari
-from engines.tts import phonemes as tts_phonemes
-from engines.tts.phonemes import Phonemizers
 
 pytestmark = pytest.mark.slow
 

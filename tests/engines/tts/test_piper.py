@@ -18,13 +18,13 @@ from support.piper import needs_phonemizer, noiseless
 from support.speech import STORY
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.tts import onnx as tts_onnx
+from edgeserve.engines.tts.onnx import OnnxTextToSpeech
+from edgeserve.engines.tts.piper import _FEW_DOTS, Piper, Settings
+from edgeserve.engines.tts.text import normal
+from edgeserve.engines.tts.text.cut import MAX_SENTENCE
 from edgeserve.errors import EngineFailure, InvalidRequest
 from edgeserve.messages import SpeakRequest
-from engines.tts import onnx as tts_onnx
-from engines.tts.onnx import OnnxTextToSpeech
-from engines.tts.piper import _FEW_DOTS, Piper, Settings
-from engines.tts.text import normal
-from engines.tts.text.cut import MAX_SENTENCE
 
 Pulled = Callable[[str], Mapping[str, Path]]
 
@@ -63,7 +63,9 @@ def settings_at(folder: Path, **changed: Any) -> Path:
 
 
 def spec_of(**files: Path) -> ModelSpec:
-    return ModelSpec("tts", "voice", "engines.tts.onnx:OnnxTextToSpeech", files, threads=2, options={"family": "piper"})
+    return ModelSpec(
+        "tts", "voice", "edgeserve.engines.tts.onnx:OnnxTextToSpeech", files, threads=2, options={"family": "piper"}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +144,7 @@ def test_text_that_espeak_cannot_take(echo: OnnxTextToSpeech) -> None:
 DOTTED = """
 import json, sys
 from pathlib import Path
-from engines.tts.piper import Piper, Settings, _phonemizer
+from edgeserve.engines.tts.piper import Piper, Settings, _phonemizer
 voice = object.__new__(Piper)
 voice._settings = Settings.read(Path(sys.argv[1]))
 voice._phonemizer = _phonemizer()

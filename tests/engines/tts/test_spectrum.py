@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 
-from engines.tts.lean_import import without
-from engines.tts.pulses import HOP
-from engines.tts.spectrum import BINS, BLOCK, Frames, Noise, samples
+from edgeserve.engines.tts.lean_import import without
+from edgeserve.engines.tts.pulses import HOP
+from edgeserve.engines.tts.spectrum import BINS, BLOCK, Frames, Noise, samples
 
 with without("scipy.fft"):
     dsp = pytest.importorskip("hibari.dsp", reason="the voice library is not installed")

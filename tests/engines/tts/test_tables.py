@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.tts import tables
+from edgeserve.engines.tts import tables
 
 
 def asset(folder: Path, name: str, content: object) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.tts.word_table import WordTable, encode
+from edgeserve.engines.tts.word_table import WordTable, encode
 
 NUMBERS = st.integers(-(1 << 53), 1 << 53)
 VALUES = st.none() | st.text() | st.floats(allow_nan=False) | NUMBERS | st.dictionaries(st.text(), st.text())

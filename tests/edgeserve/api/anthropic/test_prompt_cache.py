@@ -13,8 +13,8 @@ from edgeserve.api.anthropic.request import AnthropicCount
 from edgeserve.api.fields import Fields
 from edgeserve.api.limits import Limits
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.llama.chat import LlamaChat
 from edgeserve.messages import ChatRequest, FinishEvent, PromptEvent
-from engines.llama.chat import LlamaChat
 
 Pulled = Callable[[str], Mapping[str, Path]]
 
@@ -31,7 +31,7 @@ def request(part: str, said: str) -> ChatRequest:
 
 def test_the_cache_serves_a_prompt_whose_first_line_changed(pulled: Pulled) -> None:
     files = pulled("smollm2-135m-instruct")
-    engine = LlamaChat(ModelSpec("llm", "smollm2", "engines.llama.chat:LlamaChat", files, threads=2))
+    engine = LlamaChat(ModelSpec("llm", "smollm2", "edgeserve.engines.llama.chat:LlamaChat", files, threads=2))
     engine.open()
     engine.heat()
     try:

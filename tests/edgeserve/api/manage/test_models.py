@@ -31,7 +31,7 @@ def stored(root: Path, name: str) -> Path:
     file = folder / "model.gguf"
     file.write_bytes(b"fake fake")
     entry = {"name": file.name, "size": 9, "sha256": "0"}
-    manifest = {"name": name, "job": "llm", "engine": "engines.llama.chat:LlamaChat", "licence": "MIT"}
+    manifest = {"name": name, "job": "llm", "engine": "edgeserve.engines.llama.chat:LlamaChat", "licence": "MIT"}
     rest = {"source": "https://example.org/model.gguf", "options": {}, "files": {"model": entry}}
     (folder / "manifest.json").write_text(json.dumps(manifest | rest))
     return file

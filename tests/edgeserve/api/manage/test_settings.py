@@ -18,12 +18,12 @@ from support.server import Running, until
 
 from edgeserve.config import ResidencySettings, ServerSettings
 from edgeserve.engine import Rung
+from edgeserve.engines.fake.engine import MARK
 from edgeserve.errors import ConfigError
 from edgeserve.manage import manager
 from edgeserve.memory.policy import MemoryPolicy
 from edgeserve.model_settings import AdapterSettings
 from edgeserve.settings import Source
-from engines.fake.engine import MARK
 
 WORDS = 60
 """Words of an answer that takes a while."""

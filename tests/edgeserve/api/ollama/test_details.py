@@ -25,7 +25,7 @@ def test_sizes(parameters: int, told: str) -> None:
 def test_a_model_that_tells_nothing_is_described(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "broken.Q8_0.gguf"
     path.write_bytes(b"no GGUF")
-    spec = ModelSpec("llm", "broken", "engines.llama.chat:LlamaChat", {"model": path})
+    spec = ModelSpec("llm", "broken", "edgeserve.engines.llama.chat:LlamaChat", {"model": path})
     found = details.described(spec)
     assert (found["size"], found["details"]["format"], found["details"]["family"]) == (7, "gguf", "unknown")
     assert found["details"]["quantization_level"] == "Q8_0"

@@ -16,11 +16,11 @@ from support.server import Running, until
 from support.store import GGUF, pulled
 
 from edgeserve.api.ollama.pull import told
+from edgeserve.engines.fake.engine import MARK
 from edgeserve.errors import StoreError
 from edgeserve.models import catalog
 from edgeserve.models.pull import Pull, PullState
 from edgeserve.models.store import Store
-from engines.fake.engine import MARK
 
 
 @pytest.fixture

@@ -20,10 +20,10 @@ from support.server import Running, fake_pool, serving, until
 from support.speech import wav
 
 from edgeserve.engine import Cancel, Rung
+from edgeserve.engines.fake.engine import FakeSpeechToText
 from edgeserve.errors import EngineFailure
 from edgeserve.memory.resident import Moved
 from edgeserve.messages import SegmentEvent, TranscribeEvent, TranscribeRequest
-from engines.fake.engine import FakeSpeechToText
 
 TONE = wav([0.5] * 24_000)
 HELLO = [{"role": "user", "content": "hello there friend"}]

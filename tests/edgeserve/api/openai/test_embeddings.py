@@ -19,9 +19,9 @@ from support.server import Running, fake_pool, serving, until
 
 from edgeserve.api.openai import embeddings
 from edgeserve.api.openai.embeddings import EmbeddingList
+from edgeserve.engines.fake import chat
 from edgeserve.messages import EmbeddingEvent
 from edgeserve.residency.mailbox import Deliveries
-from engines.fake import chat
 
 
 @pytest.fixture(scope="module")

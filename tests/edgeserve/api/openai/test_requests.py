@@ -12,9 +12,9 @@ from support.gates import FAKES
 from support.server import Running, fake_pool, serving
 
 from edgeserve.engine import Cancel
+from edgeserve.engines.fake.chat import FakeBatchChat
 from edgeserve.errors import InvalidRequest
 from edgeserve.messages import ChatEvent, ChatRequest, LoosenedEvent, Sampling
-from engines.fake.chat import FakeBatchChat
 
 SEEN: list[ChatRequest] = []
 CHAT = {"messages": [{"role": "user", "content": "hello there friend"}]}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy
 import pytest
 
-from engines.asr.segments import FRAME
-from engines.asr.stretches import Joined, Stretch, whole
-from engines.asr.whisper.cuts import LONGEST, Passage, passages
+from edgeserve.engines.asr.segments import FRAME
+from edgeserve.engines.asr.stretches import Joined, Stretch, whole
+from edgeserve.engines.asr.whisper.cuts import LONGEST, Passage, passages
 
 SECOND = 16_000
 

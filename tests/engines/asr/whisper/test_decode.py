@@ -13,13 +13,13 @@ import pytest
 from support import tiny_whisper
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.asr.onnx import OnnxSpeechToText
+from edgeserve.engines.asr.whisper import words
+from edgeserve.engines.asr.whisper.decode import Batch, Decoded
+from edgeserve.engines.asr.whisper.graphs import MAX_POSITIONS
+from edgeserve.engines.onnx import session
 from edgeserve.errors import Cancelled, EngineFailure
 from edgeserve.models.convert import whisper
-from engines.asr.onnx import OnnxSpeechToText
-from engines.asr.whisper import words
-from engines.asr.whisper.decode import Batch, Decoded
-from engines.asr.whisper.graphs import MAX_POSITIONS
-from engines.onnx import session
 
 FORMS = [("float32", 80), ("float16", 128), ("int8", 80), ("bfloat16", 80)]
 pytestmark = pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy
 import pytest
 
-from engines.asr.whisper import features
+from edgeserve.engines.asr.whisper import features
 
 
 @pytest.mark.parametrize("bands", [80, 128])

@@ -8,8 +8,8 @@ import pytest
 
 from edgeserve.device import Device
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.asr.whisper import files as whisper_files
 from edgeserve.errors import ConfigError, EngineFailure
-from engines.asr.whisper import files as whisper_files
 
 FILES = {
     role: Path(role)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from edgeserve.engines.asr.whisper.languages import checked, codes
 from edgeserve.errors import InvalidRequest
-from engines.asr.whisper.languages import checked, codes
 
 
 @pytest.mark.parametrize(

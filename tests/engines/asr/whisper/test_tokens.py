@@ -11,8 +11,8 @@ import pytest
 from support import tiny_whisper
 from tokenizers import Tokenizer
 
+from edgeserve.engines.asr.whisper.tokens import Tokens
 from edgeserve.errors import EngineFailure
-from engines.asr.whisper.tokens import Tokens
 
 Pulled = Callable[[str], Mapping[str, Path]]
 

@@ -12,17 +12,17 @@ import pytest
 from support import tiny_whisper
 
 from edgeserve.engine import ModelSpec
+from edgeserve.engines.asr.onnx import OnnxSpeechToText
+from edgeserve.engines.asr.segments import FRAME
+from edgeserve.engines.asr.stretches import Stretch
+from edgeserve.engines.asr.whisper import passage as whisper_passage
+from edgeserve.engines.asr.whisper import transcribe as whisper
+from edgeserve.engines.asr.whisper.decode import Decoded
+from edgeserve.engines.asr.whisper.onnx import WhisperOnnx
+from edgeserve.engines.asr.whisper.parts import boundaries
 from edgeserve.errors import ConfigError, InvalidRequest
 from edgeserve.messages import Pcm, SegmentEvent, TranscribeRequest, TranscriptEnd, Word
 from edgeserve.models.convert import whisper as convert
-from engines.asr.onnx import OnnxSpeechToText
-from engines.asr.segments import FRAME
-from engines.asr.stretches import Stretch
-from engines.asr.whisper import passage as whisper_passage
-from engines.asr.whisper import transcribe as whisper
-from engines.asr.whisper.decode import Decoded
-from engines.asr.whisper.onnx import WhisperOnnx
-from engines.asr.whisper.parts import boundaries
 
 SECOND = 16_000
 A, B = 1000, 2000

@@ -9,9 +9,9 @@ import numpy
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
+from edgeserve.engines.asr.whisper.graphs import detect_language
+from edgeserve.engines.asr.whisper.vocabulary import MAX_INITIAL_TIMESTAMP, Vocabulary, constrain
 from edgeserve.errors import EngineFailure
-from engines.asr.whisper.graphs import detect_language
-from engines.asr.whisper.vocabulary import MAX_INITIAL_TIMESTAMP, Vocabulary, constrain
 
 SPECIALS = ["endoftext", "startoftranscript", "en", "de", "haw", "translate", "transcribe", "startoflm", "startofprev"]
 SPECIALS += ["nospeech", "notimestamps"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.tts.text.cut import MAX_SENTENCE, cut, speakable
+from edgeserve.engines.tts.text.cut import MAX_SENTENCE, cut, speakable
 
 
 @given(st.text("ab,;: —\n", max_size=200), st.integers(1, 50))

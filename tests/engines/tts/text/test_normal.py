@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engines.tts.text.normal import spoken
+from edgeserve.engines.tts.text.normal import spoken
 
 TABLE = {
     # Numbers.

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.speech import STORY
 
-from engines.tts.text.sentences import sentences
+from edgeserve.engines.tts.text.sentences import sentences
 
 ONE = (
     "J. R. R. Tolkien met J. A. Smith.",
