@@ -79,31 +79,13 @@ def build(
     manager = Manager(config, pool, monitor, means)
     parts = Parts(Makers(config, pool, limits, means.store).table())
 
-    @contextlib.asynccontextmanager
-    async def lifespan(application: Starlette) -> AsyncIterator[None]:
-        pool.governor.start()
-        monitor.start()
-        try:
-            yield
-        finally:
-            parts.close()
-            parts.used("sessions", lambda sessions: sessions.close())
-            await asyncio.to_thread(parts.used, "pulls", lambda pulls: pulls.stop())
-            await asyncio.to_thread(monitor.stop)
-            await asyncio.to_thread(pool.governor.stop)
-            await asyncio.to_thread(parts.used, "sound_files", lambda files: files.close())
-            await asyncio.to_thread(parts.used, "picture_files", lambda files: files.close())
-            await pool.stop()
-            await manager.stop()
-            if traces is not None:
-                await asyncio.to_thread(traces.close)
-
     application = Starlette(
         routes=routes(),
         middleware=middleware(limits, _rules(config), ring, pool.figures, traces or NoTraces()),
         exception_handlers=exception_handlers(),
-        lifespan=lifespan,
+        lifespan=lambda application: _lifespan(parts, traces),
     )
+    application.router.redirect_slashes = False  # api/paths.py has taken the last slash: it would come again for ever
     application.state = parts
     application.state.pool = pool
     application.state.manager = manager
@@ -113,3 +95,24 @@ def build(
     application.state.limits = limits
     application.state.memory_total = lambda: pool.governor.probe.latest().total
     return application
+
+
+@contextlib.asynccontextmanager
+async def _lifespan(parts: Parts, traces: Traces | None) -> AsyncIterator[None]:
+    pool, monitor = parts.pool, parts.monitor
+    pool.governor.start()
+    monitor.start()
+    try:
+        yield
+    finally:
+        parts.close()
+        parts.used("sessions", lambda sessions: sessions.close())
+        await asyncio.to_thread(parts.used, "pulls", lambda pulls: pulls.stop())
+        await asyncio.to_thread(monitor.stop)
+        await asyncio.to_thread(pool.governor.stop)
+        await asyncio.to_thread(parts.used, "sound_files", lambda files: files.close())
+        await asyncio.to_thread(parts.used, "picture_files", lambda files: files.close())
+        await pool.stop()
+        await parts.manager.stop()
+        if traces is not None:
+            await asyncio.to_thread(traces.close)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import functools
 import logging
 import os
 import signal
@@ -16,9 +15,7 @@ from dataclasses import astuple
 from types import FrameType, MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
-import uvicorn
 from starlette.applications import Starlette
-from uvicorn.config import Config as UvicornConfig
 from uvicorn.server import Server as UvicornServer
 
 from edgeserve import activation, app, conversations, exposure, logs
@@ -27,7 +24,6 @@ from edgeserve.assembly import assemble
 from edgeserve.attendants import Attendant
 from edgeserve.config import Config, ServerSettings
 from edgeserve.connections import (
-    ACCEPTED_AT_ONCE,
     LOOK_SECONDS,
     Connections,
     Patience,
@@ -39,12 +35,11 @@ from edgeserve.ending import LastResort
 from edgeserve.errors import ConfigError, EdgeserveError, ShuttingDown
 from edgeserve.figures.collecting import collecting
 from edgeserve.listening import address, check_open, listen
-from edgeserve.live.window import FRAME_BYTES, MAX_PUSH_BYTES
 from edgeserve.manage.manager import Means
 from edgeserve.models.store import Store
 from edgeserve.ports import Port, further
-from edgeserve.protocols.http import HttpConnection
 from edgeserve.protocols.reading import Reading
+from edgeserve.protocols.uvicorn_config import uvicorn_config
 from edgeserve.residency.pool import Pool
 from edgeserve.system import heap, turns
 from edgeserve.system.hangup import has_terminal
@@ -53,9 +48,6 @@ if TYPE_CHECKING:
     from edgeserve.tls.certificate import Certificate
 
 log = logging.getLogger("edgeserve.server")
-
-# Uvicorn's lifespan asks the package for it. The package would import its command line, and 1.6 MB with it.
-uvicorn.Config = UvicornConfig  # type: ignore[misc]
 
 LAST_WORDS_SECONDS = 5.0
 """Time after the drain time in which streams tell their clients that they were cut."""
@@ -120,13 +112,6 @@ def serve(
     return 0 if server.started else 128 + server.ended_by
 
 
-def websocket(**connection: Any) -> asyncio.Protocol:
-    """Make the WebSocket protocol of a connection. Its library is imported for the first WebSocket only."""
-    from edgeserve.protocols.websocket import SocketConnection
-
-    return SocketConnection(**connection)
-
-
 class Server(UvicornServer):
     """Uvicorn that drains the pool before it ends, and ends with exit code 0 when a signal asked for it."""
 
@@ -143,29 +128,9 @@ class Server(UvicornServer):
         self.connections = Connections(ServerSettings().max_connections) if connections is None else connections
         patience = patience or Patience()
         shared = self._shared = {"connections": self.connections, "patience": patience, "reading": Reading()}
-        http: Callable[..., asyncio.BaseProtocol] = functools.partial(HttpConnection, **shared)
-        if certificate is not None:
-            from edgeserve.protocols.tls import TlsDoor
-
-            http = functools.partial(TlsDoor, certificate, HttpConnection, **shared)  # type: ignore[arg-type]
         self._look_seconds = min(LOOK_SECONDS, *(seconds / 4 for seconds in astuple(patience)))
-        super().__init__(
-            UvicornConfig(
-                application,
-                loop="asyncio",
-                http=http,  # type: ignore[arg-type]  # it makes the protocol
-                ws=functools.partial(websocket, **shared),  # type: ignore[arg-type]
-                ws_max_size=MAX_PUSH_BYTES + FRAME_BYTES,
-                ws_per_message_deflate=False,
-                lifespan="on",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,  # a client could forge its address in X-Forwarded-For
-                backlog=ACCEPTED_AT_ONCE,
-                timeout_graceful_shutdown=int(drain_seconds + LAST_WORDS_SECONDS),
-            )
-        )
+        end_seconds = int(drain_seconds + LAST_WORDS_SECONDS)
+        super().__init__(uvicorn_config(application, shared, certificate, end_seconds))
         self.on_ready: Callable[[], None] = lambda: None
         self._application = application
         self.ports: list[Port] = []

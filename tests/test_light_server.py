@@ -41,8 +41,8 @@ LATER = {
     "edgeserve.protocols.websocket",
 }
 """Modules of the server that a request, a pull or another command needs first."""
-OF_DIALECTS = {"entries", "failure", "headers", "ndjson"}
-"""Files of a dialect's folder that a server at rest knows: the table of its routes, and the shape of its errors."""
+OF_DIALECTS = {"entries", "failure", "headers", "ndjson", "public"}
+"""Files of such a folder that a server at rest knows: the table of its routes, its errors, what needs no key."""
 AT_REST = """
 import json, os, signal, sys
 from edgeserve import cli

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from edgeserve import clients
 from edgeserve.api import failures
 from edgeserve.api.origin import SAFE, Rules
+from edgeserve.api.web.public import is_public
 from edgeserve.clients import LOOPBACK, Client
 from edgeserve.errors import EdgeserveError, Forbidden, TooManyRequests, Unauthorized
 from edgeserve.keys.key import Key
@@ -48,7 +49,9 @@ class Door:
 
 
 class KeyRequired:
-    """Demands a key on every route but the health checks, and holds each key to its limits. No foreign page has one.
+    """Demands a key on every route but the health checks and the page's files, and holds each key to its limits.
+
+    No foreign page has a key.
 
     A client sends ``Authorization: Bearer <key>``, as OpenAI's do, or one of the headers of ``BESIDE``. The requests
     that only read (GET, HEAD, OPTIONS) count towards no limit.
@@ -61,7 +64,7 @@ class KeyRequired:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         counted: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         with contextlib.ExitStack() as held:
-            if scope["type"] in ASKED and scope["path"] not in OPEN:
+            if scope["type"] in ASKED and scope["path"] not in OPEN and not is_public(scope):
                 key = self._ring.find(keys(scope))
                 if key is None:
                     text = "no key or a wrong one; send Authorization: Bearer <key>, or x-api-key: <key>"

@@ -7,12 +7,10 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 import edgeserve
 from edgeserve.api.ollama.status import RUNNING
+from edgeserve.api.web import public
 from edgeserve.jobs import ALL_JOBS, JOBS
 from edgeserve.residency.host import Host
 from edgeserve.residency.pool import Pool
-
-READ_BY_PEOPLE = ("application/json", "text/html")
-"""Media types that a client names which wants the list of routes."""
 
 
 async def health(request: Request) -> Response:
@@ -60,9 +58,12 @@ async def version(request: Request) -> Response:
 
 
 async def root(request: Request) -> Response:
-    """The list of routes for a client that asks for JSON or HTML. Ollama's text for all others, such as its probes."""
-    accepted = request.headers.get("accept", "").lower()
-    if not any(one in accepted for one in READ_BY_PEOPLE):
+    """The page for a browser, the list of routes for a client that asks for JSON. Ollama's text for its probes."""
+    if public.wants_page(request.scope):
+        from edgeserve.api.web import page
+
+        return await page.page(request)
+    if public.JSON not in request.headers.get("accept", "").lower():
         return PlainTextResponse(RUNNING, headers={"Vary": "Accept"})
     pool: Pool = request.app.state.pool
     return JSONResponse(

@@ -31,8 +31,8 @@ log = logging.getLogger("edgeserve.access")
 HEADER = "X-Request-Id"
 BEGINNINGS = ("http.response.start", "websocket.accept", "websocket.http.response.start")
 ACCEPTED = 101
-PATH_CHARS = 200
-"""Characters of a path in the log: a flood of requests must not write a flood of text."""
+PATH_CHARS = 120
+"""Characters of a path in the log: a flood of requests must not write a flood of text. JSON has the path twice."""
 SANE = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
 

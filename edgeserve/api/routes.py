@@ -29,6 +29,7 @@ from edgeserve.api.paths import Paths, without_prefix
 from edgeserve.api.request_id import RequestId, Routed
 from edgeserve.api.rerank.entries import RERANK
 from edgeserve.api.responses.entries import RESPONSES
+from edgeserve.api.web import public
 from edgeserve.errors import EdgeserveError
 from edgeserve.figures.figures import Figures
 from edgeserve.figures.spans import Traces
@@ -55,9 +56,9 @@ ENTRIES = (
     Entry(
         "GET",
         "/",
-        "Where things are; for probes the text that Ollama answers",
+        "The page for browsers, else where things are; for probes the text that Ollama answers",
         "edgeserve.api.health:root",
-        also=("text/plain",),
+        also=("text/plain", public.HTML),
     ),
     Entry("GET", "/v1/health", "Configured engines and their rungs", "edgeserve.api.health:health"),
     Entry("GET", "/health/live", "Whether the process answers", "edgeserve.api.health:live"),
@@ -145,6 +146,7 @@ def routes() -> list[BaseRoute]:
         Route(LIVE, upgrade.required(OVER_HTTP), include_in_schema=False),
         WebSocketRoute(REALTIME, later.at("edgeserve.api.realtime.socket:endpoint")),
         Route(REALTIME, upgrade.required(IN_TURN), include_in_schema=False),
+        Route(public.PATH, later.at("edgeserve.api.web.page:file"), include_in_schema=False),
         Route(
             "/v1/moderations",
             later.at("edgeserve.api.openai.moderations:refuse"),

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from typing import Any
 
+from edgeserve.commands.arguments import AddCommand
 from edgeserve.keys.key import MOST, SCOPES
-
-AddCommand = Callable[[Any, str, str, str], Any]
-"""Adds a subcommand: the commands, its name, its function as an import string, its description. Returns a parser."""
 
 
 def serve_options(parser: Any) -> None:

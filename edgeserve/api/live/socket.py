@@ -31,6 +31,8 @@ from edgeserve.live.sessions import Sessions
 
 log = logging.getLogger("edgeserve.live")
 
+PROTOCOL = "edgeserve.live"
+"""Sub-protocol that browsers ask for beside the one with their key."""
 IDLE = 1001
 """Close code of a connection that sent nothing for too long: going away (RFC 6455, 7.4.1)."""
 
@@ -97,7 +99,7 @@ class Conversation:
         """Serve the connection until either side ends it."""
         sender = None
         try:
-            await self._socket.accept()
+            await self._socket.accept(PROTOCOL if PROTOCOL in self._socket.scope["subprotocols"] else None)
             await self._send("started", live.started_body(self._session, self._sessions))
             sender = asyncio.create_task(self._send_news())
             while self._is_open:

@@ -45,7 +45,7 @@ def test_it_begins_with_the_past_and_all_models() -> None:
         assert set(first["models"]) == {"llm", "asr"}
         assert first["models"]["llm"][0] == 1, "warm"
         assert first["total_mb"] == stats["total_mb"]
-        assert first["budget_mb"] == pytest.approx(stats["budget_usable_mb"], abs=512)
+        assert 0 < first["budget_mb"] <= first["total_mb"]  # it follows the memory that is available now
         assert first["private_mb"] > 10
 
 
@@ -53,7 +53,8 @@ def test_a_load_comes_as_a_happening_a_sample_and_a_row() -> None:
     with managed() as (running, _), following(running, past=0) as events:
         start = next(events)
         assert start["rungs"] == ["cold", "warm", "hot"]
-        assert awaited(events, "models")["models"] == running.client.get("/memory/models").json()
+        rows, told = awaited(events, "models")["models"], running.client.get("/memory/models").json()
+        assert [one | {"idle_seconds": 0} for one in rows] == [one | {"idle_seconds": 0} for one in told]
         running.client.post("/admin/load", json={"model": "asr"}).raise_for_status()
         (step,) = (one for one in awaited(events, "events")["events"] if one["kind"] == "step_up")
         assert (step["model"], step["before"], step["after"]) == ("asr", "cold", "hot")

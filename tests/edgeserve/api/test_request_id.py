@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support.server import Running, fake_pool, serving, until
+from websockets.sync.client import connect
 
 from edgeserve import logs
 
@@ -106,3 +107,15 @@ def test_a_refused_request_is_counted_by_no_route(running: Running) -> None:
     before = dict(count).get(("", "other", "404"), 0)
     running.client.get("/nowhere")
     until(lambda: dict(count).get(("", "other", "404"), 0) == before + 1)
+
+
+def test_a_websocket_is_one_request(running: Running, lines: Any) -> None:
+    count = running.pool.figures.counters["requests_total"]
+    labels = ("", "/v1/transcribe/live", "101")
+    before = dict(count).get(labels, 0)
+    address = f"{running.url.rstrip('/').replace('http', 'ws')}/v1/transcribe/live"
+    with connect(address, additional_headers={"X-Request-Id": "socket", "traceparent": PARENT}) as socket:
+        assert socket.response is not None
+        assert TRACE in socket.response.headers["traceresponse"]
+    assert last(lines, "socket")["status"] == 101
+    until(lambda: dict(count).get(labels, 0) == before + 1)

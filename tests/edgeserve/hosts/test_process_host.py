@@ -72,6 +72,7 @@ class TestProcessHost(HostContract):
         assert Asked(gate, "next").text() == "next"
         assert gate.host.healthy
         assert self.governor.outgrown == (["fake-llm"] if number == signal.SIGKILL else [])
+        assert self.governor.deaths == [("fake-llm", -number)]
 
     def test_a_request_that_was_prepared_before_a_step_down_is_answered_after_it(self) -> None:
         host = cast(ProcessHost, self.host(PREPARING))
@@ -101,6 +102,7 @@ class TestProcessHost(HostContract):
             asked.rest()
         assert Asked(gate, "next").text() == "next"
         assert self.governor.outgrown == []  # the host has killed it itself
+        assert self.governor.deaths == [("fake-llm", None)]
 
     def test_a_worker_that_was_idle_for_long_is_no_worker_that_hangs(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(link, "LOOK_AGAIN", 0.01)

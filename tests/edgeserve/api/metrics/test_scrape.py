@@ -78,7 +78,18 @@ def test_openmetrics_for_who_asks(asked: Running) -> None:
 
 
 @pytest.mark.parametrize(
-    "accept", ["", "*/*", "application/json", "text/plain;q=x", "application/openmetrics-text;q=0"]
+    "accept",
+    [
+        "",
+        "*/*",
+        "application/json",
+        ";;,=",
+        "text/plain;q=x",
+        "text/plain;version=;escaping=bogus",
+        f"{OPEN};q=0",
+        f"{OPEN};version=abc",
+        f"{OPEN};version={'9' * 5000};escaping=",
+    ],
 )
 def test_any_accept_is_answered(asked: Running, accept: str) -> None:
     assert asked.client.get("/metrics", headers={"Accept": accept}).status_code == 200

@@ -1,0 +1,1 @@
+"""The web page of the server, and its files."""

@@ -1,0 +1,255 @@
+"""The chat in a real browser, on engines that repeat the question."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from support.browser import Tab, needs_browser, opened
+from support.server import Running, fake_pool, serving
+
+pytestmark = [pytest.mark.slow, needs_browser]
+
+LONG = " ".join(f"word{number}" for number in range(400))
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Running]:
+    with serving(fake_pool()) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def slow() -> Iterator[Running]:
+    with serving(fake_pool(["llm"], delay=0.05)) as running:
+        yield running
+
+
+@pytest.fixture
+def tab(browser: Any, running: Running) -> Iterator[Tab]:
+    with opened(browser, running.url) as tab:
+        yield tab
+        assert (tab.errors, tab.foreign, tab.dialogs) == ([], [], [])
+
+
+def ask(tab: Tab, text: str) -> None:
+    tab.page.get_by_role("textbox", name="Ask something").fill(text)
+    tab.page.get_by_role("button", name="Send").click()
+
+
+def answer(tab: Tab, number: int = -1) -> Any:
+    """The last answer, once it is whole."""
+    found = tab.page.get_by_role("article", name="Answer")
+    last = found.last if number < 0 else found.nth(number)
+    last.and_(tab.page.locator("[aria-busy=false]")).wait_for()
+    return last
+
+
+def test_an_answer_comes_with_its_figures_and_is_kept(tab: Tab) -> None:
+    ask(tab, "a bird **sings**")
+    last = answer(tab)
+    assert last.locator("strong").inner_text() == "sings"
+    assert last.locator(".markdown").inner_text() == "a bird sings"
+    assert re.search(r"[\d.,]+ tokens/s · 3 tokens · first after [\d.]+ s", last.inner_text())
+    tab.page.reload()
+    tab.page.get_by_role("button", name="a bird **sings**", exact=True).click()
+    assert answer(tab).locator("strong").inner_text() == "sings"
+    tab.page.get_by_role("button", name="Delete “a bird **sings**”").click()
+    tab.page.get_by_text("What is on your mind?").wait_for()
+    tab.page.reload()
+    tab.page.get_by_text("What is on your mind?").wait_for()
+    assert tab.page.locator(".conversation").count() == 0
+
+
+def test_the_keyboard_is_enough(tab: Tab) -> None:
+    field = tab.page.get_by_role("textbox", name="Ask something")
+    field.press_sequentially("one")
+    field.press("Shift+Enter")
+    field.press_sequentially("two")
+    field.press("Enter")
+    answer(tab)
+    assert tab.page.get_by_role("article", name="You").locator("p").inner_text() == "one\ntwo"
+    tab.page.reload()
+    tab.page.wait_for_selector(".composer")
+    tab.page.locator("body").press("Tab")
+    reached = set()
+    for _ in range(30):
+        reached.add(tab.page.evaluate("document.activeElement.textContent.trim()"))
+        tab.page.keyboard.press("Tab")
+    assert {"Skip to content", "Chat", "Models", "Settings"} <= reached
+
+
+def test_a_question_is_edited_and_an_answer_made_anew(tab: Tab) -> None:
+    ask(tab, "first words")
+    answer(tab)
+    ask(tab, "more words")
+    answer(tab, 1)
+    question = tab.page.get_by_role("article", name="You").first
+    question.hover()
+    question.get_by_role("button", name="Edit the question").click()
+    tab.page.get_by_role("textbox", name="Edit the question").fill("other words")
+    tab.page.get_by_role("button", name="Ask again").click()
+    tab.page.get_by_role("article", name="Answer").get_by_text("other words").wait_for()
+    assert tab.page.get_by_role("article", name="You").count() == 1
+    answer(tab).get_by_role("button", name="Answer anew").click()
+    assert answer(tab).locator(".markdown").inner_text() == "other words"
+    assert tab.page.get_by_role("article").count() == 2
+
+
+def test_an_answer_is_stopped_and_the_server_stops_too(browser: Any, slow: Running) -> None:
+    with opened(browser, slow.url) as tab:
+        ask(tab, LONG)
+        tab.page.locator(".markdown").get_by_text("word3").wait_for()
+        tab.page.get_by_role("button", name="Stop the answer").click()
+        last = answer(tab)
+        assert "Stopped." in last.inner_text()
+        assert "word399" not in last.locator(".markdown").inner_text()
+        ask(tab, "again")  # which waits behind nothing
+        assert answer(tab).locator(".markdown").inner_text() == "again"
+
+
+def test_an_answer_goes_on_while_another_panel_is_shown(browser: Any, slow: Running) -> None:
+    with opened(browser, slow.url) as tab:
+        ask(tab, "one two three four five six seven eight nine ten")
+        tab.page.get_by_role("link", name="Settings").click()
+        tab.page.get_by_role("heading", name="Settings").wait_for()
+        tab.page.get_by_role("link", name="Chat").click()
+        assert answer(tab).locator(".markdown").inner_text().endswith("nine ten")
+
+
+def test_thoughts_are_folded(tab: Tab) -> None:
+    ask(tab, "<think>hidden thoughts</think> open words")
+    last = answer(tab)
+    assert last.locator(".markdown").inner_text() == "open words"
+    thoughts = last.locator(".thoughts")
+    assert not thoughts.is_visible()
+    last.locator("summary").click()
+    assert "hidden thoughts" in thoughts.inner_text()
+
+
+def test_a_system_message_and_the_settings_are_sent(browser: Any, running: Running) -> None:
+    settings = {"temperature": "0.4", "keepAlive": "90", "system": "Be short.", "model": "fake-llm"}
+    with opened(browser, running.url, settings=settings) as tab:
+        with tab.page.expect_request("**/v1/chat/completions") as asked:
+            ask(tab, "hello")
+        body = json.loads(asked.value.post_data)
+        assert body["messages"][0] == {"role": "system", "content": "Be short."}
+        assert (body["temperature"], body["keep_alive"], body["model"]) == (0.4, 90, "fake-llm")
+        assert answer(tab).locator(".markdown").inner_text() == "hello"
+
+
+def pixels(url: str, folder: Path) -> tuple[int, int]:
+    assert url.startswith("data:image/jpeg;base64,")
+    path = folder / "sent.jpg"
+    path.write_bytes(base64.b64decode(url.partition(",")[2]))
+    with Image.open(path) as image:
+        return image.size
+
+
+def test_a_picture_is_scaled_sent_and_shown(tab: Tab, tmp_path: Path) -> None:
+    Image.new("RGB", (3000, 1500), "teal").save(tmp_path / "large.png")
+    tab.page.locator("input[type=file]").first.set_input_files(tmp_path / "large.png")
+    tab.page.get_by_role("button", name="Remove picture 1").wait_for()
+    with tab.page.expect_request("**/v1/chat/completions") as asked:
+        ask(tab, "what is this?")
+    parts = json.loads(asked.value.post_data)["messages"][-1]["content"]
+    assert pixels(parts[0]["image_url"]["url"], tmp_path) == (1024, 512)
+    assert parts[1] == {"type": "text", "text": "what is this?"}
+    assert "bytes" in answer(tab).inner_text() or "picture" in answer(tab).inner_text()
+    assert tab.page.get_by_role("img", name="Picture 1").is_visible()
+
+
+PASTE = """(name) => {
+  const canvas = new OffscreenCanvas(40, 20);
+  canvas.getContext("2d").fillRect(0, 0, 40, 20);
+  return canvas.convertToBlob().then((blob) => {
+    const transfer = new DataTransfer();
+    transfer.items.add(new File([blob], "a.png", { type: "image/png" }));
+    const place = document.querySelector(".composer textarea");
+    const event = name === "paste"
+      ? new ClipboardEvent("paste", { clipboardData: transfer, bubbles: true, cancelable: true })
+      : new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true });
+    place.dispatchEvent(event);
+  });
+}"""
+
+
+@pytest.mark.parametrize("way", ["paste", "drop"])
+def test_a_picture_comes_by_paste_and_drop(tab: Tab, way: str) -> None:
+    tab.page.evaluate(PASTE, way)
+    thumb = tab.page.get_by_role("button", name="Remove picture 1")
+    thumb.wait_for()
+    thumb.click()
+    assert tab.page.locator(".thumb").count() == 0
+
+
+def test_the_camera_takes_a_picture(tab: Tab) -> None:
+    tab.page.get_by_role("button", name="Camera").click()
+    tab.until("document.querySelector('.camera video')?.videoWidth > 0")
+    tab.page.get_by_role("button", name="Take the picture").click()
+    tab.page.get_by_role("button", name="Remove picture 1").wait_for()
+    assert tab.page.locator("dialog").count() == 0
+
+
+def test_a_file_that_is_no_picture_is_refused_by_name(tab: Tab, tmp_path: Path) -> None:
+    (tmp_path / "odd.png").write_bytes(b"no picture")
+    tab.page.locator("input[type=file]").first.set_input_files(tmp_path / "odd.png")
+    tab.page.get_by_role("alert").get_by_text("odd.png is not a picture").wait_for()
+
+
+def test_an_answer_is_copied_and_read_aloud(tab: Tab) -> None:
+    ask(tab, "some *words*")
+    last = answer(tab)
+    last.get_by_role("button", name="Copy").click()
+    last.get_by_role("button", name="Copied").wait_for()
+    assert tab.page.evaluate("navigator.clipboard.readText()") == "some *words*"
+    with tab.page.expect_request("**/v1/audio/speech") as asked:
+        last.get_by_role("button", name="Read aloud").click()
+    assert json.loads(asked.value.post_data)["input"] == "some words"
+    last.get_by_role("button", name="Read aloud").wait_for()  # the sound has ended
+
+
+def test_a_failure_in_the_middle_tells_the_servers_words(browser: Any) -> None:
+    with serving(fake_pool(["llm"], fail_word="breaks")) as running, opened(browser, running.url) as tab:
+        ask(tab, "this breaks now")
+        last = answer(tab)
+        assert last.locator(".markdown").inner_text() == "this"
+        assert last.get_by_role("alert").inner_text() != ""
+
+
+def test_a_refused_load_tells_the_servers_words(browser: Any) -> None:
+    with serving(fake_pool(["llm"], fail_on="heat")) as running, opened(browser, running.url) as tab:
+        ask(tab, "hello")
+        assert "failed on heat" in answer(tab).get_by_role("alert").inner_text()
+        assert tab.page.get_by_role("button", name="Answer anew").is_visible()
+
+
+HALF = 'data: {"choices": [{"index": 0, "delta": {"content": "half an"}, "finish_reason": null}]}\n\n'
+
+
+def test_an_answer_that_breaks_off_says_so(tab: Tab) -> None:
+    tab.page.route("**/v1/chat/completions", lambda route: route.fulfill(content_type="text/event-stream", body=HALF))
+    ask(tab, "hello")
+    last = answer(tab)
+    assert last.locator(".markdown").inner_text() == "half an"
+    assert "connection was lost" in last.get_by_role("alert").inner_text()
+
+
+def test_a_lost_server_is_told_and_found_again(browser: Any, running: Running) -> None:
+    with opened(browser, running.url) as tab:
+        tab.page.get_by_role("img", name="The server answers").wait_for()
+        tab.page.context.set_offline(True)
+        tab.page.evaluate("dispatchEvent(new Event('focus'))")
+        tab.page.get_by_role("alert").get_by_text("The server does not answer").wait_for()
+        ask(tab, "hello")
+        assert "does not answer" in answer(tab).get_by_role("alert").inner_text()
+        tab.page.context.set_offline(False)
+        tab.page.get_by_role("img", name="The server answers").wait_for()
+        answer(tab).get_by_role("button", name="Answer anew").click()
+        tab.page.get_by_role("article", name="Answer").get_by_text("hello").wait_for()

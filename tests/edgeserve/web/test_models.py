@@ -1,0 +1,103 @@
+"""The page on real models: a chat, dictation, live transcription, a spoken conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+from support.browser import Tab, chromium, needs_browser, opened
+from support.server import Running, serving
+from support.speech import spoken, wav
+
+from edgeserve import assembly, config
+from edgeserve.models.store import Store
+
+pytestmark = [pytest.mark.models, pytest.mark.slow, needs_browser]
+
+SAID = "What is the capital of France?"
+PAUSE_SECONDS = 8
+"""Silence before the question comes again."""
+
+
+@pytest.fixture(scope="module")
+def running(store: Store) -> Iterator[Running]:
+    settings = config.load({})
+    for job in ("llm", "asr", "tts"):
+        store.pull(settings.models[job].model)
+    with serving(assembly.build_pool(settings, store)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def hearing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A browser whose microphone hears the question over and over."""
+    path = tmp_path_factory.mktemp("microphone") / "said.wav"
+    path.write_bytes(wav(numpy.concatenate([numpy.zeros(8_000), spoken(SAID), numpy.zeros(16_000 * PAUSE_SECONDS)])))
+    with chromium(path) as browser:
+        yield browser
+
+
+@pytest.fixture
+def tab(hearing: Any, running: Running) -> Iterator[Tab]:
+    with opened(hearing, running.url) as tab:
+        yield tab
+        assert (tab.errors, tab.foreign, tab.dialogs) == ([], [], [])
+
+
+def test_a_question_is_dictated_answered_and_read_aloud(tab: Tab) -> None:
+    page = tab.page
+    page.get_by_role("button", name="Dictate").click()
+    field = page.get_by_role("textbox", name="Ask something")
+    tab.until("document.querySelector('.composer textarea').value.includes('France')")
+    page.get_by_role("button", name="Stop dictating").click()
+    page.get_by_role("button", name="Dictate").wait_for()
+    field.fill(SAID)
+    page.get_by_role("button", name="Send").click()
+    page.locator("article[aria-busy=false] .markdown").get_by_text("Paris").first.wait_for()
+    page.get_by_role("button", name="Read aloud").click()
+    page.get_by_role("button", name="Stop reading").click()
+    page.get_by_role("button", name="Read aloud").wait_for()
+
+
+def test_words_appear_while_somebody_speaks(tab: Tab) -> None:
+    page = tab.page
+    page.get_by_role("link", name="Listen").click()
+    page.get_by_role("button", name="Start").click()
+    page.get_by_role("log", name="Transcript").get_by_text("France").wait_for()
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="Start").wait_for()
+    with page.expect_download() as saved:
+        page.get_by_role("link", name="TXT").click()
+    assert "France" in Path(saved.value.path()).read_text()
+
+
+def test_a_conversation_is_heard_and_answered(tab: Tab) -> None:
+    page = tab.page
+    page.get_by_role("link", name="Talk").click()
+    page.get_by_role("button", name="Start the conversation").click()
+    page.locator(".lines .user").get_by_text("France").first.wait_for()
+    page.locator(".lines .assistant").first.wait_for()
+    page.get_by_text("Speaking", exact=True).wait_for()
+    page.get_by_role("button", name="End the conversation").click()
+    page.get_by_text("Press to start").wait_for()
+    assert page.get_by_role("alert").count() == 0
+
+
+def test_a_file_is_transcribed(tab: Tab, tmp_path: Path) -> None:
+    (tmp_path / "said.wav").write_bytes(wav(spoken(SAID)))
+    page = tab.page
+    page.get_by_role("link", name="Listen").click()
+    page.locator(".drop input").set_input_files(tmp_path / "said.wav")
+    assert "capital of France" in page.locator("article .transcript").inner_text()
+
+
+def test_a_text_is_spoken(tab: Tab) -> None:
+    page = tab.page
+    page.get_by_role("link", name="Speak").click()
+    page.get_by_label("Text").fill("Herons stand in shallow water.")
+    page.get_by_role("button", name="Speak").click()
+    page.locator("audio").wait_for()
+    tab.until("document.querySelector('audio').duration > 1")
