@@ -235,6 +235,7 @@ def _page(tables: Sequence[str]) -> None:
         "All nodes run on this one machine, on engines that wait instead of computing: a word in "
         f"{1000 * DELAY:.0f} ms, {cluster_node.SLOTS} answers at a time. So the figures show places and failover. Two "
         "cores carry all nodes, all clients and Ray itself; the times of hops are upper bounds.",
+        f"Load of the machine, on average of the last 15 minutes: {os.getloadavg()[2]:.1f} on {os.cpu_count()} cores.",
         "## A hop",
         f"One short answer directly and through the hop, in {PAIRS} pairs; the difference:",
         tables[0],

@@ -30,8 +30,8 @@ def start(call: Call) -> int:
     args, key = call.args, call.environ.get(f"{ENV_PREFIX}API_KEY", "")
     host, listen = _host(args.host), read_peer(args.listen or f"{args.host}:8000")
     _need_key(key, host, listen)
-    if not 1 <= args.min <= args.max:
-        raise ConfigError(f"--min {args.min} --max {args.max}: expected at least 1 node, and no more than --max")
+    if args.min > args.max:
+        raise ConfigError(f"--min {args.min} --max {args.max}: expected no more than --max")
     token = _token(call, make=True)
     environ = _environ(call, token, host)
     _ray(["start", "--head", "--port", str(args.port), "--resources", HEAD, *_own(host)], environ)
